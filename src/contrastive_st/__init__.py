@@ -1,0 +1,59 @@
+"""Contrastive sentence embeddings in the idiom of transformers: train, judge, publish and search.
+
+The names below are imported when first used, so that `import contrastive_st` stays fast.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+_HOME = {
+    "AutoModelForCL": "models",
+    "BertForCL": "models",
+    "DistilBertForCL": "models",
+    "MPNetForCL": "models",
+    "ModernBertForCL": "models",
+    "RobertaForCL": "models",
+    "XLMRobertaForCL": "models",
+    "SentenceEncoder": "models",
+    "InfoNCE": "objectives",
+    "DropoutPairCollator": "data",
+    "NLITripletCollator": "data",
+    "PairCollator": "data",
+    "read_texts": "data",
+    "tokenize": "data",
+    "ContrastiveTrainer": "training",
+    "ContrastiveTrainingArguments": "training",
+    "InputError": "errors",
+}
+
+__all__ = ["__version__", *sorted(_HOME)]
+
+if TYPE_CHECKING:
+    from contrastive_st.data import DropoutPairCollator, NLITripletCollator, PairCollator, read_texts, tokenize
+    from contrastive_st.errors import InputError
+    from contrastive_st.models import (
+        AutoModelForCL,
+        BertForCL,
+        DistilBertForCL,
+        ModernBertForCL,
+        MPNetForCL,
+        RobertaForCL,
+        SentenceEncoder,
+        XLMRobertaForCL,
+    )
+    from contrastive_st.objectives import InfoNCE
+    from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

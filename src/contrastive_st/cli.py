@@ -1,0 +1,132 @@
+"""The `contrastive-st` command: one thin function a subcommand."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.errors import InputError
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Entry point; returns the exit code: 0, or 2 after one line on what to mend."""
+    argv = list(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["train"]:  # its options are those of the recipe, help included
+        from contrastive_st.recipes.simcse import main as train
+
+        return run(lambda: train(argv[1:]))
+    args = _parser().parse_args(argv)
+    return run(lambda: args.function(args))
+
+
+def run(job: Callable[[], Any]) -> int:
+    """Call `job`; bad input ends in one line on stderr and exit code 2."""
+    try:
+        job()
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="contrastive-st", description="Contrastive sentence embeddings.")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    commands.add_parser("train", help="train a SimCSE encoder (options: contrastive-st train --help)")
+
+    encode = commands.add_parser("encode", help="embed the lines of a file or of stdin")
+    encode.add_argument("input", nargs="?", default="-", help="a text file, one sentence a line, or any file `train` reads; - is stdin")
+    encode.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
+    encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
+    encode.add_argument("--column", help="column to encode, by name or position, where the file has several")
+    encode.add_argument("--normalize", action="store_true", help="write unit vectors")
+    encode.add_argument("--bf16", action="store_true", help="half-width matrix products, where the hardware is faster so")
+    encode.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
+    encode.set_defaults(function=_encode)
+
+    similarity = commands.add_parser("similarity", help="cosine similarity of two sentences, or of one with each line of stdin")
+    similarity.add_argument("first")
+    similarity.add_argument("second", nargs="?")
+    similarity.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
+    similarity.set_defaults(function=_similarity)
+
+    doctor = commands.add_parser("doctor", help="print versions, devices, precision, threads and where data was found")
+    doctor.set_defaults(function=_doctor)
+    return parser
+
+
+def _encode(args: argparse.Namespace) -> None:
+    output = Path(args.output)
+    if output.suffix not in (".npy", ".parquet"):
+        raise InputError(f"--output {output}: write .npy (vectors) or .parquet (texts and vectors)")
+    if output.exists() and not args.overwrite:
+        raise InputError(f"{output} exists; choose another --output or give --overwrite")
+    if not output.absolute().parent.is_dir():
+        raise InputError(f"{output}: the folder {output.absolute().parent} does not exist; make it first")
+    import numpy as np
+    import torch
+
+    from contrastive_st.models import SentenceEncoder
+
+    texts = _texts(args.input, args.column)
+    encoder = SentenceEncoder.from_pretrained(args.model)
+    dtype = torch.bfloat16 if args.bf16 else torch.float32
+    vectors = encoder.encode(texts, normalize=args.normalize, dtype=dtype, progress=sys.stderr.isatty())
+    if output.suffix == ".npy":
+        with open(output, "wb") as file:
+            np.save(file, vectors)
+    else:
+        from datasets import Dataset
+
+        Dataset.from_dict({"text": texts, "embedding": vectors}).to_parquet(str(output))
+    print(f"{len(vectors)} vectors of {vectors.shape[1]} dimensions in {output}", file=sys.stderr)
+
+
+def _texts(source: str, column: str | None) -> list[str]:
+    if source == "-":
+        texts = list(_stdin_lines())
+        if not texts:
+            raise InputError("stdin is empty; pipe one sentence a line, or name a file")
+        return texts
+    from contrastive_st.data import read_texts
+
+    columns = None if column is None else [int(column) if column.isdigit() else column]
+    rows = read_texts(source, columns)
+    return list(rows[rows.column_names[0]])
+
+
+def _stdin_lines() -> Iterator[str]:
+    for number, line in enumerate(sys.stdin.buffer, 1):
+        try:
+            yield line.decode("utf-8").strip()
+        except UnicodeDecodeError:
+            raise InputError(f"stdin, line {number}: not UTF-8; convert it first (iconv -t UTF-8)") from None
+
+
+def _similarity(args: argparse.Namespace) -> None:
+    from contrastive_st.models import SentenceEncoder
+
+    others = [args.second] if args.second is not None else [line for line in _stdin_lines() if line]
+    if not others:
+        raise InputError("nothing to compare with: give a second sentence, or pipe lines")
+    encoder = SentenceEncoder.from_pretrained(args.model)
+    scores = encoder.similarity([args.first], others)[0]
+    if args.second is not None:
+        print(f"{scores[0]:.4f}")
+        return
+    for score, text in sorted(zip(scores.tolist(), others, strict=True), reverse=True):
+        print(f"{score:.4f}\t{text}")
+
+
+def _doctor(args: argparse.Namespace) -> None:
+    from contrastive_st.doctor import facts
+
+    for name, value in facts():
+        print(f"{name:22} {value}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

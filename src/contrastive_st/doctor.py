@@ -1,0 +1,46 @@
+"""What machine this is and what was found on it: the facts a bug report needs."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+from collections.abc import Iterator
+
+PACKAGES = ("torch", "transformers", "datasets", "accelerate", "safetensors", "huggingface_hub", "evaluate", "scikit-learn")
+EXTRAS = ("sentence-transformers", "matplotlib", "peft")
+
+
+def facts() -> Iterator[tuple[str, str]]:
+    """Pairs of a name and its value: versions, devices, precision, thread counts, data.
+
+    Example:
+        >>> dict(facts())["python"] == platform.python_version()
+        True
+    """
+    import torch
+
+    from contrastive_st import __version__
+    from contrastive_st.evaluation.sts import DATA_VARIABLE, find_stsb
+    from contrastive_st.training.arguments import has_fast_bf16
+
+    yield "contrastive-st", __version__
+    yield "python", platform.python_version()
+    yield "platform", platform.platform()
+    for name in PACKAGES + EXTRAS:
+        yield name, _version(name)
+    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    yield "GPUs", ", ".join(devices) or "none"
+    yield "CPU", str(torch.cpu.get_capabilities().get("cpu_name", platform.processor()))
+    yield "precision", "bf16 autocast by default" if has_fast_bf16() else "float32 (no fast bf16 here)"
+    yield "threads", f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'not set')}"
+    yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
+    yield "data", os.environ.get(DATA_VARIABLE, f"not at hand ({DATA_VARIABLE} not set)")
+    yield "STS-B dev", str(find_stsb("dev") or "not found")
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return "not installed"

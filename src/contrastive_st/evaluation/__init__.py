@@ -1,0 +1,1 @@
+"""Evaluation: how good embeddings are, and what their space looks like."""

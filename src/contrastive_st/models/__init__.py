@@ -1,0 +1,29 @@
+"""Models: tokens to views, as `PreTrainedModel` subclasses, and what saves and opens them."""
+
+from contrastive_st.models.auto import AutoModelForCL
+from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.families import (
+    BertForCL,
+    DistilBertForCL,
+    ModernBertForCL,
+    MPNetForCL,
+    RobertaForCL,
+    XLMRobertaForCL,
+)
+from contrastive_st.models.modeling import ContrastiveMixin, ContrastiveOutput
+from contrastive_st.models.pooling import POOLINGS, pool
+
+__all__ = [
+    "POOLINGS",
+    "AutoModelForCL",
+    "BertForCL",
+    "ContrastiveMixin",
+    "ContrastiveOutput",
+    "DistilBertForCL",
+    "MPNetForCL",
+    "ModernBertForCL",
+    "RobertaForCL",
+    "SentenceEncoder",
+    "XLMRobertaForCL",
+    "pool",
+]

@@ -1,0 +1,99 @@
+"""Texts in, vectors out: a model and its tokenizer, with length-sorted batches of a token budget."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+from transformers import AutoTokenizer, PreTrainedTokenizerBase
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.auto import AutoModelForCL, first_line
+from contrastive_st.models.buckets import bucket_rows
+
+
+class SentenceEncoder:
+    """A sentence encoder ready to use.
+
+    Args:
+        model: a ForCL model; it is used in evaluation mode and put back into its mode afterwards.
+        tokenizer: its tokenizer; texts are truncated to `tokenizer.model_max_length`, as in training.
+
+    Example:
+        >>> encoder = SentenceEncoder.from_pretrained("out")  # doctest: +SKIP
+        >>> encoder.encode(["one sentence", "another"]).shape  # doctest: +SKIP
+        (2, 256)
+    """
+
+    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
+        self.model, self.tokenizer = model, tokenizer
+
+    @classmethod
+    def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **kwargs: Any) -> SentenceEncoder:
+        """Open a checkpoint folder or Hub name on `device` (the GPU where there is one)."""
+        model = AutoModelForCL.from_pretrained(name, **kwargs)
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(name)
+        except (OSError, ValueError) as error:
+            raise InputError(f"no tokenizer can be opened in {name}: {first_line(error)}") from error
+        return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
+
+    @torch.inference_mode()
+    def encode(
+        self,
+        texts: Sequence[str],
+        *,
+        batch_tokens: int = 8192,
+        dtype: torch.dtype = torch.float32,
+        normalize: bool = False,
+        progress: bool = False,
+    ) -> NDArray[np.float32]:
+        """Embeddings `[len(texts), d]` in float32, in the order of the texts.
+
+        Args:
+            texts: any number of sentences; an empty one is encoded as its special tokens.
+            batch_tokens: tokens in a forward pass, padding included.
+            dtype: `torch.bfloat16` runs the matrix products in half the width where the hardware is faster so.
+            normalize: return unit vectors.
+            progress: show a bar with the rate and the time left.
+        """
+        rows = self.tokenizer(list(texts), truncation=True, add_special_tokens=True)["input_ids"] if len(texts) else []
+        output = np.empty((len(rows), self.model.config.hidden_size), dtype=np.float32)
+        was_training = self.model.training
+        self.model.eval()
+        try:
+            buckets = bucket_rows(np.array([len(row) for row in rows], dtype=np.int64), max_tokens=batch_tokens)
+            with tqdm(total=len(rows), disable=not progress, unit=" texts", desc="encode") as bar, self._precision(dtype):
+                for bucket in buckets:
+                    output[bucket] = self._forward([rows[i] for i in bucket])
+                    bar.update(len(bucket))
+        finally:
+            self.model.train(was_training)
+        if normalize:
+            output /= np.maximum(np.linalg.norm(output, axis=1, keepdims=True), 1e-12)
+        return output
+
+    def similarity(self, a: Sequence[str], b: Sequence[str]) -> NDArray[np.float32]:
+        """Cosine similarities `[len(a), len(b)]`."""
+        return self.encode(a, normalize=True) @ self.encode(b, normalize=True).T
+
+    def _forward(self, rows: list[list[int]]) -> NDArray[np.float32]:
+        width = max(max(map(len, rows)), 1)
+        ids = torch.full((len(rows), width), self.tokenizer.pad_token_id or 0)
+        mask = torch.zeros((len(rows), width), dtype=torch.long)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)] = torch.tensor(row)
+            mask[i, : len(row)] = 1
+        device = self.model.device
+        return self.model(ids.to(device), attention_mask=mask.to(device)).pooler_output.float().cpu().numpy()
+
+    def _precision(self, dtype: torch.dtype) -> contextlib.AbstractContextManager[Any]:
+        if dtype == torch.float32:
+            return contextlib.nullcontext()
+        return torch.autocast(self.model.device.type, dtype)

@@ -1,0 +1,227 @@
+"""The mixin that turns an encoder of transformers into a contrastive sentence encoder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedConfig
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import ModelOutput, logging
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.buckets import in_buckets
+from contrastive_st.models.pooling import needs_all_layers, pool
+from contrastive_st.models.saving import write_sentence_transformers
+from contrastive_st.models.settings import ContrastiveSettings, apply_settings, is_plain_encoder
+from contrastive_st.objectives import LOCAL, InfoNCE, default_gather
+
+logger = logging.get_logger(__name__)
+
+
+@dataclass
+class ContrastiveOutput(ModelOutput):
+    """Output of a batch of views: the loss, the embeddings `[B, V, d]` and their text keys `[B, V]`."""
+
+    loss: Tensor | None = None
+    views: Tensor | None = None
+    keys: Tensor | None = None
+
+
+class ContrastiveMixin:
+    """Views from tokens, and a contrastive loss from views, over any encoder of transformers.
+
+    The projection head (Linear + Tanh over the first token) *is* the backbone's pooler, so a checkpoint with
+    `pooling="cls"` opens with plain `AutoModel` and its `pooler_output` is the sentence embedding. A family without
+    a pooler has no such slot and takes every pooling but `cls`.
+    """
+
+    backbone_class: ClassVar[type[nn.Module]]
+    mlm_class: ClassVar[type[nn.Module]]
+    accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
+    length_bucketing = True
+    _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\."]
+    _keys_to_ignore_on_load_unexpected: ClassVar[list[str]] = [
+        r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
+    ]
+
+    def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
+        plain = is_plain_encoder(config)
+        pooling = apply_settings(config, settings).pooling
+        super().__init__(config)  # type: ignore[call-arg]
+        self.starts_from_plain_encoder = plain
+        setattr(self, self.base_model_prefix, self.backbone_class(config))
+        if self.projection is None and pooling == "cls":
+            raise InputError(
+                f"{config.model_type} has no pooler to hold the projection head, so pooling 'cls' would be lost "
+                "on AutoModel; choose cls_before_pooler, mean, max, avg_first_last, avg_top2 or last"
+            )
+        if self.projection is not None and pooling != "cls":
+            self.projection.requires_grad_(False)  # saved, so that AutoModel opens cleanly, but no part of the embedding
+        if self.settings.do_mlm:
+            self._add_mlm_head()
+        self.post_init()
+
+    # ------------------------------------------------------------------ the two halves
+
+    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> Tensor:
+        """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
+        batch = self._rows(input_ids, attention_mask, token_type_ids)
+        if self.length_bucketing:
+            embeddings = in_buckets(lambda **rows: self._encode(**rows).pooler_output, batch)
+        else:
+            embeddings = self._encode(**batch).pooler_output
+        return embeddings.view(*input_ids.shape[:-1], -1)
+
+    def objective(self, views: Tensor, targets: Tensor | None = None, keys: Tensor | None = None) -> Tensor:
+        """The loss of views `[B, V, d]`; candidates come from every process that trains along."""
+        return self.info_nce(views, targets, keys=keys, gather=default_gather() if self.training else LOCAL)
+
+    @property
+    def info_nce(self) -> InfoNCE:
+        """The objective that the config describes."""
+        own = self.settings
+        return InfoNCE(own.temperature, own.hard_negative_weight, own.objective == "info_nce_symmetric")
+
+    # ------------------------------------------------------------------ transformers' contract
+
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        targets: Tensor | None = None,
+        mlm_input_ids: Tensor | None = None,
+        mlm_labels: Tensor | None = None,
+    ) -> BaseModelOutputWithPooling | ContrastiveOutput:
+        """`input_ids [N, L]` gives embeddings in `pooler_output [N, d]`; `[B, V, L]` gives the loss of B anchors.
+
+        Args:
+            input_ids: token ids, padded on the right.
+            attention_mask: 1 on real tokens; all ones when absent.
+            token_type_ids: as in BERT; ignored by families that have none.
+            targets: what the objective wants beside the views, from the collator.
+            mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
+            mlm_labels: the masked ids, -100 elsewhere.
+        """
+        if input_ids.dim() == 2:
+            return self._encode(**self._rows(input_ids, attention_mask, token_type_ids))
+        views = self.embed(input_ids, attention_mask, token_type_ids)
+        keys = text_keys(input_ids, attention_mask)
+        loss = self.objective(views, targets, keys)
+        if mlm_labels is not None and self.settings.do_mlm:
+            loss = loss + self.settings.mlm_weight * self._mlm_loss(mlm_input_ids, attention_mask, token_type_ids, mlm_labels)
+        return ContrastiveOutput(loss=loss, views=views, keys=keys)
+
+    @classmethod
+    def from_pretrained(cls, name: Any, *args: Any, new_head: bool | None = None, **kwargs: Any) -> Any:
+        """Open any encoder checkpoint of the family, this package's and both published SimCSE layouts included.
+
+        Args:
+            name: folder or Hub name.
+            new_head: initialise the projection head anew; by default when the checkpoint is a plain encoder
+                (`BertForMaskedLM` and the like), whose pooler was trained for another task or not at all.
+            kwargs: settings such as `pooling="mean"`, or anything `PreTrainedModel.from_pretrained` takes.
+        """
+        prefix = cls.base_model_prefix
+        layout = {r"^mlp\.dense\.": f"{prefix}.pooler.dense."}
+        if prefix == "bert":
+            layout[r"^lm_head\."] = "cls.predictions."
+        loaded = super().from_pretrained(name, *args, key_mapping=kwargs.pop("key_mapping", layout), **kwargs)  # type: ignore[misc]
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        if model.settings.pooling == "cls" and (model.starts_from_plain_encoder if new_head is None else new_head):
+            model.init_head()
+            logger.info("the projection head is newly initialised")
+        return loaded
+
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
+        """Save weights and config, and the files that sentence-transformers reads: one folder, three loaders."""
+        kwargs["save_original_format"] = False  # always this package's key names, whatever was loaded
+        super().save_pretrained(save_directory, **kwargs)  # type: ignore[misc]
+        if kwargs.get("is_main_process", True):
+            write_sentence_transformers(self, save_directory, kwargs.get("state_dict"))
+
+    def init_head(self) -> None:
+        """Draw new weights for the projection head."""
+        assert self.projection is not None
+        with torch.no_grad():
+            self.projection.dense.weight.normal_(0.0, self.config.initializer_range)
+            self.projection.dense.bias.zero_()
+
+    @property
+    def settings(self) -> ContrastiveSettings:
+        """Pooling, temperature and the rest, as the config holds them."""
+        return ContrastiveSettings(**self.config.contrastive)
+
+    @property
+    def backbone(self) -> nn.Module:
+        """The encoder of transformers inside."""
+        return getattr(self, self.base_model_prefix)
+
+    @property
+    def projection(self) -> nn.Module | None:
+        """The projection head: the backbone's pooler, where the family has one."""
+        return getattr(self.backbone, "pooler", None)
+
+    @property
+    def uses_head(self) -> bool:
+        """Whether the embedding of the present mode goes through the head."""
+        return self.settings.pooling == "cls" and (self.training or not self.settings.mlp_only_train)
+
+    # ------------------------------------------------------------------ inside
+
+    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> dict[str, Tensor]:
+        rows = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if rows["attention_mask"] is None:
+            rows["attention_mask"] = torch.ones_like(input_ids)
+        if token_type_ids is not None and getattr(self.config, "type_vocab_size", 0) > 1:
+            rows["token_type_ids"] = token_type_ids
+        return {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
+
+    def _encode(self, input_ids: Tensor, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
+        if needs_all_layers(self.settings.pooling):
+            rows["output_hidden_states"] = True  # type: ignore[assignment]
+        output = self.backbone(input_ids=input_ids, attention_mask=attention_mask, **rows)
+        layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
+        embedding = output.pooler_output if self.uses_head else pool(layers, attention_mask, self.settings.pooling)
+        return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)
+
+    def _add_mlm_head(self) -> None:
+        template = self.mlm_class(self.config)
+        for name, module in template.named_children():
+            if name != self.base_model_prefix:
+                setattr(self, name, module)
+        self._tied_weights_keys = template._tied_weights_keys
+
+    def get_output_embeddings(self) -> nn.Module | None:
+        """The vocabulary matrix of the MLM head, tied to the input embeddings; None without one."""
+        return self.mlm_class.get_output_embeddings(self) if self.settings.do_mlm else None  # type: ignore[operator]
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, by the family's own MLM head."""
+        raise NotImplementedError
+
+    def _mlm_loss(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, labels: Tensor) -> Tensor:
+        rows = self._rows(input_ids, attention_mask, token_type_ids)
+        masked = labels.flatten(0, -2) != -100
+        hidden = self.backbone(**rows).last_hidden_state[masked]  # the head sees only what is to be predicted
+        if not len(hidden):
+            return hidden.sum()
+        return functional.cross_entropy(self.mlm_logits(hidden).float(), labels.flatten(0, -2)[masked])
+
+
+def text_keys(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """A 64-bit fingerprint of each row of token ids, `[..., L] -> [...]`; padding does not count.
+
+    Equal texts have equal keys; different ones collide with probability about 2^-63. Found from the ids, never from
+    the embeddings, which dropout makes differ.
+    """
+    places = torch.arange(1, input_ids.shape[-1] + 1, device=input_ids.device)
+    weights = places * -7046029254386353131  # odd 64-bit constant; products wrap around
+    weights = (weights ^ (weights >> 29)) * -4658895280553007687
+    weights = (weights ^ (weights >> 32)) | 1
+    ids = input_ids + 1 if attention_mask is None else (input_ids + 1) * attention_mask
+    return (ids * weights).sum(-1)

@@ -1,0 +1,7 @@
+"""Objectives: pure functions from embeddings and targets to a loss. No models, no input or output."""
+
+from contrastive_st.objectives.gather import LOCAL, Gather, ProcessGather, default_gather
+from contrastive_st.objectives.info_nce import InfoNCE
+from contrastive_st.objectives.scores import cosine_scores, dot_scores
+
+__all__ = ["LOCAL", "Gather", "InfoNCE", "ProcessGather", "cosine_scores", "default_gather", "dot_scores"]

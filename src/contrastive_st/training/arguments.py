@@ -1,0 +1,38 @@
+"""Training arguments: those of transformers, with the defaults that contrastive training wants."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import torch
+from transformers import TrainingArguments
+
+
+def has_fast_bf16() -> bool:
+    """Whether the hardware multiplies bfloat16 matrices faster than float32: recent CUDA, AMX or AVX512-BF16."""
+    if torch.cuda.is_available():
+        return torch.cuda.is_bf16_supported(including_emulation=False)
+    capabilities = torch.cpu.get_capabilities()
+    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
+
+
+@dataclass
+class ContrastiveTrainingArguments(TrainingArguments):
+    """`transformers.TrainingArguments`; `per_device_train_batch_size` is what contrasts.
+
+    What differs: bf16 is on where the hardware is faster so, a short last batch is dropped (it would have fewer
+    negatives than the others), and no column of the data set is dropped behind your back.
+    """
+
+    bf16: bool | None = field(  # type: ignore[assignment]
+        default=None, metadata={"help": "bf16 autocast; by default where the hardware is faster so. The loss is float32."}
+    )
+    dataloader_drop_last: bool = field(default=True, metadata={"help": "Drop a last batch that is not full."})
+    remove_unused_columns: bool = field(default=False, metadata={"help": "Leave as it is: collators read the columns."})
+
+    def __post_init__(self) -> None:
+        if not torch.accelerator.is_available():
+            self.use_cpu = True
+        if self.bf16 is None:
+            self.bf16 = not self.fp16 and has_fast_bf16()
+        super().__post_init__()

@@ -1,0 +1,100 @@
+"""`ContrastiveTrainer`: the Trainer of transformers, with what contrastive training wants to see and to be told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import Trainer
+from transformers.trainer_utils import get_last_checkpoint
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.geometry import alignment, effective_rank, uniformity
+from contrastive_st.objectives import default_gather
+from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm
+from contrastive_st.training.processes import broadcast_result
+
+_ROWS_MEASURED = 1024  # the log looks at no more rows of a batch than this
+
+
+class TrainingDiverged(InputError):
+    """The loss became NaN or infinite; the weights on disk are those of the last good checkpoint."""
+
+
+class ContrastiveTrainer(Trainer):
+    """Train a ForCL model.
+
+    Beside the loss the log holds, of the last batch: in-batch `accuracy`, the number of `candidates`, `temperature`,
+    `alignment` and `uniformity` (Wang and Isola 2020) and the `effective_rank` of the anchors. A warning in words
+    comes once if the embedding collapses or the loss sits at ln(candidates). A NaN loss stops the run; SIGTERM saves
+    a checkpoint and stops it cleanly.
+
+    Args:
+        evaluator: called with the model in evaluation mode, on one process; returns named figures, which become
+            `eval_...` metrics for the log, `metric_for_best_model` and `load_best_model_at_end`. It must not draw
+            random numbers.
+        args, kwargs: as for `transformers.Trainer`.
+
+    Raises:
+        TrainingDiverged: the loss is NaN or infinite.
+    """
+
+    def __init__(self, *args: Any, evaluator: Callable[[Any], Mapping[str, float]] | None = None, **kwargs: Any) -> None:
+        if evaluator is not None:
+            kwargs.setdefault("eval_dataset", {})  # what to evaluate on is the evaluator's own business
+        super().__init__(*args, **kwargs)
+        self.evaluator = evaluator
+        self._last_views: tuple[Tensor, Tensor | None] | None = None
+        self.add_callback(HealthCallback())
+        self.add_callback(StopOnSigterm())
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
+        if model.training:
+            self._last_views = outputs["views"].detach(), outputs["keys"]
+        return (loss, outputs) if return_outputs else loss
+
+    def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        if not math.isfinite(loss.item()):
+            last = get_last_checkpoint(self.args.output_dir)
+            raise TrainingDiverged(
+                f"the loss is {loss.item()} at step {self.state.global_step + 1} (learning rate {self._get_learning_rate():.3g}); "
+                f"lower the learning rate or raise the temperature. Last good checkpoint: {last or 'none was saved yet'}"
+            )
+        return loss
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if "loss" in logs and self._last_views is not None:
+            logs = {**logs, **self._view_metrics(*self._last_views)}
+        super().log(logs, start_time)
+
+    def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
+        if self.evaluator is None:
+            return super().evaluate(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        model = self.accelerator.unwrap_model(self.model)
+        figures = broadcast_result(lambda: self.evaluator(model))  # type: ignore[misc]
+        metrics = {f"{metric_key_prefix}_{name}": float(value) for name, value in figures.items()}
+        self.log(dict(metrics))
+        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    @torch.no_grad()
+    def _view_metrics(self, views: Tensor, keys: Tensor | None) -> dict[str, float]:
+        views, keys = views[:_ROWS_MEASURED], None if keys is None else keys[:_ROWS_MEASURED]
+        objective = self.accelerator.unwrap_model(self.model).info_nce
+        scores, own = objective.scores(views, keys=keys, gather=default_gather())
+        anchors = views[:, 0]
+        return {
+            "accuracy": (scores.argmax(1) == own).float().mean().item(),
+            "candidates": scores.shape[1],
+            "temperature": objective.temperature,
+            "alignment": alignment(anchors, views[:, 1]).item(),
+            "uniformity": uniformity(anchors).item(),
+            "effective_rank": effective_rank(anchors).item(),
+        }

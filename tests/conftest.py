@@ -1,0 +1,75 @@
+"""Shared fixtures: tiny models from configs, a tiny tokenizer, the real data where it is at hand. No network."""
+
+import os
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+os.environ.setdefault("HF_HUB_DISABLE_PROGRESS_BARS", "1")
+os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
+
+import logging
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+
+SENTENCES = [
+    "the cat sat on the mat",
+    "a dog ran far away today",
+    "rain fell on the old town",
+    "she reads a long book",
+    "the town was quiet",
+    "a cat and a dog",
+    "he wrote the book on a rainy day in the old quiet town",
+    "today the rain ran away",
+]
+
+
+@pytest.fixture(autouse=True)
+def _seeded():
+    torch.manual_seed(0)
+
+
+@pytest.fixture(autouse=True)
+def _no_transformers_warnings(request):
+    """A warning that transformers logs about our own use of it is an error."""
+    if "allow_warnings" in request.keywords:
+        yield
+        return
+    records = []
+
+    class Handler(logging.Handler):
+        def emit(self, record):
+            records.append(record.getMessage())
+
+    handler = Handler(logging.WARNING)
+    logger = logging.getLogger("transformers")
+    transformers.utils.logging.set_verbosity_warning()
+    logger.addHandler(handler)
+    yield
+    logger.removeHandler(handler)
+    assert not records, f"transformers warned: {records}"
+
+
+@pytest.fixture(scope="session")
+def tokenizer():
+    from contrastive_st.data import train_wordpiece
+
+    return train_wordpiece(SENTENCES * 3, vocab_size=120, max_length=16)
+
+
+@pytest.fixture
+def bert_config(tokenizer):
+    return transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=20,
+    )  # fmt: skip
+
+
+@pytest.fixture
+def data_root():
+    """The folder with the real data sets, or a skip."""
+    root = os.environ.get("CONTRASTIVE_ST_DATA")
+    if not root or not Path(root).is_dir():
+        pytest.skip("real data is not at hand: set CONTRASTIVE_ST_DATA")
+    return Path(root)

@@ -2,25 +2,10 @@
 
 import pytest
 import torch
+from plain import loop_pool
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.pooling import POOLINGS, pool
-
-
-def loop_pool(layers, mask, pooling):
-    rows = []
-    for i in range(len(mask)):
-        real = [t for t in range(mask.shape[1]) if mask[i, t]]
-        if pooling in ("cls", "cls_before_pooler"):
-            rows.append(layers[-1][i, 0])
-        elif pooling == "last":
-            rows.append(layers[-1][i, real[-1]])
-        elif pooling == "max":
-            rows.append(torch.stack([layers[-1][i, t] for t in real]).max(0).values)
-        else:
-            chosen = {"mean": [-1], "avg_first_last": [1, -1], "avg_top2": [-2, -1]}[pooling]
-            rows.append(sum(layers[layer][i, t] for layer in chosen for t in real) / (len(real) * len(chosen)))
-    return torch.stack(rows)
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 
-def bucket_rows(lengths: np.ndarray, max_padding: float = 0.08, min_tokens: int = 1024, max_tokens: int = 1 << 62) -> list[np.ndarray]:
+def bucket_rows(lengths: np.ndarray, max_padding: float = 0.08, min_tokens: int = 2048, max_tokens: int = 1 << 62) -> list[np.ndarray]:
     """Split rows into buckets of similar length, longest first.
 
     Args:
@@ -43,19 +43,30 @@ def bucket_rows(lengths: np.ndarray, max_padding: float = 0.08, min_tokens: int 
     return buckets
 
 
-def in_buckets(encode: Callable[..., Tensor], batch: dict[str, Tensor], **options: float) -> Tensor:
-    """Run `encode(**rows) -> [n, d]` over buckets of `batch` and put the rows back in order: `[N, d]`.
+def in_buckets(
+    encode: Callable[..., Tensor], embed_tokens: Callable[[Tensor], Tensor], batch: dict[str, Tensor], **options: float
+) -> Tensor:
+    """Run `encode` over buckets of `batch` and put the rows back in order: `[N, d]`.
 
-    `batch` holds tensors `[N, L]`, padded on the right, `attention_mask` among them; each bucket is cut to its
-    longest row. With a single bucket this is one plain call.
+    Args:
+        encode: called with `inputs_embeds [n, l, width]` and the other tensors of the batch cut to `[n, l]`.
+        embed_tokens: token ids to word embeddings. It runs once for all buckets: the gradient of its table is as
+            large as the vocabulary, and would otherwise be filled and added once a bucket.
+        batch: tensors `[N, L]`, padded on the right: `input_ids`, `attention_mask` and any other.
+        options: for `bucket_rows`.
     """
     lengths = batch["attention_mask"].sum(1)
-    buckets = bucket_rows(lengths.cpu().numpy(), **options)  # type: ignore[arg-type]
-    device = lengths.device
-    parts = []
+    widths = lengths.cpu().numpy()
+    buckets = bucket_rows(widths, **options)  # type: ignore[arg-type]
+    cut = []
     for rows in buckets:
-        index = torch.from_numpy(rows).to(device)
-        width = max(int(lengths[index[0]]), 1)
-        parts.append(encode(**{name: tensor[index, :width] for name, tensor in batch.items()}))
-    back = torch.from_numpy(np.argsort(np.concatenate(buckets))).to(device)
-    return torch.cat(parts)[back]
+        index, width = torch.from_numpy(rows).to(lengths.device), max(int(widths[rows[0]]), 1)
+        cut.append({name: tensor[index, :width] for name, tensor in batch.items()})
+    ids = [part.pop("input_ids") for part in cut]
+    embedded = embed_tokens(torch.cat([part.flatten() for part in ids])).split([part.numel() for part in ids])
+    outputs = [
+        encode(inputs_embeds=vectors.view(*part.shape, -1), **rest)
+        for vectors, part, rest in zip(embedded, ids, cut, strict=True)
+    ]
+    back = torch.from_numpy(np.argsort(np.concatenate(buckets))).to(lengths.device)
+    return torch.cat(outputs)[back]

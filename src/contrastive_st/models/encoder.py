@@ -37,11 +37,7 @@ class SentenceEncoder:
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **kwargs: Any) -> SentenceEncoder:
         """Open a checkpoint folder or Hub name on `device` (the GPU where there is one)."""
-        model = AutoModelForCL.from_pretrained(name, **kwargs)
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(name)
-        except (OSError, ValueError) as error:
-            raise InputError(f"no tokenizer can be opened in {name}: {first_line(error)}") from error
+        model, tokenizer = AutoModelForCL.from_pretrained(name, **kwargs), load_tokenizer(name)
         return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
 
     @torch.inference_mode()
@@ -97,3 +93,14 @@ class SentenceEncoder:
         if dtype == torch.float32:
             return contextlib.nullcontext()
         return torch.autocast(self.model.device.type, dtype)
+
+
+def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or Hub name, or one clear line on why it cannot be had."""
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(name)
+    except (OSError, ValueError) as error:
+        raise InputError(f"no tokenizer can be opened in {name}: {first_line(error)}") from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers gives where the files are missing
+        raise InputError(f"{name} holds no tokenizer files; save the tokenizer beside the model")
+    return tokenizer

@@ -71,7 +71,7 @@ class ContrastiveMixin:
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
         batch = self._rows(input_ids, attention_mask, token_type_ids)
         if self.length_bucketing:
-            embeddings = in_buckets(lambda **rows: self._encode(**rows).pooler_output, batch)
+            embeddings = in_buckets(lambda **rows: self._encode(**rows).pooler_output, self.get_input_embeddings(), batch)
         else:
             embeddings = self._encode(**batch).pooler_output
         return embeddings.view(*input_ids.shape[:-1], -1)
@@ -181,10 +181,10 @@ class ContrastiveMixin:
             rows["token_type_ids"] = token_type_ids
         return {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
 
-    def _encode(self, input_ids: Tensor, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
+    def _encode(self, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
         if needs_all_layers(self.settings.pooling):
             rows["output_hidden_states"] = True  # type: ignore[assignment]
-        output = self.backbone(input_ids=input_ids, attention_mask=attention_mask, **rows)
+        output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
         embedding = output.pooler_output if self.uses_head else pool(layers, attention_mask, self.settings.pooling)
         return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)

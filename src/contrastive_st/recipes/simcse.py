@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import AutoTokenizer, BertConfig, HfArgumentParser, PreTrainedConfig, set_seed
+from transformers import BertConfig, HfArgumentParser, PreTrainedConfig, set_seed
 from transformers.trainer_utils import get_last_checkpoint
 from transformers.utils import logging
 
@@ -20,6 +20,7 @@ from contrastive_st.evaluation.plots import training_curve
 from contrastive_st.evaluation.sts import find_stsb, read_stsb, sts_spearman
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.auto import load_config
+from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.models.settings import max_positions
 from contrastive_st.recipes.docs_search import DocsSearch
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
@@ -151,7 +152,7 @@ def open_model(args: SimCSEArguments, texts: Dataset) -> tuple[Any, Any]:
     else:
         config = with_dropout(load_config(args.model_name_or_path), args.dropout)
         model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, new_head=args.new_head, **settings)
-        tokenizer = AutoTokenizer.from_pretrained(args.model_name_or_path)
+        tokenizer = load_tokenizer(args.model_name_or_path)
         check_max_length(args.max_length, max_positions(model.config))
         tokenizer.model_max_length = args.max_length
     return model, tokenizer
@@ -166,6 +167,7 @@ def small_bert(args: SimCSEArguments, vocab_size: int) -> BertConfig:
         num_attention_heads=max(args.hidden_size // 64, 1),
         intermediate_size=4 * args.hidden_size,
         max_position_embeddings=max(args.max_length, 128),
+        attention_probs_dropout_prob=0.0,  # lets the attention run in its fused kernel; the other dropouts stay
     )
 
 

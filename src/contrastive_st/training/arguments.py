@@ -35,4 +35,6 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.use_cpu = True
         if self.bf16 is None:
             self.bf16 = not self.fp16 and has_fast_bf16()
+        if self.data_seed is None:
+            self.data_seed = self.seed  # so that the order of the rows does not hang on what else draws random numbers
         super().__post_init__()

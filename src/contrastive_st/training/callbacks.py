@@ -60,9 +60,15 @@ class StopOnSigterm(TrainerCallback):
         self._asked = False
         self._previous: Any = None
 
-    def on_train_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if threading.current_thread() is threading.main_thread():
+    def __enter__(self) -> StopOnSigterm:
+        self.stopped = self._asked = False
+        if threading.current_thread() is threading.main_thread():  # signals belong to it
             self._previous = signal.signal(signal.SIGTERM, self._ask)
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if self._previous is not None:
+            signal.signal(signal.SIGTERM, self._previous)
 
     def _ask(self, number: int, frame: Any) -> None:
         self._asked = True
@@ -72,7 +78,5 @@ class StopOnSigterm(TrainerCallback):
             self.stopped = control.should_save = control.should_training_stop = True
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if self._previous is not None:
-            signal.signal(signal.SIGTERM, self._previous)
         if self.stopped:
             logger.warning(f"SIGTERM: stopped after step {state.global_step}, checkpoint saved; resume with --resume_from_checkpoint true")

@@ -48,8 +48,13 @@ class ContrastiveTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.evaluator = evaluator
         self._last_views: tuple[Tensor, Tensor | None] | None = None
+        self.sigterm = StopOnSigterm()
         self.add_callback(HealthCallback())
-        self.add_callback(StopOnSigterm())
+        self.add_callback(self.sigterm)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        with self.sigterm:
+            return super().train(*args, **kwargs)
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None

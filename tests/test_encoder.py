@@ -1,0 +1,62 @@
+"""Texts in, vectors out."""
+
+import numpy as np
+import pytest
+import torch
+from conftest import SENTENCES
+
+from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st.models.buckets import bucket_rows
+
+
+@pytest.fixture
+def encoder(bert_config, tokenizer):
+    return SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
+
+
+def test_order_batching_and_mode_do_not_matter(encoder):
+    encoder.model.train()
+    whole = encoder.encode(SENTENCES)
+    assert encoder.model.training
+    np.testing.assert_allclose(encoder.encode(SENTENCES, batch_tokens=1), whole, atol=1e-6)
+    np.testing.assert_allclose(encoder.encode(SENTENCES[::-1])[::-1], whole, atol=1e-6)
+    np.testing.assert_allclose(np.stack([encoder.encode([text])[0] for text in SENTENCES]), whole, atol=1e-6)
+
+
+def test_long_texts_are_cut_as_in_training_and_empty_ones_are_defined(encoder):
+    long = " ".join(["town"] * 100)
+    np.testing.assert_allclose(encoder.encode([long]), encoder.encode([" ".join(["town"] * 14)]), atol=1e-6)
+    assert np.isfinite(encoder.encode(["", " "])).all()
+    assert encoder.encode([]).shape == (0, 16)
+
+
+def test_unit_vectors_similarity_and_bf16(encoder):
+    unit = encoder.encode(SENTENCES, normalize=True)
+    np.testing.assert_allclose(np.linalg.norm(unit, axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(encoder.similarity(SENTENCES, SENTENCES), unit @ unit.T, atol=1e-6)
+    half = encoder.encode(SENTENCES, normalize=True, dtype=torch.bfloat16)
+    assert (half * unit).sum(1).min() > 0.999
+
+
+def test_random_numbers_are_left_alone(encoder):
+    state = torch.get_rng_state()
+    encoder.encode(SENTENCES)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_buckets_are_a_permutation_within_their_limits():
+    lengths = np.random.default_rng(0).integers(1, 128, 500)
+    buckets = bucket_rows(lengths, max_padding=0.1, min_tokens=200, max_tokens=2000)
+    assert sorted(np.concatenate(buckets).tolist()) == list(range(500))
+    for rows in buckets:
+        padded = lengths[rows].max() * len(rows)
+        assert padded <= 2000
+        assert lengths[rows].sum() >= 0.9 * padded or padded <= 200
+    assert [len(rows) for rows in bucket_rows(np.array([50, 40]), max_tokens=10)] == [1, 1]
+    assert bucket_rows(np.array([], dtype=int)) == []
+
+
+def test_a_folder_without_a_tokenizer_says_so(encoder, tmp_path):
+    encoder.model.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match="tokenizer"):
+        SentenceEncoder.from_pretrained(tmp_path)

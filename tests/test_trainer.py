@@ -1,0 +1,197 @@
+"""ContrastiveTrainer: what it logs, how it stops, how it resumes; and the stock Trainer with the same parts."""
+
+import logging
+import math
+import os
+import signal
+
+import pytest
+import torch
+from accelerate import Accelerator
+from conftest import SENTENCES
+from datasets import Dataset
+from torch.utils.data import DataLoader
+from transformers import Trainer, TrainerCallback, TrainingArguments
+
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    NLITripletCollator,
+    PairCollator,
+    tokenize,
+)
+from contrastive_st.training import TrainingDiverged
+
+COLLATORS = {DropoutPairCollator: 1, PairCollator: 2, NLITripletCollator: 3}
+
+
+def rows_for(tokenizer, num_texts, copies=4):
+    columns = {f"text{i}": SENTENCES[i:] + SENTENCES[:i] for i in range(num_texts)}
+    return tokenize(Dataset.from_dict({name: texts * copies for name, texts in columns.items()}), tokenizer, 16)
+
+
+def arguments(folder, **changes):
+    settings = {"per_device_train_batch_size": 4, "max_steps": 6, "logging_steps": 2, "learning_rate": 1e-3, "bf16": False}
+    return ContrastiveTrainingArguments(str(folder), disable_tqdm=True, **{**settings, **changes})
+
+
+def trainer_for(tokenizer, config, folder, collator=DropoutPairCollator, evaluator=None, callbacks=None, model=None, copies=4, **changes):
+    torch.manual_seed(1)
+    return ContrastiveTrainer(
+        model=model or BertForCL(config),
+        args=arguments(folder, **changes),
+        train_dataset=rows_for(tokenizer, COLLATORS[collator], copies),
+        data_collator=collator(tokenizer),
+        processing_class=tokenizer,
+        evaluator=evaluator,
+        callbacks=callbacks,
+    )
+
+
+@pytest.mark.parametrize("collator", COLLATORS)
+def test_the_stock_trainer_trains_with_each_collator(collator, tokenizer, bert_config, tmp_path):
+    model = BertForCL(bert_config)
+    before = model.bert.pooler.dense.weight.detach().clone()
+    args = TrainingArguments(str(tmp_path), per_device_train_batch_size=4, max_steps=3, report_to="none", use_cpu=True, disable_tqdm=True)
+    trainer = Trainer(model, args, train_dataset=rows_for(tokenizer, COLLATORS[collator]), data_collator=collator(tokenizer))
+    assert math.isfinite(trainer.train().training_loss)
+    assert not torch.equal(model.bert.pooler.dense.weight, before)
+
+
+@pytest.mark.parametrize("collator", COLLATORS)
+def test_a_bare_accelerate_loop_trains_with_each_collator(collator, tokenizer, bert_config):
+    accelerator = Accelerator(cpu=True)
+    bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.1
+    model = BertForCL(bert_config)
+    loader = DataLoader(rows_for(tokenizer, COLLATORS[collator], copies=1), batch_size=8, collate_fn=collator(tokenizer))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+    losses = []
+    for _ in range(25):
+        for batch in loader:
+            loss = model(**batch).loss
+            accelerator.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            losses.append(loss.item())
+    assert losses[-1] < losses[0]
+
+
+def test_the_log_holds_what_a_contrast_is_judged_by(tokenizer, bert_config, tmp_path):
+    trainer = trainer_for(tokenizer, bert_config, tmp_path)
+    trainer.train()
+    row = next(row for row in trainer.state.log_history if "loss" in row)
+    assert {"accuracy", "candidates", "temperature", "alignment", "uniformity", "effective_rank"} <= set(row)
+    assert row["candidates"] == 4
+    assert row["temperature"] == 0.05
+    assert 0 <= row["accuracy"] <= 1
+
+
+def test_accumulating_two_batches_gives_their_mean_gradient(tokenizer, bert_config, tmp_path):
+    bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.0
+    seen = []
+
+    class Watch(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, model=None, **kwargs):
+            seen.append(model.bert.pooler.dense.weight.grad.clone())
+
+    trainer = trainer_for(
+        tokenizer, bert_config, tmp_path, gradient_accumulation_steps=2, max_steps=1, max_grad_norm=0, callbacks=[Watch()]
+    )
+    model = BertForCL(bert_config)
+    model.load_state_dict(trainer.model.state_dict())
+    batches = list(trainer.get_train_dataloader())[:2]
+    trainer.train()
+    sum(model(**batch).loss for batch in batches).div(2).backward()
+    torch.testing.assert_close(seen[0], model.bert.pooler.dense.weight.grad, rtol=1e-4, atol=1e-6)
+
+
+def test_a_resumed_run_ends_with_the_same_weights_bit_for_bit(tokenizer, bert_config, tmp_path):
+    whole = trainer_for(tokenizer, bert_config, tmp_path / "whole", max_steps=8, save_steps=3)
+    whole.train()
+    again = trainer_for(tokenizer, bert_config, tmp_path / "again", max_steps=8, save_steps=3)
+    torch.manual_seed(99)  # a new process starts from another random state
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-3"))
+    for (name, a), b in zip(whole.model.state_dict().items(), again.model.state_dict().values(), strict=True):
+        assert torch.equal(a, b), name
+
+
+def test_evaluating_in_training_changes_no_weight(tokenizer, bert_config, tmp_path):
+    from contrastive_st import SentenceEncoder
+
+    def evaluator(model):
+        return {"norm": float((SentenceEncoder(model, tokenizer).encode(SENTENCES) ** 2).sum())}
+
+    quiet = trainer_for(tokenizer, bert_config, tmp_path / "a")
+    quiet.train()
+    watched = trainer_for(tokenizer, bert_config, tmp_path / "b", evaluator=evaluator, eval_strategy="steps", eval_steps=1)
+    watched.train()
+    assert sum("eval_norm" in row for row in watched.state.log_history) == 6
+    for a, b in zip(quiet.model.parameters(), watched.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_the_best_checkpoint_is_loaded_at_the_end(tokenizer, bert_config, tmp_path):
+    figures = iter([0.1, 0.9, 0.3])
+    trainer = trainer_for(
+        tokenizer, bert_config, tmp_path, evaluator=lambda model: {"score": next(figures)}, eval_strategy="steps", eval_steps=2,
+        save_strategy="steps", save_steps=2, load_best_model_at_end=True, metric_for_best_model="score",
+    )  # fmt: skip
+    trainer.train()
+    assert trainer.state.best_model_checkpoint.endswith("checkpoint-4")
+    best = BertForCL.from_pretrained(trainer.state.best_model_checkpoint)
+    for a, b in zip(trainer.model.parameters(), best.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+def test_a_loss_that_is_not_finite_stops_the_run_with_what_to_do(tokenizer, bert_config, tmp_path):
+    class Poison(TrainerCallback):
+        def on_step_end(self, args, state, control, model=None, **kwargs):
+            if state.global_step == 3:
+                with torch.no_grad():
+                    model.bert.pooler.dense.bias[0] = float("nan")
+
+    trainer = trainer_for(tokenizer, bert_config, tmp_path, save_steps=2, callbacks=[Poison()])
+    with pytest.raises(TrainingDiverged, match=r"nan at step 4 \(learning rate .*checkpoint-2") as caught:
+        trainer.train()
+    assert "\n" not in str(caught.value)
+
+
+def test_sigterm_saves_a_checkpoint_from_which_the_run_goes_on_as_if_nothing_had_been(tokenizer, bert_config, tmp_path):
+    class Kill(TrainerCallback):
+        def on_step_begin(self, args, state, control, **kwargs):
+            if state.global_step == 2:
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    stopped = trainer_for(tokenizer, bert_config, tmp_path / "stopped", callbacks=[Kill()])
+    logging.getLogger("transformers").handlers[-1].setLevel(logging.ERROR)  # the farewell is a warning
+    stopped.train()
+    assert stopped.state.global_step == 3
+    again = trainer_for(tokenizer, bert_config, tmp_path / "again")
+    again.train(resume_from_checkpoint=str(tmp_path / "stopped" / "checkpoint-3"))
+    whole = trainer_for(tokenizer, bert_config, tmp_path / "whole")
+    whole.train()
+    for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("fault", ["collapse", "chance"])
+def test_trouble_is_said_once_in_words(tokenizer, bert_config, tmp_path, fault, caplog):
+    class Flat(BertForCL):
+        def embed(self, *args, **kwargs):
+            views = super().embed(*args, **kwargs)
+            if fault == "collapse":
+                return views * 1e-4 + 1
+            return torch.eye(8, 16).view_as(views) + 0 * views  # all orthogonal
+
+    bert_config.hidden_size = 16
+    logger = logging.getLogger("transformers")
+    logger.addHandler(caplog.handler)
+    trainer_for(tokenizer, bert_config, tmp_path, model=Flat(bert_config), max_steps=12, logging_steps=1, copies=1).train()
+    logger.removeHandler(caplog.handler)
+    words = {"collapse": "the embedding collapses", "chance": "the loss sits at ln(candidates)"}
+    assert sum(words[fault] in record.getMessage() for record in caplog.records) == 1

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 import torch
-from conftest import SENTENCES
 
+from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.models.buckets import bucket_rows
 

@@ -4,10 +4,10 @@ import math
 
 import pytest
 import torch
-from plain import loop_loss
 
 from contrastive_st.errors import InputError
 from contrastive_st.objectives import InfoNCE
+from plain import loop_loss
 
 
 def value_and_gradient(function, views):
@@ -59,7 +59,7 @@ def test_half_precision_views_are_scored_in_float32():
 
 @pytest.mark.parametrize("shape", [(1, 2, 4), (3, 1, 4), (3, 4)])
 def test_nothing_to_contrast_is_an_error(shape):
-    with pytest.raises(InputError, match="no negatives|V >= 2"):
+    with pytest.raises(InputError, match=r"no negatives|V >= 2"):
         InfoNCE()(torch.randn(shape))
 
 

@@ -13,9 +13,7 @@ import pytest
 from contrastive_st.data.installed_docs import DocPair, installed_docs, pair_of, split_pairs, unique_pairs
 from contrastive_st.errors import InputError
 
-MODULE = importlib.import_module(
-    "contrastive_st.data.installed_docs"
-)  # the package has a function of that name
+MODULE = importlib.import_module("contrastive_st.data.installed_docs")  # the package has a function of that name
 TITLE = "Compute the height of the tide."
 PROSE = "The height is the sum of the waves that the moon and the sun raise."
 
@@ -190,8 +188,7 @@ FILES = {  # what the walk has to find, to skip and to survive
     "b/same_text.py": source_of("Another title for it.", PROSE.replace("height", "HEIGHT")),
     "b/tests/test_b.py": source_of("A test of the tide.", PROSE.replace("height", "test")),
     "b/_vendor/c.py": source_of("A copy of the tide.", PROSE.replace("height", "copy")),
-    "b/generated.py": "# Automatically generated.\n"
-    + source_of("A generated file.", PROSE.replace("sum", "total")),
+    "b/generated.py": "# Automatically generated.\n" + source_of("A generated file.", PROSE.replace("sum", "total")),
     "b/broken.py": source_of("A file that is broken.", PROSE.replace("height", "error")) + "def (:\n",
     "b/null.py": source_of("A file with a null.", PROSE.replace("height", "null")) + "x = '\0'\n",
     "b/latin.py": source_of("A file in Latin-1.", PROSE.replace("height", "h\xe9ight")).encode("latin-1"),

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import torch
-from conftest import SENTENCES
 from transformers import AutoModel, AutoTokenizer
 
+from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models import POOLINGS, pool
 

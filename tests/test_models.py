@@ -5,7 +5,6 @@ import json
 import pytest
 import torch
 import transformers
-from plain import loop_loss, loop_pool
 from safetensors.torch import load_file, save_file
 from transformers import AutoModel
 
@@ -14,6 +13,7 @@ from contrastive_st.models import POOLINGS
 from contrastive_st.models.families import FAMILIES
 from contrastive_st.models.modeling import text_keys
 from contrastive_st.models.settings import max_positions
+from plain import loop_loss, loop_pool
 
 
 def batch_of(num_views, rows=4, length=7, vocabulary=50):
@@ -49,7 +49,9 @@ def test_loss_and_gradients_equal_a_plain_loop(bert_config, pooling, num_views):
     model.zero_grad()
     rows = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
     output = model.bert(**rows, output_hidden_states=True)  # one padded batch, no buckets
-    embeddings = output.pooler_output if pooling == "cls" else loop_pool(output.hidden_states, rows["attention_mask"], pooling)
+    embeddings = (
+        output.pooler_output if pooling == "cls" else loop_pool(output.hidden_states, rows["attention_mask"], pooling)
+    )
     plain = loop_loss(embeddings.view(4, num_views, -1), 0.05, weight=0.3)
     plain.backward()
     expected = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
@@ -118,7 +120,9 @@ def test_the_contrastive_loss_ignores_mlm_and_the_mlm_loss_is_added(bert_config)
     masked[:, :, 1] = 4
     plain = model(**batch).loss
     both = model(**batch, mlm_input_ids=masked, mlm_labels=labels).loss
-    logits = model.cls(model.bert(masked.flatten(0, 1), attention_mask=batch["attention_mask"].flatten(0, 1)).last_hidden_state)
+    logits = model.cls(
+        model.bert(masked.flatten(0, 1), attention_mask=batch["attention_mask"].flatten(0, 1)).last_hidden_state
+    )
     expected = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten())
     torch.testing.assert_close(both, plain + 0.5 * expected)
     tied = model.cls.predictions.decoder.weight
@@ -157,7 +161,9 @@ def test_both_published_layouts_open_without_a_warning(family, layout, do_mlm, t
         torch.testing.assert_close(opened(rows).pooler_output, expected, rtol=0, atol=1e-6)
         folder = tmp_path / "again"
         opened.save_pretrained(folder)
-    torch.testing.assert_close(AutoModel.from_pretrained(folder).eval()(rows).pooler_output, expected, rtol=0, atol=1e-6)
+    torch.testing.assert_close(
+        AutoModel.from_pretrained(folder).eval()(rows).pooler_output, expected, rtol=0, atol=1e-6
+    )
 
 
 def test_the_published_mlm_head_is_used_again(tmp_path):
@@ -189,7 +195,12 @@ def test_settings_given_at_opening_win_over_the_saved_ones(bert_config, tmp_path
 
 @pytest.mark.parametrize(
     ("settings", "words"),
-    [({"pooling": "median"}, "avg_first_last"), ({"temperature": 0}, "positive"), ({"pooler": "cls"}, "takes pooling"), ({"objective": "x"}, "info_nce")],
+    [
+        ({"pooling": "median"}, "avg_first_last"),
+        ({"temperature": 0}, "positive"),
+        ({"pooler": "cls"}, "takes pooling"),
+        ({"objective": "x"}, "info_nce"),
+    ],
 )
 def test_bad_settings_are_named(bert_config, settings, words):
     with pytest.raises(InputError, match=words):
@@ -199,7 +210,9 @@ def test_bad_settings_are_named(bert_config, settings, words):
 def test_what_cannot_be_opened_is_said_in_one_line(tmp_path):
     with pytest.raises(InputError, match=r"config\.json"):
         AutoModelForCL.from_pretrained(tmp_path)
-    (tmp_path / "config.json").write_text(json.dumps({"model_type": "custom-x", "auto_map": {"AutoConfig": "configuration_x.X"}}))
+    (tmp_path / "config.json").write_text(
+        json.dumps({"model_type": "custom-x", "auto_map": {"AutoConfig": "configuration_x.X"}})
+    )
     (tmp_path / "configuration_x.py").write_text("raise SystemExit('remote code ran')")
     with pytest.raises(InputError, match="code from its own repository") as caught:
         AutoModelForCL.from_pretrained(tmp_path)

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from plain import loop_pool
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.pooling import POOLINGS, pool
+from plain import loop_pool
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

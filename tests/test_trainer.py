@@ -8,11 +8,11 @@ import signal
 import pytest
 import torch
 from accelerate import Accelerator
-from conftest import SENTENCES
 from datasets import Dataset
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
+from conftest import SENTENCES
 from contrastive_st import (
     BertForCL,
     ContrastiveTrainer,
@@ -33,11 +33,27 @@ def rows_for(tokenizer, num_texts, copies=4):
 
 
 def arguments(folder, **changes):
-    settings = {"per_device_train_batch_size": 4, "max_steps": 6, "logging_steps": 2, "learning_rate": 1e-3, "bf16": False}
+    settings = {
+        "per_device_train_batch_size": 4,
+        "max_steps": 6,
+        "logging_steps": 2,
+        "learning_rate": 1e-3,
+        "bf16": False,
+    }
     return ContrastiveTrainingArguments(str(folder), disable_tqdm=True, **{**settings, **changes})
 
 
-def trainer_for(tokenizer, config, folder, collator=DropoutPairCollator, evaluator=None, callbacks=None, model=None, copies=4, **changes):
+def trainer_for(
+    tokenizer,
+    config,
+    folder,
+    collator=DropoutPairCollator,
+    evaluator=None,
+    callbacks=None,
+    model=None,
+    copies=4,
+    **changes,
+):
     torch.manual_seed(1)
     return ContrastiveTrainer(
         model=model or BertForCL(config),
@@ -54,8 +70,12 @@ def trainer_for(tokenizer, config, folder, collator=DropoutPairCollator, evaluat
 def test_the_stock_trainer_trains_with_each_collator(collator, tokenizer, bert_config, tmp_path):
     model = BertForCL(bert_config)
     before = model.bert.pooler.dense.weight.detach().clone()
-    args = TrainingArguments(str(tmp_path), per_device_train_batch_size=4, max_steps=3, report_to="none", use_cpu=True, disable_tqdm=True)
-    trainer = Trainer(model, args, train_dataset=rows_for(tokenizer, COLLATORS[collator]), data_collator=collator(tokenizer))
+    args = TrainingArguments(
+        str(tmp_path), per_device_train_batch_size=4, max_steps=3, report_to="none", use_cpu=True, disable_tqdm=True
+    )
+    trainer = Trainer(
+        model, args, train_dataset=rows_for(tokenizer, COLLATORS[collator]), data_collator=collator(tokenizer)
+    )
     assert math.isfinite(trainer.train().training_loss)
     assert not torch.equal(model.bert.pooler.dense.weight, before)
 
@@ -65,7 +85,9 @@ def test_a_bare_accelerate_loop_trains_with_each_collator(collator, tokenizer, b
     accelerator = Accelerator(cpu=True)
     bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.1
     model = BertForCL(bert_config)
-    loader = DataLoader(rows_for(tokenizer, COLLATORS[collator], copies=1), batch_size=8, collate_fn=collator(tokenizer))
+    loader = DataLoader(
+        rows_for(tokenizer, COLLATORS[collator], copies=1), batch_size=8, collate_fn=collator(tokenizer)
+    )
     optimizer = torch.optim.AdamW(model.parameters(), lr=3e-3)
     model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
     losses = []
@@ -98,7 +120,13 @@ def test_accumulating_two_batches_gives_their_mean_gradient(tokenizer, bert_conf
             seen.append(model.bert.pooler.dense.weight.grad.clone())
 
     trainer = trainer_for(
-        tokenizer, bert_config, tmp_path, gradient_accumulation_steps=2, max_steps=1, max_grad_norm=0, callbacks=[Watch()]
+        tokenizer,
+        bert_config,
+        tmp_path,
+        gradient_accumulation_steps=2,
+        max_steps=1,
+        max_grad_norm=0,
+        callbacks=[Watch()],
     )
     model = BertForCL(bert_config)
     model.load_state_dict(trainer.model.state_dict())
@@ -126,7 +154,9 @@ def test_evaluating_in_training_changes_no_weight(tokenizer, bert_config, tmp_pa
 
     quiet = trainer_for(tokenizer, bert_config, tmp_path / "a")
     quiet.train()
-    watched = trainer_for(tokenizer, bert_config, tmp_path / "b", evaluator=evaluator, eval_strategy="steps", eval_steps=1)
+    watched = trainer_for(
+        tokenizer, bert_config, tmp_path / "b", evaluator=evaluator, eval_strategy="steps", eval_steps=1
+    )
     watched.train()
     assert sum("eval_norm" in row for row in watched.state.log_history) == 6
     for a, b in zip(quiet.model.parameters(), watched.model.parameters(), strict=True):
@@ -136,8 +166,9 @@ def test_evaluating_in_training_changes_no_weight(tokenizer, bert_config, tmp_pa
 def test_the_best_checkpoint_is_loaded_at_the_end(tokenizer, bert_config, tmp_path):
     figures = iter([0.1, 0.9, 0.3])
     trainer = trainer_for(
-        tokenizer, bert_config, tmp_path, evaluator=lambda model: {"score": next(figures)}, eval_strategy="steps", eval_steps=2,
-        save_strategy="steps", save_steps=2, load_best_model_at_end=True, metric_for_best_model="score",
+        tokenizer, bert_config, tmp_path, evaluator=lambda model: {"score": next(figures)},
+        eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2, 
+        load_best_model_at_end=True, metric_for_best_model="score",
     )  # fmt: skip
     trainer.train()
     assert trainer.state.best_model_checkpoint.endswith("checkpoint-4")
@@ -191,7 +222,9 @@ def test_trouble_is_said_once_in_words(tokenizer, bert_config, tmp_path, fault, 
     bert_config.hidden_size = 16
     logger = logging.getLogger("transformers")
     logger.addHandler(caplog.handler)
-    trainer_for(tokenizer, bert_config, tmp_path, model=Flat(bert_config), max_steps=12, logging_steps=1, copies=1).train()
+    trainer_for(
+        tokenizer, bert_config, tmp_path, model=Flat(bert_config), max_steps=12, logging_steps=1, copies=1
+    ).train()
     logger.removeHandler(caplog.handler)
     words = {"collapse": "the embedding collapses", "chance": "the loss sits at ln(candidates)"}
     assert sum(words[fault] in record.getMessage() for record in caplog.records) == 1

@@ -38,16 +38,22 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("train", help="train a SimCSE encoder (options: contrastive-st train --help)")
 
     encode = commands.add_parser("encode", help="embed the lines of a file or of stdin")
-    encode.add_argument("input", nargs="?", default="-", help="a text file, one sentence a line, or any file `train` reads; - is stdin")
+    encode.add_argument(
+        "input", nargs="?", default="-", help="a text file, one sentence a line, or any file `train` reads; - is stdin"
+    )
     encode.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
     encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
     encode.add_argument("--column", help="column to encode, by name or position, where the file has several")
     encode.add_argument("--normalize", action="store_true", help="write unit vectors")
-    encode.add_argument("--bf16", action="store_true", help="half-width matrix products, where the hardware is faster so")
+    encode.add_argument(
+        "--bf16", action="store_true", help="half-width matrix products, where the hardware is faster so"
+    )
     encode.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
     encode.set_defaults(function=_encode)
 
-    similarity = commands.add_parser("similarity", help="cosine similarity of two sentences, or of one with each line of stdin")
+    similarity = commands.add_parser(
+        "similarity", help="cosine similarity of two sentences, or of one with each line of stdin"
+    )
     similarity.add_argument("first")
     similarity.add_argument("second", nargs="?")
     similarity.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")

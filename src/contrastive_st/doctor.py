@@ -7,7 +7,16 @@ import os
 import platform
 from collections.abc import Iterator
 
-PACKAGES = ("torch", "transformers", "datasets", "accelerate", "safetensors", "huggingface_hub", "evaluate", "scikit-learn")
+PACKAGES = (
+    "torch",
+    "transformers",
+    "datasets",
+    "accelerate",
+    "safetensors",
+    "huggingface_hub",
+    "evaluate",
+    "scikit-learn",
+)
 EXTRAS = ("sentence-transformers", "matplotlib", "peft")
 
 
@@ -33,7 +42,10 @@ def facts() -> Iterator[tuple[str, str]]:
     yield "GPUs", ", ".join(devices) or "none"
     yield "CPU", str(torch.cpu.get_capabilities().get("cpu_name", platform.processor()))
     yield "precision", "bf16 autocast by default" if has_fast_bf16() else "float32 (no fast bf16 here)"
-    yield "threads", f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS', 'not set')}"
+    yield (
+        "threads",
+        f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}",
+    )
     yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
     yield "data", os.environ.get(DATA_VARIABLE, f"not at hand ({DATA_VARIABLE} not set)")
     yield "STS-B dev", str(find_stsb("dev") or "not found")

@@ -126,9 +126,7 @@ def installed_docs(
     """
     if roots is not None:
         return unique_pairs(_extract(roots, workers))
-    folder = Path(
-        cache_dir or os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st"
-    ).expanduser()
+    folder = Path(cache_dir or os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st").expanduser()
     path = folder / f"installed_docs-{environment_fingerprint()}.json"
     try:
         return [DocPair(*row) for row in json.loads(path.read_text(encoding="utf-8"))]

@@ -86,13 +86,9 @@ def read_texts(
         read = {".txt": _txt, ".csv": _csv, ".tsv": _csv, ".json": _json, ".jsonl": _json}[kind]
         return _collect(*read(path, columns, source), source, strict)
     except FileNotFoundError:
-        raise InputError(
-            f"{source}: there is no such file; check the path (seen from {Path.cwd()})"
-        ) from None
+        raise InputError(f"{source}: there is no such file; check the path (seen from {Path.cwd()})") from None
     except OSError as error:
-        raise InputError(
-            f"{source} cannot be read: {error.strerror or error}; check its permissions"
-        ) from error
+        raise InputError(f"{source} cannot be read: {error.strerror or error}; check its permissions") from error
 
 
 def choose(columns: Columns, names: Sequence[str], texts: Sequence[str], source: str) -> list[str]:
@@ -259,9 +255,7 @@ def _report(total: int, dropped: int, first: int, unit: str, source: str, strict
     if total == 0:
         raise InputError(f"{source}: there are no rows; it needs at least one sentence")
     if dropped and strict:
-        raise InputError(
-            f"{source}, {unit} {first}: a cell is blank; fill it, or drop it by leaving `strict` out"
-        )
+        raise InputError(f"{source}, {unit} {first}: a cell is blank; fill it, or drop it by leaving `strict` out")
     if dropped == total:
         raise InputError(f"{source}: all {total} {unit}s have a blank cell; name other columns, or fill them")
     if dropped:
@@ -283,9 +277,7 @@ def _from_parquet(path: Path, columns: Columns, source: str) -> datasets.Dataset
         return data.select_columns(names)
     except (pa.ArrowException, datasets.exceptions.DatasetGenerationError) as failure:
         error = failure.__cause__ or failure
-        raise InputError(
-            f"{source}: not a sound parquet file ({_first_line(error)}); write it anew"
-        ) from failure
+        raise InputError(f"{source}: not a sound parquet file ({_first_line(error)}); write it anew") from failure
 
 
 def _from_hub(source: str, columns: Columns, split: str) -> datasets.Dataset:

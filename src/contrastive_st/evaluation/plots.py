@@ -39,7 +39,13 @@ def training_curve(log_history: Sequence[dict[str, Any]], path: str | Path) -> P
     right = left.twinx()
     right.set(ylabel="share", ylim=(0, 1))
     if all("accuracy" in row for row in rows):
-        right.plot([row["step"] for row in rows], [row["accuracy"] for row in rows], color="tab:gray", alpha=0.6, label="in-batch accuracy")
+        right.plot(
+            [row["step"] for row in rows],
+            [row["accuracy"] for row in rows],
+            color="tab:gray",
+            alpha=0.6,
+            label="in-batch accuracy",
+        )
     for i, name in enumerate(sorted({name for row in evaluations for name in row if _is_figure(name)})):
         points = [(row["step"], row[name]) for row in evaluations if name in row]
         right.plot(*zip(*points, strict=True), marker="o", color=f"C{i + 1}", label=name.removeprefix("eval_"))

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def ranks_of_own(queries: NDArray[np.floating], documents: NDArray[np.floating], block: int = 1024) -> NDArray[np.int64]:
+def ranks_of_own(
+    queries: NDArray[np.floating], documents: NDArray[np.floating], block: int = 1024
+) -> NDArray[np.int64]:
     """Rank (1 is first) of document i for query i by dot product, `[N, d], [N, d] -> [N]`.
 
     Ties count against the model, so that equal embeddings do not look like a perfect ranking. NaN ranks last.

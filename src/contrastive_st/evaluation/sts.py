@@ -32,13 +32,15 @@ def find_stsb(split: str = "dev") -> Path | None:
 
 
 def read_stsb(path: str | Path) -> list[ScoredPair]:
-    """Read SentEval's `sts-{train,dev,test}.csv`: tab-separated, no header, no quoting; score, texts in columns 5 to 7."""
+    """Read SentEval's `sts-*.csv`: tab-separated, no header, no quoting; score and texts in columns 5 to 7."""
     pairs = []
     with open(path, encoding="utf-8") as lines:
         for number, line in enumerate(lines, 1):
             cells = line.rstrip("\r\n").split("\t")
             if len(cells) < 7:
-                raise InputError(f"{path}, line {number}: {len(cells)} columns, and STS-B has 7 or more; is it tab-separated?")
+                raise InputError(
+                    f"{path}, line {number}: {len(cells)} columns, and STS-B has 7 or more; is it tab-separated?"
+                )
             pairs.append(ScoredPair(cells[5], cells[6], float(cells[4])))
     return pairs
 

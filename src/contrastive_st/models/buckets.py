@@ -13,7 +13,9 @@ import torch
 from torch import Tensor
 
 
-def bucket_rows(lengths: np.ndarray, max_padding: float = 0.08, min_tokens: int = 2048, max_tokens: int = 1 << 62) -> list[np.ndarray]:
+def bucket_rows(
+    lengths: np.ndarray, max_padding: float = 0.08, min_tokens: int = 2048, max_tokens: int = 1 << 62
+) -> list[np.ndarray]:
     """Split rows into buckets of similar length, longest first.
 
     Args:

@@ -35,7 +35,9 @@ class SentenceEncoder:
         self.model, self.tokenizer = model, tokenizer
 
     @classmethod
-    def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **kwargs: Any) -> SentenceEncoder:
+    def from_pretrained(
+        cls, name: str | Path, device: str | torch.device | None = None, **kwargs: Any
+    ) -> SentenceEncoder:
         """Open a checkpoint folder or Hub name on `device` (the GPU where there is one)."""
         model, tokenizer = AutoModelForCL.from_pretrained(name, **kwargs), load_tokenizer(name)
         return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
@@ -65,7 +67,10 @@ class SentenceEncoder:
         self.model.eval()
         try:
             buckets = bucket_rows(np.array([len(row) for row in rows], dtype=np.int64), max_tokens=batch_tokens)
-            with tqdm(total=len(rows), disable=not progress, unit=" texts", desc="encode") as bar, self._precision(dtype):
+            with (
+                tqdm(total=len(rows), disable=not progress, unit=" texts", desc="encode") as bar,
+                self._precision(dtype),
+            ):
                 for bucket in buckets:
                     output[bucket] = self._forward([rows[i] for i in bucket])
                     bar.update(len(bucket))

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, logging
 
@@ -20,6 +20,7 @@ from contrastive_st.models.settings import ContrastiveSettings, apply_settings, 
 from contrastive_st.objectives import LOCAL, InfoNCE, default_gather
 
 logger = logging.get_logger(__name__)
+_Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
 
 
 @dataclass
@@ -31,7 +32,7 @@ class ContrastiveOutput(ModelOutput):
     keys: Tensor | None = None
 
 
-class ContrastiveMixin:
+class ContrastiveMixin(_Base):
     """Views from tokens, and a contrastive loss from views, over any encoder of transformers.
 
     The projection head (Linear + Tanh over the first token) *is* the backbone's pooler, so a checkpoint with
@@ -39,8 +40,8 @@ class ContrastiveMixin:
     a pooler has no such slot and takes every pooling but `cls`.
     """
 
-    backbone_class: ClassVar[type[nn.Module]]
-    mlm_class: ClassVar[type[nn.Module]]
+    backbone_class: ClassVar[Any]
+    mlm_class: ClassVar[Any]
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
     length_bucketing = True
     _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\."]
@@ -60,18 +61,24 @@ class ContrastiveMixin:
                 "on AutoModel; choose cls_before_pooler, mean, max, avg_first_last, avg_top2 or last"
             )
         if self.projection is not None and pooling != "cls":
-            self.projection.requires_grad_(False)  # saved, so that AutoModel opens cleanly, but no part of the embedding
+            self.projection.requires_grad_(
+                False
+            )  # saved, so that AutoModel opens cleanly, but no part of the embedding
         if self.settings.do_mlm:
             self._add_mlm_head()
         self.post_init()
 
     # ------------------------------------------------------------------ the two halves
 
-    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None) -> Tensor:
+    def embed(
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
+    ) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
         batch = self._rows(input_ids, attention_mask, token_type_ids)
         if self.length_bucketing:
-            embeddings = in_buckets(lambda **rows: self._encode(**rows).pooler_output, self.get_input_embeddings(), batch)
+            embeddings = in_buckets(
+                lambda **rows: self._encode(**rows).pooler_output, self.get_input_embeddings(), batch
+            )
         else:
             embeddings = self._encode(**batch).pooler_output
         return embeddings.view(*input_ids.shape[:-1], -1)
@@ -112,8 +119,10 @@ class ContrastiveMixin:
         views = self.embed(input_ids, attention_mask, token_type_ids)
         keys = text_keys(input_ids, attention_mask)
         loss = self.objective(views, targets, keys)
-        if mlm_labels is not None and self.settings.do_mlm:
-            loss = loss + self.settings.mlm_weight * self._mlm_loss(mlm_input_ids, attention_mask, token_type_ids, mlm_labels)
+        if mlm_input_ids is not None and mlm_labels is not None and self.settings.do_mlm:
+            loss = loss + self.settings.mlm_weight * self._mlm_loss(
+                mlm_input_ids, attention_mask, token_type_ids, mlm_labels
+            )
         return ContrastiveOutput(loss=loss, views=views, keys=keys)
 
     @classmethod
@@ -146,7 +155,6 @@ class ContrastiveMixin:
 
     def init_head(self) -> None:
         """Draw new weights for the projection head."""
-        assert self.projection is not None
         with torch.no_grad():
             self.projection.dense.weight.normal_(0.0, self.config.initializer_range)
             self.projection.dense.bias.zero_()
@@ -162,7 +170,7 @@ class ContrastiveMixin:
         return getattr(self, self.base_model_prefix)
 
     @property
-    def projection(self) -> nn.Module | None:
+    def projection(self) -> Any:
         """The projection head: the backbone's pooler, where the family has one."""
         return getattr(self.backbone, "pooler", None)
 
@@ -173,7 +181,9 @@ class ContrastiveMixin:
 
     # ------------------------------------------------------------------ inside
 
-    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None) -> dict[str, Tensor]:
+    def _rows(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
+    ) -> dict[str, Tensor]:
         rows = {"input_ids": input_ids, "attention_mask": attention_mask}
         if rows["attention_mask"] is None:
             rows["attention_mask"] = torch.ones_like(input_ids)
@@ -198,13 +208,15 @@ class ContrastiveMixin:
 
     def get_output_embeddings(self) -> nn.Module | None:
         """The vocabulary matrix of the MLM head, tied to the input embeddings; None without one."""
-        return self.mlm_class.get_output_embeddings(self) if self.settings.do_mlm else None  # type: ignore[operator]
+        return self.mlm_class.get_output_embeddings(self) if self.settings.do_mlm else None
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, by the family's own MLM head."""
         raise NotImplementedError
 
-    def _mlm_loss(self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, labels: Tensor) -> Tensor:
+    def _mlm_loss(
+        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, labels: Tensor
+    ) -> Tensor:
         rows = self._rows(input_ids, attention_mask, token_type_ids)
         masked = labels.flatten(0, -2) != -100
         hidden = self.backbone(**rows).last_hidden_state[masked]  # the head sees only what is to be predicted

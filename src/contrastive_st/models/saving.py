@@ -19,7 +19,9 @@ _MODULES = "sentence_transformers.models."
 _MODES = {"max": "max_tokens", "last": "lasttoken", "cls": "cls_token", "cls_before_pooler": "cls_token"}
 
 
-def write_sentence_transformers(model: ContrastiveMixin, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
+def write_sentence_transformers(
+    model: ContrastiveMixin, folder: str | Path, state_dict: dict[str, Tensor] | None = None
+) -> None:
     """Write `modules.json`, the pooling and, where inference uses it, the projection head as `2_Dense`.
 
     Args:
@@ -42,14 +44,22 @@ def write_sentence_transformers(model: ContrastiveMixin, folder: str | Path, sta
     if settings.pooling == "cls" and not settings.mlp_only_train:
         modules.append((f"{len(modules)}_Dense", "Dense"))
         _write_dense(folder / modules[-1][0], model, width, state_dict)
-    entries = [{"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)]
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)
+    ]
     _write(folder / "modules.json", entries)
-    _write(folder / "config_sentence_transformers.json", {"similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None})
+    _write(
+        folder / "config_sentence_transformers.json",
+        {"similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None},
+    )
 
 
 def _write_dense(folder: Path, model: ContrastiveMixin, width: int, state_dict: dict[str, Tensor] | None) -> None:
     activation = "torch.nn.modules.activation.Tanh"
-    _write(folder / "config.json", {"in_features": width, "out_features": width, "bias": True, "activation_function": activation})
+    _write(
+        folder / "config.json",
+        {"in_features": width, "out_features": width, "bias": True, "activation_function": activation},
+    )
     weights: dict[str, Any] = model.state_dict() if state_dict is None else state_dict  # type: ignore[attr-defined]
     names = {"linear.weight": "pooler.dense.weight", "linear.bias": "pooler.dense.bias"}
     prefix = model.base_model_prefix  # type: ignore[attr-defined]
@@ -59,7 +69,9 @@ def _write_dense(folder: Path, model: ContrastiveMixin, width: int, state_dict: 
 
 def _write_layer_weights(folder: Path, pooling: str, layers: int, width: int) -> None:
     first = 1 if pooling == "avg_first_last" else layers - 1
-    _write(folder / "config.json", {"word_embedding_dimension": width, "layer_start": first, "num_hidden_layers": layers})
+    _write(
+        folder / "config.json", {"word_embedding_dimension": width, "layer_start": first, "num_hidden_layers": layers}
+    )
     weights = torch.zeros(layers + 1 - first)
     weights[0] += 0.5
     weights[-1] += 0.5

@@ -54,14 +54,18 @@ class InfoNCE:
         scores, labels = self.scores(views, keys=keys, gather=gather)
         loss = functional.cross_entropy(scores, labels)
         if self.symmetric:
-            backwards, labels = self.scores(views[:, [1, 0]], keys=None if keys is None else keys[:, [1, 0]], gather=gather)
+            backwards, labels = self.scores(
+                views[:, [1, 0]], keys=None if keys is None else keys[:, [1, 0]], gather=gather
+            )
             loss = (loss + functional.cross_entropy(backwards, labels)) / 2
         return loss * gather.share(len(views))
 
     def scores(self, views: Tensor, *, keys: Tensor | None = None, gather: Gather = LOCAL) -> tuple[Tensor, Tensor]:
         """Scores `[B, (V-1) * N]` with -inf on what is no negative, and the column of each own positive `[B]`."""
         if views.dim() != 3 or views.shape[1] < 2:
-            raise InputError(f"views must be [B, V, d] with V >= 2 (an anchor and a positive), got {tuple(views.shape)}")
+            raise InputError(
+                f"views must be [B, V, d] with V >= 2 (an anchor and a positive), got {tuple(views.shape)}"
+            )
         anchors, candidates = normalize(views[:, 0]), gather(normalize(views[:, 1:]))
         rows, (total, others) = len(views), candidates.shape[:2]
         own = gather.offset(rows) + torch.arange(rows, device=views.device)
@@ -94,5 +98,3 @@ def _not_negatives(keys: Tensor, gather: Gather, total: int, others: int) -> Ten
     excluded = (candidates == anchor) | (candidates == positive)
     excluded[:, :total] |= everyone[:, 0] == anchor
     return excluded
-
-

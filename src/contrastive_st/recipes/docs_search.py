@@ -31,7 +31,9 @@ class DocsSearch:
 
     def training_texts(self) -> Dataset:
         """Two columns: first line, paragraph."""
-        return Dataset.from_dict({"title": [pair.title for pair in self.training], "text": [pair.text for pair in self.training]})
+        return Dataset.from_dict(
+            {"title": [pair.title for pair in self.training], "text": [pair.text for pair in self.training]}
+        )
 
     def evaluator(self, tokenizer: Any) -> Callable[[Any], dict[str, float]]:
         """MRR@10 and recall@10 of the held-out pairs, for the trainer."""
@@ -52,9 +54,15 @@ class DocsSearch:
 
     def report(self, before: dict[str, float], after: dict[str, float], encoder: SentenceEncoder) -> str:
         """The table of figures and the answers to three queries, as text."""
-        lines = [f"Find the paragraph among {len(self.heldout):,} from its first line ({len(self.training):,} training pairs)"]
+        lines = [
+            f"Find the paragraph among {len(self.heldout):,} from its first line; {len(self.training):,} trained on"
+        ]
         lines.append(f"{'':12}{'MRR@10':>10}{'recall@10':>12}")
-        for name, figures, prefix in (("untrained", before, "eval_"), ("TF-IDF", self.tfidf(), ""), ("trained", after, "eval_")):
+        for name, figures, prefix in (
+            ("untrained", before, "eval_"),
+            ("TF-IDF", self.tfidf(), ""),
+            ("trained", after, "eval_"),
+        ):
             lines.append(f"{name:12}{figures[prefix + 'mrr@10']:>10.3f}{figures[prefix + 'recall@10']:>12.3f}")
         scores = encoder.encode(QUERIES, normalize=True) @ self._documents(encoder).T
         for query, row in zip(QUERIES, scores, strict=True):

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import BertConfig, HfArgumentParser, PreTrainedConfig, set_seed
-from transformers.trainer_utils import get_last_checkpoint
+from transformers import BertConfig, PreTrainedConfig, set_seed
 from transformers.utils import logging
 
-from contrastive_st.data import DropoutPairCollator, NLITripletCollator, PairCollator, check_max_length, read_texts, tokenize, train_wordpiece
+from contrastive_st.data import (
+    DropoutPairCollator,
+    NLITripletCollator,
+    PairCollator,
+    check_max_length,
+    read_texts,
+    tokenize,
+    train_wordpiece,
+)
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.plots import training_curve
 from contrastive_st.evaluation.sts import find_stsb, read_stsb, sts_spearman
@@ -22,63 +27,12 @@ from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.auto import load_config
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.models.settings import max_positions
+from contrastive_st.recipes.arguments import SimCSEArguments, check_output_dir, parse
 from contrastive_st.recipes.docs_search import DocsSearch
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
 
 logger = logging.get_logger(__name__)
-
-
-@dataclass
-class SimCSEArguments:
-    """What to train on, and what to train."""
-
-    train_file: str | None = field(
-        default=None,
-        metadata={"help": ".txt, .csv, .tsv, .json(l), .parquet or a Hub data set; one column trains dropout pairs, two train pairs, "
-        "three or more train with hard negatives. Without it: the documentation of the installed Python packages."},
-    )
-    columns: list[str] | None = field(default=None, metadata={"help": "Columns to use, by name or position: anchor, positive, hard negatives."})
-    strict: bool = field(default=False, metadata={"help": "Stop at a blank cell instead of dropping and counting its row."})
-    max_train_samples: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
-    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder to start from; by default a small BERT from scratch."})
-    max_length: int = field(default=32, metadata={"help": "Tokens a text is cut to, in training and by the saved tokenizer."})
-    pooling: str = field(default="cls", metadata={"help": "cls (with projection head), cls_before_pooler, mean, max, avg_first_last, avg_top2, last."})
-    temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
-    hard_negative_weight: float = field(default=0.0, metadata={"help": "Log of the weight on an anchor's own hard negatives."})
-    mlp_only_train: bool = field(default=False, metadata={"help": "Use the projection head in training only (unsupervised SimCSE)."})
-    objective: str = field(default="info_nce", metadata={"help": "info_nce, or info_nce_symmetric: also pick anchors from positives."})
-    do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
-    mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
-    mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
-    new_head: bool | None = field(default=None, metadata={"help": "Draw a new projection head; by default when starting from a plain encoder."})
-    dropout: float | None = field(default=None, metadata={"help": "Dropout of the encoder; by default its own, 0.1 from scratch."})
-    num_layers: int = field(default=2, metadata={"help": "From scratch: transformer layers."})
-    hidden_size: int = field(default=256, metadata={"help": "From scratch: width."})
-    vocab_size: int = field(default=16_000, metadata={"help": "From scratch: word pieces, learned from the training text."})
-    preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that tokenize."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write into an output folder that holds another run."})
-
-
-#: Defaults where they differ from those of transformers: (any text, the documentation corpus)
-TEXT_DEFAULTS: dict[str, Any] = {
-    "output_dir": "out", "per_device_train_batch_size": 64, "learning_rate": 3e-5, "num_train_epochs": 1, "logging_steps": 50,
-}  # fmt: skip
-DOCS_DEFAULTS: dict[str, Any] = {
-    **TEXT_DEFAULTS,
-    "per_device_train_batch_size": 256, "learning_rate": 1e-3, "num_train_epochs": 4, "warmup_steps": 0.1, "logging_steps": 20,
-    "eval_strategy": "epoch", "max_length": 96, "pooling": "mean", "objective": "info_nce_symmetric", "num_layers": 1,
-}  # fmt: skip
-
-
-def parse(argv: Sequence[str] | None = None) -> tuple[SimCSEArguments, ContrastiveTrainingArguments]:
-    """Command-line arguments to dataclasses; the defaults depend on whether a training file is given."""
-    argv = list(sys.argv[1:] if argv is None else argv)
-    parser = HfArgumentParser((SimCSEArguments, ContrastiveTrainingArguments), description=__doc__, allow_abbrev=False)  # type: ignore[arg-type]
-    given = any(arg == "--train_file" or arg.startswith("--train_file=") for arg in argv)
-    parser.set_defaults(**(TEXT_DEFAULTS if given else DOCS_DEFAULTS))
-    args, training = parser.parse_args_into_dataclasses(argv)
-    return args, training
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
@@ -94,11 +48,15 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
     batch = min(training.per_device_train_batch_size, len(rows) // max(training.world_size, 1))
     if batch < training.per_device_train_batch_size:
-        logger.warning(f"only {len(rows)} rows: the batch size is {batch} instead of {training.per_device_train_batch_size}")
+        logger.warning(
+            f"only {len(rows)} rows: the batch size is {batch} instead of {training.per_device_train_batch_size}"
+        )
         training.per_device_train_batch_size = batch
     evaluate = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
     if evaluate is None and training.load_best_model_at_end:
-        raise InputError("load_best_model_at_end needs STS-B dev; set CONTRASTIVE_ST_DATA to a folder with SentEval's files")
+        raise InputError(
+            "load_best_model_at_end needs STS-B dev; set CONTRASTIVE_ST_DATA to a folder with SentEval's files"
+        )
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=rows, data_collator=collator(args, texts, tokenizer),
         processing_class=tokenizer, evaluator=evaluate,
@@ -111,26 +69,6 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     if is_first_process():
         report(trainer, before, after, docs, SentenceEncoder(model, tokenizer))
     return after
-
-
-def check_output_dir(training: ContrastiveTrainingArguments, overwrite: bool) -> str | None:
-    """The checkpoint to resume from, if one is asked for; raise rather than write over another run."""
-    folder = Path(training.output_dir)  # type: ignore[arg-type]
-    resume = training.resume_from_checkpoint
-    if resume and resume.lower() in ("true", "1", "yes"):
-        resume = get_last_checkpoint(str(folder)) if folder.is_dir() else None
-        if resume is None:
-            raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
-    elif resume and resume.lower() in ("false", "0", "no"):
-        resume = None
-    if resume and not Path(resume, "trainer_state.json").is_file():
-        raise InputError(f"{resume} is no checkpoint of a training run (no trainer_state.json)")
-    if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
-        raise InputError(
-            f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "
-            "or give --overwrite_output_dir"
-        )
-    return resume
 
 
 def read_training_texts(args: SimCSEArguments) -> Dataset:
@@ -151,7 +89,9 @@ def open_model(args: SimCSEArguments, texts: Dataset) -> tuple[Any, Any]:
         model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings)
     else:
         config = with_dropout(load_config(args.model_name_or_path), args.dropout)
-        model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, new_head=args.new_head, **settings)
+        model = AutoModelForCL.from_pretrained(
+            args.model_name_or_path, config=config, new_head=args.new_head, **settings
+        )
         tokenizer = load_tokenizer(args.model_name_or_path)
         check_max_length(args.max_length, max_positions(model.config))
         tokenizer.model_max_length = args.max_length
@@ -173,7 +113,14 @@ def small_bert(args: SimCSEArguments, vocab_size: int) -> BertConfig:
 
 def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrainedConfig:
     """`config` with every dropout of the encoder set to `probability`, or as it is for None."""
-    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "mlp_dropout", "embedding_dropout"):
+    for name in (
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "dropout",
+        "attention_dropout",
+        "mlp_dropout",
+        "embedding_dropout",
+    ):
         if probability is not None and hasattr(config, name):
             setattr(config, name, probability)
     return config
@@ -194,13 +141,17 @@ def sts_evaluator(tokenizer: Any) -> Any:
     return lambda model: {"stsb_spearman": sts_spearman(SentenceEncoder(model, tokenizer).encode, pairs)}
 
 
-def report(trainer: ContrastiveTrainer, before: dict, after: dict, docs: DocsSearch | None, encoder: SentenceEncoder) -> None:
+def report(
+    trainer: ContrastiveTrainer, before: dict, after: dict, docs: DocsSearch | None, encoder: SentenceEncoder
+) -> None:
     """Print the figures and write the training curve beside the checkpoint."""
     folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
     curve = training_curve(trainer.state.log_history, folder / "training_curve.png")
     if docs:
         print(docs.report(before, after, encoder))
     elif after:
-        print(f"STS-B dev Spearman x100: {100 * before['eval_stsb_spearman']:.2f} before, {100 * after['eval_stsb_spearman']:.2f} after")
-    (folder / "results.json").write_text(json.dumps({"before": before, "after": after}, indent=2) + "\n", encoding="utf-8")
+        was, now = (100 * figures["eval_stsb_spearman"] for figures in (before, after))
+        print(f"STS-B dev Spearman x100: {was:.2f} before, {now:.2f} after")
+    results = json.dumps({"before": before, "after": after}, indent=2)
+    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
     print(f"checkpoint in {folder}/" + (f", training curve in {curve}" if curve else ""))

@@ -25,7 +25,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
     """
 
     bf16: bool | None = field(  # type: ignore[assignment]
-        default=None, metadata={"help": "bf16 autocast; by default where the hardware is faster so. The loss is float32."}
+        default=None,
+        metadata={"help": "bf16 autocast; by default where the hardware is faster so. The loss is float32."},
     )
     dataloader_drop_last: bool = field(default=True, metadata={"help": "Drop a last batch that is not full."})
     remove_unused_columns: bool = field(default=False, metadata={"help": "Leave as it is: collators read the columns."})
@@ -35,6 +36,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.use_cpu = True
         if self.bf16 is None:
             self.bf16 = not self.fp16 and has_fast_bf16()
-        if self.data_seed is None:
-            self.data_seed = self.seed  # so that the order of the rows does not hang on what else draws random numbers
+        if getattr(self, "data_seed", None) is None:
+            self.data_seed: int | None = (
+                self.seed
+            )  # so that the order of the rows does not hang on what else draws random numbers
         super().__post_init__()

@@ -24,7 +24,12 @@ class HealthCallback(TrainerCallback):
         self._in_a_row = {"collapse": 0, "chance": 0}
 
     def on_log(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: dict[str, Any] | None = None, **kwargs: Any
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: dict[str, Any] | None = None,
+        **kwargs: Any,
     ) -> None:
         if not logs or "uniformity" not in logs:
             return
@@ -32,14 +37,15 @@ class HealthCallback(TrainerCallback):
         self._count(
             "collapse",
             logs["uniformity"] > -0.02 or logs["effective_rank"] < 1.5,
-            f"the embedding collapses: the sentences of a batch get nearly the same vector (uniformity {logs['uniformity']:.3f}, "
-            f"effective rank {logs['effective_rank']:.1f}). Lower the learning rate, or look for near-duplicate texts",
+            "the embedding collapses: the sentences of a batch get nearly the same vector "
+            f"(uniformity {logs['uniformity']:.3f}, effective rank {logs['effective_rank']:.1f}). "
+            "Lower the learning rate, or look for near-duplicate texts",
         )
         self._count(
             "chance",
             abs(logs["loss"] - chance) < 0.01 * chance,
-            f"the loss sits at ln(candidates) = {chance:.2f}: no positive is told from the negatives. Are the pairs aligned, "
-            "is dropout on (for dropout pairs), is the learning rate high enough?",
+            f"the loss sits at ln(candidates) = {chance:.2f}: no positive is told from the negatives. "
+            "Are the pairs aligned, is dropout on (for dropout pairs), is the learning rate high enough?",
         )
 
     def _count(self, kind: str, bad: bool, words: str) -> None:
@@ -77,6 +83,11 @@ class StopOnSigterm(TrainerCallback):
         if any_process(self._asked, args.device):
             self.stopped = control.should_save = control.should_training_stop = True
 
-    def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+    def on_train_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
         if self.stopped:
-            logger.warning(f"SIGTERM: stopped after step {state.global_step}, checkpoint saved; resume with --resume_from_checkpoint true")
+            logger.warning(
+                f"SIGTERM: stopped after step {state.global_step}, checkpoint saved; "
+                "resume with --resume_from_checkpoint true"
+            )

@@ -42,7 +42,9 @@ class ContrastiveTrainer(Trainer):
         TrainingDiverged: the loss is NaN or infinite.
     """
 
-    def __init__(self, *args: Any, evaluator: Callable[[Any], Mapping[str, float]] | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, evaluator: Callable[[Any], Mapping[str, float]] | None = None, **kwargs: Any
+    ) -> None:
         if evaluator is not None:
             kwargs.setdefault("eval_dataset", {})  # what to evaluate on is the evaluator's own business
         super().__init__(*args, **kwargs)
@@ -67,10 +69,11 @@ class ContrastiveTrainer(Trainer):
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         loss = super().training_step(model, inputs, num_items_in_batch)
         if not math.isfinite(loss.item()):
-            last = get_last_checkpoint(self.args.output_dir)
+            last = get_last_checkpoint(self.args.output_dir) or "none was saved yet"
             raise TrainingDiverged(
-                f"the loss is {loss.item()} at step {self.state.global_step + 1} (learning rate {self._get_learning_rate():.3g}); "
-                f"lower the learning rate or raise the temperature. Last good checkpoint: {last or 'none was saved yet'}"
+                f"the loss is {loss.item()} at step {self.state.global_step + 1} (learning rate "
+                f"{self._get_learning_rate():.3g}); lower the learning rate or raise the temperature. "
+                f"Last good checkpoint: {last}"
             )
         return loss
 
@@ -86,7 +89,7 @@ class ContrastiveTrainer(Trainer):
         figures = broadcast_result(lambda: self.evaluator(model))  # type: ignore[misc]
         metrics = {f"{metric_key_prefix}_{name}": float(value) for name, value in figures.items()}
         self.log(dict(metrics))
-        self.control = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
 
     @torch.no_grad()

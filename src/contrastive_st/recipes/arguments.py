@@ -22,8 +22,8 @@ class SimCSEArguments:
     train_file: str | None = field(
         default=None,
         metadata={
-            "help": ".txt, .csv, .tsv, .json(l), .parquet or a Hub data set; one column trains dropout pairs, two pairs, "
-            "three or more train with hard negatives. Without it: the documentation of the installed Python packages."
+            "help": ".txt, .csv, .tsv, .json(l), .parquet or a Hub data set; one column trains dropout pairs, two "
+            "pairs, three or more train with hard negatives. Without it: the documentation of the installed Python packages."
         },
     )
     columns: list[str] | None = field(
@@ -81,7 +81,8 @@ TEXT_DEFAULTS: dict[str, Any] = {
 DOCS_DEFAULTS: dict[str, Any] = {
     **TEXT_DEFAULTS,
     "per_device_train_batch_size": 256, "learning_rate": 1e-3, "num_train_epochs": 4, "warmup_steps": 0.1,
-    "logging_steps": 20,     "eval_strategy": "epoch", "max_length": 96, "pooling": "mean", "objective": "info_nce_symmetric", "num_layers": 1,
+    "logging_steps": 20,     "eval_strategy": "epoch", "max_length": 96, "pooling": "mean", 
+    "objective": "info_nce_symmetric", "num_layers": 1,
 }  # fmt: skip
 
 

@@ -159,6 +159,13 @@ class ContrastiveMixin(_Base):
             self.projection.dense.weight.normal_(0.0, self.config.initializer_range)
             self.projection.dense.bias.zero_()
 
+    def drop_mlm_head(self) -> None:
+        """Forget the head of the auxiliary loss: a finished encoder is saved without it."""
+        for name in [name for name, _ in self.named_children() if self.settings.do_mlm and name != self.base_model_prefix]:
+            delattr(self, name)
+        self._tied_weights_keys = None
+        apply_settings(self.config, {"do_mlm": False})
+
     @property
     def settings(self) -> ContrastiveSettings:
         """Pooling, temperature and the rest, as the config holds them."""

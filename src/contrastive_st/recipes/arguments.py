@@ -23,7 +23,7 @@ class SimCSEArguments:
         default=None,
         metadata={
             "help": ".txt, .csv, .tsv, .json(l), .parquet or a Hub data set; one column trains dropout pairs, two "
-            "pairs, three or more train with hard negatives. Without it: the documentation of the installed Python packages."
+            "pairs, three or more add hard negatives. Without it: the documentation of the installed Python packages."
         },
     )
     columns: list[str] | None = field(

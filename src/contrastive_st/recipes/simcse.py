@@ -63,6 +63,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     )  # fmt: skip
     before = trainer.evaluate() if evaluate else {}
     trainer.train(resume_from_checkpoint=resume)
+    model.drop_mlm_head()
     trainer.save_model()
     trainer.save_state()
     after = trainer.evaluate() if evaluate else {}

@@ -14,7 +14,11 @@ from torch import Tensor
 
 
 def bucket_rows(
-    lengths: np.ndarray, max_padding: float = 0.08, min_tokens: int = 2048, max_tokens: int = 1 << 62
+    lengths: np.ndarray,
+    max_padding: float = 0.08,
+    min_tokens: int = 2048,
+    max_tokens: int = 1 << 62,
+    max_rows: int = 1 << 62,
 ) -> list[np.ndarray]:
     """Split rows into buckets of similar length, longest first.
 
@@ -23,6 +27,7 @@ def bucket_rows(
         max_padding: greatest share of padding in a bucket's tokens.
         min_tokens: a bucket may exceed `max_padding` up to this size, since tiny matrix products are slow.
         max_tokens: greatest size of a bucket, padding included (at least one row).
+        max_rows: most rows in a bucket.
 
     Returns:
         Row indices, one array a bucket; together a permutation of `range(N)`.
@@ -35,7 +40,7 @@ def bucket_rows(
     buckets = []
     start = 0
     while start < len(order):
-        rest = lengths[order[start:]]
+        rest = lengths[order[start : start + max_rows]]
         padded = np.arange(1, len(rest) + 1) * max(int(rest[0]), 1)
         wasteful = np.cumsum(rest) < (1 - max_padding) * padded
         fits = (padded <= max_tokens) & (~wasteful | (padded <= min_tokens))

@@ -44,6 +44,7 @@ class ContrastiveMixin(_Base):
     mlm_class: ClassVar[Any]
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
     length_bucketing = True
+    bucket_options: ClassVar[dict[str, Any]] = {}  # for contrastive_st.models.buckets.bucket_rows
     _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\."]
     _keys_to_ignore_on_load_unexpected: ClassVar[list[str]] = [
         r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
@@ -76,9 +77,8 @@ class ContrastiveMixin(_Base):
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
         batch = self._rows(input_ids, attention_mask, token_type_ids)
         if self.length_bucketing:
-            embeddings = in_buckets(
-                lambda **rows: self._encode(**rows).pooler_output, self.get_input_embeddings(), batch
-            )
+            encode = lambda **rows: self._encode(**rows).pooler_output
+            embeddings = in_buckets(encode, self.get_input_embeddings(), batch, **self.bucket_options)
         else:
             embeddings = self._encode(**batch).pooler_output
         return embeddings.view(*input_ids.shape[:-1], -1)

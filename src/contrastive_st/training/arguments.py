@@ -31,6 +31,17 @@ class ContrastiveTrainingArguments(TrainingArguments):
     dataloader_drop_last: bool = field(default=True, metadata={"help": "Drop a last batch that is not full."})
     remove_unused_columns: bool = field(default=False, metadata={"help": "Leave as it is: collators read the columns."})
 
+    ddp_broadcast_buffers: bool | None = field(
+        default=False, metadata={"help": "Broadcast buffers at every forward pass; encoders have constant ones only."}
+    )
+    chunk_size: int | None = field(
+        default=None,
+        metadata={"help": "Encode at most this many texts at a time (cached step): memory no longer grows with the batch."},
+    )
+    chunk_tokens: int | None = field(
+        default=None, metadata={"help": "The same limit in tokens, padding included; may be combined with chunk_size."}
+    )
+
     def __post_init__(self) -> None:
         if not torch.accelerator.is_available():
             self.use_cpu = True

@@ -13,7 +13,9 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.geometry import alignment, effective_rank, uniformity
+from contrastive_st.models.modeling import text_keys
 from contrastive_st.objectives import default_gather
+from contrastive_st.training.cached import cached_step
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm
 from contrastive_st.training.processes import broadcast_result
 
@@ -67,7 +69,9 @@ class ContrastiveTrainer(Trainer):
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
-        loss = super().training_step(model, inputs, num_items_in_batch)
+        cached = self.args.chunk_size or self.args.chunk_tokens
+        step = self._cached_step if cached else super().training_step
+        loss = step(model, inputs, num_items_in_batch)
         if not math.isfinite(loss.item()):
             last = get_last_checkpoint(self.args.output_dir) or "none was saved yet"
             raise TrainingDiverged(
@@ -75,6 +79,31 @@ class ContrastiveTrainer(Trainer):
                 f"{self._get_learning_rate():.3g}); lower the learning rate or raise the temperature. "
                 f"Last good checkpoint: {last}"
             )
+        return loss
+
+    def _cached_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+        model.train()
+        inputs = self._prepare_inputs(inputs)
+        core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
+        if "mlm_labels" in inputs:
+            raise InputError("the cached step has no masked-language-model loss; leave out --do_mlm or --chunk_size")
+        rows = {name: inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs}
+        keys = text_keys(inputs["input_ids"], inputs.get("attention_mask"))
+
+        def encode(**rows: Tensor) -> Tensor:
+            with self.compute_loss_context_manager():  # a fresh autocast: its cache must not outlive a chunk
+                return model(**rows).pooler_output
+
+        loss, views = cached_step(
+            rows,
+            encode,
+            contrast=lambda views: core.objective(views, inputs.get("targets"), keys) * scale,
+            backward=self.accelerator.backward,
+            no_sync=lambda: self.accelerator.no_sync(model),
+            chunk_size=self.args.chunk_size,
+            chunk_tokens=self.args.chunk_tokens,
+        )
+        self._last_views = views, keys
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

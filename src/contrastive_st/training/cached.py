@@ -1,0 +1,86 @@
+"""The cached step: the loss of a whole batch, with the memory of one chunk.
+
+    1. encode   every chunk without gradient, remembering the random state before it
+    2. contrast the views of the whole batch, and take the gradient of the loss with respect to them
+    3. replay   every chunk with gradient and the same dropout masks, and push its views' gradients through it
+
+The chain rule makes that the gradient of the plain step, exactly. What is held of the encoder is one chunk's
+activations, whatever the batch size. The idea is GradCache's (Gao et al. 2021, https://arxiv.org/abs/2101.06983).
+Under DDP only the last chunk synchronises: one gradient all-reduce a step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from contrastive_st.models.buckets import bucket_rows
+
+
+def cached_step(
+    batch: dict[str, Tensor],
+    encode: Callable[..., Tensor],
+    contrast: Callable[[Tensor], Tensor],
+    backward: Callable[[Tensor], None],
+    no_sync: Callable[[], contextlib.AbstractContextManager[Any]],
+    chunk_size: int | None = None,
+    chunk_tokens: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Accumulate the gradient of one batch; returns the loss and the views `[B, V, d]`, both detached.
+
+    Args:
+        batch: tensors `[B, V, L]`, `input_ids` and `attention_mask` among them.
+        encode: rows `[n, l]` to embeddings `[n, d]`, under whatever autocast or wrapper trains the model.
+        contrast: views `[B, V, d]` to the loss.
+        backward: runs the backward pass of a scalar (the accelerator's, with its loss scaling).
+        no_sync: a context in which gradients are not synchronised between processes.
+        chunk_size: most texts a chunk.
+        chunk_tokens: most tokens a chunk, padding included.
+    """
+    shape = batch["input_ids"].shape[:2]
+    rows = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
+    lengths = rows["attention_mask"].sum(1).cpu().numpy()
+    chunks = bucket_rows(lengths, max_rows=chunk_size or len(lengths), max_tokens=chunk_tokens or 1 << 62)
+    order = torch.from_numpy(np.concatenate(chunks)).to(rows["input_ids"].device)
+
+    def cut(chunk: np.ndarray) -> dict[str, Tensor]:
+        index, width = torch.from_numpy(chunk).to(order.device), max(int(lengths[chunk[0]]), 1)
+        return {name: tensor[index, :width] for name, tensor in rows.items()}
+
+    states, parts = [], []
+    with torch.no_grad():
+        for chunk in chunks:
+            states.append(random_state(order.device))
+            parts.append(encode(**cut(chunk)))
+    flat = torch.cat(parts)
+    views = flat[order.argsort()].view(*shape, -1).requires_grad_()
+    loss = contrast(views)
+    (gradient,) = torch.autograd.grad(loss, views)
+    gradients = gradient.flatten(0, 1)[order].split([len(chunk) for chunk in chunks])
+    for i, (chunk, state, wanted) in enumerate(zip(chunks, states, gradients, strict=True)):
+        with contextlib.nullcontext() if i == len(chunks) - 1 else no_sync(), replayed(state):
+            embeddings = encode(**cut(chunk))
+            backward((embeddings.to(wanted.dtype) * wanted).sum())
+    return loss.detach(), views.detach()
+
+
+def random_state(device: torch.device) -> list[Tensor]:
+    """The state of the generators that dropout on `device` draws from."""
+    states = [torch.get_rng_state()]
+    if device.type == "cuda":
+        states.append(torch.cuda.get_rng_state(device))
+    return states
+
+
+@contextlib.contextmanager
+def replayed(states: list[Tensor]) -> Iterator[None]:
+    """Draw the same random numbers as from `states` on, then go on from there as the first time did."""
+    torch.set_rng_state(states[0])
+    if len(states) > 1:
+        torch.cuda.set_rng_state(states[1])
+    yield

@@ -1,0 +1,97 @@
+"""Runs in each of W gloo processes: gradients and trained weights of one grid of cases, saved by rank 0.
+
+    python distributed_worker.py RANK WORLD PORT OUT
+"""
+
+import contextlib
+import itertools
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+from transformers import BertConfig
+
+from contrastive_st.models import BertForCL
+from contrastive_st.models.modeling import text_keys
+from contrastive_st.training.cached import cached_step
+
+ROWS, LENGTH, STEPS = 10, 9, 5
+GRID = list(itertools.product((2, 3), ("info_nce", "info_nce_symmetric"), (torch.float64, torch.float32), (0.0, 0.1)))
+
+
+def batches(num_views):
+    generator = torch.Generator().manual_seed(3)
+    for _ in range(STEPS):
+        ids = torch.randint(5, 60, (ROWS, num_views, LENGTH), generator=generator)
+        lengths = torch.randint(2, LENGTH + 1, (ROWS, num_views, 1), generator=generator)
+        mask = (torch.arange(LENGTH) < lengths).long()
+        ids[7] = ids[1]  # the same texts in two places, on two ranks
+        mask[7] = mask[1]
+        yield {"input_ids": ids * mask, "attention_mask": mask}
+
+
+def share(batch, rank, world):
+    """Uneven shares: rank 0 has one row more than half."""
+    cut = [0, ROWS] if world == 1 else [0, ROWS // 2 + 1, ROWS]
+    return {name: tensor[cut[rank] : cut[rank + 1]] for name, tensor in batch.items()}
+
+
+def train(case, cached, bucketed, rank, world):
+    """Gradients of the first step and the weights after the last."""
+    num_views, objective, dtype, dropout = case
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+    )  # fmt: skip
+    core = BertForCL(config, objective=objective, hard_negative_weight=0.2).to(dtype).train()
+    core.length_bucketing = bucketed
+    core.bucket_options = {"max_rows": 3}  # the chunks of the cached step, so that both draw the same dropout masks
+    model = DistributedDataParallel(core, broadcast_buffers=False) if world > 1 else core
+    optimizer = torch.optim.AdamW(core.parameters(), lr=1e-3)
+    torch.manual_seed(10 + rank)
+    losses, first = [], None
+    for whole in batches(num_views):
+        batch = share(whole, rank, world)
+        optimizer.zero_grad()
+        if cached:
+            keys = text_keys(batch["input_ids"], batch["attention_mask"])
+            loss, _ = cached_step(
+                batch,
+                lambda **rows: model(**rows).pooler_output,
+                lambda views, keys=keys: core.objective(views, None, keys),
+                lambda scalar: scalar.backward(),
+                model.no_sync if world > 1 else contextlib.nullcontext,
+                chunk_size=3,
+            )
+        else:
+            loss = model(**batch).loss
+            loss.backward()
+            loss = loss.detach()
+        if world > 1:
+            dist.all_reduce(loss)
+            loss /= world
+        losses.append(loss)
+        first = first or {name: p.grad.clone() for name, p in core.named_parameters() if p.grad is not None}
+        optimizer.step()
+    return {"losses": torch.stack(losses), "gradients": first, "weights": core.state_dict()}
+
+
+def main(rank, world, port, out):
+    torch.set_num_threads(1)
+    if world > 1:
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    results = {}
+    for case, cached, bucketed in itertools.product(GRID, (False, True), (False, True)):
+        if case[-1] and not cached and not bucketed:
+            continue  # one padded pass draws other dropout masks
+        results[(*case, cached, bucketed)] = train(case, cached, bucketed, rank, world)
+    if rank == 0:
+        torch.save(results, out)
+    if world > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

@@ -5,9 +5,9 @@ import sys
 
 import numpy as np
 import pytest
-from conftest import SENTENCES
 from datasets import Dataset
 
+from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import main
 
@@ -30,7 +30,9 @@ def stdin(monkeypatch):
 def test_encode_writes_what_the_encoder_gives(checkpoint, tmp_path, stdin):
     expected = SentenceEncoder.from_pretrained(checkpoint).encode(SENTENCES, normalize=True)
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES))
-    assert main(["encode", str(tmp_path / "t.txt"), "-m", checkpoint, "-o", str(tmp_path / "a.npy"), "--normalize"]) == 0
+    assert (
+        main(["encode", str(tmp_path / "t.txt"), "-m", checkpoint, "-o", str(tmp_path / "a.npy"), "--normalize"]) == 0
+    )
     np.testing.assert_allclose(np.load(tmp_path / "a.npy"), expected, atol=1e-6)
     stdin("\n".join(SENTENCES).encode())
     assert main(["encode", "-m", checkpoint, "-o", str(tmp_path / "a.parquet"), "--normalize"]) == 0

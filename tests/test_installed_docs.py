@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_st.data.installed_docs import DocPair, installed_docs, pair_of, split_pairs, unique_pairs
+from contrastive_st.data.docstrings import pair_of
+from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs, unique_pairs
 from contrastive_st.errors import InputError
 
 MODULE = importlib.import_module("contrastive_st.data.installed_docs")  # the package has a function of that name
@@ -237,9 +238,8 @@ def test_a_script_without_a_main_guard_can_call_it(tree, tmp_path):
         (tree / f"m{i}.py").write_text("")
     script = tmp_path / "script.py"
     script.write_text(
-        f"import importlib.util\nspec = importlib.util.spec_from_file_location('docs', {MODULE.__file__!r})\n"
-        "docs = importlib.util.module_from_spec(spec)\nspec.loader.exec_module(docs)\n"
-        f"print(len(docs.installed_docs(roots=[{str(tree)!r}], workers=2)))\n"
+        "from contrastive_st.data import installed_docs\n"
+        f"print(len(installed_docs(roots=[{str(tree)!r}], workers=2)))\n"
     )
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, check=True)
     assert (done.stdout, done.stderr) == (f"{len(SOURCES)}\n", "")

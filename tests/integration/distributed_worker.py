@@ -1,6 +1,6 @@
 """Runs in each of W gloo processes: gradients and trained weights of one grid of cases, saved by rank 0.
 
-    python distributed_worker.py RANK WORLD PORT OUT
+python distributed_worker.py RANK WORLD PORT OUT
 """
 
 import contextlib

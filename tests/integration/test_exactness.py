@@ -44,7 +44,7 @@ def results(tmp_path_factory):
 @pytest.mark.parametrize("cached", [False, True], ids=["plain", "cached"])
 @pytest.mark.parametrize("case", distributed_worker.GRID, ids=lambda c: f"V{c[0]}-{c[1]}-{str(c[2])[6:]}-dropout{c[3]}")
 def test_same_loss_gradients_and_weights(results, case, cached, bucketed, world):
-    num_views, objective, dtype, dropout = case
+    dtype, dropout = case[2:]
     if dropout and (world == 2 or (not cached and not bucketed)):
         pytest.skip("dropout masks belong to a process and to an order of encoding")
     reference = results[1][(*case, False, dropout > 0)]

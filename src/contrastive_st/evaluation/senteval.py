@@ -29,9 +29,7 @@ ENTAILMENT = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 def read_sts(root: Path, name: str) -> Parts:
     """`STS/STS12-en-test/STS.input.*.txt` and `STS.gs.*.txt`; a pair with a blank gold score is not scored."""
     folder = root / "STS" / f"{name}-en-test"
-    files = {
-        subset: (folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt") for subset in SUBSETS[name]
-    }
+    files = {subset: (folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt") for subset in SUBSETS[name]}
     return read_present(files, lambda files: read_sts_subset(*files))
 
 

@@ -161,7 +161,9 @@ class ContrastiveMixin(_Base):
 
     def drop_mlm_head(self) -> None:
         """Forget the head of the auxiliary loss: a finished encoder is saved without it."""
-        for name in [name for name, _ in self.named_children() if self.settings.do_mlm and name != self.base_model_prefix]:
+        for name in [
+            name for name, _ in self.named_children() if self.settings.do_mlm and name != self.base_model_prefix
+        ]:
             delattr(self, name)
         self._tied_weights_keys = None
         apply_settings(self.config, {"do_mlm": False})

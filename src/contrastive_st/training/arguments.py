@@ -36,7 +36,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
     )
     chunk_size: int | None = field(
         default=None,
-        metadata={"help": "Encode at most this many texts at a time (cached step): memory no longer grows with the batch."},
+        metadata={
+            "help": "Encode at most this many texts at a time (cached step): memory stops growing with the batch."
+        },
     )
     chunk_tokens: int | None = field(
         default=None, metadata={"help": "The same limit in tokens, padding included; may be combined with chunk_size."}

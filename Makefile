@@ -21,7 +21,7 @@ demo: $(VENV)/.demo  ## train, evaluate and query a search encoder for the insta
 		examples/run_simcse.py --output_dir out/demo --overwrite_output_dir $(DEMO_ARGS)
 
 test: $(VENV)/.dev  ## every test, offline
-	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist worksteal $(PYTEST_ARGS)
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev  ## style and types
 	$(BIN)/ruff check .

@@ -27,7 +27,8 @@ def run(*args, text_file=None, output=None):
     return simcse.main([*source, *TINY, *(["--output_dir", str(output)] if output else []), *args])
 
 
-def test_a_text_file_becomes_a_checkpoint_with_a_curve(text_file, tmp_path):
+def test_a_text_file_becomes_a_checkpoint_with_a_curve(text_file, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     run(text_file=text_file, output=tmp_path / "out")
     assert SentenceEncoder.from_pretrained(tmp_path / "out").encode(SENTENCES).shape == (8, 16)
     assert (tmp_path / "out" / "training_curve.png").read_bytes()[:4] == b"\x89PNG"

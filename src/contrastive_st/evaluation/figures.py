@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NOT_RUN = "not run"
+UNSCALED = ("alignment", "uniformity", "anisotropy", "effective_rank", "mse")  # printed as they are, others x100
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """The value x100 with two digits as papers print it, a star where a note goes with it, or "not run".
+        """The value as papers print it (x100 where it is a share or a correlation), a star where a note goes with it, or "not run".
 
         Example:
             >>> Figure("STS12", "test", "spearman", 0.72361).text, Figure("STS13", "test", "spearman", None).text
@@ -49,7 +50,8 @@ class Figure:
         """
         if self.value is None:
             return NOT_RUN
-        return f"{100 * self.value:.2f}" + ("*" if self.note else "")
+        value = f"{self.value:.3f}" if self.metric in UNSCALED else f"{100 * self.value:.2f}"
+        return value + ("*" if self.note else "")
 
     def as_row(self) -> dict[str, Any]:
         """A dict for JSON; numbers to ten digits, which is more than float32 embeddings carry."""

@@ -1,4 +1,4 @@
-"""What an embedding space looks like: alignment, uniformity, effective rank."""
+"""What an embedding space looks like: alignment, uniformity, anisotropy, effective rank."""
 
 from __future__ import annotations
 
@@ -33,6 +33,19 @@ def uniformity(x: Tensor) -> Tensor:
     distances = (2 - 2 * (x @ x.T)).clamp(min=0)
     own = torch.eye(len(x), dtype=torch.bool, device=x.device)
     return distances[~own].mul(-2).exp().mean().log()
+
+
+def anisotropy(x: Tensor) -> Tensor:
+    """Mean cosine between distinct rows of `[N, d]`: 0 where directions spread evenly, 1 in a narrow cone.
+
+    Ethayarajh (2019). NaN for fewer than two rows.
+
+    Example:
+        >>> anisotropy(torch.tensor([[1.0, 0.0], [2.0, 0.0], [0.0, 1.0]])).item()
+        0.3333...
+    """
+    x = normalize(x)
+    return (x.sum(0).square().sum() - x.square().sum()) / (len(x) * (len(x) - 1))
 
 
 def effective_rank(x: Tensor) -> Tensor:

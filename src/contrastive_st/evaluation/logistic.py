@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional
 
-_MOST_STEPS, _MOST_DIRECTIONS, _REDUCTION = 50, 30, 0.1
+_MOST_STEPS, _MOST_DIRECTIONS, _REDUCTION = 50, 30, 0.2
 _FEW_COLUMNS = 6  # a product with this many costs little more than one with a single column
-_PILOT_ROWS = 16_384
+_PILOT_ROWS = 8192
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,8 @@ def _centred(x: NDArray[Any], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
     """The rows less their mean, with a column of ones for the bias, and that mean in float64."""
     raw = torch.as_tensor(np.asarray(x)).to(dtype)
     mean = raw.mean(0)
-    rows = torch.ones(len(raw), raw.shape[1] + 1, dtype=dtype)
+    rows = torch.empty(len(raw), raw.shape[1] + 1, dtype=dtype)
+    rows[:, -1] = 1
     torch.sub(raw, mean, out=rows[:, :-1])
     return rows, mean.double()
 

@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, f1_score
 
-from contrastive_st.errors import InputError
 from contrastive_st.evaluation.figures import Figure
 from contrastive_st.evaluation.logistic import fit_path
 from contrastive_st.evaluation.probes import GRID, TOLERANCE
 from contrastive_st.evaluation.rows import Embed, Parts
 from contrastive_st.evaluation.senteval import read_labelled_pairs
 from contrastive_st.evaluation.sts import cosine
+from contrastive_st.evaluation.text_files import MissingData
 
 NLI_CLASSES = ("entailment", "neutral", "contradiction")
 NLI_TRAINING = 10_000  # pairs a probe is fitted to: more change the third digit only, and take minutes
@@ -74,7 +74,7 @@ def read_nli(path: Path) -> Parts:
     A premise and all its hypotheses fall on one side, by a checksum of its text.
     """
     if not path.is_file():
-        raise InputError(f"{path}: no such file; a NLI probe reads premise, hypothesis and label from it")
+        raise MissingData(f"{path}: no such file; a NLI probe reads premise, hypothesis and label from it")
     rows = read_labelled_pairs(path, (2, 0, 1), NLI_CLASSES)
     bucket = np.array([zlib.crc32(premise.encode()) % 10 for premise in rows.columns[0]])
     train = np.flatnonzero(bucket > 1)

@@ -62,8 +62,8 @@ def ranks_of_relevant(
         scores = queries[start : start + block] @ documents.T
         for row, own in zip(scores, relevant[start : start + block], strict=True):
             mine = np.sort(row[list(own)])[::-1]
-            others = np.sort(np.delete(row, list(own)))
-            above = len(others) - np.searchsorted(others, mine, side="left")
+            others = np.delete(row, list(own))
+            above = np.array([np.count_nonzero(others >= score) for score in mine])
             ranks.append(above + np.arange(1, len(mine) + 1))
     return ranks
 

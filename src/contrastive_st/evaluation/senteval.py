@@ -13,7 +13,7 @@ import numpy as np
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.rows import Parts, Rows, pair_rows
-from contrastive_st.evaluation.text_files import number_in, read_cells, read_lines, tidy
+from contrastive_st.evaluation.text_files import MissingData, number_in, read_cells, read_lines, tidy
 
 SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
@@ -155,13 +155,13 @@ def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Part
     """Read the files that are there, `{part: path or tuple of paths}`; the others are listed as missing.
 
     Raises:
-        InputError: none is there.
+        MissingData: none is there.
     """
     absent = {part: [path for path in _paths(where) if not path.is_file()] for part, where in files.items()}
     missing = {part: f"{paths[0].name} is missing" for part, paths in absent.items() if paths}
     if len(missing) == len(files):
         first = next(path for paths in absent.values() for path in paths)
-        raise InputError(f"{first.parent}: no {first.name} there, nor the files that go with it")
+        raise MissingData(f"{first.parent}: no {first.name} there, nor the files that go with it")
     return Parts({part: read(where) for part, where in files.items() if part not in missing}, missing)
 
 

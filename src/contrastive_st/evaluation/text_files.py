@@ -8,13 +8,17 @@ from pathlib import Path
 from contrastive_st.errors import InputError
 
 
+class MissingData(InputError):
+    """A file of evaluation data is not there: what needs it is reported as not run."""
+
+
 def read_lines(path: str | Path) -> list[str]:
     r"""The lines of a text file, without line ends; only `\n` and `\r\n` end one.
 
     UTF-8, or Latin-1 where the bytes are not UTF-8 (TREC); a byte order mark is no text.
 
     Raises:
-        InputError: there is no such file.
+        MissingData: there is no such file.
 
     Example:
         >>> import pathlib, tempfile
@@ -27,7 +31,7 @@ def read_lines(path: str | Path) -> list[str]:
     try:
         data = Path(path).read_bytes()
     except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}; is the evaluation data complete?") from error
+        raise MissingData(f"{path}: {error.strerror or error}; is the evaluation data complete?") from error
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

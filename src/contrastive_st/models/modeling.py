@@ -29,7 +29,7 @@ class ContrastiveOutput(ModelOutput):
 
     loss: Tensor | None = None
     views: Tensor | None = None
-    keys: Tensor | None = None
+    text_keys: Tensor | None = None
 
 
 class ContrastiveMixin(_Base):
@@ -123,7 +123,7 @@ class ContrastiveMixin(_Base):
             loss = loss + self.settings.mlm_weight * self._mlm_loss(
                 mlm_input_ids, attention_mask, token_type_ids, mlm_labels
             )
-        return ContrastiveOutput(loss=loss, views=views, keys=keys)
+        return ContrastiveOutput(loss=loss, views=views, text_keys=keys)
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, new_head: bool | None = None, **kwargs: Any) -> Any:

@@ -42,7 +42,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     set_seed(training.seed)
     docs = DocsSearch.load() if args.train_file is None else None
     texts = docs.training_texts() if docs else read_training_texts(args)
-    model, tokenizer = open_model(args, texts)
+    model, tokenizer = open_model(args, texts, resume)
     rows = tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers)
     if len(rows) < 2:
         raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
@@ -79,14 +79,14 @@ def read_training_texts(args: SimCSEArguments) -> Dataset:
     return texts if args.max_train_samples is None else texts.select(range(min(args.max_train_samples, len(texts))))
 
 
-def open_model(args: SimCSEArguments, texts: Dataset) -> tuple[Any, Any]:
+def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None) -> tuple[Any, Any]:
     """The encoder and its tokenizer: a given checkpoint, or a small BERT with a vocabulary learned from the texts."""
     names = ("pooling", "temperature", "hard_negative_weight", "mlp_only_train", "objective", "do_mlm", "mlm_weight")
     settings = {name: getattr(args, name) for name in names}
     if args.model_name_or_path is None:
         check_max_length(args.max_length, 512)
         words = (text for name in texts.column_names for batch in texts.iter(10_000) for text in batch[name])
-        tokenizer = train_wordpiece(words, args.vocab_size, args.max_length)
+        tokenizer = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, args.max_length)
         model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings)
     else:
         config = with_dropout(load_config(args.model_name_or_path), args.dropout)

@@ -22,6 +22,7 @@ class HealthCallback(TrainerCallback):
 
     def __init__(self) -> None:
         self._in_a_row = {"collapse": 0, "chance": 0}
+        self._said: set[str] = set()
 
     def on_log(
         self,
@@ -50,8 +51,9 @@ class HealthCallback(TrainerCallback):
 
     def _count(self, kind: str, bad: bool, words: str) -> None:
         self._in_a_row[kind] = self._in_a_row[kind] + 1 if bad else 0
-        if self._in_a_row[kind] == self.patience:
-            logger.warning_once(words)
+        if self._in_a_row[kind] == self.patience and kind not in self._said:
+            self._said.add(kind)
+            logger.warning(words)
 
 
 class StopOnSigterm(TrainerCallback):

@@ -65,7 +65,7 @@ class ContrastiveTrainer(Trainer):
     ) -> Any:
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            self._last_views = outputs["views"].detach(), outputs["keys"]
+            self._last_views = outputs["views"].detach(), outputs["text_keys"]
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:

@@ -1,0 +1,135 @@
+"""Each distinct sentence is encoded once: shared out over the processes, kept on disk by the model's hash."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zipfile
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from transformers.utils import logging
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.encoders import OpenedEncoder
+from contrastive_st.evaluation.sharing import from_first, processes, shared
+
+logger = logging.get_logger(__name__)
+_CHUNK = 512  # sentences of similar length that are encoded in one call, by one process
+
+
+def default_cache() -> Path:
+    """`$CONTRASTIVE_ST_CACHE/embeddings`, else below `~/.cache/contrastive_st`."""
+    return Path(os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st").expanduser() / "embeddings"
+
+
+class EmbeddingStore:
+    """The embeddings of a set of sentences; calling it looks them up, `[N] texts -> [N, d]`.
+
+    Sentences go to the model in chunks of similar length whose make-up does not depend on the number of processes, so
+    that one process and many get the same bits.
+
+    Args:
+        encoder: the model.
+        texts: all sentences that will be asked for, repeated ones too.
+        cache: folder to read known embeddings from and to write new ones to; None keeps nothing.
+        distributed: share the work out over the processes (a collective call), or do it all here.
+
+    Raises:
+        InputError: the model returns NaN, infinities, or an array of another shape; names the model.
+
+    Example:
+        >>> model = OpenedEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
+        >>> EmbeddingStore(model, ["a", "bcd", "a"])(["bcd", "a", "bcd"])[:, 0].tolist()
+        [3.0, 1.0, 3.0]
+    """
+
+    def __init__(
+        self,
+        encoder: OpenedEncoder,
+        texts: Iterable[str],
+        cache: str | Path | None = None,
+        distributed: bool = True,
+    ) -> None:
+        distinct = list(dict.fromkeys(texts))
+        self.place = {text: i for i, text in enumerate(distinct)}
+        self.encoder = encoder
+        folder = Path(cache, encoder.fingerprint) if cache and encoder.fingerprint else None
+        known = from_first(lambda: _read(folder, distinct), distributed=distributed) if folder else {}
+        missing = [i for i in range(len(distinct)) if i not in known]
+        self.encoded = len(missing)
+        vectors = self._encode([distinct[i] for i in missing], distributed)
+        width = (next(iter(known.values())) if known else vectors).shape[-1]
+        self.vectors = np.empty((len(distinct), width), dtype=np.float32)
+        self.vectors[missing] = vectors
+        for i, vector in known.items():
+            self.vectors[i] = vector
+        if folder and missing and (not distributed or processes()[0] == 0):
+            _write(folder, [distinct[i] for i in missing], vectors)
+
+    def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return self.vectors[[self.place[text] for text in texts]]
+
+    def _encode(self, texts: list[str], distributed: bool) -> NDArray[np.float32]:
+        order = sorted(range(len(texts)), key=lambda i: (-len(texts[i]), texts[i]))
+        chunks = [order[i : i + _CHUNK] for i in range(0, len(order), _CHUNK)]
+        costs = [float(sum(len(texts[i]) + 20 for i in chunk)) for chunk in chunks]
+        parts = shared(lambda chunk: self._checked([texts[i] for i in chunk]), chunks, costs, distributed=distributed)
+        if not parts:
+            return np.empty((0, 0), dtype=np.float32)
+        vectors = np.empty((len(texts), parts[0].shape[1]), dtype=np.float32)
+        for chunk, part in zip(chunks, parts, strict=True):
+            vectors[chunk] = part
+        return vectors
+
+    def _checked(self, texts: list[str]) -> NDArray[np.float32]:
+        vectors = np.asarray(self.encoder.encode(texts), dtype=np.float32)
+        if vectors.ndim != 2 or len(vectors) != len(texts):
+            raise InputError(
+                f"{self.encoder.name} returns an array of shape {vectors.shape} for {len(texts)} texts; "
+                f"it must return one vector a text, [{len(texts)}, d]"
+            )
+        bad = ~np.isfinite(vectors).all(1)
+        if bad.any():
+            text = texts[int(bad.argmax())]
+            raise InputError(
+                f"{self.encoder.name} returns NaN or infinite embeddings, for example of {text[:60]!r}; "
+                "nothing is averaged over them. Did training diverge?"
+            )
+        return vectors
+
+
+def _key(text: str) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _read(folder: Path, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
+    """Known embeddings by the text's number; a damaged file is passed over, and its sentences are encoded again."""
+    wanted = {_key(text): i for i, text in enumerate(texts)}
+    known = {}
+    for path in sorted(folder.glob("*.npz")):
+        try:
+            with np.load(path) as part:
+                keys, vectors = part["keys"], part["vectors"]
+        except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+            logger.warning(f"{path} cannot be read ({error}); its sentences are encoded again")
+            continue
+        for key, vector in zip((bytes(row) for row in keys), vectors, strict=True):
+            if key in wanted:
+                known[wanted[key]] = vector
+    return known
+
+
+def _write(folder: Path, texts: Sequence[str], vectors: NDArray[np.float32]) -> None:
+    keys = np.frombuffer(b"".join(map(_key, texts)), dtype=np.uint8).reshape(len(texts), 16)
+    name = hashlib.blake2b(keys.tobytes(), digest_size=8).hexdigest()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary = folder / f".{name}.{os.getpid()}"
+        with open(temporary, "wb") as file:
+            np.savez(file, keys=keys, vectors=vectors)
+        os.replace(temporary, folder / f"{name}.npz")
+    except OSError as error:
+        logger.warning(f"embeddings are not kept in {folder}: {error}")

@@ -1,0 +1,124 @@
+"""A classifier from a handful of examples: the mean of each class's embeddings, beside two that people would try first.
+
+The mean classifier is the one Arora et al. (2019) prove bounds for: if the contrastive loss is small, class means
+separate well, from few examples on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import CountVectorizer
+
+from contrastive_st.evaluation.figures import Figure
+from contrastive_st.evaluation.logistic import fit_path
+from contrastive_st.evaluation.rows import Embed, Parts
+
+SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+DRAWS = 5
+SEED = 1111
+_C, _TEST_ROWS, _KEYWORDS = 1.0, 2000, 5
+Predict = Callable[[NDArray, NDArray, Sequence[str], NDArray, Sequence[str]], NDArray[np.int64]]
+
+
+def centroids(x: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Unit mean of the unit vectors of each class, `[N, d], [N] -> [K, d]`.
+
+    Example:
+        >>> centroids(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]]), np.array([0, 0, 1])).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    x = _unit(x)
+    return _unit(np.stack([x[y == label].mean(0) for label in range(int(y.max()) + 1)]))
+
+
+def nearest(centres: NDArray[np.floating], x: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The class whose centroid has the greatest cosine with each row, `[K, d], [N, d] -> [N]`."""
+    return (_unit(x) @ centres.T).argmax(1)
+
+
+def by_means(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+    """Predict by the nearest centroid."""
+    return nearest(centroids(x, y), test)
+
+
+def by_logistic(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+    """Predict by logistic regression on unit vectors, `C = 1`."""
+    both = np.concatenate([_unit(x), _unit(test)]).astype(np.float32)
+    seen = np.arange(len(both)) < len(x)
+    (solution,) = fit_path(both, np.concatenate([y, np.zeros(len(test), y.dtype)]), seen[None], [_C], 1e-5)
+    return solution.classes()[len(x) :, 0]
+
+
+def by_keywords(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+    """Predict by keywords: each class has the words most typical of it, and the class with most words found wins.
+
+    A word's weight for a class is the log-odds of its being in a text of that class, smoothed; the `5` heaviest are
+    the keywords. A text without any goes to the most frequent class.
+    """
+    words = CountVectorizer(binary=True, token_pattern=r"(?u)\b\w+\b")
+    counts = words.fit_transform(texts)
+    inside = np.stack([np.asarray(counts[y == label].mean(0))[0] for label in range(int(y.max()) + 1)])
+    sizes = np.bincount(y, minlength=len(inside))[:, None]
+    share = (inside * sizes + 0.5) / (sizes + 1)
+    rest = (inside.T @ sizes - (inside * sizes).T + 0.5).T / (len(y) - sizes + 1)
+    weight = np.log(share / (1 - share)) - np.log(rest / (1 - rest))
+    least = np.sort(weight, axis=1)[:, -min(_KEYWORDS, weight.shape[1])][:, None]
+    found = words.transform(tests) @ ((weight >= least) & (weight > 0)).T.astype(np.float64)
+    return np.where(found.max(1) > 0, found.argmax(1), int(sizes.argmax()))
+
+
+METHODS: dict[str, Predict] = {
+    "mean classifier": by_means,
+    "logistic regression": by_logistic,
+    "keywords": by_keywords,
+}
+
+
+def score_few_shot(parts: Parts, embed: Embed, task: str, sizes: Sequence[int] = SIZES) -> list[Figure]:
+    """Accuracy against examples a class: mean and deviation over draws, the same draws for every method.
+
+    The test split is the task's own; without one a quarter of the rows, at most 2,000, is held out once.
+    """
+    pool, test = _pool_and_test(parts)
+    x, held = embed(pool.columns[0]), embed(test.columns[0])
+    figures = []
+    for size in sizes:
+        draws = [_draw(pool.gold, size, draw) for draw in range(DRAWS)]
+        if draws[0] is None:
+            break  # fewer examples of a class than that
+        for name, predict in METHODS.items():
+            accuracy = [
+                np.mean(
+                    predict(x[i], pool.gold[i], [pool.columns[0][j] for j in i], held, test.columns[0]) == test.gold
+                )
+                for i in draws
+                if i is not None
+            ]
+            aggregation = f"{name}, {size} a class, {DRAWS} draws"
+            mean, deviation = float(np.mean(accuracy)), float(np.std(accuracy))
+            figures.append(Figure(task, "test", "accuracy", mean, aggregation, len(test), deviation))
+    return figures
+
+
+def _pool_and_test(parts: Parts) -> tuple:
+    if "train" in parts and "test" in parts:
+        return parts["train"], parts["test"]
+    rows = next(iter(parts.values()))
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    size = min(len(rows) // 4, _TEST_ROWS)
+    return rows.take(np.sort(order[size:])), rows.take(np.sort(order[:size]))
+
+
+def _draw(gold: NDArray[np.integer], size: int, draw: int) -> NDArray[np.int64] | None:
+    """`size` rows of each class, drawn without replacement; the smaller draws are part of the larger ones."""
+    random = np.random.default_rng([SEED, draw])
+    chosen = [random.permutation(np.flatnonzero(gold == label))[:size] for label in np.unique(gold)]
+    return None if min(map(len, chosen)) < size else np.concatenate(chosen)
+
+
+def _unit(x: NDArray[np.floating]) -> NDArray[np.float64]:
+    x = np.asarray(x, dtype=np.float64)
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)

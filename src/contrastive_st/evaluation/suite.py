@@ -1,0 +1,139 @@
+"""Run tasks on models: data read once, each distinct sentence encoded once a model, work shared over the processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.evaluation.encoders import OpenedEncoder, open_encoder
+from contrastive_st.evaluation.figures import Figure
+from contrastive_st.evaluation.report import Report
+from contrastive_st.evaluation.rows import Parts
+from contrastive_st.evaluation.sharing import shared
+from contrastive_st.evaluation.space import SPLIT, similarity_histogram
+from contrastive_st.evaluation.tasks import Task, choose
+from contrastive_st.evaluation.text_files import MissingData
+
+Data = Mapping[str, Parts | str]  # a task's data by its name, or why it is not there
+
+
+def evaluate(
+    models: Sequence[Any],
+    tasks: str | Sequence[str] | Sequence[Task] = "sts",
+    data: str | Path = "hub",
+    *,
+    cache: str | Path | None = None,
+    distributed: bool = True,
+    folds: int = 10,
+    **options: Any,
+) -> Report:
+    """Evaluate models on tasks; under `accelerate launch` a collective call, with the same report on every process.
+
+    Args:
+        models: whatever `open_encoder` opens.
+        tasks: names and groups ("sts,transfer", ["STSB", "MR"]), or `Task` objects.
+        data: the folder of SentEval's files, or "hub".
+        cache: folder that keeps embeddings from one run to the next; None keeps none.
+        distributed: False does all the work here, whatever the process group.
+        folds: of the cross-validations, SentEval's 10 or 5.
+        options: for `open_encoder` (`pooling`, `max_length`, `device`).
+
+    Returns:
+        The report. A task whose data is not there, and all tasks of a model that cannot be opened or returns NaN, are
+        in it as not run, with the reason.
+
+    Raises:
+        InputError: an unknown task, damaged data, or no data for any task.
+
+    Example:
+        >>> import tempfile
+        >>> import numpy as np
+        >>> lengths = lambda texts: np.array([[len(text), 1.0] for text in texts])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     evaluate([lengths], "STSB", folder)
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: nothing to evaluate on: no folder STS/STSBenchmark in ...
+    """
+    chosen = [task for one in tasks for task in ([one] if isinstance(one, Task) else choose(one, folds))] if not isinstance(tasks, str) else choose(tasks, folds)  # fmt: skip
+    loaded = load(chosen, data)
+    report = Report(source="hub" if str(data) == "hub" else "files", tasks=list(chosen))
+    for model in models:
+        started = time.perf_counter()
+        encoder = None
+        try:
+            encoder = open_encoder(model, **options)
+            figures, histogram = run(encoder, chosen, loaded, cache=cache, distributed=distributed)
+        except InputError as error:
+            name = _unused(encoder.name if encoder else str(model), report)
+            report.failures[name] = str(error)
+            figures = [replace(not_run(task, str(error)), model=name) for task in chosen]
+        else:
+            name = _unused(encoder.name, report)
+            figures = [replace(figure, model=name) for figure in figures]
+            report.histograms |= {name: histogram} if histogram else {}
+        report.figures += figures
+        report.seconds[name] = time.perf_counter() - started
+    return report
+
+
+def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Parts | str]:
+    """The data of each task by its name, or the reason why it is not there.
+
+    Raises:
+        InputError: there is no data for any of them, or some is damaged.
+    """
+    loaded: dict[str, Parts | str] = {}
+    for task in tasks:
+        try:
+            loaded[task.name] = task.load(data)
+        except MissingData as error:
+            loaded[task.name] = str(error)
+    reasons = [why for why in loaded.values() if isinstance(why, str)]
+    if reasons and len(reasons) == len(loaded):
+        raise InputError(f"nothing to evaluate on: {reasons[0]}; give --data the folder of SentEval's files, or hub")
+    return loaded
+
+
+def run(
+    encoder: OpenedEncoder,
+    tasks: Sequence[Task],
+    loaded: Data,
+    *,
+    cache: str | Path | None = None,
+    distributed: bool = True,
+) -> tuple[list[Figure], dict[str, Any] | None]:
+    """All figures of one model, each with what the model is; and the histogram of its STS-B similarities.
+
+    Raises:
+        InputError: the model returns NaN or the wrong shape; names it.
+    """
+    present = {name: parts for name, parts in loaded.items() if isinstance(parts, Parts)}
+    texts = (text for parts in present.values() for text in parts.texts())
+    store = EmbeddingStore(encoder, texts, cache, distributed)
+
+    def work(task: Task) -> list[Figure]:
+        parts = loaded[task.name]
+        return task.score(parts, store) if isinstance(parts, Parts) else [not_run(task, parts)]
+
+    scored = shared(work, tasks, [task.cost for task in tasks], distributed=distributed)
+    about = {"model": encoder.name, "pooling": encoder.pooling, "max_length": encoder.max_length}
+    figures = [replace(figure, **about) for own in scored for figure in own]  # type: ignore[arg-type]
+    stsb = next((parts for name, parts in present.items() if name in ("STSB", "space") and SPLIT in parts), None)
+    return figures, similarity_histogram(stsb, store) if stsb else None
+
+
+def not_run(task: Task, why: str) -> Figure:
+    """A task's figure when there is none."""
+    split, metric, aggregation = task.main
+    return Figure(task.name, split, metric, None, aggregation, note=why)
+
+
+def _unused(name: str, report: Report) -> str:
+    known = {figure.model for figure in report.figures}
+    return name if name not in known else next(f"{name} ({i})" for i in range(2, 1000) if f"{name} ({i})" not in known)

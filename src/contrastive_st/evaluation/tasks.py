@@ -1,0 +1,202 @@
+"""The tasks: where the data of each is, how it is scored, and which of its figures is the one to quote."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation import senteval
+from contrastive_st.evaluation.few_shot import score_few_shot
+from contrastive_st.evaluation.figures import Figure
+from contrastive_st.evaluation.hub import READERS
+from contrastive_st.evaluation.pair_tasks import read_nli, score_nli, score_pairs
+from contrastive_st.evaluation.probes import score_kfold, score_nested, score_relatedness, score_split
+from contrastive_st.evaluation.retrieval import score_retrieval
+from contrastive_st.evaluation.rows import Embed, Parts, pair_rows
+from contrastive_st.evaluation.space import score_space
+from contrastive_st.evaluation.sts import score_splits, score_subsets
+from contrastive_st.evaluation.text_files import MissingData
+
+Read = Callable[[], Parts]
+Score = Callable[[Parts, Embed], list[Figure]]
+_BELOW = ("senteval", "downstream", "data/downstream", "SentEval/data/downstream", ".")
+
+
+@dataclass(frozen=True)
+class Task:
+    """Data and one function.
+
+    Args:
+        name: as in papers.
+        group: tasks that are asked for, and averaged, together.
+        read: SentEval's files below a folder to `Parts`.
+        score: `Parts` and embeddings to figures.
+        main: split, metric and aggregation of the figure to quote.
+        marker: the folder, below the data, that its files are in.
+        hub: reads the data set of the same content from the Hub.
+        cost: how long scoring takes against other tasks; only the sharing over processes depends on it.
+    """
+
+    name: str
+    group: str
+    read: Callable[[Path], Parts]
+    score: Score
+    main: tuple[str, str, str]
+    marker: str
+    hub: Read | None = None
+    cost: float = 1.0
+
+    def load(self, data: str | Path) -> Parts:
+        """Read the data from a folder, or from the Hub for "hub".
+
+        Raises:
+            MissingData: it is not there.
+            InputError: it is there and damaged.
+        """
+        if str(data) == "hub":
+            if self.hub is None:
+                raise MissingData(f"{self.name}: no data set of this content is known on the Hub; give its folder")
+            return self.hub()
+        roots = [Path(data, below) for below in (*_BELOW, self.marker)]
+        for root in roots[:-1]:
+            if (root / self.marker).is_dir():
+                return self.read(root)
+        raise MissingData(f"no folder {self.marker} in {Path(data)}")
+
+    def is_main(self, figure: Figure) -> bool:
+        """Whether this is the figure to quote."""
+        split, metric, aggregation = self.main
+        return (figure.split, figure.metric) == (split, metric) and figure.aggregation.startswith(aggregation)
+
+
+def tasks(folds: int = 10) -> dict[str, Task]:
+    """All tasks by name; `folds` is SentEval's 10, or 5 for its quick setting."""
+    listed = [
+        *(_sts(name) for name in senteval.SUBSETS),
+        _cosine("STSB", senteval.read_stsb, "STS/STSBenchmark"),
+        _cosine("SICKR", senteval.read_sick_relatedness, "SICK"),
+        *(_polarity(name, *files, folds) for name, files in _POLARITY.items()),
+        _probe("SST2", senteval.read_sst2, partial(score_split, task="SST2"), "SST/binary", "transfer"),
+        _probe("TREC", senteval.read_trec, partial(score_kfold, task="TREC", count=folds), "TREC", "transfer"),
+        _probe(
+            "MRPC", senteval.read_mrpc, partial(score_kfold, task="MRPC", count=folds, f1=True), "MRPC", "transfer"
+        ),
+        _probe("SICKE", senteval.read_sick_entailment, partial(score_split, task="SICKE"), "SICK", "entailment"),
+        _graded("STSB", senteval.read_stsb, range(6), "STS/STSBenchmark"),
+        _graded("SICKR", senteval.read_sick_relatedness, range(1, 6), "SICK"),
+        Task(
+            "QQP", "pairs", lambda root: senteval.read_qqp(root / "qqp"), partial(score_pairs, task="QQP"),
+            ("test", "average_precision", "all"), "qqp", READERS["QQP"],
+        ),
+        Task(
+            "NLI", "entailment", lambda root: read_nli(root / "nli" / "pairs.tsv"), partial(score_nli, task="NLI"),
+            ("test", "accuracy", "fitted"), "nli", None, 30.0,
+        ),
+        Task(
+            "space", "space", senteval.read_stsb, partial(score_space, task="space"),
+            ("dev", "uniformity", "distinct"), "STS/STSBenchmark", READERS["STSB"],
+        ),
+        *(_few_shot(name, read, marker) for name, (read, marker) in _FEW_SHOT.items()),
+    ]  # fmt: skip
+    return {task.name: task for task in listed}
+
+
+def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
+    """Tasks by name or group, "a,b" or a list; "all" is every one.
+
+    Raises:
+        InputError: an unknown name, with the names there are.
+
+    Example:
+        >>> [task.name for task in choose("transfer")]
+        ['MR', 'CR', 'SUBJ', 'MPQA', 'SST2', 'TREC', 'MRPC']
+    """
+    known = tasks(folds)
+    chosen: dict[str, Task] = {}
+    for name in names.split(",") if isinstance(names, str) else names:
+        found = {t.name: t for t in known.values() if name.strip().lower() in (t.name.lower(), t.group, "all")}
+        if name.strip().lower() == "all":
+            found = known
+        if not found:
+            groups = ", ".join(dict.fromkeys(task.group for task in known.values()))
+            raise InputError(f"unknown task {name!r}; groups: all, {groups}; tasks: {', '.join(known)}")
+        chosen |= found
+    return list(chosen.values())
+
+
+def pair_task(name: str, read: Read) -> Task:
+    """A task of your own over pairs labelled 0 and 1: `read()` gives `Parts` with "test", and "train" if there is one."""
+    return Task(
+        name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), "."
+    )
+
+
+def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> Task:
+    """A task of your own over (query, relevant document) pairs: each query is searched in all the documents.
+
+    Example:
+        >>> task = retrieval_task("faq", [("how?", "like this"), ("why?", "because")])
+        >>> one_hot = lambda texts: np.eye(4)[[hash_of(t) for t in texts]]
+        >>> hash_of = {"how?": 0, "like this": 0, "why?": 1, "because": 1}.get
+        >>> [figure.text for figure in task.score(task.load("."), one_hot)]
+        ['100.00', '100.00', '100.00']
+    """
+    if not pairs:
+        raise InputError(f"{name}: no (query, relevant document) pair")
+    parts = Parts({"test": pair_rows(list(pairs), np.ones(len(pairs)))}, {})
+    return Task(
+        name, "retrieval", lambda _: parts, partial(score_retrieval, task=name, k=k), ("test", f"mrr@{k}", "among"), "."
+    )
+
+
+_POLARITY = {
+    "MR": ("MR", "rt-polarity.pos", "rt-polarity.neg"),
+    "CR": ("CR", "custrev.pos", "custrev.neg"),
+    "SUBJ": ("SUBJ", "subj.objective", "subj.subjective"),
+    "MPQA": ("MPQA", "mpqa.pos", "mpqa.neg"),
+}
+
+
+def _read_polarity(root: Path, folder: str, positive: str, negative: str) -> Parts:
+    return senteval.read_polarity(root, f"{folder}/{positive}", f"{folder}/{negative}")
+
+
+_FEW_SHOT = {
+    "MR": (partial(_read_polarity, folder="MR", positive="rt-polarity.pos", negative="rt-polarity.neg"), "MR"),
+    "TREC": (senteval.read_trec, "TREC"),
+}
+
+
+def _sts(name: str) -> Task:
+    read = partial(senteval.read_sts, name=name)
+    return Task(name, "sts", read, partial(score_subsets, task=name), ("test", "spearman", "all"), f"STS/{name}-en-test", READERS[name])  # fmt: skip
+
+
+def _cosine(name: str, read: Callable[[Path], Parts], marker: str) -> Task:
+    return Task(name, "sts", read, partial(score_splits, task=name), ("test", "spearman", "all"), marker, READERS[name])
+
+
+def _polarity(name: str, folder: str, positive: str, negative: str, folds: int) -> Task:
+    read = partial(_read_polarity, folder=folder, positive=positive, negative=negative)
+    score = partial(score_nested, task=name, count=folds)
+    return Task(name, "transfer", read, score, ("cross-validation", "accuracy", ""), folder, READERS.get(name), 60.0)
+
+
+def _probe(name: str, read: Callable[[Path], Parts], score: Score, marker: str, group: str) -> Task:
+    return Task(name, group, read, score, ("test", "accuracy", "all"), marker, READERS[name], 30.0)
+
+
+def _graded(name: str, read: Callable[[Path], Parts], levels: Sequence[float], marker: str) -> Task:
+    score = partial(score_relatedness, task=f"{name}-supervised", levels=levels)
+    return Task(f"{name}-supervised", "supervised", read, score, ("test", "pearson", "all"), marker, READERS[name], 40.0)
+
+
+def _few_shot(name: str, read: Callable[[Path], Parts], marker: str) -> Task:
+    score = partial(score_few_shot, task=f"{name}-few-shot")
+    main = ("test", "accuracy", "mean classifier, 100 ")
+    return Task(f"{name}-few-shot", "few-shot", read, score, main, marker, READERS[name], 40.0)

@@ -1,0 +1,97 @@
+"""The example under `accelerate launch`, one and two processes, killed and resumed: real processes."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from conftest import SENTENCES
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "run_simcse.py"
+pytestmark = pytest.mark.slow
+
+
+def command(folder, *args, processes=1):
+    launch = [sys.executable, "-m", "accelerate.commands.launch"]
+    if processes == 2:
+        launch += ["--config_file", str(EXAMPLE.parent / "accelerate" / "two_cpu_processes.yaml")]
+    else:
+        launch += [
+            "--cpu",
+            "--num_processes",
+            "1",
+            "--num_machines",
+            "1",
+            "--mixed_precision",
+            "no",
+            "--dynamo_backend",
+            "no",
+        ]
+    tiny = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--learning_rate", "1e-3"]
+    output = ["--output_dir", str(folder / "out"), "--disable_tqdm", "true"]
+    return [*launch, str(EXAMPLE), "--train_file", str(folder / "text.txt"), *tiny, *output, *args]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    lines = [f"{sentence} and {other}" for sentence in SENTENCES for other in SENTENCES]
+    (tmp_path / "text.txt").write_text("\n".join(lines))
+    return tmp_path
+
+
+def run(*args, check=True, **kwargs):
+    environment = {name: value for name, value in os.environ.items() if name != "CONTRASTIVE_ST_DATA"}
+    done = subprocess.run(args[0], capture_output=True, text=True, timeout=300, env=environment, **kwargs)
+    assert done.returncode == 0 or not check, done.stderr[-3000:]
+    return done
+
+
+@pytest.mark.parametrize("args", [[], ["--chunk_size", "3"]], ids=["plain", "cached"])
+def test_two_processes_train_and_contrast_with_each_other(folder, args):
+    done = run(command(folder, "--max_steps", "20", "--logging_steps", "10", *args, processes=2))
+    assert "'candidates': 8" in done.stdout  # twice the four rows of a process
+    assert (folder / "out" / "model.safetensors").exists()
+
+
+def test_the_cpu_flag_of_accelerate_works(folder):
+    """It starts one process whatever the number (accelerate wants an MPI host file for more)."""
+    launch = command(folder, "--max_steps", "20")
+    launch[launch.index("--num_processes") + 1] = "2"
+    run(launch)
+    assert (folder / "out" / "model.safetensors").exists()
+
+
+def test_bad_input_ends_in_one_line(folder):
+    (folder / "text.txt").unlink()
+    done = run(command(folder), check=False)
+    assert done.returncode != 0
+    assert [line for line in done.stderr.splitlines() if line.startswith("error: ")] != []
+    assert "there is no such file" in done.stderr
+
+
+@pytest.mark.parametrize("args", [[], ["--chunk_size", "3"]], ids=["plain", "cached"])
+def test_killed_and_resumed_is_never_killed_bit_for_bit(folder, args):
+    steps = ["--max_steps", "12", "--save_steps", "4", "--logging_steps", "1", *args]
+    run(command(folder, *steps))
+    whole = load_file(folder / "out" / "model.safetensors")
+    (folder / "out").rename(folder / "whole")
+
+    victim = subprocess.Popen(
+        command(folder, *steps), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    while not (folder / "out" / "checkpoint-8" / "trainer_state.json").exists():
+        assert victim.poll() is None or (folder / "out" / "checkpoint-8").exists()
+        time.sleep(0.005)
+    os.killpg(victim.pid, signal.SIGKILL)
+    victim.wait()
+    run(command(folder, *steps, "--resume_from_checkpoint", str(folder / "out" / "checkpoint-8")))
+    resumed = load_file(folder / "out" / "model.safetensors")
+    assert whole.keys() == resumed.keys()
+    for name, weight in whole.items():
+        assert torch.equal(weight, resumed[name]), name

@@ -81,7 +81,7 @@ def open_encoder(
     if hasattr(source, "encode") and hasattr(source, "max_seq_length"):
         return _of_sentence_transformer(source, name or "model")
     if callable(source):
-        return OpenedEncoder(name or getattr(source, "__name__", "callable"), source)
+        return OpenedEncoder(name or str(getattr(source, "__name__", "callable")), source)
     encoder = _open_checkpoint(source, pooling, max_length, device)
     opened = of_sentence_encoder(encoder, "") if isinstance(encoder, SentenceEncoder) else encoder
     opened.name = name or (Path(source).name if Path(source).is_dir() else str(source))
@@ -111,7 +111,7 @@ def model_hash(weights: dict[str, torch.Tensor], tokenizer: Any, *settings: obje
     for name in sorted(weights):
         tensor = weights[name].detach().cpu().contiguous()
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     vocabulary = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
     digest.update(json.dumps([vocabulary, *map(str, settings)]).encode())

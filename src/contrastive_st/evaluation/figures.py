@@ -42,7 +42,7 @@ class Figure:
 
     @property
     def text(self) -> str:
-        """The value as papers print it (x100 where it is a share or a correlation), a star where a note goes with it, or "not run".
+        """The value as papers print it: x100 where it is a share or a correlation, a star where a note goes with it.
 
         Example:
             >>> Figure("STS12", "test", "spearman", 0.72361).text, Figure("STS13", "test", "spearman", None).text

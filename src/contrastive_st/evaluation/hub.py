@@ -1,6 +1,7 @@
 """The same tasks from data sets of the Hub, by name.
 
-Their sentences are raw, where SentEval's files are tokenised, and lower-cased in part. So figures from the Hub and from SentEval's files are close but not equal; a report says where its data came from.
+Their sentences are raw, where SentEval's files are tokenised, and lower-cased in part. So figures from the Hub and from
+those files are close but not equal; a report says where its data came from.
 """
 
 from __future__ import annotations
@@ -48,9 +49,7 @@ def from_hub(
     return read
 
 
-def _rows(
-    table: Sequence[Mapping[str, Any]], columns: Sequence[str], gold: str, scale: float, convert: Any
-) -> Rows:
+def _rows(table: Sequence[Mapping[str, Any]], columns: Sequence[str], gold: str, scale: float, convert: Any) -> Rows:
     kept = [row for row in table if row[gold] is not None and row[gold] != -1]
     values = [convert(row[gold]) if convert else row[gold] for row in kept]
     texts = tuple([tidy(str(_cell(row, column))) for row in kept] for column in columns)
@@ -81,7 +80,7 @@ def _splits(name: str, config: str | None = None, dev: str = "validation") -> di
 
 
 _POLARITY = ("0", "1")
-_RELATED = {"train": ("RobZamp/sick", None, "train"), "dev": ("RobZamp/sick", None, "validation"), "test": ("RobZamp/sick", None, "test")}  # fmt: skip
+_RELATED = _splits("RobZamp/sick")
 _ENTAILED = {0: ENTAILMENT.index("ENTAILMENT"), 1: ENTAILMENT.index("NEUTRAL"), 2: ENTAILMENT.index("CONTRADICTION")}
 
 READERS: dict[str, Read] = {
@@ -98,7 +97,7 @@ READERS: dict[str, Read] = {
         {"all": [("SetFit/subj", None, split) for split in ("train", "test")]}, ("text",), "label", _POLARITY
     ),
     "SST2": from_hub(
-        {"train": ("nyu-mll/glue", "sst2", "train"), "dev": ("nyu-mll/glue", "sst2", "validation"), "test": ("SetFit/sst2", None, "test")},
+        {**_splits("nyu-mll/glue", "sst2"), "test": ("SetFit/sst2", None, "test")},
         ("sentence|text",), "label", _POLARITY,
     ),
     "TREC": from_hub(

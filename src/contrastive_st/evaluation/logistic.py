@@ -69,7 +69,7 @@ def fit_path(
         >>> x = np.array([[-2.0], [-1.0], [1.0], [2.0]])
         >>> last = list(fit_path(x, np.array([0, 0, 1, 1]), np.ones((1, 4)), [0.1, 1.0]))[-1]
         >>> last.classes()[:, 0].tolist(), round(float(last.weights[0, 0, 0]), 4)
-        ([0, 0, 1, 1], 1.0597)
+        ([0, 0, 1, 1], 1.0066)
     """
     rows, mean = _centred(x, dtype)
     y = _columns(np.asarray(targets)).to(dtype)

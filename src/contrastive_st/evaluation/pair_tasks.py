@@ -33,7 +33,9 @@ def score_pairs(parts: Parts, embed: Embed, task: str) -> list[Figure]:
     test = parts["test"]
     similarity, gold = (cosine(*(embed(column) for column in test.columns)), test.gold.astype(bool))
     if gold.all() or not gold.any():
-        return [Figure(task, "test", "average_precision", None, n=len(gold), note="undefined: all pairs have one label")]
+        return [
+            Figure(task, "test", "average_precision", None, n=len(gold), note="undefined: all pairs have one label")
+        ]
     best = best_thresholds(similarity, gold)
     values = {"average_precision": float(average_precision_score(gold, similarity))}
     values |= {f"best_{name}": value for name, (value, _) in best.items()}
@@ -74,7 +76,7 @@ def read_nli(path: Path) -> Parts:
     A premise and all its hypotheses fall on one side, by a checksum of its text.
     """
     if not path.is_file():
-        raise MissingData(f"{path}: no such file; a NLI probe reads premise, hypothesis and label from it")
+        raise MissingData(f"{path.name} is missing; an NLI probe reads premise, hypothesis and label from it")
     rows = read_labelled_pairs(path, (2, 0, 1), NLI_CLASSES)
     bucket = np.array([zlib.crc32(premise.encode()) % 10 for premise in rows.columns[0]])
     train = np.flatnonzero(bucket > 1)

@@ -89,7 +89,10 @@ def _json(name: str | Path, file: str) -> Any:
     else:
         try:
             found = cached_file(
-                str(name), file, _raise_exceptions_for_missing_entries=False, _raise_exceptions_for_connection_errors=False
+                str(name),
+                file,
+                _raise_exceptions_for_missing_entries=False,
+                _raise_exceptions_for_connection_errors=False,
             )
         except OSError:
             found = None

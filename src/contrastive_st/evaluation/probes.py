@@ -1,4 +1,4 @@
-"""Linear probes on frozen embeddings, by SentEval's protocols: logistic regression, its penalty chosen without the test.
+"""Linear probes on frozen embeddings, by SentEval's protocols: logistic regression, `C` chosen without the test.
 
 SentEval's own grids for `C` and its fold seed, 1111. Every fit is exact (`logistic.fit_path`), so a figure has no
 optimizer, batch size or early stopping behind it, and no random state but that of the folds.

@@ -9,8 +9,11 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.evaluation.figures import NOT_RUN, Figure
-from contrastive_st.evaluation.tasks import Task
+from contrastive_st.evaluation.tasks import Task, tasks
 
+_COLUMNS = (
+    "model", "task", "split", "metric", "aggregation", "value", "x100 +-", "n", "pooling", "max_length", "note"
+)  # fmt: skip
 AVERAGED = ("sts", "transfer")  # groups whose average papers quote
 
 
@@ -46,19 +49,21 @@ class Report:
         return next((f for f in own if task.is_main(f)), own[0] if len(own) == 1 else empty)
 
     def average(self, model: str, group: str) -> Figure | None:
-        """The mean of a group's quoted figures; over an incomplete set its note says over how many, and what is missing.
+        """The mean of a group's quoted figures; over an incomplete set its note says what is missing.
 
-        None where the group was not asked for, or is of one task.
+        None where fewer than two of the group were asked for.
         """
-        every = [self.main(model, task) for task in self.tasks if task.group == group]
-        if group not in AVERAGED or len(every) < 2:
+        if group not in AVERAGED or sum(task.group == group for task in self.tasks) < 2:
             return None
+        every = [self.main(model, task) for task in tasks().values() if task.group == group]
         found = [f for f in every if f.value is not None and not f.note]
         missing = [f.task for f in every if f not in found]
         note = f"over {len(found)} of {len(every)}, without {', '.join(missing)}" if missing else ""
         value = sum(f.value for f in found if f.value is not None) / len(found) if found else None
         n = sum(f.n for f in found)
-        return Figure(f"{group} average", every[0].split, every[0].metric, value, "mean of tasks", n, note=note, model=model)
+        return Figure(
+            f"{group} average", every[0].split, every[0].metric, value, "mean of tasks", n, note=note, model=model
+        )
 
     def rows(self) -> list[list[Figure]]:
         """What a table shows: a row a quoted figure or average, a column a model."""
@@ -82,10 +87,11 @@ class Report:
         """Plain text, for a terminal."""
         lines = self._cells()
         widths = [max(len(row[i]) for row in lines) for i in range(len(lines[0]))]
-        text = [
-            "  ".join(cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))).rstrip()
-            for row in lines
-        ]  # fmt: skip
+        text = []
+        for row in lines:
+            padded = enumerate(zip(row, widths, strict=True))
+            cells = [cell.ljust(w) if i < 3 else cell.rjust(w) for i, (cell, w) in padded]
+            text.append("  ".join(cells).rstrip())
         return "\n".join([text[0], "-" * len(text[0]), *text[1:], *self._notes()])
 
     def markdown(self, plots: Mapping[str, Path] | None = None) -> str:
@@ -95,12 +101,11 @@ class Report:
         lines += ["| " + " | ".join(row) + " |" for row in body]
         lines += ["", *(f"{note}\n" for note in self._notes())]
         lines += [f"![{name}]({path.name})\n" for name, path in (plots or {}).items()]
-        names = ("model", "task", "split", "metric", "aggregation", "value", "deviation", "n", "pooling", "max length", "note")  # fmt: skip
-        lines += ["<details><summary>All figures</summary>", "", "| " + " | ".join(names) + " |", "|---" * len(names) + "|"]  # fmt: skip
+        lines += ["<details><summary>All figures</summary>", "", "| " + " | ".join(_COLUMNS) + " |"]
+        lines.append("|---" * len(_COLUMNS) + "|")
         for f in self.figures:
-            spread = "" if f.deviation is None else f"{100 * f.deviation:.2f}"
-            cells = (f.model, f.task, f.split, f.metric, f.aggregation, f.text, spread, f.n, f.pooling, f.max_length or "", f.note)  # fmt: skip
-            lines.append("| " + " | ".join(map(str, cells)) + " |")
+            row = {**f.as_row(), "value": f.text, "x100 +-": "" if f.deviation is None else f"{100 * f.deviation:.2f}"}
+            lines.append("| " + " | ".join(str(row[name] or "") for name in _COLUMNS) + " |")
         return "\n".join([*lines, "", "</details>", ""])
 
     def json(self) -> str:
@@ -131,7 +136,9 @@ class Report:
         rows = [["task", "metric", "n", *self.models]]
         for row in self.rows():
             some = next((f for f in row if f.value is not None), row[0])
-            how = " ".join(dict.fromkeys(w for w in (some.split, some.metric, some.aggregation) if w not in ("", "all")))
+            how = " ".join(
+                dict.fromkeys(w for w in (some.split, some.metric, some.aggregation) if w not in ("", "all"))
+            )
             rows.append([some.task, how, str(some.n or ""), *(figure.text for figure in row)])
         return rows
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -98,7 +99,7 @@ def _similarity(report: Report, figure: Any) -> bool:
     panels = figure.subplots(1, len(report.histograms), squeeze=False, sharey=True)[0]
     for axes, (model, content) in zip(panels, report.histograms.items(), strict=True):
         edges = content["edges"]
-        centres = [(a + b) / 2 for a, b in zip(edges, edges[1:], strict=False)]
+        centres = [(a + b) / 2 for a, b in pairwise(edges)]
         for band, counts in content["counts"].items():
             share = [count / max(sum(counts), 1) for count in counts]
             axes.step(centres, share, where="mid", label=f"scored {band}")

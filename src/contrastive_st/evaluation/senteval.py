@@ -84,6 +84,9 @@ def _read_sick(path: Path, column: int) -> Rows:
 
 def read_polarity(root: Path, positive: str, negative: str) -> Parts:
     """MR, CR, SUBJ, MPQA: one file a class; in SentEval's order, by length in words and then by class."""
+    for name in (positive, negative):
+        if not (root / name).is_file():
+            raise MissingData(f"{name} is missing")
     texts = [
         (line.split(), label) for label, name in ((1, positive), (0, negative)) for line in read_lines(root / name)
     ]
@@ -161,7 +164,7 @@ def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Part
     missing = {part: f"{paths[0].name} is missing" for part, paths in absent.items() if paths}
     if len(missing) == len(files):
         first = next(path for paths in absent.values() for path in paths)
-        raise MissingData(f"{first.parent}: no {first.name} there, nor the files that go with it")
+        raise MissingData(f"no {first.name} in the folder {first.parent.name}, nor the files that go with it")
     return Parts({part: read(where) for part, where in files.items() if part not in missing}, missing)
 
 

@@ -51,9 +51,10 @@ def sts_spearman(encode: Embed, pairs: Sequence[ScoredPair]) -> float:
     texts = list(dict.fromkeys(text for pair in pairs for text in pair[:2]))
     place = {text: i for i, text in enumerate(texts)}
     vectors = np.asarray(encode(texts))
+    columns = [pair.first for pair in pairs], [pair.second for pair in pairs]
     if not np.isfinite(vectors).all():
         raise InputError("the model returns NaN or infinite embeddings, so there is nothing to correlate")
-    first, second = (vectors[[place[pair[i]] for pair in pairs]] for i in (0, 1))
+    first, second = (vectors[[place[text] for text in column]] for column in columns)
     return float(spearmanr(cosine(first, second), [pair.score for pair in pairs]).statistic)
 
 

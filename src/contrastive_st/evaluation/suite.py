@@ -30,6 +30,7 @@ def evaluate(
     cache: str | Path | None = None,
     distributed: bool = True,
     folds: int = 10,
+    names: Sequence[str] | None = None,
     **options: Any,
 ) -> Report:
     """Evaluate models on tasks; under `accelerate launch` a collective call, with the same report on every process.
@@ -41,6 +42,7 @@ def evaluate(
         cache: folder that keeps embeddings from one run to the next; None keeps none.
         distributed: False does all the work here, whatever the process group.
         folds: of the cross-validations, SentEval's 10 or 5.
+        names: what the report calls the models.
         options: for `open_encoder` (`pooling`, `max_length`, `device`).
 
     Returns:
@@ -60,17 +62,19 @@ def evaluate(
         ...
         contrastive_st.errors.InputError: nothing to evaluate on: no folder STS/STSBenchmark in ...
     """
-    chosen = [task for one in tasks for task in ([one] if isinstance(one, Task) else choose(one, folds))] if not isinstance(tasks, str) else choose(tasks, folds)  # fmt: skip
+    asked = [tasks] if isinstance(tasks, str) else tasks
+    chosen = [task for one in asked for task in ([one] if isinstance(one, Task) else choose(one, folds))]
+    chosen = list({task.name: task for task in chosen}.values())
     loaded = load(chosen, data)
-    report = Report(source="hub" if str(data) == "hub" else "files", tasks=list(chosen))
-    for model in models:
+    report = Report(source="hub" if str(data) == "hub" else "files", tasks=chosen)
+    for model, given in zip(models, names or (None,) * len(models), strict=True):
         started = time.perf_counter()
         encoder = None
         try:
-            encoder = open_encoder(model, **options)
+            encoder = open_encoder(model, name=given, **options)
             figures, histogram = run(encoder, chosen, loaded, cache=cache, distributed=distributed)
         except InputError as error:
-            name = _unused(encoder.name if encoder else str(model), report)
+            name = _unused(encoder.name if encoder else given or str(model), report)
             report.failures[name] = str(error)
             figures = [replace(not_run(task, str(error)), model=name) for task in chosen]
         else:
@@ -96,7 +100,7 @@ def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Parts | str]:
             loaded[task.name] = str(error)
     reasons = [why for why in loaded.values() if isinstance(why, str)]
     if reasons and len(reasons) == len(loaded):
-        raise InputError(f"nothing to evaluate on: {reasons[0]}; give --data the folder of SentEval's files, or hub")
+        raise InputError(f"nothing to evaluate on: {reasons[0]}; is {data} the folder of SentEval's files?")
     return loaded
 
 

@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-import numpy as np
-
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation import senteval
 from contrastive_st.evaluation.few_shot import score_few_shot
@@ -66,7 +64,7 @@ class Task:
         for root in roots[:-1]:
             if (root / self.marker).is_dir():
                 return self.read(root)
-        raise MissingData(f"no folder {self.marker} in {Path(data)}")
+        raise MissingData(f"no folder {self.marker} in the data folder")
 
     def is_main(self, figure: Figure) -> bool:
         """Whether this is the figure to quote."""
@@ -130,7 +128,7 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
 
 
 def pair_task(name: str, read: Read) -> Task:
-    """A task of your own over pairs labelled 0 and 1: `read()` gives `Parts` with "test", and "train" if there is one."""
+    """A task of your own over pairs labelled 0 and 1: `read()` gives `Parts` with "test", and perhaps "train"."""
     return Task(
         name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), "."
     )
@@ -140,6 +138,7 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
     """A task of your own over (query, relevant document) pairs: each query is searched in all the documents.
 
     Example:
+        >>> import numpy as np
         >>> task = retrieval_task("faq", [("how?", "like this"), ("why?", "because")])
         >>> one_hot = lambda texts: np.eye(4)[[hash_of(t) for t in texts]]
         >>> hash_of = {"how?": 0, "like this": 0, "why?": 1, "because": 1}.get
@@ -148,7 +147,7 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
     """
     if not pairs:
         raise InputError(f"{name}: no (query, relevant document) pair")
-    parts = Parts({"test": pair_rows(list(pairs), np.ones(len(pairs)))}, {})
+    parts = Parts({"test": pair_rows(list(pairs), [1] * len(pairs))}, {})
     return Task(
         name, "retrieval", lambda _: parts, partial(score_retrieval, task=name, k=k), ("test", f"mrr@{k}", "among"), "."
     )
@@ -166,15 +165,15 @@ def _read_polarity(root: Path, folder: str, positive: str, negative: str) -> Par
     return senteval.read_polarity(root, f"{folder}/{positive}", f"{folder}/{negative}")
 
 
-_FEW_SHOT = {
+_FEW_SHOT: dict[str, tuple[Callable[[Path], Parts], str]] = {
     "MR": (partial(_read_polarity, folder="MR", positive="rt-polarity.pos", negative="rt-polarity.neg"), "MR"),
     "TREC": (senteval.read_trec, "TREC"),
 }
 
 
 def _sts(name: str) -> Task:
-    read = partial(senteval.read_sts, name=name)
-    return Task(name, "sts", read, partial(score_subsets, task=name), ("test", "spearman", "all"), f"STS/{name}-en-test", READERS[name])  # fmt: skip
+    read, score = partial(senteval.read_sts, name=name), partial(score_subsets, task=name)
+    return Task(name, "sts", read, score, ("test", "spearman", "all"), f"STS/{name}-en-test", READERS[name])
 
 
 def _cosine(name: str, read: Callable[[Path], Parts], marker: str) -> Task:
@@ -193,7 +192,9 @@ def _probe(name: str, read: Callable[[Path], Parts], score: Score, marker: str, 
 
 def _graded(name: str, read: Callable[[Path], Parts], levels: Sequence[float], marker: str) -> Task:
     score = partial(score_relatedness, task=f"{name}-supervised", levels=levels)
-    return Task(f"{name}-supervised", "supervised", read, score, ("test", "pearson", "all"), marker, READERS[name], 40.0)
+    return Task(
+        f"{name}-supervised", "supervised", read, score, ("test", "pearson", "all"), marker, READERS[name], 40.0
+    )
 
 
 def _few_shot(name: str, read: Callable[[Path], Parts], marker: str) -> Task:

@@ -1,4 +1,4 @@
-"""Lines and cells of the files that evaluation sets come in: no quoting, any line end, UTF-8 or Latin-1, BOM or none."""
+"""Lines and cells of evaluation sets: no quoting, any line end, UTF-8 or Latin-1, with a byte order mark or without."""
 
 from __future__ import annotations
 

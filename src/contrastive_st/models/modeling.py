@@ -14,6 +14,7 @@ from transformers.utils import ModelOutput, logging
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.buckets import in_buckets
+from contrastive_st.models.dropout import use_integer_dropout
 from contrastive_st.models.pooling import needs_all_layers, pool
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.models.settings import ContrastiveSettings, apply_settings, is_plain_encoder
@@ -56,6 +57,7 @@ class ContrastiveMixin(_Base):
         super().__init__(config)  # type: ignore[call-arg]
         self.starts_from_plain_encoder = plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
+        use_integer_dropout(self.backbone)
         if self.projection is None and pooling == "cls":
             raise InputError(
                 f"{config.model_type} has no pooler to hold the projection head, so pooling 'cls' would be lost "

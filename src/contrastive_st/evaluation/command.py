@@ -1,0 +1,176 @@
+"""`contrastive-st evaluate` and `contrastive-st classify`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.errors import InputError
+
+
+def add_commands(commands: Any) -> None:
+    """Add both to the subparsers of the command line."""
+    evaluate = commands.add_parser("evaluate", help="score models on STS, transfer and other tasks; write one report")
+    evaluate.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
+    evaluate.add_argument("--tasks", default="sts,space", help="names or groups, parted by commas: sts, transfer, "
+                          "supervised, entailment, pairs, space, few-shot, all (default: sts,space)")  # fmt: skip
+    evaluate.add_argument(
+        "--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)"
+    )
+    evaluate.add_argument("--output", "-o", help="folder for report.json, report.md and plots")
+    evaluate.add_argument("--names", nargs="+", help="what the report calls the models")
+    evaluate.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    evaluate.add_argument("--max-length", type=int, help="tokens read of a sentence (default: what the model records)")
+    evaluate.add_argument(
+        "--folds", type=int, default=10, help="of cross-validations; SentEval's 10, or 5 when in haste"
+    )
+    evaluate.add_argument("--pairs", action="append", default=[], metavar="FILE",
+                          help="also: labelled pairs, tab-separated, with a header: label (0 or 1), text, text")  # fmt: skip
+    evaluate.add_argument("--retrieval", action="append", default=[], metavar="FILE",
+                          help="also: a file of two text columns, query and relevant document")  # fmt: skip
+    evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
+    evaluate.add_argument("--card", metavar="README.md", help="put the first model's figures into this model card")
+    evaluate.set_defaults(function=_evaluate)
+
+    classify = commands.add_parser("classify", help="label texts by the nearest class mean, from a few examples")
+    classify.add_argument("input", nargs="?", help="texts to label: a file, one a line, or - for stdin")
+    classify.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
+    classify.add_argument("--examples", nargs="+", metavar="LABEL=FILE",
+                          help="a file of examples a label; their means are saved in the model's folder")  # fmt: skip
+    classify.add_argument("--test", nargs="+", metavar="LABEL=FILE",
+                          help="print the accuracy on these, beside logistic regression and keywords")  # fmt: skip
+    classify.add_argument("--classifier", default="classes", metavar="NAME", help="name to save and load the means by")
+    classify.add_argument("--output", "-o", help="folder for the means (default: the model's)")
+    classify.add_argument("--pooling", help="for checkpoints that record none")
+    classify.set_defaults(function=_classify)
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    if args.names and len(args.names) != len(args.models):
+        raise InputError(f"--names gives {len(args.names)} names for {len(args.models)} models; give one each")
+    if args.card and not Path(args.card).is_file():
+        raise InputError(f"--card {args.card}: no such file; write the model card first")
+    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
+    if data != "hub" and not Path(data).is_dir():
+        raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
+    if args.folds < 2:
+        raise InputError(f"--folds {args.folds}: a cross-validation needs 2 or more")
+    device = _join_processes()
+    from contrastive_st.evaluation.embedding_store import default_cache
+    from contrastive_st.evaluation.sharing import processes
+    from contrastive_st.evaluation.suite import evaluate
+    from contrastive_st.evaluation.tasks import choose
+
+    own = [_pairs(path) for path in args.pairs] + [_retrieval(path) for path in args.retrieval]
+    cache = None if args.cache == "none" else args.cache or default_cache()
+    options = {"pooling": args.pooling, "max_length": args.max_length, "device": device, "names": args.names}
+    report = evaluate(args.models, [*choose(args.tasks, args.folds), *own], data, cache=cache, **options)
+    if processes()[0] == 0:
+        print(report.table())
+        if args.output:
+            print("\nwritten: " + ", ".join(str(path) for path in report.save(args.output)), file=sys.stderr)
+        if args.card:
+            from contrastive_st.evaluation.model_card import write_metadata
+
+            write_metadata(report, report.models[0], args.card)
+    if report.failures:
+        raise InputError(f"not evaluated: {', '.join(report.failures)}; the reasons are in the report")
+
+
+def _join_processes() -> str | None:
+    """Join the processes that `accelerate launch` started; the device of this one."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return None
+    from accelerate import PartialState
+
+    return str(PartialState().device)
+
+
+def _pairs(path: str) -> Any:
+    from contrastive_st.evaluation.rows import Parts
+    from contrastive_st.evaluation.senteval import read_labelled_pairs
+    from contrastive_st.evaluation.tasks import pair_task
+
+    rows = read_labelled_pairs(path)
+    return pair_task(Path(path).stem, lambda: Parts({"test": rows}, {}, ("0", "1")))
+
+
+def _retrieval(path: str) -> Any:
+    from contrastive_st.data import read_texts
+    from contrastive_st.evaluation.tasks import retrieval_task
+
+    rows = read_texts(path, [0, 1])
+    queries, documents = (list(rows[name]) for name in rows.column_names)
+    return retrieval_task(Path(path).stem, list(zip(queries, documents, strict=True)))
+
+
+def _classify(args: argparse.Namespace) -> None:
+    if not (args.input or args.examples or args.test):
+        raise InputError("nothing to do: give texts to label, or --examples LABEL=FILE ... to learn from")
+    if args.test and not args.examples:
+        raise InputError("--test compares classifiers made from the same --examples; give those too")
+    from contrastive_st.evaluation.classifier import MeanClassifier
+    from contrastive_st.evaluation.encoders import open_encoder
+
+    encoder = open_encoder(args.model, pooling=args.pooling)
+    folder = args.output or encoder.folder
+    if folder is None or not Path(folder).is_dir():
+        raise InputError("the means need a folder: the model is not a local one, so give --output FOLDER")
+    if args.examples:
+        texts, labels = _labelled(args.examples, "--examples")
+        classifier = MeanClassifier.fit(encoder, texts, labels)
+        path = classifier.save(folder, args.classifier)
+        counts = ", ".join(f"{labels.count(name)} {name}" for name in classifier.labels)
+        print(f"class means of {counts} in {path}", file=sys.stderr)
+        if args.test:
+            _compare(encoder, texts, labels, *_labelled(args.test, "--test"))
+    else:
+        classifier = MeanClassifier.load(encoder, folder, args.classifier)
+    if args.input:
+        lines = list(_texts(args.input))
+        for text, (label, score) in zip(lines, classifier.predict(lines) if lines else [], strict=True):
+            print(f"{label}\t{score:.4f}\t{text}")
+
+
+def _compare(
+    encoder: Any, texts: Sequence[str], labels: Sequence[str], tests: Sequence[str], wanted: Sequence[str]
+) -> None:
+    import numpy as np
+
+    from contrastive_st.evaluation.few_shot import METHODS
+
+    names = sorted(set(labels))
+    if unknown := sorted(set(wanted) - set(names)):
+        raise InputError(f"--test: no examples of {', '.join(unknown)}; the labels are {', '.join(names)}")
+    y, gold = (np.array([names.index(label) for label in column]) for column in (labels, wanted))
+    x, held = encoder.encode(texts), encoder.encode(tests)
+    for name, predict in METHODS.items():
+        accuracy = float(np.mean(predict(x, y, texts, held, tests) == gold))
+        print(f"{name:20} {100 * accuracy:6.2f}  accuracy on {len(gold)}")
+
+
+def _labelled(pairs: Sequence[str], option: str) -> tuple[list[str], list[str]]:
+    texts: list[str] = []
+    labels: list[str] = []
+    for pair in pairs:
+        label, equals, path = pair.partition("=")
+        if not (label and equals and path):
+            raise InputError(f"{option} {pair}: write LABEL=FILE, such as frozen=frozen.txt")
+        own = list(_texts(path))
+        texts += own
+        labels += [label] * len(own)
+    return texts, labels
+
+
+def _texts(source: str) -> Iterator[str]:
+    if source == "-":
+        yield from (line.strip() for line in sys.stdin if line.strip())
+        return
+    from contrastive_st.data import read_texts
+
+    rows = read_texts(source)
+    yield from rows[rows.column_names[0]]

@@ -1,0 +1,117 @@
+"""Evaluation in the middle of training, that leaves no trace in it: same weights in the end as without."""
+
+from __future__ import annotations
+
+import contextlib
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from contrastive_st.evaluation.encoders import of_sentence_encoder
+from contrastive_st.evaluation.figures import Figure
+from contrastive_st.evaluation.suite import load, run
+from contrastive_st.evaluation.tasks import choose
+from contrastive_st.models import SentenceEncoder
+
+
+@contextlib.contextmanager
+def untouched_random_state() -> Iterator[None]:
+    """Put the random states of Python, NumPy and torch (all devices) back on leaving.
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> with untouched_random_state():
+        ...     _ = torch.rand(3)
+        >>> torch.initial_seed(), round(torch.rand(1).item(), 4)
+        (0, 0.4963)
+    """
+    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy)
+        torch.set_rng_state(cpu)
+        if devices is not None:
+            torch.cuda.set_rng_state_all(devices)
+
+
+class SuiteEvaluator:
+    """`ContrastiveTrainer(evaluator=SuiteEvaluator(tokenizer, "STSB,CR", data))`: the quoted figure of each task.
+
+    The data is read once, when this is made. Names are like `stsb_spearman` and `cr_accuracy`; with `dev=True` (the
+    default) figures of the dev split take the place of test figures where a task has them, and the name says so
+    (`stsb_dev_spearman`): a run that picks its checkpoint by the test split reports a wrong test figure.
+
+    Args:
+        tokenizer: the model's.
+        tasks: names and groups, as for `evaluate`.
+        data: folder, or "hub".
+        dev: prefer dev splits.
+        folds: of cross-validations; SentEval's quick setting by default.
+        distributed: share the work out over the processes. All must call it then; `ContrastiveTrainer` calls its
+            evaluator on one, so leave it off there.
+
+    Raises:
+        InputError: an unknown task, or no data for any.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        tasks: str | Sequence[str] = "STSB",
+        data: str | Path = "hub",
+        *,
+        dev: bool = True,
+        folds: int = 5,
+        distributed: bool = False,
+    ) -> None:
+        self.tokenizer, self.dev, self.distributed = tokenizer, dev, distributed
+        self.tasks = choose(tasks, folds)
+        self.data = load(self.tasks, data)
+
+    def __call__(self, model: Any) -> dict[str, float]:
+        with untouched_random_state():
+            encoder = of_sentence_encoder(SentenceEncoder(model, self.tokenizer), "the model", fingerprint=False)
+            figures, _ = run(encoder, self.tasks, self.data, distributed=self.distributed)
+        quoted = (self._quoted(task.name, task.is_main, figures) for task in self.tasks)
+        return {name: value for found in quoted for name, value in found.items()}
+
+    def _quoted(self, task: str, is_main: Any, figures: Sequence[Figure]) -> dict[str, float]:
+        own = [f for f in figures if f.task == task]
+        main = next((f for f in own if is_main(f)), None)
+        dev = [f for f in own if self.dev and f.split == "dev" and (main is None or f.metric == main.metric)]
+        chosen = dev[0] if dev else main
+        if chosen is None or chosen.value is None:
+            return {}
+        middle = "_dev_" if chosen.split == "dev" else "_"
+        return {f"{task.lower()}{middle}{chosen.metric}": chosen.value}
+
+
+class EvaluationCallback(TrainerCallback):
+    """For any `transformers.Trainer`: run a `SuiteEvaluator` every so many steps; figures go to the log history.
+
+    Called on every process, so the evaluator may be `distributed`.
+
+    Args:
+        evaluator: takes the model, returns named figures.
+        every: steps from one evaluation to the next.
+    """
+
+    def __init__(self, evaluator: Any, every: int) -> None:
+        self.evaluator, self.every = evaluator, every
+
+    def on_step_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, model: Any = None, **kwargs: Any
+    ) -> None:
+        if state.global_step % self.every:
+            return
+        inner = model.module if hasattr(model, "module") else model
+        figures = {f"eval_{name}": value for name, value in self.evaluator(inner).items()}
+        state.log_history.append({**figures, "step": state.global_step})

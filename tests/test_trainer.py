@@ -7,17 +7,18 @@ import signal
 
 import pytest
 import torch
-from accelerate import Accelerator
 from datasets import Dataset
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
+from accelerate import Accelerator
 from conftest import SENTENCES
 from contrastive_st import (
     BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
     DropoutPairCollator,
+    InputError,
     NLITripletCollator,
     PairCollator,
     tokenize,
@@ -228,3 +229,37 @@ def test_trouble_is_said_once_in_words(tokenizer, bert_config, tmp_path, fault, 
     logger.removeHandler(caplog.handler)
     words = {"collapse": "the embedding collapses", "chance": "the loss sits at ln(candidates)"}
     assert sum(words[fault] in record.getMessage() for record in caplog.records) == 1
+
+
+def test_at_start_the_log_says_what_contrasts_with_what(tokenizer, bert_config, tmp_path, caplog):
+    with caplog.at_level(logging.INFO, logger="contrastive_st"):
+        trainer_for(tokenizer, bert_config, tmp_path, collator=NLITripletCollator, max_steps=2).train()
+    words = "4 anchors a step, each against 3 in-batch negatives and 4 hard negatives, from 1 process"
+    assert [record.getMessage() for record in caplog.records].count(words) == 1
+
+
+@pytest.mark.parametrize(
+    "changes", [{}, {"gradient_accumulation_steps": 2}, {"bf16": True}], ids=["", "accumulated", "bf16"]
+)
+@pytest.mark.parametrize("limit", [{"chunk_size": 3}, {"chunk_tokens": 30}], ids=["rows", "tokens"])
+def test_the_cached_step_of_the_trainer_is_its_plain_step(tokenizer, bert_config, tmp_path, changes, limit):
+    if "bf16" not in changes:
+        bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.0
+    runs = {}
+    for name, more in {"plain": {}, "cached": limit}.items():
+        options = {"max_rows": 3} if "chunk_size" in limit else {"max_tokens": 30}
+        trainer = trainer_for(
+            tokenizer, bert_config, tmp_path / name, NLITripletCollator, max_steps=3, logging_steps=1, **changes, **more
+        )
+        trainer.model.bucket_options = options  # the chunks, so that both draw the same dropout masks
+        trainer.train()
+        runs[name] = [row["loss"] for row in trainer.state.log_history if "loss" in row], trainer.model.state_dict()
+    tolerance = 5e-2 if "bf16" in changes else 2e-4  # three steps of Adam on a tiny model, in float32
+    torch.testing.assert_close(torch.tensor(runs["cached"][0]), torch.tensor(runs["plain"][0]), rtol=tolerance, atol=0)
+
+
+def test_the_cached_step_refuses_a_masked_lm_loss(tokenizer, bert_config, tmp_path):
+    trainer = trainer_for(tokenizer, bert_config, tmp_path, model=BertForCL(bert_config, do_mlm=True), chunk_size=2)
+    trainer.data_collator.do_mlm = True
+    with pytest.raises(InputError, match="do_mlm"):
+        trainer.train()

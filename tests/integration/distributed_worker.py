@@ -9,6 +9,7 @@ import sys
 
 import torch
 import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig
 
@@ -37,6 +38,12 @@ def share(batch, rank, world):
     return {name: tensor[cut[rank] : cut[rank + 1]] for name, tensor in batch.items()}
 
 
+def count_and_reduce(reductions, bucket):
+    """What DDP does with a bucket of gradients, counted."""
+    reductions.append(bucket.index())
+    return default_hooks.allreduce_hook(None, bucket)
+
+
 def train(case, cached, bucketed, rank, world):
     """Gradients of the first step and the weights after the last."""
     num_views, objective, dtype, dropout = case
@@ -49,6 +56,9 @@ def train(case, cached, bucketed, rank, world):
     core.length_bucketing = bucketed
     core.bucket_options = {"max_rows": 3}  # the chunks of the cached step, so that both draw the same dropout masks
     model = DistributedDataParallel(core, broadcast_buffers=False) if world > 1 else core
+    reductions = []
+    if world > 1:
+        model.register_comm_hook(reductions, count_and_reduce)
     optimizer = torch.optim.AdamW(core.parameters(), lr=1e-3)
     torch.manual_seed(10 + rank)
     losses, first = [], None
@@ -75,7 +85,12 @@ def train(case, cached, bucketed, rank, world):
         losses.append(loss)
         first = first or {name: p.grad.clone() for name, p in core.named_parameters() if p.grad is not None}
         optimizer.step()
-    return {"losses": torch.stack(losses), "gradients": first, "weights": core.state_dict()}
+    return {
+        "losses": torch.stack(losses),
+        "gradients": first,
+        "weights": core.state_dict(),
+        "reductions": len(reductions),
+    }
 
 
 def main(rank, world, port, out):

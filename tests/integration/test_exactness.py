@@ -70,3 +70,10 @@ def test_dropout_is_replayed_in_two_processes(results):
         if case[-1]:
             plain, cached = results[2][(*case, False, True)], results[2][(*case, True, True)]
             assert relative_error(cached["gradients"], plain["gradients"]) < TOLERANCE[case[2]]
+
+
+@pytest.mark.slow
+def test_one_gradient_all_reduce_an_optimizer_step(results):
+    """The cached step encodes seven chunks a batch twice; the gradients cross the network once."""
+    counts = {name: run["reductions"] for name, run in results[2].items()}
+    assert set(counts.values()) == {distributed_worker.STEPS}

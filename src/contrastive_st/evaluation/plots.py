@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from transformers.utils import logging
-
-logger = logging.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def training_curve(log_history: Sequence[dict[str, Any]], path: str | Path) -> Path | None:

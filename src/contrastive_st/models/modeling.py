@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -10,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import ModelOutput, logging
+from transformers.utils import ModelOutput
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.buckets import in_buckets
@@ -20,7 +21,7 @@ from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.models.settings import ContrastiveSettings, apply_settings, is_plain_encoder
 from contrastive_st.objectives import LOCAL, InfoNCE, default_gather
 
-logger = logging.get_logger(__name__)
+logger = logging.getLogger(__name__)
 _Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
 
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import logging
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
 from transformers import BertConfig, PreTrainedConfig, set_seed
-from transformers.utils import logging
 
 from contrastive_st.data import (
     DropoutPairCollator,
@@ -32,12 +33,15 @@ from contrastive_st.recipes.docs_search import DocsSearch
 from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
 
-logger = logging.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     """Run the whole job; returns the final figures."""
     args, training = parse(argv)
+    if is_first_process():
+        logging.getLogger("contrastive_st").setLevel(logging.INFO)
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
     docs = DocsSearch.load() if args.train_file is None else None

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 import threading
 from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.utils import logging
 
 from contrastive_st.training.processes import any_process
 
-logger = logging.get_logger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class HealthCallback(TrainerCallback):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -17,9 +18,23 @@ from contrastive_st.models.modeling import text_keys
 from contrastive_st.objectives import default_gather
 from contrastive_st.training.cached import cached_step
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm
-from contrastive_st.training.processes import broadcast_result
+from contrastive_st.training.processes import broadcast_result, world_size
 
+logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # the log looks at no more rows of a batch than this
+
+
+def describe_contrast(shape: Sequence[int], processes: int) -> str:
+    """What a step contrasts, in words; `shape` is that of the gathered views, `[N, V, ...]`.
+
+    Example:
+        >>> describe_contrast((512, 3), 4)
+        '512 anchors a step, each against 511 in-batch negatives and 512 hard negatives, from 4 processes'
+    """
+    anchors, hard = shape[0], shape[0] * (shape[1] - 2)
+    words = f"{anchors} anchors a step, each against {anchors - 1} in-batch negatives"
+    words += f" and {hard} hard negatives" if hard else ""
+    return words + f", from {processes} process{'es' if processes > 1 else ''}"
 
 
 class TrainingDiverged(InputError):
@@ -60,12 +75,17 @@ class ContrastiveTrainer(Trainer):
         with self.sigterm:
             return super().train(*args, **kwargs)
 
+    def _remember(self, views: Tensor, keys: Tensor | None) -> None:
+        if self._last_views is None:
+            logger.info(describe_contrast(default_gather()(views[:, :, :0]).shape, world_size()))
+        self._last_views = views, keys
+
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            self._last_views = outputs["views"].detach(), outputs["text_keys"]
+            self._remember(outputs["views"].detach(), outputs["text_keys"])
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
@@ -103,7 +123,7 @@ class ContrastiveTrainer(Trainer):
             chunk_size=self.args.chunk_size,
             chunk_tokens=self.args.chunk_tokens,
         )
-        self._last_views = views, keys
+        self._remember(views, keys)
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:

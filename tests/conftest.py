@@ -73,3 +73,11 @@ def data_root():
     if not root or not Path(root).is_dir():
         pytest.skip("real data is not at hand: set CONTRASTIVE_ST_DATA")
     return Path(root)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_caches(tmp_path_factory):
+    """Nothing is read from or left in the user's caches."""
+    import datasets
+
+    datasets.config.HF_DATASETS_CACHE = tmp_path_factory.mktemp("datasets")

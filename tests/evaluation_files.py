@@ -42,7 +42,8 @@ def write_all(root, size=60):
     write_sts(root, "STS12", ["MSRpar", "MSRvid"])
     for split in ("train", "dev", "test"):
         rows = [pair(random) for _ in range(size)]
-        write(root / f"STS/STSBenchmark/sts-{split}.csv", [f"g\tf\t2012\t{i}\t{s}\t{a}\t{b}" for i, (a, b, s) in enumerate(rows)])  # fmt: skip
+        lines = [f"g\tf\t2012\t{i}\t{score}\t{a}\t{b}" for i, (a, b, score) in enumerate(rows)]
+        write(root / f"STS/STSBenchmark/sts-{split}.csv", lines)
         labels = random.integers(2, size=size)
         texts = [f"{sentence(random)} {'good' if y ^ (random.random() < 0.1) else 'bad'}" for y in labels]
         write(root / f"SST/binary/sentiment-{split}", [f"{t}\t{y}" for t, y in zip(texts, labels, strict=True)])

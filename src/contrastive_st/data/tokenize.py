@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
+from datasets import Dataset, config
+from datasets.fingerprint import Hasher
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.errors import InputError
@@ -23,6 +25,8 @@ def tokenize(
     texts: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int, num_proc: int | None = None
 ) -> Dataset:
     """Tokenize every column of `texts`, truncated to `max_length` tokens, special tokens included, unpadded.
+
+    The result is kept in the cache of `datasets`: the same texts, tokenizer and length are tokenized once.
 
     Args:
         texts: one column of sentences, or V >= 2 columns: anchor, positive, hard negatives.
@@ -46,4 +50,16 @@ def tokenize(
         views = [tokenizer(batch[name], truncation=True, max_length=max_length)["input_ids"] for name in columns]
         return {"input_ids": views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]}
 
-    return texts.map(encode, batched=True, num_proc=num_proc, remove_columns=columns, desc="tokenize")
+    # named by what goes in, and not by a pickle of the tokenizer, which changes as the tokenizer is used
+    name = Hasher.hash([texts._fingerprint, sorted(tokenizer.get_vocab().items()), repr(tokenizer), max_length])
+    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
+    folder.mkdir(parents=True, exist_ok=True)
+    return texts.map(
+        encode,
+        batched=True,
+        num_proc=num_proc,
+        remove_columns=columns,
+        new_fingerprint=name,
+        cache_file_name=str(folder / f"tokens-{name}.arrow"),
+        desc="tokenize",
+    )

@@ -28,8 +28,13 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument(
         "--folds", type=int, default=10, help="of cross-validations; SentEval's 10, or 5 when in haste"
     )
-    evaluate.add_argument("--pairs", action="append", default=[], metavar="FILE",
-                          help="also: labelled pairs, tab-separated, with a header: label (0 or 1), text, text")  # fmt: skip
+    evaluate.add_argument(
+        "--pairs",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also: labelled pairs, tab-separated, with a header: label (0 or 1), two texts",
+    )
     evaluate.add_argument("--retrieval", action="append", default=[], metavar="FILE",
                           help="also: a file of two text columns, query and relevant document")  # fmt: skip
     evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")

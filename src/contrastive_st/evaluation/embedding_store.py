@@ -63,7 +63,8 @@ class EmbeddingStore:
         vectors = self._encode([distinct[i] for i in missing], distributed)
         width = (next(iter(known.values())) if known else vectors).shape[-1]
         self.vectors = np.empty((len(distinct), width), dtype=np.float32)
-        self.vectors[missing] = vectors
+        if missing:
+            self.vectors[missing] = vectors
         for i, vector in known.items():
             self.vectors[i] = vector
         if folder and missing and (not distributed or processes()[0] == 0):

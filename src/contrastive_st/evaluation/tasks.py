@@ -38,6 +38,7 @@ class Task:
         marker: the folder, below the data, that its files are in.
         hub: reads the data set of the same content from the Hub.
         cost: how long scoring takes against other tasks; only the sharing over processes depends on it.
+        splits: those that are scored; all where none is named. The sentences of others are not encoded.
     """
 
     name: str
@@ -48,14 +49,20 @@ class Task:
     marker: str
     hub: Read | None = None
     cost: float = 1.0
+    splits: tuple[str, ...] = ()
 
     def load(self, data: str | Path) -> Parts:
-        """Read the data from a folder, or from the Hub for "hub".
+        """Read the data from a folder, or from the Hub for "hub"; only the splits that are scored.
 
         Raises:
             MissingData: it is not there.
             InputError: it is there and damaged.
         """
+        parts = self._read(data)
+        rows = {name: rows for name, rows in parts.items() if not self.splits or name in self.splits}
+        return Parts(rows, parts.missing, parts.classes)
+
+    def _read(self, data: str | Path) -> Parts:
         if str(data) == "hub":
             if self.hub is None:
                 raise MissingData(f"{self.name}: no data set of this content is known on the Hub; give its folder")
@@ -97,7 +104,7 @@ def tasks(folds: int = 10) -> dict[str, Task]:
         ),
         Task(
             "space", "space", senteval.read_stsb, partial(score_space, task="space"),
-            ("dev", "uniformity", "distinct"), "STS/STSBenchmark", READERS["STSB"],
+            ("dev", "uniformity", "distinct"), "STS/STSBenchmark", READERS["STSB"], splits=("dev",),
         ),
         *(_few_shot(name, read, marker) for name, (read, marker) in _FEW_SHOT.items()),
     ]  # fmt: skip
@@ -177,7 +184,9 @@ def _sts(name: str) -> Task:
 
 
 def _cosine(name: str, read: Callable[[Path], Parts], marker: str) -> Task:
-    return Task(name, "sts", read, partial(score_splits, task=name), ("test", "spearman", "all"), marker, READERS[name])
+    score = partial(score_splits, task=name)
+    main = ("test", "spearman", "all")
+    return Task(name, "sts", read, score, main, marker, READERS[name], splits=("dev", "test"))
 
 
 def _polarity(name: str, folder: str, positive: str, negative: str, folds: int) -> Task:

@@ -47,7 +47,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     docs = DocsSearch.load() if args.train_file is None else None
     texts = docs.training_texts() if docs else read_training_texts(args)
     model, tokenizer = open_model(args, texts, resume)
-    rows = tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers)
+    with training.main_process_first(desc="tokenize"):
+        rows = tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers)
     if len(rows) < 2:
         raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
     batch = min(training.per_device_train_batch_size, len(rows) // max(training.world_size, 1))

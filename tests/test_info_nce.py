@@ -76,3 +76,17 @@ def test_scores_never_build_a_cube():
     """[B, C] is what is held; a [B, C, d] tensor would need 4 GB here."""
     loss = InfoNCE()(torch.randn(1024, 2, 1024))
     assert torch.isfinite(loss)
+
+
+@pytest.mark.parametrize("symmetric", [False, True])
+@pytest.mark.parametrize("block", [1, 25, 40])
+def test_blocks_of_scores_give_the_whole_loss(block, symmetric, monkeypatch):
+    views, keys = torch.randn(7, 3, 5, dtype=torch.float64), torch.arange(21).view(7, 3)
+    keys[5] = keys[2]
+    objective = InfoNCE(0.1, 0.4, symmetric)
+    whole = value_and_gradient(lambda x: objective(x, keys=keys), views)
+    monkeypatch.setattr("contrastive_st.objectives.info_nce.BLOCK", block)
+    blocked = value_and_gradient(lambda x: objective(x, keys=keys), views)
+    torch.testing.assert_close(blocked, whole, rtol=1e-12, atol=1e-12)
+    with pytest.raises(InputError, match="no negatives"):
+        objective(views, keys=torch.zeros_like(keys))

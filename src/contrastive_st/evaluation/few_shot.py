@@ -53,20 +53,18 @@ def by_logistic(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tes
 
 
 def by_keywords(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
-    """Predict by keywords: each class has the words most typical of it, and the class with most words found wins.
+    """Predict by keywords: of each class the five words whose share of its texts is furthest above that of the others'.
 
-    A word's weight for a class is the log-odds of its being in a text of that class, smoothed; the `5` heaviest are
-    the keywords. A text without any goes to the most frequent class.
+    A text goes to the class whose keywords in it weigh most; one without any goes to the most frequent class.
     """
     words = CountVectorizer(binary=True, token_pattern=r"(?u)\b\w+\b")
     counts = words.fit_transform(texts)
-    inside = np.stack([np.asarray(counts[y == label].mean(0))[0] for label in range(int(y.max()) + 1)])
-    sizes = np.bincount(y, minlength=len(inside))[:, None]
-    share = (inside * sizes + 0.5) / (sizes + 1)
-    rest = (inside.T @ sizes - (inside * sizes).T + 0.5).T / (len(y) - sizes + 1)
-    weight = np.log(share / (1 - share)) - np.log(rest / (1 - rest))
+    sizes = np.bincount(y)
+    inside = np.stack([np.asarray(counts[y == label].sum(0))[0] for label in range(len(sizes))])
+    outside = inside.sum(0) - inside
+    weight = inside / sizes[:, None] - outside / np.maximum(len(y) - sizes, 1)[:, None]
     least = np.sort(weight, axis=1)[:, -min(_KEYWORDS, weight.shape[1])][:, None]
-    found = words.transform(tests) @ ((weight >= least) & (weight > 0)).T.astype(np.float64)
+    found = words.transform(tests) @ np.where((weight >= least) & (weight > 0), weight, 0).T
     return np.where(found.max(1) > 0, found.argmax(1), int(sizes.argmax()))
 
 

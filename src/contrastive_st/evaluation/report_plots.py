@@ -38,6 +38,7 @@ def draw(report: Report, folder: str | Path) -> dict[str, Path]:
 def _scores(report: Report, figure: Any) -> bool:
     rows = [row for row in report.rows() if any(f.value is not None for f in row)]
     rows = [row for row in rows if not row[0].task.endswith(("space", "few-shot")) and row[0].metric != "mse"]
+    rows = list({row[0].task: row for row in reversed(rows)}.values())[::-1]  # the first figure of each task
     if not rows:
         return False
     axes = figure.subplots()

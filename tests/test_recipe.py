@@ -106,7 +106,7 @@ def test_bytes_that_are_not_utf8_name_their_line(tmp_path):
 
 def test_defaults_depend_on_the_corpus_and_flags_win():
     docs, training = parse(["--num_layers", "3"])
-    assert (docs.pooling, docs.num_layers, training.per_device_train_batch_size) == ("mean", 3, 256)
+    assert (docs.pooling, docs.num_layers, training.per_device_train_batch_size) == ("mean", 3, 1024)
     text, training = parse(["--train_file", "x.txt"])
     assert (text.pooling, training.learning_rate) == ("cls", 3e-5)
 

@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
         help="also: labelled pairs, tab-separated, with a header: label (0 or 1), two texts",
     )
     evaluate.add_argument("--retrieval", action="append", default=[], metavar="FILE",
-                          help="also: a file of two text columns, query and relevant document")  # fmt: skip
+                          help="also: (query, relevant document) pairs, tab-separated, with a header")  # fmt: skip
     evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
     evaluate.add_argument("--card", metavar="README.md", help="put the first model's figures into this model card")
     evaluate.set_defaults(function=_evaluate)
@@ -105,12 +105,11 @@ def _pairs(path: str) -> Any:
 
 
 def _retrieval(path: str) -> Any:
-    from contrastive_st.data import read_texts
     from contrastive_st.evaluation.tasks import retrieval_task
+    from contrastive_st.evaluation.text_files import read_cells
 
-    rows = read_texts(path, [0, 1])
-    queries, documents = (list(rows[name]) for name in rows.column_names)
-    return retrieval_task(Path(path).stem, list(zip(queries, documents, strict=True)))
+    pairs = [(query, document) for _, (query, document) in read_cells(path, (0, 1), header=True)]
+    return retrieval_task(Path(path).stem, pairs)
 
 
 def _classify(args: argparse.Namespace) -> None:
@@ -175,7 +174,9 @@ def _texts(source: str) -> Iterator[str]:
     if source == "-":
         yield from (line.strip() for line in sys.stdin if line.strip())
         return
-    from contrastive_st.data import read_texts
+    from contrastive_st.evaluation.text_files import read_lines
 
-    rows = read_texts(source)
-    yield from rows[rows.column_names[0]]
+    lines = [line.strip() for line in read_lines(source) if line.strip()]
+    if not lines:
+        raise InputError(f"{source} is empty; it holds one text a line")
+    yield from lines

@@ -80,8 +80,8 @@ TEXT_DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 DOCS_DEFAULTS: dict[str, Any] = {
     **TEXT_DEFAULTS,
-    "per_device_train_batch_size": 256, "learning_rate": 1e-3, "num_train_epochs": 5, "warmup_steps": 0.1,
-    "logging_steps": 20, "eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1,
+    "per_device_train_batch_size": 1024, "learning_rate": 3e-3, "num_train_epochs": 5, "warmup_steps": 0.1,
+    "logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1,
     "max_length": 96, "pooling": "mean",
     "objective": "info_nce_symmetric", "num_layers": 1,
 }  # fmt: skip

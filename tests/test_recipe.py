@@ -118,3 +118,14 @@ def test_importing_the_package_is_fast_and_imports_no_torch():
     ).stdout.split()
     assert torch_loaded == "False"
     assert float(seconds) < 0.5
+
+
+def test_the_best_checkpoint_on_sts_is_what_is_saved(text_file, tmp_path, data_root):
+    best = ["--load_best_model_at_end", "true", "--eval_strategy", "steps", "--eval_steps", "1", "--save_steps", "1"]
+    figures = run(*best, text_file=text_file, output=tmp_path / "out")
+    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
+    assert state["best_metric"] == figures["eval_stsb_spearman"]
+    measured = [
+        row["eval_stsb_spearman"] for row in state["log_history"] if row.get("eval_stsb_spearman") and row["step"]
+    ]
+    assert state["best_metric"] == max(measured)

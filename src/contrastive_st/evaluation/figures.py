@@ -54,8 +54,8 @@ class Figure:
         return value + ("*" if self.note else "")
 
     def as_row(self) -> dict[str, Any]:
-        """A dict for JSON; numbers to ten digits, which is more than float32 embeddings carry."""
+        """A dict for JSON; numbers to eight digits, which is more than float32 embeddings carry."""
         row = dict(self.__dict__)
         for name in ("value", "deviation"):
-            row[name] = None if row[name] is None else round(row[name], 10)
+            row[name] = None if row[name] is None else round(row[name], 8)
         return row

@@ -76,13 +76,13 @@ class SimCSEArguments:
 #: Defaults where they differ from those of transformers: (any text, the documentation corpus)
 TEXT_DEFAULTS: dict[str, Any] = {
     "output_dir": "out", "per_device_train_batch_size": 64, "learning_rate": 3e-5, "num_train_epochs": 1,
-    "logging_steps": 50,
+    "logging_steps": 50, "metric_for_best_model": "stsb_spearman", "greater_is_better": True,
 }  # fmt: skip
 DOCS_DEFAULTS: dict[str, Any] = {
     **TEXT_DEFAULTS,
     "per_device_train_batch_size": 1024, "learning_rate": 3e-3, "num_train_epochs": 5, "warmup_steps": 0.1,
     "logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1,
-    "max_length": 96, "pooling": "mean",
+    "metric_for_best_model": "mrr@10", "max_length": 96, "pooling": "mean",
     "objective": "info_nce_symmetric", "num_layers": 1,
 }  # fmt: skip
 

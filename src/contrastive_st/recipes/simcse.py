@@ -68,6 +68,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     )  # fmt: skip
     before = trainer.evaluate() if evaluate else {}
     trainer.train(resume_from_checkpoint=resume)
+    if trainer.sigterm.stopped:
+        return before
     model.drop_mlm_head()
     trainer.save_model()
     trainer.save_state()

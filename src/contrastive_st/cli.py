@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation.command import add_commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -58,6 +59,8 @@ def _parser() -> argparse.ArgumentParser:
     similarity.add_argument("second", nargs="?")
     similarity.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
     similarity.set_defaults(function=_similarity)
+
+    add_commands(commands)
 
     doctor = commands.add_parser("doctor", help="print versions, devices, precision, threads and where data was found")
     doctor.set_defaults(function=_doctor)

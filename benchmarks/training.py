@@ -139,7 +139,8 @@ def settings(args: argparse.Namespace, folder: str) -> dict:
     """What all trainers are told."""
     return {
         "output_dir": folder, "per_device_train_batch_size": args.batch, "max_steps": args.steps + WARM_UP,
-        "learning_rate": 5e-5, "logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True, "seed": 0,
+        "learning_rate": 5e-5, "logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True,
+        "seed": 0,
     }  # fmt: skip
 
 

@@ -50,9 +50,9 @@ class ContrastiveTrainer(Trainer):
     a checkpoint and stops it cleanly.
 
     Args:
-        evaluator: called with the model in evaluation mode, on one process; returns named figures, which become
-            `eval_...` metrics for the log, `metric_for_best_model` and `load_best_model_at_end`. It must not draw
-            random numbers.
+        evaluator: called with the model, on one process (on all if its attribute `distributed` is true); returns named
+            figures, which become `eval_...` metrics for the log, `metric_for_best_model` and `load_best_model_at_end`.
+            It must not draw random numbers.
         args, kwargs: as for `transformers.Trainer`.
 
     Raises:
@@ -135,7 +135,8 @@ class ContrastiveTrainer(Trainer):
         if self.evaluator is None:
             return super().evaluate(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         model = self.accelerator.unwrap_model(self.model)
-        figures = broadcast_result(lambda: self.evaluator(model))  # type: ignore[misc]
+        shared = getattr(self.evaluator, "distributed", False)  # it shares its work out over the processes itself
+        figures = self.evaluator(model) if shared else broadcast_result(lambda: self.evaluator(model))  # type: ignore[misc]
         metrics = {f"{metric_key_prefix}_{name}": float(value) for name, value in figures.items()}
         self.log(dict(metrics))
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)

@@ -30,7 +30,16 @@ def run(job: Callable[[], Any]) -> int:
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
+    _part_from_the_others()
     return 0
+
+
+def _part_from_the_others() -> None:
+    """Leave the process group together: a process that ends while the others still talk aborts."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        distributed.barrier()
+        distributed.destroy_process_group()
 
 
 def _parser() -> argparse.ArgumentParser:

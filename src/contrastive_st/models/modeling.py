@@ -233,7 +233,7 @@ class ContrastiveMixin(_Base):
         masked = labels.flatten(0, -2) != -100
         hidden = self.backbone(**rows).last_hidden_state[masked]  # the head sees only what is to be predicted
         if not len(hidden):
-            return hidden.sum()
+            return self.mlm_logits(hidden).sum()  # zero, with every parameter in its graph as DDP expects
         return functional.cross_entropy(self.mlm_logits(hidden).float(), labels.flatten(0, -2)[masked])
 
 

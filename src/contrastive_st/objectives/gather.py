@@ -46,9 +46,9 @@ class ProcessGather(Gather):
 
     def _sizes(self, rows: int) -> list[int]:
         device = "cuda" if dist.get_backend(self.group) == "nccl" else "cpu"
-        sizes = torch.empty(self.world, dtype=torch.long, device=device)
-        dist.all_gather_into_tensor(sizes, torch.tensor([rows], device=device), group=self.group)
-        return sizes.tolist()
+        sizes = [torch.empty(1, dtype=torch.long, device=device) for _ in range(self.world)]
+        dist.all_gather(sizes, torch.tensor([rows], device=device), group=self.group)
+        return torch.cat(sizes).tolist()
 
     def __call__(self, rows: Tensor) -> Tensor:
         return _AllGather.apply(rows, self._sizes(len(rows)), self.rank, self.group)

@@ -68,14 +68,14 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     )  # fmt: skip
     before = trainer.evaluate() if evaluate else {}
     trainer.train(resume_from_checkpoint=resume)
-    if trainer.sigterm.stopped:
-        return before
-    model.drop_mlm_head()
-    trainer.save_model()
-    trainer.save_state()
-    after = trainer.evaluate() if evaluate else {}
-    if is_first_process():
-        report(trainer, before, after, docs, SentenceEncoder(model, tokenizer))
+    after = before
+    if not trainer.sigterm.stopped:
+        model.drop_mlm_head()
+        trainer.save_model()
+        trainer.save_state()
+        after = trainer.evaluate() if evaluate else {}
+        if is_first_process():
+            report(trainer, before, after, docs, SentenceEncoder(model, tokenizer))
     return after
 
 

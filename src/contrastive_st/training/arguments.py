@@ -31,8 +31,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
     dataloader_drop_last: bool = field(default=True, metadata={"help": "Drop a last batch that is not full."})
     remove_unused_columns: bool = field(default=False, metadata={"help": "Leave as it is: collators read the columns."})
 
-    ddp_broadcast_buffers: bool | None = field(
-        default=False, metadata={"help": "Broadcast buffers at every forward pass; encoders have constant ones only."}
+    ddp_find_unused_parameters: bool | None = field(
+        default=False, metadata={"help": "Look for parameters without gradient; the models here have none."}
     )
     chunk_size: int | None = field(
         default=None,

@@ -36,9 +36,9 @@ def any_process(flag: bool, device: torch.device | str = "cpu") -> bool:
     """Whether `flag` is set on any process; a collective call."""
     if world_size() == 1:
         return flag
-    flags = torch.empty(world_size(), dtype=torch.int32, device=device)
-    dist.all_gather_into_tensor(flags, torch.tensor([int(flag)], dtype=torch.int32, device=device))
-    return bool(flags.any())
+    flags = [torch.empty(1, dtype=torch.int32, device=device) for _ in range(world_size())]
+    dist.all_gather(flags, torch.tensor([int(flag)], dtype=torch.int32, device=device))
+    return bool(torch.cat(flags).any())
 
 
 def is_first_process() -> bool:

@@ -13,19 +13,11 @@ from evaluation_files import write_all
 
 TWO = Path(__file__).parents[2] / "examples" / "accelerate" / "two_cpu_processes.yaml"
 COMMAND = """
-import sys
-from contrastive_st.errors import InputError
-from contrastive_st.evaluation.command import add_commands
-import argparse
-parser = argparse.ArgumentParser()
-add_commands(parser.add_subparsers(required=True))
-args = parser.parse_args(sys.argv[1:])
-try:
-    args.function(args)
-except InputError as error:
-    sys.exit(f"error: {error}")
-from contrastive_st.evaluation.sharing import processes
-print("process", *processes(), file=sys.stderr)
+import os, sys
+from contrastive_st.cli import main
+code = main(sys.argv[1:])
+print("process", os.environ.get("RANK", 0), os.environ.get("WORLD_SIZE", 1), file=sys.stderr)
+sys.exit(code)
 """
 
 

@@ -18,7 +18,7 @@ Two processes on the CPU; the candidates come from both:
 
     accelerate launch --config_file examples/accelerate/two_cpu_processes.yaml examples/run_simcse.py --max_steps 20
 
-(`accelerate launch --cpu --num_processes 2` runs too, but in one process: on CPUs accelerate starts more only when given
+(`accelerate launch --cpu --num_processes 2` runs too, but in one process: on CPUs accelerate starts more only if given
 an MPI host file.)
 
 STS-B dev is measured before and after where CONTRASTIVE_ST_DATA names a folder with SentEval's files below senteval/.

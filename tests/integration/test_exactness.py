@@ -51,7 +51,7 @@ def cases():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "cached", "bucketed", "world"), cases())
+@pytest.mark.parametrize(("case", "cached", "bucketed", "world"), list(cases()))
 def test_same_loss_gradients_and_weights(results, case, cached, bucketed, world):
     dtype, dropout = case[2:]
     reference = results[1][(*case, False, dropout > 0)]

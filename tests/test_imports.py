@@ -14,6 +14,7 @@ MAY_IMPORT = {
     "evaluation": {"errors", "objectives", "models"},
     "training": {"errors", "objectives", "models", "data", "evaluation"},
     "recipes": {"errors", "objectives", "models", "data", "evaluation", "training"},
+    "search": {"errors", "objectives", "models", "data", "evaluation"},
     "doctor": {"errors", "evaluation", "training"},
 }
 

@@ -85,7 +85,7 @@ def test_blocks_of_scores_give_the_whole_loss(block, symmetric, monkeypatch):
     keys[5] = keys[2]
     objective = InfoNCE(0.1, 0.4, symmetric)
     whole = value_and_gradient(lambda x: objective(x, keys=keys), views)
-    monkeypatch.setattr("contrastive_st.objectives.info_nce.BLOCK", block)
+    monkeypatch.setattr("contrastive_st.objectives.blocks.BLOCK", block)
     blocked = value_and_gradient(lambda x: objective(x, keys=keys), views)
     torch.testing.assert_close(blocked, whole, rtol=1e-12, atol=1e-12)
     with pytest.raises(InputError, match="no negatives"):

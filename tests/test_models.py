@@ -10,8 +10,8 @@ from transformers import AutoModel
 
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL
 from contrastive_st.models import POOLINGS
+from contrastive_st.models.contrastive import text_keys
 from contrastive_st.models.families import FAMILIES
-from contrastive_st.models.modeling import text_keys
 from contrastive_st.models.settings import max_positions
 from plain import loop_loss, loop_pool
 
@@ -198,7 +198,7 @@ def test_settings_given_at_opening_win_over_the_saved_ones(bert_config, tmp_path
     [
         ({"pooling": "median"}, "avg_first_last"),
         ({"temperature": 0}, "positive"),
-        ({"pooler": "cls"}, "takes pooling"),
+        ({"pooler": "cls"}, "contrastive model takes"),
         ({"objective": "x"}, "info_nce"),
     ],
 )

@@ -14,7 +14,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig
 
 from contrastive_st.models import BertForCL
-from contrastive_st.models.modeling import text_keys
+from contrastive_st.models.contrastive import text_keys
 from contrastive_st.training.cached import cached_step
 
 ROWS, LENGTH, STEPS = 10, 9, 5

@@ -1,6 +1,7 @@
 """Models: tokens to views, as `PreTrainedModel` subclasses, and what saves and opens them."""
 
 from contrastive_st.models.auto import AutoModelForCL
+from contrastive_st.models.contrastive import ContrastiveOutput, ForCL
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.families import (
     BertForCL,
@@ -10,7 +11,7 @@ from contrastive_st.models.families import (
     RobertaForCL,
     XLMRobertaForCL,
 )
-from contrastive_st.models.modeling import ContrastiveMixin, ContrastiveOutput
+from contrastive_st.models.modeling import ContrastiveMixin
 from contrastive_st.models.pooling import POOLINGS, pool
 
 __all__ = [
@@ -20,6 +21,7 @@ __all__ = [
     "ContrastiveMixin",
     "ContrastiveOutput",
     "DistilBertForCL",
+    "ForCL",
     "MPNetForCL",
     "ModernBertForCL",
     "RobertaForCL",

@@ -3,38 +3,25 @@
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import ModelOutput
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.buckets import in_buckets
+from contrastive_st.models.contrastive import ContrastiveOutput, ForCL
 from contrastive_st.models.dropout import use_integer_dropout
 from contrastive_st.models.pooling import needs_all_layers, pool
-from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.models.settings import ContrastiveSettings, apply_settings, is_plain_encoder
-from contrastive_st.objectives import LOCAL, InfoNCE, default_gather
 
 logger = logging.getLogger(__name__)
-_Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
 
 
-@dataclass
-class ContrastiveOutput(ModelOutput):
-    """Output of a batch of views: the loss, the embeddings `[B, V, d]` and their text keys `[B, V]`."""
-
-    loss: Tensor | None = None
-    views: Tensor | None = None
-    text_keys: Tensor | None = None
-
-
-class ContrastiveMixin(_Base):
+class ContrastiveMixin(ForCL):
     """Views from tokens, and a contrastive loss from views, over any encoder of transformers.
 
     The projection head (Linear + Tanh over the first token) *is* the backbone's pooler, so a checkpoint with
@@ -44,7 +31,7 @@ class ContrastiveMixin(_Base):
 
     backbone_class: ClassVar[Any]
     mlm_class: ClassVar[Any]
-    accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
+    settings_class = ContrastiveSettings
     length_bucketing = True
     bucket_options: ClassVar[dict[str, Any]] = {}  # for contrastive_st.models.buckets.bucket_rows
     _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\."]
@@ -54,7 +41,9 @@ class ContrastiveMixin(_Base):
 
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
         plain = is_plain_encoder(config)
-        pooling = apply_settings(config, settings).pooling
+        pooling = apply_settings(config, settings, ContrastiveSettings).pooling
+        if needs_all_layers(pooling):
+            config.output_hidden_states = True  # so that every loader sees the layers this pooling reads
         super().__init__(config)  # type: ignore[call-arg]
         self.starts_from_plain_encoder = plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
@@ -74,31 +63,18 @@ class ContrastiveMixin(_Base):
 
     # ------------------------------------------------------------------ the two halves
 
-    def embed(
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, token_type_ids: Tensor | None = None
-    ) -> Tensor:
+    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Tensor | None) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
-        batch = self._rows(input_ids, attention_mask, token_type_ids)
-        if self.length_bucketing:
-            encode = lambda **rows: self._encode(**rows).pooler_output
-            embeddings = in_buckets(encode, self.get_input_embeddings(), batch, **self.bucket_options)
-        else:
-            embeddings = self._encode(**batch).pooler_output
+        if not self.length_bucketing:
+            return super().embed(input_ids, attention_mask, **other)
+        batch = self._rows(input_ids, attention_mask, **other)
+        encode = lambda **rows: self._encode(**rows).pooler_output
+        embeddings = in_buckets(encode, self.get_input_embeddings(), batch, **self.bucket_options)
         return embeddings.view(*input_ids.shape[:-1], -1)
-
-    def objective(self, views: Tensor, targets: Tensor | None = None, keys: Tensor | None = None) -> Tensor:
-        """The loss of views `[B, V, d]`; candidates come from every process that trains along."""
-        return self.info_nce(views, targets, keys=keys, gather=default_gather() if self.training else LOCAL)
-
-    @property
-    def info_nce(self) -> InfoNCE:
-        """The objective that the config describes."""
-        own = self.settings
-        return InfoNCE(own.temperature, own.hard_negative_weight, own.objective == "info_nce_symmetric")
 
     # ------------------------------------------------------------------ transformers' contract
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
@@ -107,26 +83,22 @@ class ContrastiveMixin(_Base):
         mlm_input_ids: Tensor | None = None,
         mlm_labels: Tensor | None = None,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
-        """`input_ids [N, L]` gives embeddings in `pooler_output [N, d]`; `[B, V, L]` gives the loss of B anchors.
+        """As `ForCL.forward`, and an auxiliary masked-language-model loss.
 
         Args:
-            input_ids: token ids, padded on the right.
+            input_ids: token ids `[N, L]` or `[B, V, L]`, padded on the right.
             attention_mask: 1 on real tokens; all ones when absent.
             token_type_ids: as in BERT; ignored by families that have none.
             targets: what the objective wants beside the views, from the collator.
             mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
             mlm_labels: the masked ids, -100 elsewhere.
         """
-        if input_ids.dim() == 2:
-            return self._encode(**self._rows(input_ids, attention_mask, token_type_ids))
-        views = self.embed(input_ids, attention_mask, token_type_ids)
-        keys = text_keys(input_ids, attention_mask)
-        loss = self.objective(views, targets, keys)
+        output = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids)
         if mlm_input_ids is not None and mlm_labels is not None and self.settings.do_mlm:
-            loss = loss + self.settings.mlm_weight * self._mlm_loss(
+            output.loss = output.loss + self.settings.mlm_weight * self._mlm_loss(
                 mlm_input_ids, attention_mask, token_type_ids, mlm_labels
             )
-        return ContrastiveOutput(loss=loss, views=views, text_keys=keys)
+        return output
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, new_head: bool | None = None, **kwargs: Any) -> Any:
@@ -149,13 +121,6 @@ class ContrastiveMixin(_Base):
             logger.info("the projection head is newly initialised")
         return loaded
 
-    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
-        """Save weights and config, and the files that sentence-transformers reads: one folder, three loaders."""
-        kwargs["save_original_format"] = False  # always this package's key names, whatever was loaded
-        super().save_pretrained(save_directory, **kwargs)  # type: ignore[misc]
-        if kwargs.get("is_main_process", True):
-            write_sentence_transformers(self, save_directory, kwargs.get("state_dict"))
-
     def init_head(self) -> None:
         """Draw new weights for the projection head."""
         with torch.no_grad():
@@ -169,12 +134,7 @@ class ContrastiveMixin(_Base):
         ]:
             delattr(self, name)
         self._tied_weights_keys = None
-        apply_settings(self.config, {"do_mlm": False})
-
-    @property
-    def settings(self) -> ContrastiveSettings:
-        """Pooling, temperature and the rest, as the config holds them."""
-        return ContrastiveSettings(**self.config.contrastive)
+        apply_settings(self.config, {"do_mlm": False}, ContrastiveSettings)
 
     @property
     def backbone(self) -> nn.Module:
@@ -193,15 +153,10 @@ class ContrastiveMixin(_Base):
 
     # ------------------------------------------------------------------ inside
 
-    def _rows(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None
-    ) -> dict[str, Tensor]:
-        rows = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if rows["attention_mask"] is None:
-            rows["attention_mask"] = torch.ones_like(input_ids)
-        if token_type_ids is not None and getattr(self.config, "type_vocab_size", 0) > 1:
-            rows["token_type_ids"] = token_type_ids
-        return {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
+    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, **other: Tensor | None) -> dict[str, Tensor]:
+        if getattr(self.config, "type_vocab_size", 0) <= 1:
+            other.pop("token_type_ids", None)
+        return super()._rows(input_ids, attention_mask, **other)
 
     def _encode(self, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
         if needs_all_layers(self.settings.pooling):
@@ -229,23 +184,9 @@ class ContrastiveMixin(_Base):
     def _mlm_loss(
         self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, labels: Tensor
     ) -> Tensor:
-        rows = self._rows(input_ids, attention_mask, token_type_ids)
+        rows = self._rows(input_ids, attention_mask, token_type_ids=token_type_ids)
         masked = labels.flatten(0, -2) != -100
         hidden = self.backbone(**rows).last_hidden_state[masked]  # the head sees only what is to be predicted
         if not len(hidden):
             return self.mlm_logits(hidden).sum()  # zero, with every parameter in its graph as DDP expects
         return functional.cross_entropy(self.mlm_logits(hidden).float(), labels.flatten(0, -2)[masked])
-
-
-def text_keys(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """A 64-bit fingerprint of each row of token ids, `[..., L] -> [...]`; padding does not count.
-
-    Equal texts have equal keys; different ones collide with probability about 2^-63. Found from the ids, never from
-    the embeddings, which dropout makes differ.
-    """
-    places = torch.arange(1, input_ids.shape[-1] + 1, device=input_ids.device)
-    weights = places * -7046029254386353131  # odd 64-bit constant; products wrap around
-    weights = (weights ^ (weights >> 29)) * -4658895280553007687
-    weights = (weights ^ (weights >> 32)) | 1
-    ids = input_ids + 1 if attention_mask is None else (input_ids + 1) * attention_mask
-    return (ids * weights).sum(-1)

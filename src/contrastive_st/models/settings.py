@@ -3,62 +3,107 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.pooling import check_pooling, needs_all_layers
+from contrastive_st.models.pooling import check_pooling
+from contrastive_st.objectives import InfoNCE, TargetsLoss
+from contrastive_st.objectives.targets_loss import BAGS, PLACES
 
 
 @dataclass(frozen=True)
-class ContrastiveSettings:
-    """What `config.contrastive` holds: everything needed to rebuild a contrastive encoder.
+class ObjectiveSettings:
+    """What `config.contrastive` holds of any contrastive model: its objective.
 
     The names have a section of their own in the config because transformers keeps some of them, `temperature`
     among them, for text generation and refuses to save them at the top level.
 
     Args:
-        pooling: one of `contrastive_st.models.pooling.POOLINGS`.
-        temperature: divides the cosine scores.
+        objective: `info_nce`, or `info_nce_symmetric` which also picks anchors from positives; or the targets of a
+            `contrastive_st.objectives.TargetsLoss`: `next`, `window`, `counts`, `tfidf`, `tfidf_bin`.
+        temperature: divides the cosine scores of InfoNCE.
         hard_negative_weight: log of the weight on an anchor's own hard negatives.
+        loss: of targets: `kl`, `cross_entropy`, `l2`, `block` or `pairwise`.
+        context_size: sentences to a side in the context window.
+        context_weights: one weight a distance, nearest first.
+        target_temperature: of the softmax that makes targets of counts and similarities.
+        label_smoothing: total mass of a row of targets that goes to all candidates alike.
+        link: `logistic` or `hinge`, of the block and pairwise losses.
+    """
+
+    objective: str = "info_nce"
+    temperature: float = 0.05
+    hard_negative_weight: float = 0.0
+    loss: str = "kl"
+    context_size: int = 1
+    context_weights: tuple[float, ...] | None = None
+    target_temperature: float = 1.0
+    label_smoothing: float = 0.0
+    link: str = "logistic"
+
+    def __post_init__(self) -> None:
+        if self.temperature <= 0:
+            raise InputError(f"temperature must be positive, got {self.temperature}")
+        self.build()
+
+    def build(self) -> InfoNCE | TargetsLoss:
+        """The objective described.
+
+        Raises:
+            InputError: there is none of that name, or a value that it cannot have.
+        """
+        if self.objective in INFO_NCE:
+            return InfoNCE(self.temperature, self.hard_negative_weight, self.objective == "info_nce_symmetric")
+        if self.objective not in TARGETS:
+            raise InputError(f"unknown objective {self.objective!r}; choose one of {', '.join(OBJECTIVES)}")
+        weights = None if self.context_weights is None else tuple(self.context_weights)
+        return TargetsLoss(
+            self.objective, self.loss, self.context_size, weights, self.target_temperature, self.label_smoothing,
+            self.link,
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class ContrastiveSettings(ObjectiveSettings):
+    """What a ForCL model over an encoder of transformers adds: how its embedding is made.
+
+    Args:
+        pooling: one of `contrastive_st.models.pooling.POOLINGS`.
         mlp_only_train: use the projection head in training only (unsupervised SimCSE).
-        objective: name of the loss; `info_nce`, or `info_nce_symmetric` which also picks anchors from positives.
         do_mlm: add a masked-language-model loss on separately masked inputs.
         mlm_weight: weight of that loss.
     """
 
     pooling: str = "cls"
-    temperature: float = 0.05
-    hard_negative_weight: float = 0.0
     mlp_only_train: bool = False
-    objective: str = "info_nce"
     do_mlm: bool = False
     mlm_weight: float = 0.1
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_pooling(self.pooling)
 
-OBJECTIVES = ("info_nce", "info_nce_symmetric")
+
+INFO_NCE = ("info_nce", "info_nce_symmetric")
+TARGETS = (*PLACES, *BAGS)
+OBJECTIVES = (*INFO_NCE, *TARGETS)
+_Settings = TypeVar("_Settings", bound=ObjectiveSettings)
 
 
-def apply_settings(config: PreTrainedConfig, given: dict[str, Any]) -> ContrastiveSettings:
+def apply_settings(config: PreTrainedConfig, given: dict[str, Any], kind: type[_Settings]) -> _Settings:
     """Write the settings into `config.contrastive`: what is given wins over what is there, then the defaults.
 
     Raises:
-        InputError: an unknown name, pooling or objective, or a temperature that is not positive.
+        InputError: an unknown name, pooling or objective, or a value that one cannot have.
     """
     merged = {**getattr(config, "contrastive", {}), **given}
-    names = [field.name for field in fields(ContrastiveSettings)]
+    names = [field.name for field in fields(kind)]
     if unknown := sorted(set(merged) - set(names)):
         raise InputError(f"unknown setting {', '.join(unknown)}; a contrastive model takes {', '.join(names)}")
-    settings = ContrastiveSettings(**merged)
-    check_pooling(settings.pooling)
-    if settings.temperature <= 0:
-        raise InputError(f"temperature must be positive, got {settings.temperature}")
-    if settings.objective not in OBJECTIVES:
-        raise InputError(f"unknown objective {settings.objective!r}; choose one of {', '.join(OBJECTIVES)}")
+    settings = kind(**merged)
     config.contrastive = asdict(settings)
-    if needs_all_layers(settings.pooling):
-        config.output_hidden_states = True  # so that every loader sees the layers this pooling reads
     return settings
 
 

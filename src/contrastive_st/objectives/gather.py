@@ -31,9 +31,22 @@ class Gather:
         """Position of this process's first row among the gathered rows; `rows` is its own number of rows."""
         return 0
 
-    def share(self, rows: int) -> float:
-        """Weight of the local mean, so that the mean over processes is the mean over all anchors."""
-        return 1.0
+    def total(self, count: int) -> int:
+        """The sum of a count over all processes."""
+        return count
+
+    def widest(self, width: int) -> int:
+        """The greatest of a width over all processes."""
+        return width
+
+    @property
+    def world(self) -> int:
+        """How many processes there are."""
+        return 1
+
+    def mean(self, loss_sum: Tensor, count: int) -> Tensor:
+        """From the sum over the local `count`: what, averaged over the processes, is the mean over all counts."""
+        return loss_sum * (self.world / max(self.total(count), 1))
 
 
 class ProcessGather(Gather):
@@ -42,7 +55,10 @@ class ProcessGather(Gather):
     def __init__(self, group: dist.ProcessGroup | None = None) -> None:
         self.group = group
         self.rank = dist.get_rank(group)
-        self.world = dist.get_world_size(group)
+
+    @property
+    def world(self) -> int:
+        return dist.get_world_size(self.group)
 
     def _sizes(self, rows: int) -> list[int]:
         device = "cuda" if dist.get_backend(self.group) == "nccl" else "cpu"
@@ -56,8 +72,11 @@ class ProcessGather(Gather):
     def offset(self, rows: int) -> int:
         return sum(self._sizes(rows)[: self.rank])
 
-    def share(self, rows: int) -> float:
-        return rows * self.world / sum(self._sizes(rows))
+    def total(self, count: int) -> int:
+        return sum(self._sizes(count))
+
+    def widest(self, width: int) -> int:
+        return max(self._sizes(width))
 
 
 class _AllGather(torch.autograd.Function):

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from contrastive_st.errors import InputError
+from contrastive_st.objectives.blocks import in_blocks
 from contrastive_st.objectives.gather import LOCAL, Gather
 from contrastive_st.objectives.scores import matmul_float32, normalize
-
-BLOCK = 1 << 24  # scores held at a time, 64 MiB in float32: a larger matrix is never made
 
 
 @dataclass(frozen=True)
@@ -61,60 +59,51 @@ class InfoNCE:
         if self.symmetric:
             swapped = None if keys is None else keys[:, [1, 0]]
             loss = (loss + self._one_way(views[:, [1, 0]], swapped, gather)) / 2
-        return loss * gather.share(len(views))
+        return loss
+
+    def figures(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """What a training log wants to see of a batch.
+
+        In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance of
+        the unit vectors of anchor and positive (Wang and Isola 2020).
+        """
+        scores, own = self.scores(views, keys=keys, gather=gather)
+        own = own[:, None]
+        return {
+            "accuracy": (scores.argmax(1, keepdim=True) == own).float().mean().item(),
+            "candidates": scores.shape[1],
+            "temperature": self.temperature,
+            "alignment": (2 - 2 * self.temperature * scores.gather(1, own)).mean().item(),
+        }
 
     def scores(self, views: Tensor, *, keys: Tensor | None = None, gather: Gather = LOCAL) -> tuple[Tensor, Tensor]:
         """Scores `[B, (V-1) * N]` with -inf on what is no negative, and the column of each own positive `[B]`."""
         contrast = Contrast.of(views, keys, gather)
-        scores, _ = contrast.scores(slice(None), self.temperature, self.hard_negative_weight)
+        scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
         return scores, contrast.own
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step contrasts, in words, from the number of anchors over all processes and the views of each."""
+        hard = anchors * (num_views - 2)
+        words = f"{anchors} anchors a step, each against {anchors - 1} in-batch negatives"
+        return words + (f" and {hard} hard negatives" if hard else "")
 
     def _one_way(self, views: Tensor, keys: Tensor | None, gather: Gather) -> Tensor:
         contrast = Contrast.of(views, keys, gather)
-        size = max(BLOCK // len(contrast.candidates), 1)
-        if size >= len(views):
-            total, found = self._block_loss(contrast, slice(None))
-        else:
-            blocks = [slice(start, start + size) for start in range(0, len(views), size)]
-            total, found = _Blocked.apply(contrast.anchors, contrast.candidates, contrast, blocks, self._block_loss)
+
+        def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
+            scores, found = contrast.scores(anchors, candidates, rows, self)
+            return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), found
+
+        total, found = in_blocks(contrast.anchors, contrast.candidates, rows_loss)
         if not found:
             raise InputError(
                 "this batch has no negatives: every anchor's candidates are its own positive or equal texts. "
                 "Give more than one distinct sentence a batch (a larger batch size, or a look at the data)"
             )
-        return total / len(views)
-
-    def _block_loss(self, contrast: Contrast, rows: slice) -> tuple[Tensor, Tensor]:
-        scores, found = contrast.scores(rows, self.temperature, self.hard_negative_weight)
-        return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), found
-
-
-class _Blocked(torch.autograd.Function):
-    """The sum of the losses of blocks of rows; each block's gradient is taken while its scores are there."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, anchors: Tensor, candidates: Tensor, contrast: Contrast, blocks: list[slice], block_loss: Any
-    ) -> tuple[Tensor, Tensor]:
-        leaves = [anchors.detach().requires_grad_(), candidates.detach().requires_grad_()]
-        sums = [torch.zeros_like(leaf) for leaf in leaves]
-        contrast = replace(contrast, anchors=leaves[0], candidates=leaves[1])
-        total, any_found = anchors.new_zeros(()), torch.zeros((), dtype=torch.bool, device=anchors.device)
-        for rows in blocks:
-            with torch.enable_grad():
-                loss, found = block_loss(contrast, rows)
-            for gradient, part in zip(sums, torch.autograd.grad(loss, leaves), strict=True):
-                gradient += part
-            total += loss.detach()
-            any_found |= found
-        ctx.save_for_backward(*sums)
-        ctx.mark_non_differentiable(any_found)
-        return total, any_found
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor, None, None, None]:  # type: ignore[override]
-        anchors, candidates = ctx.saved_tensors
-        return grad * anchors, grad * candidates, None, None, None
+        return gather.mean(total, len(views))
 
 
 @dataclass(frozen=True)
@@ -155,15 +144,15 @@ class Contrast:
             None if keys is None else gather(keys),
         )
 
-    def scores(self, rows: slice, temperature: float, own_weight: float) -> tuple[Tensor, Tensor]:
-        """Scores `[b, C]` of a block of rows, -inf where there is no negative; and whether it has any negative."""
-        scores = matmul_float32(self.anchors[rows], self.candidates) / temperature
-        own = self.own[rows, None]
+    def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, objective: InfoNCE) -> tuple[Tensor, Tensor]:
+        """Scores `[b, C]` of a block of rows, -inf where there is no negative; and how many rows have a negative."""
+        scores = matmul_float32(anchors, candidates) / objective.temperature
+        own, weight = self.own[rows, None], objective.hard_negative_weight
         hard = own + torch.arange(self.total, len(self.candidates), self.total, device=own.device)
-        if own_weight and hard.shape[1]:
-            scores = scores + torch.zeros_like(scores).scatter_(1, hard, own_weight)
+        if weight and hard.shape[1]:
+            scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
         excluded = self._equal_texts(rows, scores)
-        found = ~excluded.scatter(1, own, True).all()
+        found = (~excluded.scatter(1, own, True)).any(1).sum()
         return scores.masked_fill(excluded.scatter_(1, own, False), float("-inf")), found
 
     def _equal_texts(self, rows: slice, scores: Tensor) -> Tensor:

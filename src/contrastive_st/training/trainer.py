@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -13,8 +13,8 @@ from transformers import Trainer
 from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.geometry import alignment, effective_rank, uniformity
-from contrastive_st.models.modeling import text_keys
+from contrastive_st.evaluation.geometry import effective_rank, uniformity
+from contrastive_st.models.contrastive import text_keys
 from contrastive_st.objectives import default_gather
 from contrastive_st.training.cached import cached_step
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm
@@ -24,19 +24,6 @@ logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # the log looks at no more rows of a batch than this
 
 
-def describe_contrast(shape: Sequence[int], processes: int) -> str:
-    """What a step contrasts, in words; `shape` is that of the gathered views, `[N, V, ...]`.
-
-    Example:
-        >>> describe_contrast((512, 3), 4)
-        '512 anchors a step, each against 511 in-batch negatives and 512 hard negatives, from 4 processes'
-    """
-    anchors, hard = shape[0], shape[0] * (shape[1] - 2)
-    words = f"{anchors} anchors a step, each against {anchors - 1} in-batch negatives"
-    words += f" and {hard} hard negatives" if hard else ""
-    return words + f", from {processes} process{'es' if processes > 1 else ''}"
-
-
 class TrainingDiverged(InputError):
     """The loss became NaN or infinite; the weights on disk are those of the last good checkpoint."""
 
@@ -44,8 +31,8 @@ class TrainingDiverged(InputError):
 class ContrastiveTrainer(Trainer):
     """Train a ForCL model.
 
-    Beside the loss the log holds, of the last batch: in-batch `accuracy`, the number of `candidates`, `temperature`,
-    `alignment` and `uniformity` (Wang and Isola 2020) and the `effective_rank` of the anchors. A warning in words
+    Beside the loss the log holds, of the last batch: the figures of the objective (in-batch `accuracy`, the number of
+    `candidates`, ...), the `uniformity` (Wang and Isola 2020) and `effective_rank` of the anchors. A warning in words
     comes once if the embedding collapses or the loss sits at ln(candidates). A NaN loss stops the run; SIGTERM saves
     a checkpoint and stops it cleanly.
 
@@ -66,7 +53,7 @@ class ContrastiveTrainer(Trainer):
             kwargs.setdefault("eval_dataset", {})  # what to evaluate on is the evaluator's own business
         super().__init__(*args, **kwargs)
         self.evaluator = evaluator
-        self._last_views: tuple[Tensor, Tensor | None] | None = None
+        self._last_views: tuple[Tensor, Tensor | None, Tensor] | None = None
         self.sigterm = StopOnSigterm()
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
@@ -75,17 +62,19 @@ class ContrastiveTrainer(Trainer):
         with self.sigterm:
             return super().train(*args, **kwargs)
 
-    def _remember(self, views: Tensor, keys: Tensor | None) -> None:
+    def _remember(self, views: Tensor, targets: Tensor | None, keys: Tensor) -> None:
         if self._last_views is None:
-            logger.info(describe_contrast(default_gather()(views[:, :, :0]).shape, world_size()))
-        self._last_views = views, keys
+            anchors, processes = default_gather().total(len(views)), world_size()
+            words = self.accelerator.unwrap_model(self.model).contrast.describe(anchors, views.shape[1])
+            logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
+        self._last_views = views, targets, keys
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            self._remember(outputs["views"].detach(), outputs["text_keys"])
+            self._remember(outputs["views"].detach(), inputs.get("targets"), outputs["text_keys"])
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
@@ -108,6 +97,7 @@ class ContrastiveTrainer(Trainer):
         if "mlm_labels" in inputs:
             raise InputError("the cached step has no masked-language-model loss; leave out --do_mlm or --chunk_size")
         rows = {name: inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs}
+        targets = inputs.get("targets")
         keys = text_keys(inputs["input_ids"], inputs.get("attention_mask"))
 
         def encode(**rows: Tensor) -> Tensor:
@@ -117,13 +107,13 @@ class ContrastiveTrainer(Trainer):
         loss, views = cached_step(
             rows,
             encode,
-            contrast=lambda views: core.objective(views, inputs.get("targets"), keys) * scale,
+            contrast=lambda views: core.objective(core.split_views(views), targets, keys) * scale,
             backward=self.accelerator.backward,
             no_sync=lambda: self.accelerator.no_sync(model),
             chunk_size=self.args.chunk_size,
             chunk_tokens=self.args.chunk_tokens,
         )
-        self._remember(views, keys)
+        self._remember(core.split_views(views), targets, keys)
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -143,16 +133,12 @@ class ContrastiveTrainer(Trainer):
         return metrics
 
     @torch.no_grad()
-    def _view_metrics(self, views: Tensor, keys: Tensor | None) -> dict[str, float]:
-        views, keys = views[:_ROWS_MEASURED], None if keys is None else keys[:_ROWS_MEASURED]
-        objective = self.accelerator.unwrap_model(self.model).info_nce
-        scores, own = objective.scores(views, keys=keys, gather=default_gather())
-        anchors = views[:, 0]
+    def _view_metrics(self, views: Tensor, targets: Tensor | None, keys: Tensor) -> dict[str, float]:
+        first = slice(_ROWS_MEASURED)
+        views, targets, keys = views[first], None if targets is None else targets[first], keys[first]
+        objective = self.accelerator.unwrap_model(self.model).contrast
         return {
-            "accuracy": (scores.argmax(1) == own).float().mean().item(),
-            "candidates": scores.shape[1],
-            "temperature": objective.temperature,
-            "alignment": alignment(anchors, views[:, 1]).item(),
-            "uniformity": uniformity(anchors).item(),
-            "effective_rank": effective_rank(anchors).item(),
+            **objective.figures(views, targets, keys=keys, gather=default_gather()),
+            "uniformity": uniformity(views[:, 0]).item(),
+            "effective_rank": effective_rank(views[:, 0]).item(),
         }

@@ -30,7 +30,7 @@ def read_text_file(path: Path, columns: Columns, source: str, strict: bool) -> d
 
 def _txt(path: Path, columns: Columns, source: str) -> tuple[list[str], str, Iterator[Row]]:
     names = choose(columns, ["text"], ["text"], source)
-    return names, "line", ((number, [line]) for number, line in _lines(path, source))
+    return names, "line", ((number, [line]) for number, line in numbered_lines(path, source))
 
 
 def _csv(path: Path, columns: Columns, source: str) -> tuple[list[str], str, Iterator[Row]]:
@@ -55,7 +55,7 @@ def _csv(path: Path, columns: Columns, source: str) -> tuple[list[str], str, Ite
 
 
 def _table(path: Path, source: str) -> Iterator[tuple[int, list[str]]]:
-    lines = (line for _, line in _lines(path, source))
+    lines = (line for _, line in numbered_lines(path, source))
     if _is_csv(path):
         reader = csv.reader(lines, strict=True)  # else a quote never closed swallows the rest in silence
     else:
@@ -96,7 +96,7 @@ def _json(path: Path, columns: Columns, source: str) -> tuple[list[str], str, It
 
 
 def _objects(path: Path, source: str) -> tuple[str, list[tuple[int, Any]]]:
-    numbered = list(_lines(path, source))
+    numbered = list(numbered_lines(path, source))
     filled = [(number, line) for number, line in numbered if line.strip()]
     try:
         if filled and filled[0][1].lstrip().startswith("["):
@@ -111,7 +111,8 @@ def _objects(path: Path, source: str) -> tuple[str, list[tuple[int, Any]]]:
         raise InputError(f"{what}; write one object a line, or a list of objects") from error
 
 
-def _lines(path: Path, source: str) -> Iterator[tuple[int, str]]:
+def numbered_lines(path: Path, source: str) -> Iterator[tuple[int, str]]:
+    """The lines of a file in UTF-8, counted from 1; a byte that is none is named with its line."""
     with open(path, "rb") as file:  # bytes: only line feeds part lines, and a bad byte is known by its line
         for number, line in enumerate(file, 1):
             try:

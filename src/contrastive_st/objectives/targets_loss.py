@@ -147,10 +147,10 @@ class TargetsLoss:
         return loss(scores, torch.where(valid[:, None], positives, 0.0)), valid
 
     def _rows_of_targets(self, raw: Tensor, allowed: Tensor) -> Tensor:
-        if self.targets in PLACES:
-            return build.normalize_rows(raw.masked_fill(~allowed, 0.0))
         if self.targets == "tfidf_bin":
             return build.binarize(raw, allowed)
+        if self.targets in PLACES or self.loss in ("block", "pairwise"):  # CURL's positives are weighted, never all
+            return build.normalize_rows(raw.masked_fill(~allowed, 0.0))
         similar = (raw.masked_fill(~allowed, 0.0) > 0).any(1, keepdim=True)  # sharing no word says nothing
         return build.soften(raw, allowed, self.temperature) * similar
 

@@ -23,8 +23,16 @@ _HOME = {
     "DropoutPairCollator": "data",
     "NLITripletCollator": "data",
     "PairCollator": "data",
+    "SentenceCorpus": "data",
     "read_texts": "data",
     "tokenize": "data",
+    "WordVectors": "data",
+    "read_word_vectors": "data",
+    "embedding_matrix": "data",
+    "expand_vocabulary": "data",
+    "vector_tokenizer": "data",
+    "train_word_tokenizer": "data",
+    "word_tokenizer": "data",
     "ContrastiveTrainer": "training",
     "ContrastiveTrainingArguments": "training",
     "InputError": "errors",
@@ -33,7 +41,21 @@ _HOME = {
 __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
-    from contrastive_st.data import DropoutPairCollator, NLITripletCollator, PairCollator, read_texts, tokenize
+    from contrastive_st.data import (
+        DropoutPairCollator,
+        NLITripletCollator,
+        PairCollator,
+        SentenceCorpus,
+        WordVectors,
+        embedding_matrix,
+        expand_vocabulary,
+        read_texts,
+        read_word_vectors,
+        tokenize,
+        train_word_tokenizer,
+        vector_tokenizer,
+        word_tokenizer,
+    )
     from contrastive_st.errors import InputError
     from contrastive_st.models import (
         AutoModelForCL,

@@ -3,18 +3,30 @@
 from contrastive_st.data.collators import DropoutPairCollator, NLITripletCollator, PairCollator
 from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs
 from contrastive_st.data.readers import read_texts
+from contrastive_st.data.sentence_corpus import SentenceCorpus
 from contrastive_st.data.tokenize import check_max_length, tokenize
+from contrastive_st.data.word_embeddings import embedding_matrix, expand_vocabulary, vector_tokenizer
+from contrastive_st.data.word_vectors import WordVectors, read_word_vectors
 from contrastive_st.data.wordpiece import train_wordpiece
+from contrastive_st.data.words import train_word_tokenizer, word_tokenizer
 
 __all__ = [
     "DocPair",
     "DropoutPairCollator",
     "NLITripletCollator",
     "PairCollator",
+    "SentenceCorpus",
+    "WordVectors",
     "check_max_length",
+    "embedding_matrix",
+    "expand_vocabulary",
     "installed_docs",
     "read_texts",
+    "read_word_vectors",
     "split_pairs",
     "tokenize",
+    "train_word_tokenizer",
     "train_wordpiece",
+    "vector_tokenizer",
+    "word_tokenizer",
 ]

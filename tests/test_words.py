@@ -1,0 +1,184 @@
+"""Word vocabularies, and the matrices that go with them."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoTokenizer
+
+from conftest import SENTENCES
+from contrastive_st import InputError
+from contrastive_st.data import (
+    WordVectors,
+    embedding_matrix,
+    expand_vocabulary,
+    read_word_vectors,
+    train_word_tokenizer,
+    vector_tokenizer,
+    word_tokenizer,
+)
+
+
+def test_ids_are_the_order_of_the_words_and_others_are_unknown():
+    tokenizer = word_tokenizer(["the", "cat", "."])
+    assert tokenizer(["The cat.", "a CAT", "", "  "])["input_ids"] == [[2, 3, 4], [1, 3], [], []]
+    assert (tokenizer.pad_token_id, tokenizer.unk_token_id, len(tokenizer)) == (0, 1, 5)
+    batch = tokenizer(["cat", "the cat .", ""], padding=True, return_tensors="pt")
+    assert set(batch) == {"input_ids", "attention_mask"}
+    assert batch["input_ids"].tolist() == [[3, 0, 0], [2, 3, 4], [0, 0, 0]]
+    assert batch["attention_mask"].tolist() == [[1, 0, 0], [1, 1, 1], [0, 0, 0]]
+
+
+def test_capitals_count_where_they_are_kept():
+    tokenizer = word_tokenizer(["The", "the", "N'T"], lowercase=False)
+    assert tokenizer("The the THE CAN'T")["input_ids"] == [2, 3, 1, 1, 4]
+
+
+@pytest.mark.parametrize(
+    ("raw", "parted"),
+    [
+        ("I don't know; it's HIS.", "i do n't know ; it 's his ."),
+        ("we can\u2019t", "we ca n't"),  # a typographic apostrophe
+        ('"Well-known" -- so...', '" well - known " -- so ...'),
+        ("10,000 in the U.S. (3.14)", "10,000 in the u.s. ( 3.14 )"),
+        ("e\u0301te\u0301 na\u00efve", "\u00e9t\u00e9 na\u00efve"),  # decomposed accents
+        ("\u732b 42nd\tend", "\u732b 42nd end"),
+    ],
+)
+def test_raw_text_and_text_parted_as_in_the_penn_treebank_are_the_same(raw, parted):
+    words = list(dict.fromkeys(parted.split()))
+    tokenizer = word_tokenizer(words)
+    ids = [2 + words.index(word) for word in parted.split()]
+    assert tokenizer(raw)["input_ids"] == tokenizer(parted)["input_ids"] == ids
+
+
+def test_reserved_names_within_text_are_text():
+    ids = word_tokenizer(["pad", "["])("a [PAD] b [UNK]")["input_ids"]
+    assert 0 not in ids
+    assert ids == [1, 3, 2, 1, 1, 3, 1, 1]
+
+
+def test_it_opens_as_saved_without_this_package(tmp_path):
+    tokenizer = train_word_tokenizer(SENTENCES, max_length=4)
+    tokenizer.save_pretrained(tmp_path)
+    expected = tokenizer([*SENTENCES, "", "A [PAD]"], truncation=True, padding=True)
+    opened = AutoTokenizer.from_pretrained(tmp_path)
+    assert dict(opened([*SENTENCES, "", "A [PAD]"], truncation=True, padding=True)) == dict(expected)
+    assert len(expected["input_ids"][0]) == opened.model_max_length == 4
+    assert opened.padding_side == "right"
+
+
+def test_frequent_words_first_and_ties_in_the_order_of_code_points():
+    tokenizer = train_word_tokenizer(["d c b a", "b d", "d"], vocab_size=6)
+    assert tokenizer.convert_ids_to_tokens(range(6)) == ["[PAD]", "[UNK]", "d", "b", "a", "c"]
+    assert len(train_word_tokenizer(iter(["d c b a", "b d", "d"]), vocab_size=5)) == 5
+
+
+@pytest.mark.slow
+def test_every_process_counts_the_same():
+    code = f"from contrastive_st.data import train_word_tokenizer\nt = train_word_tokenizer({SENTENCES!r}, 20)\n"
+    code += "print(sorted(t.get_vocab().items()))"
+    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert other == f"{sorted(train_word_tokenizer(SENTENCES[::-1], 20).get_vocab().items())}\n"
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: word_tokenizer(["a", "b", "a"]), "'a' is there twice"),
+        (lambda: word_tokenizer(["a", "[UNK]"]), "reserved"),
+        (lambda: word_tokenizer([]), "no words"),
+        (lambda: train_word_tokenizer(["", " "]), "no word"),
+        (lambda: train_word_tokenizer(["a"], vocab_size=2), "vocab_size 2"),
+        (lambda: vector_tokenizer(WordVectors(["New York"], np.ones((1, 2), np.float32))), "no words"),
+        (
+            lambda: embedding_matrix(WordVectors(["a"], np.ones((1, 2), np.float32)), word_tokenizer(["b"])),
+            "do capitals",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(make, words):
+    with pytest.raises(InputError, match=words) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+# ------------------------------------------------------------------ matrices
+
+
+def table(words, dimension=5, seed=0):
+    vectors = np.random.default_rng(seed).normal(size=(len(words), dimension)).astype(np.float32)
+    return WordVectors(list(words), vectors)
+
+
+def test_a_matrix_holds_the_vectors_of_the_words():
+    vectors = table(["the", "New", "well-known", "cat", "new"])
+    tokenizer = vector_tokenizer(vectors)
+    assert tokenizer.convert_ids_to_tokens(range(5)) == ["[PAD]", "[UNK]", "the", "cat", "new"]
+    matrix = embedding_matrix(vectors, tokenizer)
+    assert matrix.dtype == torch.float32
+    assert torch.equal(matrix[0], torch.zeros(5))
+    np.testing.assert_allclose(matrix[1], vectors.vectors.astype(np.float64).mean(0), atol=1e-6)
+    np.testing.assert_array_equal(matrix[2:], vectors.vectors[[0, 3, 4]])
+    cased = vector_tokenizer(vectors, lowercase=False)
+    assert cased("New new")["input_ids"] == [3, 5]
+    other = embedding_matrix(vectors, word_tokenizer(["cat", "absent"]))
+    np.testing.assert_array_equal(other[2], vectors.vectors[3])
+    assert torch.equal(other[3], other[1])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_expansion_recovers_a_known_map_and_keeps_trained_rows(dtype):
+    random = np.random.default_rng(1)
+    words = [f"w{i}" for i in range(400)]
+    vectors = table(words, dimension=12)
+    matrix, offset = random.normal(size=(12, 7)), random.normal(size=7)
+    true = vectors.vectors.astype(np.float64) @ matrix + offset
+    tokenizer = word_tokenizer(["alone", *words[200:300]], max_length=9)
+    trained = torch.zeros(len(tokenizer), 7, dtype=torch.float64)
+    trained[:3] = torch.tensor(random.normal(size=(3, 7)))
+    trained[3:] = torch.from_numpy(true[200:300])
+    trained = trained.to(dtype)
+    larger, grown = expand_vocabulary(tokenizer, trained, vectors)
+    assert torch.equal(grown[: len(tokenizer)], trained)
+    assert (len(grown), grown.dtype, larger.model_max_length) == (len(larger), dtype, 9)
+    assert larger("alone w250 w0 W399 v1")["input_ids"] == [2, 53, 103, 402, 1]
+    new = larger.convert_tokens_to_ids(words[:200] + words[300:])
+    expected = np.concatenate([true[:200], true[300:]])
+    tolerance = 1e-5 if dtype == torch.float32 else 0.1
+    np.testing.assert_allclose(grown[new].double(), expected, atol=tolerance)
+
+
+def test_expansion_is_least_squares_and_needs_enough_words():
+    vectors = table([f"w{i}" for i in range(50)], dimension=3)
+    tokenizer = word_tokenizer(vectors.words[:30])
+    trained = torch.randn(32, 4)
+    _, grown = expand_vocabulary(tokenizer, trained, vectors)
+    x = np.c_[vectors.vectors, np.ones(50)].astype(np.float64)
+    normal = np.linalg.solve(x[:30].T @ x[:30], x[:30].T @ trained[2:].double().numpy())
+    np.testing.assert_allclose(grown[32:], x[30:] @ normal, atol=1e-5)
+    with pytest.raises(InputError, match=r"3 words in common .* needs 4"):
+        expand_vocabulary(word_tokenizer(vectors.words[:3]), torch.randn(5, 4), vectors)
+    with pytest.raises(InputError, match=r"\[5, 4\] for 32 tokens"):
+        expand_vocabulary(tokenizer, torch.randn(5, 4), vectors)
+
+
+def test_glove(data_root):
+    path = data_root / "vocab" / "glove.6B.100d.top2718.txt"
+    with pytest.raises(InputError, match="line 2718: 1 numbers where there must be 100"):
+        read_word_vectors(path)  # its last line is cut short
+    vectors = read_word_vectors(path, limit=2717)
+    lines = path.read_text(encoding="utf-8").split("\n")[:2717]
+    assert vectors.words == [line.split(" ")[0] for line in lines]
+    assert vectors.vectors.shape == (2717, 100)
+    np.testing.assert_array_equal(vectors.vectors[::500], [np.float32(line.split(" ")[1:]) for line in lines[::500]])
+    tokenizer = vector_tokenizer(vectors)
+    assert len(tokenizer) > 2690  # all but abbreviations such as "mr."
+    matrix = embedding_matrix(vectors, tokenizer)
+    ids = tokenizer("They didn't win in the U.S.")["input_ids"]
+    assert 1 not in ids
+    words = tokenizer.convert_ids_to_tokens(ids)
+    assert words == ["they", "did", "n't", "win", "in", "the", "u.s."]
+    np.testing.assert_array_equal(matrix[ids], vectors.vectors[[vectors.words.index(word) for word in words]])

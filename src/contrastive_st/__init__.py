@@ -18,8 +18,13 @@ _HOME = {
     "ModernBertForCL": "models",
     "RobertaForCL": "models",
     "XLMRobertaForCL": "models",
+    "QuickThoughtsConfig": "models",
+    "QuickThoughtsGRU": "models",
     "SentenceEncoder": "models",
     "InfoNCE": "objectives",
+    "TargetsLoss": "objectives",
+    "ContextWindowCollator": "data",
+    "CooccurrenceCollator": "data",
     "DropoutPairCollator": "data",
     "NLITripletCollator": "data",
     "PairCollator": "data",
@@ -42,6 +47,8 @@ __all__ = ["__version__", *sorted(_HOME)]
 
 if TYPE_CHECKING:
     from contrastive_st.data import (
+        ContextWindowCollator,
+        CooccurrenceCollator,
         DropoutPairCollator,
         NLITripletCollator,
         PairCollator,
@@ -63,11 +70,13 @@ if TYPE_CHECKING:
         DistilBertForCL,
         ModernBertForCL,
         MPNetForCL,
+        QuickThoughtsConfig,
+        QuickThoughtsGRU,
         RobertaForCL,
         SentenceEncoder,
         XLMRobertaForCL,
     )
-    from contrastive_st.objectives import InfoNCE
+    from contrastive_st.objectives import InfoNCE, TargetsLoss
     from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 

@@ -13,15 +13,56 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig
 
-from contrastive_st.models import BertForCL
+from contrastive_st.models import BertForCL, QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.contrastive import text_keys
 from contrastive_st.training.cached import cached_step
 
 ROWS, LENGTH, STEPS = 10, 9, 5
-GRID = list(itertools.product((2, 3), ("info_nce", "info_nce_symmetric"), (torch.float64, torch.float32), (0.0, 0.1)))
 
 
-def batches(num_views):
+def bert(num_views, **settings):
+    def make(dropout):
+        config = BertConfig(
+            vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+            hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+        )  # fmt: skip
+        return BertForCL(config, hard_negative_weight=0.2, **settings)
+
+    return num_views, make
+
+
+def towers(encoder="gru", **settings):
+    def make(dropout):
+        shape = {"vocab_size": 60, "embedding_size": 6, "hidden_size": 8, "num_attention_heads": 2}
+        return QuickThoughtsGRU(QuickThoughtsConfig(**shape, encoder=encoder, dropout=dropout), **settings)
+
+    return 1, make
+
+
+# Every objective, each with the number of views of its rows and what makes its model
+METHODS = {
+    "info_nce-V2": bert(2),
+    "info_nce-V3": bert(3),
+    "symmetric-V2": bert(2, objective="info_nce_symmetric"),
+    "symmetric-V3": bert(3, objective="info_nce_symmetric"),
+    "window-one_tower": bert(1, objective="window", context_size=2),
+    "next-kl": towers(objective="next"),
+    "window-smoothed": towers("lstm", objective="window", context_size=2, label_smoothing=0.1),
+    "window-block": towers(objective="window", loss="block", context_size=2),
+    "window-pairwise": towers(objective="window", loss="pairwise", link="hinge"),
+    "counts-kl": towers(objective="counts"),
+    "counts-l2": towers(objective="counts", loss="l2"),
+    "tfidf-cross_entropy": towers(objective="tfidf", loss="cross_entropy", target_temperature=0.2),
+    "tfidf_bin-kl": towers("transformer", objective="tfidf_bin"),
+}
+GRID = [
+    case
+    for case in itertools.product(METHODS, (torch.float64, torch.float32), (0.0, 0.1))
+    if case[2] == 0.0 or METHODS[case[0]][0] > 1  # masks are drawn a chunk at a time: towers draw them in one
+]
+
+
+def batches(num_views, bags):
     generator = torch.Generator().manual_seed(3)
     for _ in range(STEPS):
         ids = torch.randint(5, 60, (ROWS, num_views, LENGTH), generator=generator)
@@ -29,13 +70,24 @@ def batches(num_views):
         mask = (torch.arange(LENGTH) < lengths).long()
         ids[7] = ids[1]  # the same texts in two places, on two ranks
         mask[7] = mask[1]
-        yield {"input_ids": ids * mask, "attention_mask": mask}
+        batch = {"input_ids": ids * mask, "attention_mask": mask}
+        if num_views == 1:
+            places = torch.tensor([[i // 7, i] for i in range(ROWS)])  # a document that both ranks have a part of
+            words = torch.randint(0, 12, (ROWS, 4), generator=generator)
+            weights = torch.rand(ROWS, 4, generator=generator).where(
+                torch.arange(4) < 4 - torch.tensor([[i // 6] for i in range(ROWS)]), 0
+            )
+            batch["targets"] = torch.stack([words, weights], -1) if bags else places
+        yield batch
 
 
 def share(batch, rank, world):
     """Uneven shares: rank 0 has one row more than half."""
     cut = [0, ROWS] if world == 1 else [0, ROWS // 2 + 1, ROWS]
-    return {name: tensor[cut[rank] : cut[rank + 1]] for name, tensor in batch.items()}
+    own = {name: tensor[cut[rank] : cut[rank + 1]] for name, tensor in batch.items()}
+    if "targets" in own and own["targets"].dim() == 3:  # a collator pads bags to the widest of its own rows
+        own["targets"] = own["targets"][:, : int((own["targets"][..., 1] > 0).sum(1).max())]
+    return own
 
 
 def count_and_reduce(reductions, bucket):
@@ -46,13 +98,10 @@ def count_and_reduce(reductions, bucket):
 
 def train(case, cached, bucketed, rank, world):
     """Gradients of the first step and the weights after the last."""
-    num_views, objective, dtype, dropout = case
+    method, dtype, dropout = case
+    num_views, make = METHODS[method]
     torch.manual_seed(0)
-    config = BertConfig(
-        vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
-        hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
-    )  # fmt: skip
-    core = BertForCL(config, objective=objective, hard_negative_weight=0.2).to(dtype).train()
+    core = make(dropout).to(dtype).train()
     core.length_bucketing = bucketed
     core.bucket_options = {"max_rows": 3}  # the chunks of the cached step, so that both draw the same dropout masks
     model = DistributedDataParallel(core, broadcast_buffers=False) if world > 1 else core
@@ -62,15 +111,16 @@ def train(case, cached, bucketed, rank, world):
     optimizer = torch.optim.AdamW(core.parameters(), lr=1e-3)
     torch.manual_seed(10 + rank)
     losses, first = [], None
-    for whole in batches(num_views):
+    for whole in batches(num_views, bags=method.startswith(("counts", "tfidf"))):
         batch = share(whole, rank, world)
         optimizer.zero_grad()
         if cached:
             keys = text_keys(batch["input_ids"], batch["attention_mask"])
+            targets = batch.pop("targets", None)
             loss, _ = cached_step(
                 batch,
                 lambda **rows: model(**rows).pooler_output,
-                lambda views, keys=keys: core.objective(views, None, keys),
+                lambda views, keys=keys, targets=targets: core.objective(core.split_views(views), targets, keys),
                 lambda scalar: scalar.backward(),
                 model.no_sync if world > 1 else contextlib.nullcontext,
                 chunk_size=3,

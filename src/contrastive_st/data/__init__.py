@@ -3,6 +3,7 @@
 from contrastive_st.data.collators import DropoutPairCollator, NLITripletCollator, PairCollator
 from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs
 from contrastive_st.data.readers import read_texts
+from contrastive_st.data.sentence_collators import ContextWindowCollator, CooccurrenceCollator, fit_idf
 from contrastive_st.data.sentence_corpus import SentenceCorpus
 from contrastive_st.data.tokenize import check_max_length, tokenize
 from contrastive_st.data.word_embeddings import embedding_matrix, expand_vocabulary, vector_tokenizer
@@ -11,6 +12,8 @@ from contrastive_st.data.wordpiece import train_wordpiece
 from contrastive_st.data.words import train_word_tokenizer, word_tokenizer
 
 __all__ = [
+    "ContextWindowCollator",
+    "CooccurrenceCollator",
     "DocPair",
     "DropoutPairCollator",
     "NLITripletCollator",
@@ -20,6 +23,7 @@ __all__ = [
     "check_max_length",
     "embedding_matrix",
     "expand_vocabulary",
+    "fit_idf",
     "installed_docs",
     "read_texts",
     "read_word_vectors",

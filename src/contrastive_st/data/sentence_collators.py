@@ -123,7 +123,7 @@ def fit_idf(sentences: Iterable[Sequence[int]], vocabulary: int) -> NDArray[np.f
         vocabulary: number of ids.
 
     Example:
-        >>> fit_idf([[0, 1, 1], [1]], 3).round(3).tolist()
+        >>> [round(float(value), 3) for value in fit_idf([[0, 1, 1], [1]], 3)]
         [1.405, 1.0, 2.099]
     """
     frequency = np.zeros(vocabulary, dtype=np.int64)

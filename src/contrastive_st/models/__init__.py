@@ -13,6 +13,8 @@ from contrastive_st.models.families import (
 )
 from contrastive_st.models.modeling import ContrastiveMixin
 from contrastive_st.models.pooling import POOLINGS, pool
+from contrastive_st.models.quickthoughts import QuickThoughtsConfig
+from contrastive_st.models.towers import QuickThoughtsGRU
 
 __all__ = [
     "POOLINGS",
@@ -24,6 +26,8 @@ __all__ = [
     "ForCL",
     "MPNetForCL",
     "ModernBertForCL",
+    "QuickThoughtsConfig",
+    "QuickThoughtsGRU",
     "RobertaForCL",
     "SentenceEncoder",
     "XLMRobertaForCL",

@@ -9,8 +9,9 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.families import FAMILIES
+from contrastive_st.models.towers import QuickThoughtsGRU
 
-_CLASS_OF = {family.config_class.model_type: family for family in FAMILIES}
+_CLASS_OF = {family.config_class.model_type: family for family in (*FAMILIES, QuickThoughtsGRU)}
 
 
 class AutoModelForCL:

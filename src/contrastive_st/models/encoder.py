@@ -62,7 +62,7 @@ class SentenceEncoder:
             progress: show a bar with the rate and the time left.
         """
         rows = self.tokenizer(list(texts), truncation=True, add_special_tokens=True)["input_ids"] if len(texts) else []
-        output = np.empty((len(rows), self.model.config.hidden_size), dtype=np.float32)
+        output = np.empty((len(rows), width_of(self.model.config)), dtype=np.float32)
         was_training = self.model.training
         self.model.eval()
         try:
@@ -98,6 +98,11 @@ class SentenceEncoder:
         if dtype == torch.float32:
             return contextlib.nullcontext()
         return torch.autocast(self.model.device.type, dtype)
+
+
+def width_of(config: Any) -> int:
+    """Width of a model's sentence embeddings."""
+    return getattr(config, "projection_dim", None) or config.hidden_size
 
 
 def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:

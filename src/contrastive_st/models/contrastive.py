@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import ModelOutput
+from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.models.settings import ObjectiveSettings
@@ -63,6 +63,7 @@ class ForCL(_Base):
         """Objective, temperature and the rest, as the config holds them."""
         return self.settings_class(**self.config.contrastive)
 
+    @can_return_tuple  # sentence-transformers passes `return_dict`
     def forward(
         self,
         input_ids: Tensor,

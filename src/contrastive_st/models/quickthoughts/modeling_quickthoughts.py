@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import can_return_tuple
 
 from .configuration_quickthoughts import QuickThoughtsConfig
 from .packing_quickthoughts import PackedGRU, PackedLSTM, Packing
@@ -49,6 +50,7 @@ class QuickThoughtsModel(PreTrainedModel):
         (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze()
         return loaded
 
+    @can_return_tuple
     def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutputWithPooling:
         """Encode rows of word ids `[N, L]`.
 

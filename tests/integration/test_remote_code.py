@@ -1,0 +1,244 @@
+"""Checkpoints that carry their code, opened by every loader, also where this package is not installed."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from datasets import Dataset
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokenizerFast, Trainer, TrainingArguments
+
+from contrastive_st import InputError
+from contrastive_st.models import ForCL, QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models.auto import load_config
+from contrastive_st.models.remote import CarriesCode
+
+WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran"]
+SENTENCES = ["the cat sat on the mat", "rain", "a dog ran", "unheard words here", ""]
+FILES = {"configuration_quickthoughts.py", "packing_quickthoughts.py", "modeling_quickthoughts.py"}
+
+BARE = """
+import json, sys
+sys.path.append(sys.argv[1])
+try:
+    import contrastive_st
+except ModuleNotFoundError:
+    pass
+else:
+    sys.exit("the package can be imported: this environment is not bare")
+import numpy, torch
+from sentence_transformers import SentenceTransformer
+from transformers import AutoModel, AutoTokenizer
+work = json.loads(sys.argv[2])
+
+def embed(folder):
+    model = AutoModel.from_pretrained(folder, trust_remote_code=True)
+    tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=True)
+    with torch.inference_mode():
+        return model, model(**tokenizer(work["sentences"], padding=True, return_tensors="pt")).pooler_output.numpy()
+
+found = {}
+for name, folder in work["folders"].items():
+    model, found[name] = embed(folder)
+    again = work["out"] + "/again-" + name
+    model.save_pretrained(again)
+    AutoTokenizer.from_pretrained(folder, trust_remote_code=True).save_pretrained(again)
+    del model
+    found[name + " again"] = embed(again)[1]
+    peer = SentenceTransformer(folder, trust_remote_code=True, device="cpu")
+    found[name + " peer"] = peer.encode(work["sentences"])
+    assert peer.get_embedding_dimension() == found[name].shape[1]
+    peer.save_pretrained(work["out"] + "/peer-" + name)
+    found[name + " peer again"] = SentenceTransformer(
+        work["out"] + "/peer-" + name, trust_remote_code=True, device="cpu"
+    ).encode(work["sentences"])
+try:
+    AutoModel.from_pretrained(folder, trust_remote_code=False)
+except ValueError as error:
+    assert "trust_remote_code=True" in str(error), error
+else:
+    sys.exit("code was run without leave")
+numpy.savez(work["out"] + "/found.npz", **found)
+"""
+
+
+@pytest.fixture(scope="module")
+def bare_site(tmp_path_factory):
+    """A folder of everything installed but this package; no .pth file in it is read."""
+    site = tmp_path_factory.mktemp("site")
+    for folder in map(Path, sys.path):
+        if folder.name in ("site-packages", "dist-packages"):
+            for entry in folder.iterdir():
+                if "contrastive_st" not in entry.name and not (site / entry.name).exists():
+                    (site / entry.name).symlink_to(entry)
+    return site
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory):
+    """A model trained by the stock Trainer, with a checkpoint on the way, and its tokenizer."""
+    words = {word: i for i, word in enumerate(["[PAD]", "[UNK]", *WORDS])}
+    inner = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=inner, pad_token="[PAD]", unk_token="[UNK]", model_max_length=32,
+        model_input_names=["input_ids", "attention_mask"],
+    )  # fmt: skip
+    torch.manual_seed(0)
+    config = QuickThoughtsConfig(
+        vocab_size=len(words), embedding_size=6, hidden_size=8, bidirectional=True, word_vectors="multichannel",
+        dropout=0.1,
+    )  # fmt: skip
+    model = QuickThoughtsGRU(config, objective="next")
+    model.set_word_vectors(torch.randn(len(words), 6))
+    out = tmp_path_factory.mktemp("trained")
+    rows = tokenizer(SENTENCES[:4])
+
+    def collate(batch):
+        padded = tokenizer.pad(batch, return_tensors="pt")
+        places = torch.tensor([[0, i] for i in range(len(batch))])
+        return {"targets": places, **{name: padded[name][:, None] for name in ("input_ids", "attention_mask")}}
+
+    training = TrainingArguments(
+        str(out), max_steps=2, save_steps=1, per_device_train_batch_size=4, report_to="none", use_cpu=True,
+        remove_unused_columns=False, disable_tqdm=True, save_total_limit=5,
+    )  # fmt: skip
+    trainer = Trainer(
+        model, training, train_dataset=Dataset.from_dict(dict(rows)), data_collator=collate, processing_class=tokenizer
+    )
+    trainer.train()
+    trainer.save_model()
+    return model.eval(), tokenizer, out
+
+
+def embed(model, tokenizer):
+    with torch.inference_mode():
+        return model.eval()(**tokenizer(SENTENCES, padding=True, return_tensors="pt")).pooler_output.numpy()
+
+
+def near(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6)
+
+
+def test_where_the_package_is_imported_no_flag_is_needed(trained, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    model, tokenizer, out = trained
+    expected = embed(model, tokenizer)
+    assert np.abs(expected[:4]).sum(1).all()
+    assert not expected[4].any()  # the sentence without words
+    for trust in (None, True):
+        again = AutoModel.from_pretrained(out, trust_remote_code=trust)
+        assert type(again) is QuickThoughtsGRU
+        assert not again.frozen_embeddings.weight.requires_grad
+        near(embed(again, AutoTokenizer.from_pretrained(out)), expected)
+    again.save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    for folder in (out, tmp_path):
+        assert {file.name for file in folder.iterdir()} >= FILES
+        config = json.loads((folder / "config.json").read_text())
+        assert config["auto_map"] == {
+            "AutoConfig": "configuration_quickthoughts.QuickThoughtsConfig",
+            "AutoModel": "modeling_quickthoughts.QuickThoughtsModel",
+        }
+        peer = SentenceTransformer(str(folder), device="cpu")
+        near(peer.encode(SENTENCES), expected)
+        assert peer.get_embedding_dimension() == 16
+
+
+@pytest.mark.slow
+def test_where_the_package_is_not_installed(trained, bare_site, tmp_path):
+    model, tokenizer, out = trained
+    folders = {"final": out, "checkpoint-1": out / "checkpoint-1", "checkpoint-2": out / "checkpoint-2"}
+    model.save_pretrained(tmp_path / "second")
+    tokenizer.save_pretrained(tmp_path / "second")
+    folders["second"] = tmp_path / "second"
+    work = {
+        "folders": {name: str(folder) for name, folder in folders.items()},
+        "sentences": SENTENCES,
+        "out": str(tmp_path),
+    }
+    done = subprocess.run(
+        [sys.executable, "-I", "-S", "-c", BARE, str(bare_site), json.dumps(work)],
+        env={**os.environ, "HF_HOME": str(tmp_path / "cache"), "HF_HUB_OFFLINE": "1"},
+        cwd=tmp_path, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=300, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = np.load(tmp_path / "found.npz")
+    assert len(found.files) == 4 * len(folders)
+    for name, folder in folders.items():
+        expected = embed(QuickThoughtsGRU.from_pretrained(folder), tokenizer)
+        for loader in ("", " again", " peer", " peer again"):
+            near(found[name + loader], expected)
+    assert not np.allclose(found["checkpoint-1"], found["final"], atol=1e-6)  # the checkpoints do differ
+    returned = AutoModel.from_pretrained(tmp_path / "again-final")  # saved without the package, opened with it
+    assert type(returned) is QuickThoughtsGRU
+    assert returned.settings == model.settings
+    near(embed(returned, tokenizer), found["final"])
+
+
+BAG_CONFIG = """
+from transformers import PreTrainedConfig
+
+
+class BagConfig(PreTrainedConfig):
+    model_type = "bag-of-words"
+
+    def __init__(self, vocab_size=9, hidden_size=4, **kwargs):
+        self.vocab_size, self.hidden_size = vocab_size, hidden_size
+        super().__init__(**kwargs)
+"""
+BAG_MODEL = """
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+from .configuration_bag import BagConfig
+
+
+class BagModel(PreTrainedModel):
+    config_class = BagConfig
+
+    def __init__(self, config):
+        super().__init__(config)
+        self.words = nn.Embedding(config.vocab_size, config.hidden_size)
+        self.post_init()
+
+    def forward(self, input_ids, attention_mask=None):
+        words = self.words(input_ids)
+        return BaseModelOutputWithPooling(last_hidden_state=words, pooler_output=words.sum(1))
+"""
+
+
+def test_any_self_contained_class_can_be_carried(tmp_path, monkeypatch):
+    package = tmp_path / "bag_of_words"
+    package.mkdir()
+    (package / "__init__.py").touch()
+    (package / "configuration_bag.py").write_text(BAG_CONFIG)
+    (package / "modeling_bag.py").write_text(BAG_MODEL)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
+    from bag_of_words.modeling_bag import BagModel
+
+    class BagForCL(CarriesCode, ForCL, BagModel):
+        code_class = BagModel
+
+        def _encode(self, input_ids, attention_mask):
+            return BagModel.forward(self, input_ids)
+
+    model, folder = BagForCL(BagModel.config_class()), tmp_path / "saved"
+    model.save_pretrained(folder)
+    with pytest.raises(ValueError, match="trust_remote_code=True"):
+        AutoConfig.from_pretrained(folder, trust_remote_code=False)
+    with pytest.raises(InputError, match="needs code from its own repository"):
+        load_config(folder)
+    ids = torch.tensor([[3, 4]])
+    again = AutoModel.from_pretrained(folder, trust_remote_code=True)
+    assert type(again).__name__ == "BagModel"
+    assert torch.equal(again(ids).pooler_output, model(ids).pooler_output)

@@ -5,6 +5,7 @@ They work under the stock `transformers.Trainer`, under `ContrastiveTrainer` and
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -68,6 +69,9 @@ class PairCollator:
 
     def _mask(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
         collator = DataCollatorForLanguageModeling(self.tokenizer, mlm_probability=self.mlm_probability)
+        # drawn from what is in the batch: batches are made ahead of the steps, so that after a resume the state of the
+        # default generator is not the one that the uninterrupted run had here
+        collator.generator = torch.Generator().manual_seed(zlib.crc32(input_ids.numpy().tobytes()))
         inputs, labels = collator.torch_mask_tokens(input_ids.clone())
         return inputs, labels
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import Trainer
 from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.errors import InputError
@@ -18,6 +17,7 @@ from contrastive_st.models.contrastive import text_keys
 from contrastive_st.objectives import default_gather
 from contrastive_st.training.cached import cached_step
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm
+from contrastive_st.training.order import OrderedTrainer
 from contrastive_st.training.processes import broadcast_result, world_size
 
 logger = logging.getLogger(__name__)
@@ -28,7 +28,7 @@ class TrainingDiverged(InputError):
     """The loss became NaN or infinite; the weights on disk are those of the last good checkpoint."""
 
 
-class ContrastiveTrainer(Trainer):
+class ContrastiveTrainer(OrderedTrainer):
     """Train a ForCL model.
 
     Beside the loss the log holds, of the last batch: the figures of the objective (in-batch `accuracy`, the number of

@@ -1,0 +1,118 @@
+"""Runs cases of the resume test: each whole, killed in mid-epoch, and resumed; real processes, one import.
+
+python resume_worker.py FOLDER PROCESSES CASE...
+
+Every run forks PROCESSES children, so that only this process pays for importing torch; a killed run ends by SIGKILL.
+"""
+
+import itertools
+import os
+import signal
+import socket
+import sys
+from pathlib import Path
+
+import datasets
+import torch
+import transformers
+from datasets import Dataset
+from transformers import BertConfig, TrainerCallback
+
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    SentenceCorpus,
+    tokenize,
+)
+from contrastive_st.data import train_wordpiece
+
+WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads long book"
+TEXTS = [" ".join(pair) for pair in itertools.permutations(WORDS.split(), 2)][:52]
+STEPS, KILLED = 17, 16  # an epoch is 13 batches for one process, 6 for two; a checkpoint comes every 5 steps
+
+
+def data(case, tokenizer, folder):
+    if case.startswith("stream"):
+        rows = Dataset.from_dict({"text": TEXTS}).to_iterable_dataset(num_shards=4)
+        rows = rows.map(lambda row: {"input_ids": tokenizer(row["text"])["input_ids"]}, remove_columns=["text"])
+        return rows.shuffle(seed=1, buffer_size=20)
+    if case.startswith("corpus"):
+        path = folder / "text.txt"
+        return SentenceCorpus(path, tokenizer, 16, shuffle_buffer=1024 * ("mixed" in case))
+    return tokenize(Dataset.from_dict({"text": TEXTS}), tokenizer, 16)
+
+
+class Kill(TrainerCallback):
+    def on_step_end(self, args, state, control, **kwargs):
+        if state.global_step == KILLED:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def settings(case):
+    changes = {"chunk_size": 3} if "cached" in case else {}
+    if "workers" in case:
+        changes["dataloader_num_workers"] = 2
+    if "accumulated" in case:
+        changes["gradient_accumulation_steps"] = 2
+    return changes
+
+
+def train(case, folder, run):
+    torch.manual_seed({"whole": 1, "killed": 1, "resumed": 99}[run])  # a new process has another random state
+    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
+    do_mlm = "mlm" in case
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    transformers.set_seed(1)
+    args = ContrastiveTrainingArguments(
+        str(folder / case / ("whole" if run == "whole" else "killed")), per_device_train_batch_size=4, max_steps=STEPS,
+        learning_rate=1e-3, bf16=False, disable_tqdm=True, report_to="none", logging_steps=5,
+        save_strategy="steps", save_steps=5, **settings(case),
+    )  # fmt: skip
+    trainer = ContrastiveTrainer(
+        BertForCL(config, do_mlm=do_mlm), args, train_dataset=data(case, tokenizer, folder),
+        data_collator=DropoutPairCollator(tokenizer, do_mlm=do_mlm), callbacks=[Kill()] if run == "killed" else [],
+    )  # fmt: skip
+    trainer.train(resume_from_checkpoint=run == "resumed")
+    torch.save(trainer.model.state_dict(), folder / f"{case}-{run}-{os.environ.get('RANK', 0)}.pt")
+
+
+def fork(processes, case, folder, run):
+    """Run in children of their own; returns how they ended."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    children = []
+    for rank in range(processes):
+        if not (child := os.fork()):
+            if processes > 1:
+                os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes), MASTER_PORT=port)
+                os.environ.update(MASTER_ADDR="127.0.0.1", ACCELERATE_USE_CPU="true")
+            code = 1
+            try:
+                train(case, folder, run)
+                code = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        children.append(child)
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def main(folder, processes, *cases):
+    torch.set_num_threads(1)
+    datasets.config.HF_DATASETS_CACHE = folder / "cache"
+    datasets.disable_progress_bars()
+    (folder / "text.txt").write_text("\n".join(TEXTS))
+    for case in cases:
+        assert fork(processes, case, folder, "whole") == [0] * processes
+        assert -signal.SIGKILL in fork(processes, case, folder, "killed")
+        assert fork(processes, case, folder, "resumed") == [0] * processes
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), *sys.argv[3:])

@@ -10,6 +10,7 @@ from typing import Any
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.command import add_commands
+from contrastive_st.recipes import neighbors
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -70,6 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     similarity.set_defaults(function=_similarity)
 
     add_commands(commands)
+    neighbors.add_command(commands)
 
     doctor = commands.add_parser("doctor", help="print versions, devices, precision, threads and where data was found")
     doctor.set_defaults(function=_doctor)

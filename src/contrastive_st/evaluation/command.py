@@ -1,4 +1,4 @@
-"""`contrastive-st evaluate` and `contrastive-st classify`."""
+"""`contrastive-st evaluate` and `contrastive-st classify`; `contrastive-st curl` is added with them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation import curl_command
 
 
 def add_commands(commands: Any) -> None:
-    """Add both to the subparsers of the command line."""
+    """Add them to the subparsers of the command line."""
     evaluate = commands.add_parser("evaluate", help="score models on STS, transfer and other tasks; write one report")
     evaluate.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
     evaluate.add_argument("--tasks", default="sts,space", help="names or groups, parted by commas: sts, transfer, "
@@ -52,6 +53,8 @@ def add_commands(commands: Any) -> None:
     classify.add_argument("--output", "-o", help="folder for the means (default: the model's)")
     classify.add_argument("--pooling", help="for checkpoints that record none")
     classify.set_defaults(function=_classify)
+
+    curl_command.add_command(commands)
 
 
 def _evaluate(args: argparse.Namespace) -> None:

@@ -1,0 +1,194 @@
+"""Nearest neighbours by cosine, exact, over a corpus that is never held: neither its scores nor its embeddings."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.evaluation.encoders import OpenedEncoder
+
+BLOCK = 4096  # sentences that are embedded and searched at a time
+_QUERIES = 1024  # queries that are scored against a block at a time
+
+Best = tuple[NDArray[np.floating], NDArray[np.int64]]  # scores [Q, k] falling, and the numbers of the candidates
+Neighbor = tuple[float, str]  # the cosine, and the sentence
+
+
+def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]], k: int = 5) -> Best:
+    """The k candidates with the greatest cosine for each query; of equal ones, those that come first.
+
+    A running merge: of the scores, one block's are there at a time.
+
+    Args:
+        queries: `[Q, d]`.
+        blocks: candidates, `[n, d]` each, numbered from 0 through all blocks; float16 ones are multiplied in float32.
+        k: how many; all candidates where there are fewer.
+
+    Returns:
+        Cosines `[Q, k]`, falling, and the candidates' numbers `[Q, k]`. A zero vector has cosine 0 with everything.
+
+    Example:
+        >>> blocks = [np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [3.0, 0.0]])]
+        >>> scores, found = nearest(np.array([[1.0, 0.0]]), blocks, k=3)
+        >>> scores.round(3).tolist(), found.tolist()
+        ([[1.0, 1.0, 0.707]], [[0, 3, 2]])
+    """
+    parts = [_unit(queries[start : start + _QUERIES]) for start in range(0, len(queries), _QUERIES)]
+    best: list[Best] = [(np.empty((len(part), 0), part.dtype), np.empty((len(part), 0), np.int64)) for part in parts]
+    first = 0
+    for block in blocks:
+        if len(block):
+            unit = _unit(block)
+            best = [_merged(own, part @ unit.T, first, k) for own, part in zip(best, parts, strict=True)]
+            first += len(block)
+    if not best:
+        return np.empty((0, min(k, first))), np.empty((0, min(k, first)), np.int64)
+    return np.concatenate([scores for scores, _ in best]), np.concatenate([numbers for _, numbers in best])
+
+
+def _merged(best: Best, scores: NDArray[np.floating], first: int, k: int) -> Best:
+    """The k best of `best` and of a block's scores `[Q, n]`, whose candidates have the numbers from `first` on."""
+    known, numbers = best
+    few = scores.shape[1] <= k
+    keep = scores >= (-np.inf if few else np.partition(scores, -k, axis=1)[:, -k, None])
+    if known.shape[1] == k:
+        keep &= scores > known[:, -1:]  # an equal one comes later, so it loses
+    query, column = np.nonzero(keep)
+    queries = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), query])
+    values = np.concatenate([known.ravel(), scores[query, column]])
+    labels = np.concatenate([numbers.ravel(), first + column])
+    order = np.lexsort((labels, -values, queries))
+    counts = np.bincount(queries, minlength=len(known))
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = order[place < k]
+    width = min(k, known.shape[1] + scores.shape[1])
+    return values[order].reshape(-1, width), labels[order].reshape(-1, width)
+
+
+def neighbors(
+    encoder: OpenedEncoder, queries: Sequence[str], corpus: Sequence[str], k: int = 5, cache: str | Path | None = None
+) -> list[list[Neighbor]]:
+    """For each query its k nearest sentences of the corpus, nearest first; itself is left out.
+
+    Args:
+        encoder: the model.
+        queries: any sentences.
+        corpus: distinct sentences, of which slices are taken: a list, or a column of a data set on disk.
+        k: how many neighbours.
+        cache: folder that keeps the corpus's embeddings, or None.
+
+    Raises:
+        InputError: the model returns NaN, infinities, or an array of another shape; names the model.
+
+    Example:
+        >>> model = OpenedEncoder("lengths", lambda texts: np.array([[len(text), 3.0] for text in texts]))
+        >>> neighbors(model, ["abc"], ["a", "abc", "abcd"], k=2)
+        [[(0.989949..., 'abcd'), (0.894427..., 'a')]]
+    """
+    embedded = EmbeddingStore(encoder, queries, cache, distributed=False)(queries)
+    scores, numbers = nearest(embedded, embedding_blocks(encoder, corpus, cache), k + 1)
+    found = []
+    for query, own, row in zip(queries, scores.tolist(), numbers.tolist(), strict=True):
+        rows = [(score, corpus[number]) for score, number in zip(own, row, strict=True)]
+        found.append([(score, text) for score, text in rows if text != query][:k])
+    return found
+
+
+def embedding_blocks(
+    encoder: OpenedEncoder, corpus: Sequence[str], cache: str | Path | None = None
+) -> Iterator[NDArray[np.float32]]:
+    """The embeddings of a corpus, `[n, d]` float32, block after block; memory is that of one block.
+
+    With a `cache` they are also written to a file there, named by the model and the corpus, and read from it the next
+    time: 4 d bytes a sentence.
+
+    Example:
+        >>> model = OpenedEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
+        >>> [block.tolist() for block in embedding_blocks(model, ["a", "bcd"])]
+        [[[1.0], [3.0]]]
+    """
+    path = None
+    if cache and encoder.fingerprint:
+        path = Path(cache, encoder.fingerprint, f"corpus-{_hash(corpus)}.npy")
+    if path is not None and path.is_file():
+        yield from _stored(path)
+        return
+    embedded = _embedded(encoder, corpus)
+    yield from embedded if path is None else _kept(embedded, len(corpus), path)
+
+
+def first_of_each(texts: Iterable[str]) -> NDArray[np.int64]:
+    """Where each distinct text is for the first time, rising; 8 bytes are kept of each text.
+
+    Example:
+        >>> first_of_each(["b", "a", "b", "c"]).tolist()
+        [0, 1, 3]
+    """
+    keys = np.fromiter((int.from_bytes(_digest(text, 8), "little") for text in texts), dtype=np.uint64)
+    return np.sort(np.unique(keys, return_index=True)[1])
+
+
+def _embedded(encoder: OpenedEncoder, corpus: Sequence[str]) -> Iterator[NDArray[np.float32]]:
+    with tqdm(total=len(corpus), desc=encoder.name, unit=" texts", disable=not sys.stderr.isatty()) as bar:
+        for start in range(0, len(corpus), BLOCK):
+            texts = list(corpus[start : start + BLOCK])
+            yield EmbeddingStore(encoder, texts, distributed=False)(texts)
+            bar.update(len(texts))
+
+
+def _kept(blocks: Iterator[NDArray[np.float32]], count: int, path: Path) -> Iterator[NDArray[np.float32]]:
+    """Hand the blocks on and write them to `path`, which is there when all of them are."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(temporary, "wb") as file:
+            for number, block in enumerate(blocks):
+                if number == 0:
+                    shape = {"descr": "<f4", "fortran_order": False, "shape": (count, block.shape[1])}
+                    np.lib.format.write_array_header_1_0(file, shape)
+                file.write(np.ascontiguousarray(block, "<f4").data)
+                yield block
+        os.replace(temporary, path)
+    except OSError as error:
+        reason = error.strerror or error
+        raise InputError(
+            f"embeddings cannot be kept in {path.parent} ({reason}); give another cache, or none"
+        ) from error
+    finally:
+        if temporary.exists():
+            temporary.unlink()
+
+
+def _stored(path: Path) -> Iterator[NDArray[np.float32]]:
+    with open(path, "rb") as file:  # read, not mapped: mapped pages count as memory of the process
+        np.lib.format.read_magic(file)
+        (count, width), _, dtype = np.lib.format.read_array_header_1_0(file)
+        for start in range(0, count, BLOCK):
+            size = min(BLOCK, count - start)
+            yield np.frombuffer(file.read(4 * width * size), dtype).reshape(size, width)
+
+
+def _hash(corpus: Sequence[str]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for start in range(0, len(corpus), BLOCK):
+        for text in corpus[start : start + BLOCK]:
+            digest.update(_digest(text, 16))
+    return digest.hexdigest()
+
+
+def _digest(text: str, size: int) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+
+
+def _unit(x: NDArray[np.floating]) -> NDArray[np.floating]:
+    x = np.asarray(x, dtype=np.promote_types(x.dtype, np.float32))
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)

@@ -4,7 +4,7 @@ from contrastive_st.data.collators import DropoutPairCollator, NLITripletCollato
 from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs
 from contrastive_st.data.readers import read_texts
 from contrastive_st.data.sentence_collators import ContextWindowCollator, CooccurrenceCollator, fit_idf
-from contrastive_st.data.sentence_corpus import SentenceCorpus
+from contrastive_st.data.sentence_corpus import SentenceCorpus, corpus_texts
 from contrastive_st.data.tokenize import check_max_length, tokenize
 from contrastive_st.data.word_embeddings import embedding_matrix, expand_vocabulary, vector_tokenizer
 from contrastive_st.data.word_vectors import WordVectors, read_word_vectors
@@ -21,6 +21,7 @@ __all__ = [
     "SentenceCorpus",
     "WordVectors",
     "check_max_length",
+    "corpus_texts",
     "embedding_matrix",
     "expand_vocabulary",
     "fit_idf",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,24 @@ from transformers import PreTrainedTokenizerBase
 from contrastive_st.data.block_sampler import BlockSampler
 from contrastive_st.data.corpus_files import BLOCK, block_file
 from contrastive_st.errors import InputError
+
+
+def corpus_texts(
+    paths: str | Path | Sequence[str | Path], text_column: str = "text", document_column: str | None = "doc"
+) -> Iterator[str]:
+    """The sentences of a corpus, one after the other; arguments and errors as of `SentenceCorpus`."""
+    for path in _as_list(paths):
+        file = block_file(path, text_column, document_column)
+        with pa.OSFile(str(file)) as source, pa.ipc.open_file(source) as reader:
+            for i in range(reader.num_record_batches):
+                yield from reader.get_batch(i)["text"].to_pylist()
+
+
+def _as_list(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    given = [paths] if isinstance(paths, (str, Path)) else paths
+    if not given:
+        raise InputError("no file of sentences is given; name one or more")
+    return [Path(path).expanduser() for path in given]
 
 
 class SentenceCorpus(Dataset[dict[str, Any]]):
@@ -61,10 +79,7 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         document_column: str | None = "doc",
         shuffle_buffer: int = 0,
     ) -> None:
-        given = [paths] if isinstance(paths, (str, Path)) else paths
-        if not given:
-            raise InputError("no file of sentences is given; name one or more")
-        self.files = [str(block_file(Path(path).expanduser(), text_column, document_column)) for path in given]
+        self.files = [str(block_file(path, text_column, document_column)) for path in _as_list(paths)]
         self.tokenizer, self.max_length, self.pool = tokenizer, max_length, -(-shuffle_buffer // BLOCK)
         self._open()
         last = [self._block(i, reader.num_record_batches - 1) for i, reader in enumerate(self._readers)]

@@ -15,7 +15,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from contrastive_st.evaluation.encoders import of_sentence_encoder
 from contrastive_st.evaluation.figures import Figure
 from contrastive_st.evaluation.suite import load, run
-from contrastive_st.evaluation.tasks import choose
+from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.models import SentenceEncoder
 
 
@@ -51,7 +51,7 @@ class SuiteEvaluator:
 
     Args:
         tokenizer: the model's.
-        tasks: names and groups, as for `evaluate`.
+        tasks: names and groups, or `Task` objects, as for `evaluate`.
         data: folder, or "hub".
         dev: prefer dev splits.
         folds: of cross-validations; SentEval's quick setting by default.
@@ -65,7 +65,7 @@ class SuiteEvaluator:
     def __init__(
         self,
         tokenizer: Any,
-        tasks: str | Sequence[str] = "STSB",
+        tasks: str | Sequence[str] | Sequence[Task] = "STSB",
         data: str | Path = "hub",
         *,
         dev: bool = True,
@@ -73,7 +73,7 @@ class SuiteEvaluator:
         distributed: bool = False,
     ) -> None:
         self.tokenizer, self.dev, self.distributed = tokenizer, dev, distributed
-        self.tasks = choose(tasks, folds)
+        self.tasks = chosen(tasks, folds)
         self.data = load(self.tasks, data)
 
     def __call__(self, model: Any) -> dict[str, float]:

@@ -16,7 +16,7 @@ from contrastive_st.evaluation.report import Report
 from contrastive_st.evaluation.rows import Parts
 from contrastive_st.evaluation.sharing import shared
 from contrastive_st.evaluation.space import SPLIT, similarity_histogram
-from contrastive_st.evaluation.tasks import Task, choose
+from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.evaluation.text_files import MissingData
 
 Data = Mapping[str, Parts | str]  # a task's data by its name, or why it is not there
@@ -62,21 +62,19 @@ def evaluate(
         ...
         contrastive_st.errors.InputError: nothing to evaluate on: no folder STS/STSBenchmark in ...
     """
-    asked = [tasks] if isinstance(tasks, str) else tasks
-    chosen = [task for one in asked for task in ([one] if isinstance(one, Task) else choose(one, folds))]
-    chosen = list({task.name: task for task in chosen}.values())
-    loaded = load(chosen, data)
-    report = Report(source="hub" if str(data) == "hub" else "files", tasks=chosen)
+    asked = chosen(tasks, folds)
+    loaded = load(asked, data)
+    report = Report(source="hub" if str(data) == "hub" else "files", tasks=asked)
     for model, given in zip(models, names or (None,) * len(models), strict=True):
         started = time.perf_counter()
         encoder = None
         try:
             encoder = open_encoder(model, name=given, **options)
-            figures, histogram = run(encoder, chosen, loaded, cache=cache, distributed=distributed)
+            figures, histogram = run(encoder, asked, loaded, cache=cache, distributed=distributed)
         except InputError as error:
             name = _unused(encoder.name if encoder else given or str(model), report)
             report.failures[name] = str(error)
-            figures = [replace(not_run(task, str(error)), model=name) for task in chosen]
+            figures = [replace(not_run(task, str(error)), model=name) for task in asked]
         else:
             name = _unused(encoder.name, report)
             figures = [replace(figure, model=name) for figure in figures]

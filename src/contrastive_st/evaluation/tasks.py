@@ -134,6 +134,13 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
     return list(chosen.values())
 
 
+def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list[Task]:
+    """Tasks that are given, and those named; each once."""
+    listed = [asked] if isinstance(asked, str) else asked
+    found = [task for one in listed for task in ([one] if isinstance(one, Task) else choose(one, folds))]
+    return list({task.name: task for task in found}.values())
+
+
 def pair_task(name: str, read: Read) -> Task:
     """A task of your own over pairs labelled 0 and 1: `read()` gives `Parts` with "test", and perhaps "train"."""
     return Task(

@@ -1,0 +1,172 @@
+"""Train a QuickThoughts encoder, by neighbours or by shared words: from a corpus in order to a checkpoint."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import set_seed
+
+from contrastive_st.data import (
+    ContextWindowCollator,
+    CooccurrenceCollator,
+    SentenceCorpus,
+    corpus_texts,
+    embedding_matrix,
+    fit_idf,
+    read_word_vectors,
+    train_word_tokenizer,
+    vector_tokenizer,
+)
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.evaluator import SuiteEvaluator
+from contrastive_st.evaluation.plots import training_curve
+from contrastive_st.evaluation.tasks import Task
+from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.recipes.arguments import check_output_dir
+from contrastive_st.recipes.docs_corpus import package_task, write_docs_corpus
+from contrastive_st.recipes.quickthoughts_arguments import QuickThoughtsArguments, parse
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training.processes import is_first_process
+
+logger = logging.getLogger(__name__)
+WEIGHTING = {"counts": "counts", "tfidf": "tfidf", "tfidf_bin": "binarized"}
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Run the whole job; returns the final figures."""
+    args, training = parse(argv)
+    if is_first_process():
+        logging.getLogger("contrastive_st").setLevel(logging.INFO)
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    resume = check_output_dir(training, args.overwrite_output_dir)
+    trainer = make_trainer(args, training, resume)
+    before = trainer.evaluate() if trainer.evaluator else {}
+    trainer.train(resume_from_checkpoint=resume)
+    if trainer.sigterm.stopped:
+        return before
+    trainer.save_model()
+    trainer.save_state()
+    after = trainer.evaluate() if trainer.evaluator else {}
+    if is_first_process():
+        report(trainer, before, after)
+    return after
+
+
+def make_trainer(
+    args: QuickThoughtsArguments, training: ContrastiveTrainingArguments, resume: str | None = None
+) -> ContrastiveTrainer:
+    """Corpus, vocabulary, model, collator and evaluator, put together."""
+    set_seed(training.seed)
+    tasks: str | list[Task] = args.eval_tasks
+    if args.train_file is None:
+        path = Path(training.output_dir, "corpus.txt")  # type: ignore[arg-type]
+        with training.main_process_first(desc="read the documentation"):
+            tasks = [package_task(write_docs_corpus(path))]
+        args.train_file, args.eval_data = [str(path)], "hub"
+    elif args.eval_data is None:
+        args.eval_data = os.environ.get("CONTRASTIVE_ST_DATA")
+    tokenizer, vectors = vocabulary(args, resume)
+    corpus = SentenceCorpus(args.train_file, tokenizer, args.max_length, args.text_column, args.document_column)
+    check_batch(args, training, len(corpus))
+    evaluator = SuiteEvaluator(tokenizer, tasks, args.eval_data, folds=5) if args.eval_data else None
+    if evaluator is None:
+        training.eval_strategy = "no"
+        logger.info("nothing is measured in between: --eval_data or CONTRASTIVE_ST_DATA names no folder")
+    return ContrastiveTrainer(
+        model=new_model(args, len(tokenizer), vectors), args=training, train_dataset=corpus,
+        data_collator=collator(args, tokenizer), processing_class=tokenizer, evaluator=evaluator,
+    )  # fmt: skip
+
+
+def vocabulary(args: QuickThoughtsArguments, resume: str | None) -> tuple[Any, Any]:
+    """The tokenizer, and the matrix of its words where a file of vectors is given."""
+    if args.word_vectors:
+        vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
+        tokenizer = load_tokenizer(resume) if resume else vector_tokenizer(vectors, args.max_length)
+        return tokenizer, embedding_matrix(vectors, tokenizer)
+    if args.word_vectors_use != "trained":
+        raise InputError(f"--word_vectors_use {args.word_vectors_use} needs a file of vectors; give --word_vectors")
+    texts = corpus_texts(args.train_file or [], args.text_column, args.document_column)
+    tokenizer = load_tokenizer(resume) if resume else train_word_tokenizer(texts, args.vocab_size, args.max_length)
+    return tokenizer, None
+
+
+def check_batch(args: QuickThoughtsArguments, training: ContrastiveTrainingArguments, sentences: int) -> None:
+    """Refuse a batch that no window fits in; make it no larger than the corpus."""
+    batch = min(training.per_device_train_batch_size, sentences // max(training.world_size, 1))
+    if batch < training.per_device_train_batch_size:
+        logger.warning(f"only {sentences} sentences: the batch size is {batch}")
+        training.per_device_train_batch_size = batch
+    if args.targets in ("next", "window") and batch <= args.context_size:
+        raise InputError(
+            f"a batch of {batch} sentences is smaller than a window of {args.context_size} and the sentence itself; "
+            "give a larger --per_device_train_batch_size, or a smaller --context_size"
+        )
+
+
+def new_model(args: QuickThoughtsArguments, vocab_size: int, vectors: Any) -> QuickThoughtsGRU:
+    """A fresh model, its word vectors from the file where one is given."""
+    try:
+        config = QuickThoughtsConfig(
+            vocab_size=vocab_size,
+            embedding_size=args.embedding_size if vectors is None else vectors.shape[1],
+            hidden_size=args.hidden_size,
+            encoder=args.encoder.removeprefix("bi"),
+            bidirectional=args.encoder.startswith("bi"),
+            num_layers=args.num_layers,
+            readout=args.readout,
+            word_vectors=args.word_vectors_use,
+            shared_embeddings=args.shared_embeddings,
+            dropout=args.dropout,
+        )
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    temperature = args.target_temperature or (0.1 if args.targets == "tfidf" else 1.0)
+    model = QuickThoughtsGRU(
+        config, objective=args.targets, loss=args.loss, context_size=args.context_size,
+        context_weights=args.context_weights and tuple(args.context_weights), target_temperature=temperature,
+        label_smoothing=args.label_smoothing, link=args.link,
+    )  # fmt: skip
+    if vectors is not None:
+        model.set_word_vectors(vectors)
+    return model
+
+
+def collator(args: QuickThoughtsArguments, tokenizer: Any) -> ContextWindowCollator | CooccurrenceCollator:
+    """Places for windows, bags of words for the rest, with IDF fitted on the corpus."""
+    if args.targets not in WEIGHTING:
+        return ContextWindowCollator(tokenizer)
+    idf = None
+    if args.targets != "counts":
+        texts = corpus_texts(args.train_file or [], args.text_column, args.document_column)
+        ids = token_ids(itertools.islice(texts, args.idf_sentences), tokenizer, args.max_length)
+        idf = np.asarray(fit_idf(ids, len(tokenizer)))
+    return CooccurrenceCollator(tokenizer, WEIGHTING[args.targets], idf)
+
+
+def token_ids(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator[list[int]]:
+    """Token ids of each text, tokenized a thousand at a time."""
+    texts = iter(texts)
+    while some := list(itertools.islice(texts, 1000)):
+        yield from tokenizer(some, truncation=True, max_length=max_length)["input_ids"]
+
+
+def report(trainer: ContrastiveTrainer, before: dict[str, float], after: dict[str, float]) -> None:
+    """Print the figures, and write them and the training curve beside the checkpoint."""
+    folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
+    curve = training_curve(trainer.state.log_history, folder / "training_curve.png")
+    for name, value in after.items():
+        if name in before:
+            print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
+    results = json.dumps({"before": before, "after": after}, indent=2)
+    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
+    print(f"checkpoint in {folder}/" + (f", training curve in {curve}" if curve else ""))

@@ -186,8 +186,9 @@ def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path,
     assert main(arguments) == 0  # from the cache
     assert capsys.readouterr().out == printed
     assert len(list((tmp_path / "cache").rglob("corpus-*.npy"))) == 2
-    assert main([*arguments, "--max_sentences", "2"]) == 0
+    assert main([*arguments, "--max_sentences", "2", "--names", "first", "second"]) == 0
     assert "2 distinct sentences" in (tmp_path / "out.md").read_text()
+    assert "| cosine | first | cosine | second |" in (tmp_path / "out.md").read_text()
 
 
 @pytest.mark.parametrize(
@@ -196,6 +197,7 @@ def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path,
         ([], "nothing to look for"),
         (["--query", " "], "nothing to look for"),
         (["--query", "a", "-k", "0"], "-k 0"),
+        (["--query", "a", "--names", "x", "y"], "--names x y"),
         (["--query", "a", "--max_sentences", "0"], "--max_sentences 0"),
         (["--query", "a", "--output", "x.txt"], ".md"),
         (["--query", "a", "--output", "no/such/x.md"], "does not exist"),

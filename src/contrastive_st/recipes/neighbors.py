@@ -14,6 +14,7 @@ def add_command(commands: Any) -> None:
     """Add it to the subparsers of the command line."""
     parser = commands.add_parser("neighbors", help="nearest sentences of a corpus, one or two models side by side")
     parser.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
+    parser.add_argument("--names", nargs="+", help="what the tables call the models")
     parser.add_argument("--corpus", required=True, help="a file with a sentence a line, or any file `train` reads")
     parser.add_argument("--column", help="column to search, by name or position, where the file has several")
     parser.add_argument("--query", nargs="+", default=[], metavar="TEXT")
@@ -43,8 +44,8 @@ def _neighbors(args: argparse.Namespace) -> None:
     rows = rows.select(first_of_each(text for batch in rows.iter(4096) for text in batch[name]))
     cache = None if args.cache == "none" else args.cache or default_cache()
     found = {}
-    for model in args.models:
-        encoder = open_encoder(model, pooling=args.pooling)
+    for model, title in zip(args.models, args.names or [None] * len(args.models), strict=True):
+        encoder = open_encoder(model, pooling=args.pooling, name=title)
         title = str(model) if encoder.name in found else encoder.name
         found[title] = neighbors(encoder, queries, rows[name], args.k, cache)
     print(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
@@ -56,6 +57,8 @@ def _neighbors(args: argparse.Namespace) -> None:
 def _check(args: argparse.Namespace) -> None:
     if len(set(args.models)) != len(args.models):
         raise InputError("the same model is named twice; name another to compare with, or one alone")
+    if args.names and len(set(args.names)) != len(args.models):
+        raise InputError(f"--names {' '.join(args.names)}: give {len(args.models)}, one a model, each another")
     for option, value in (("-k", args.k), ("--max_sentences", args.max_sentences)):
         if value is not None and value < 1:
             raise InputError(f"{option} {value}: give 1 or more")

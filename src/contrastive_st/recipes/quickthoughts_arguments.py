@@ -68,6 +68,9 @@ class QuickThoughtsArguments:
         },
     )
     eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
+    data_license: str | None = field(
+        default=None, metadata={"help": "Licence of the training data, for the recipe and the model card."}
+    )
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Write into an output folder that holds another run."}
     )
@@ -78,7 +81,7 @@ DEFAULTS: dict[str, Any] = {
     "num_train_epochs": 1, "logging_steps": 20, "lr_scheduler_type": "constant", "save_strategy": "no",
 }  # fmt: skip
 #: Where no file is given: several passes over the small corpus, measured after each
-DOCS_DEFAULTS: dict[str, Any] = {**DEFAULTS, "num_train_epochs": 3, "eval_strategy": "epoch"}
+DOCS_DEFAULTS: dict[str, Any] = {**DEFAULTS, "num_train_epochs": 3, "learning_rate": 2e-3, "eval_strategy": "epoch"}
 
 
 def parse(argv: Sequence[str] | None = None) -> tuple[QuickThoughtsArguments, ContrastiveTrainingArguments]:

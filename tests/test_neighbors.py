@@ -1,5 +1,6 @@
 """Nearest neighbours: exact, in blocks, side by side."""
 
+import re
 import tracemalloc
 
 import numpy as np
@@ -9,10 +10,12 @@ from datasets import Dataset
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
+from contrastive_st.data import train_word_tokenizer
 from contrastive_st.evaluation import neighbors as module
 from contrastive_st.evaluation.encoders import OpenedEncoder
 from contrastive_st.evaluation.neighbor_tables import as_markdown, as_text
 from contrastive_st.evaluation.neighbors import embedding_blocks, first_of_each, nearest, neighbors
+from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from evaluation_files import bag_of_words
 
 
@@ -189,6 +192,21 @@ def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path,
     assert main([*arguments, "--max_sentences", "2", "--names", "first", "second"]) == 0
     assert "2 distinct sentences" in (tmp_path / "out.md").read_text()
     assert "| cosine | first | cosine | second |" in (tmp_path / "out.md").read_text()
+
+
+def test_a_quickthoughts_model_beside_another(checkpoints, tmp_path, capsys):
+    words = train_word_tokenizer(SENTENCES, max_length=16)
+    config = QuickThoughtsConfig(vocab_size=len(words), embedding_size=5, hidden_size=6)
+    QuickThoughtsGRU(config).save_pretrained(tmp_path / "towers")
+    words.save_pretrained(tmp_path / "towers")
+    (tmp_path / "corpus.txt").write_text("\n".join(SENTENCES))
+    arguments = ["--corpus", str(tmp_path / "corpus.txt"), "--query", SENTENCES[1], "--cache", "none"]
+    assert main(["neighbors", checkpoints[0], str(tmp_path / "towers"), *arguments, "-k", "7"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["one", "towers"]
+    expected = SentenceEncoder.from_pretrained(tmp_path / "towers").similarity([SENTENCES[1]], SENTENCES)[0]
+    found = [float(number) for line in lines[2:] for number in re.findall(r"-?\d\.\d{3}", line)[1:2]]
+    assert found == pytest.approx(sorted(expected.tolist(), reverse=True)[1:], abs=1e-3)
 
 
 @pytest.mark.parametrize(

@@ -145,7 +145,7 @@ def _open_checkpoint(source: Any, pooling: str | None, max_length: int | None, d
 
 
 def _open_model(source: Any, config: Any, pooling: str | None) -> Any:
-    if config.model_type in _OWN_FAMILIES:
+    if config.model_type in _OWN_FAMILIES or (pooling is None and hasattr(config, "contrastive")):
         settings = {} if pooling is None else {"pooling": pooling}
         return AutoModelForCL.from_pretrained(source, **settings)
     try:

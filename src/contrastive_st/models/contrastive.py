@@ -12,8 +12,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.models.saving import write_sentence_transformers
-from contrastive_st.models.settings import ObjectiveSettings
-from contrastive_st.objectives import LOCAL, InfoNCE, TargetsLoss, default_gather
+from contrastive_st.models.settings import ObjectiveSettings, apply_settings
+from contrastive_st.objectives import LOCAL, default_gather
 
 _Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
 
@@ -54,9 +54,23 @@ class ForCL(_Base):
         return self.contrast(views, targets, keys=keys, gather=default_gather() if self.training else LOCAL)
 
     @property
-    def contrast(self) -> InfoNCE | TargetsLoss:
+    def contrast(self) -> Any:
         """The objective that the config describes."""
-        return self.settings.build()
+        return self.settings.build().with_head(getattr(self, "objective_head", None))
+
+    def add_head(self) -> None:
+        """Create what the objective trains beside the encoder, such as a classifier, where it has one."""
+        if not self.settings.with_head:
+            return
+        head = self.settings.build().make_head(getattr(self.config, "projection_dim", None) or self.config.hidden_size)
+        if head is not None:
+            self.objective_head = head
+
+    def drop_heads(self) -> None:
+        """Forget what only training needs: a finished encoder is saved without it."""
+        if hasattr(self, "objective_head"):
+            del self.objective_head
+            apply_settings(self.config, {"with_head": False}, self.settings_class)
 
     @property
     def settings(self) -> Any:

@@ -34,7 +34,7 @@ class ContrastiveMixin(ForCL):
     settings_class = ContrastiveSettings
     length_bucketing = True
     bucket_options: ClassVar[dict[str, Any]] = {}  # for contrastive_st.models.buckets.bucket_rows
-    _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\."]
+    _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\.", r"^objective_head\."]
     _keys_to_ignore_on_load_unexpected: ClassVar[list[str]] = [
         r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
     ]
@@ -59,6 +59,7 @@ class ContrastiveMixin(ForCL):
             )  # saved, so that AutoModel opens cleanly, but no part of the embedding
         if self.settings.do_mlm:
             self._add_mlm_head()
+        self.add_head()
         self.post_init()
 
     # ------------------------------------------------------------------ the two halves
@@ -130,11 +131,18 @@ class ContrastiveMixin(ForCL):
     def drop_mlm_head(self) -> None:
         """Forget the head of the auxiliary loss: a finished encoder is saved without it."""
         for name in [
-            name for name, _ in self.named_children() if self.settings.do_mlm and name != self.base_model_prefix
+            name
+            for name, _ in self.named_children()
+            if self.settings.do_mlm and name not in (self.base_model_prefix, "objective_head")
         ]:
             delattr(self, name)
         self._tied_weights_keys = None
         apply_settings(self.config, {"do_mlm": False}, ContrastiveSettings)
+
+    def drop_heads(self) -> None:
+        """Forget the heads of the objective and of the auxiliary loss."""
+        super().drop_heads()
+        self.drop_mlm_head()
 
     @property
     def backbone(self) -> nn.Module:

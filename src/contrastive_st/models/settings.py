@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from typing import Any, TypeVar
 
@@ -10,6 +11,10 @@ from transformers import PreTrainedConfig
 from contrastive_st.errors import InputError
 from contrastive_st.models.pooling import check_pooling
 from contrastive_st.objectives import InfoNCE, TargetsLoss
+from contrastive_st.objectives.consistency import ConsistentInfoNCE
+from contrastive_st.objectives.multi_task import MultiTask
+from contrastive_st.objectives.objective import Objective
+from contrastive_st.objectives.pairs import Classification, Regression, Triplet
 from contrastive_st.objectives.targets_loss import BAGS, PLACES
 
 
@@ -31,6 +36,13 @@ class ObjectiveSettings:
         target_temperature: of the softmax that makes targets of counts and similarities.
         label_smoothing: total mass of a row of targets that goes to all candidates alike.
         link: `logistic` or `hinge`, of the block and pairwise losses.
+        js_weight: of the consistency of the two views beside InfoNCE (`contrastive_st.objectives.ConsistentInfoNCE`).
+        num_labels: of the objective `classification`; the others of labelled pairs are `regression` and `triplet`.
+        parts: what the classifier reads of a pair: some of `u`, `v`, `abs(u-v)`, `u*v`.
+        head_hidden: width of the classifier's hidden layers; 0 is a linear one.
+        margin: of `triplet`.
+        tasks: of the objective `multi_task`: name to the settings of that task's objective.
+        with_head: whether what the objective trains beside the encoder, such as a classifier, is there.
     """
 
     objective: str = "info_nce"
@@ -42,18 +54,30 @@ class ObjectiveSettings:
     target_temperature: float = 1.0
     label_smoothing: float = 0.0
     link: str = "logistic"
+    js_weight: float = 0.0
+    num_labels: int = 3
+    parts: tuple[str, ...] = ("u", "v", "abs(u-v)")
+    head_hidden: int = 0
+    margin: float = 1.0
+    tasks: Mapping[str, Mapping[str, Any]] | None = None
+    with_head: bool = True
 
     def __post_init__(self) -> None:
         if self.temperature <= 0:
             raise InputError(f"temperature must be positive, got {self.temperature}")
         self.build()
 
-    def build(self) -> InfoNCE | TargetsLoss:
+    def build(self) -> Objective | InfoNCE | TargetsLoss:
         """The objective described.
 
         Raises:
             InputError: there is none of that name, or a value that it cannot have.
         """
+        if self.objective in PAIRS:
+            return PAIRS[self.objective](self)
+        if self.objective in INFO_NCE and self.js_weight:
+            symmetric = self.objective == "info_nce_symmetric"
+            return ConsistentInfoNCE(self.temperature, self.hard_negative_weight, symmetric, js_weight=self.js_weight)
         if self.objective in INFO_NCE:
             return InfoNCE(self.temperature, self.hard_negative_weight, self.objective == "info_nce_symmetric")
         if self.objective not in TARGETS:
@@ -86,9 +110,23 @@ class ContrastiveSettings(ObjectiveSettings):
         check_pooling(self.pooling)
 
 
+def _multi_task(settings: ObjectiveSettings) -> MultiTask:
+    if not settings.tasks:
+        raise InputError("the objective multi_task needs tasks: a name and the settings of an objective for each")
+    return MultiTask({name: ObjectiveSettings(**own).build() for name, own in settings.tasks.items()})
+
+
+#: Objectives of labelled rows, each from the settings
+PAIRS: dict[str, Callable[[ObjectiveSettings], Objective]] = {
+    "classification": lambda own: Classification(own.num_labels, tuple(own.parts), own.head_hidden),
+    "regression": lambda own: Regression(),
+    "triplet": lambda own: Triplet(own.margin),
+    "multi_task": _multi_task,
+}
 INFO_NCE = ("info_nce", "info_nce_symmetric")
 TARGETS = (*PLACES, *BAGS)
 OBJECTIVES = (*INFO_NCE, *TARGETS)
+OBJECTIVES = (*OBJECTIVES, *PAIRS)
 _Settings = TypeVar("_Settings", bound=ObjectiveSettings)
 
 

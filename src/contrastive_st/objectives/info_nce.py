@@ -11,11 +11,12 @@ from torch.nn import functional
 from contrastive_st.errors import InputError
 from contrastive_st.objectives.blocks import in_blocks
 from contrastive_st.objectives.gather import LOCAL, Gather
+from contrastive_st.objectives.objective import Objective
 from contrastive_st.objectives.scores import matmul_float32, normalize
 
 
 @dataclass(frozen=True)
-class InfoNCE:
+class InfoNCE(Objective):
     r"""Cross-entropy of picking an anchor's own positive among all candidates (Gao et al. 2021, SimCSE).
 
     With `z` the unit views, `C` the candidates (the positives of all N sentences, then their hard negatives):

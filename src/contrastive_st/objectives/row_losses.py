@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import Tensor
 from torch.nn import functional
@@ -42,6 +44,23 @@ def squared_error(scores: Tensor, targets: Tensor) -> Tensor:
     allowed = ~scores.isneginf()
     error = torch.where(allowed, scores - targets, 0.0)
     return error.square().sum(1) / allowed.sum(1).clamp_min(1)
+
+
+def jensen_shannon(scores: Tensor, others: Tensor) -> Tensor:
+    """`(KL(p || m) + KL(q || m)) / 2`, `m = (p + q) / 2`, of the softmaxes p and q of two rows of scores: 0 to ln 2.
+
+    Candidates scored -inf have probability 0. (The published code of Cutoff has the divergences the wrong way round.)
+
+    Example:
+        >>> import torch
+        >>> p, q = torch.tensor([[0.9, 0.1]]), torch.tensor([[0.1, 0.9]])
+        >>> jensen_shannon(p.log(), q.log())
+        tensor([0.3681])
+    """
+    logs = [rows.log_softmax(1) for rows in (scores, others)]
+    first, second = (log.masked_fill(log.isneginf(), -1e30) for log in logs)  # finite: infinities have no difference
+    middle = torch.logaddexp(first, second) - math.log(2)
+    return (first.exp() * (first - middle) + second.exp() * (second - middle)).sum(1) / 2
 
 
 def margin(difference: Tensor, link: str = "logistic") -> Tensor:

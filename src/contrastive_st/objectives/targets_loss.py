@@ -14,6 +14,7 @@ from contrastive_st.objectives import row_losses
 from contrastive_st.objectives import targets as build
 from contrastive_st.objectives.blocks import in_blocks
 from contrastive_st.objectives.gather import LOCAL, Gather
+from contrastive_st.objectives.objective import Objective
 from contrastive_st.objectives.scores import at_least_float32, matmul_float32
 
 PLACES, BAGS = ("next", "window"), ("counts", "tfidf", "tfidf_bin")
@@ -21,7 +22,7 @@ LOSSES = ("kl", "cross_entropy", "l2", "block", "pairwise")
 
 
 @dataclass(frozen=True)
-class TargetsLoss:
+class TargetsLoss(Objective):
     r"""Dot products of f and g towers against rows of targets.
 
         scores_ij = f(s_i) . g(s_j),   j over the sentences of the whole batch but i itself

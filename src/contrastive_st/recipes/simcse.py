@@ -70,7 +70,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     trainer.train(resume_from_checkpoint=resume)
     after = before
     if not trainer.sigterm.stopped:
-        model.drop_mlm_head()
+        model.drop_heads()
         trainer.save_model()
         trainer.save_state()
         after = trainer.evaluate() if evaluate else {}

@@ -12,7 +12,7 @@ Under DDP only the last chunk synchronises: one gradient all-reduce a step.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -30,6 +30,7 @@ def cached_step(
     no_sync: Callable[[], contextlib.AbstractContextManager[Any]],
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
+    parameters: Sequence[Tensor] = (),
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the gradient of one batch; returns the loss and the views `[B, V, d]`, both detached.
 
@@ -41,6 +42,7 @@ def cached_step(
         no_sync: a context in which gradients are not synchronised between processes.
         chunk_size: most texts a chunk.
         chunk_tokens: most tokens a chunk, padding included.
+        parameters: what `contrast` has of its own to train. Their gradients go with the last chunk's.
     """
     shape = batch["input_ids"].shape[:2]
     rows = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
@@ -60,12 +62,16 @@ def cached_step(
     flat = torch.cat(parts)
     views = flat[order.argsort()].view(*shape, -1).requires_grad_()
     loss = contrast(views)
-    (gradient,) = torch.autograd.grad(loss, views)
+    gradient, *own = torch.autograd.grad(loss, [views, *parameters], materialize_grads=True)
     gradients = gradient.flatten(0, 1)[order].split([len(chunk) for chunk in chunks])
     for i, (chunk, state, wanted) in enumerate(zip(chunks, states, gradients, strict=True)):
-        with contextlib.nullcontext() if i == len(chunks) - 1 else no_sync(), replayed(state):
+        last = i == len(chunks) - 1
+        with contextlib.nullcontext() if last else no_sync(), replayed(state):
             embeddings = encode(**cut(chunk))
-            backward((embeddings.to(wanted.dtype) * wanted).sum())
+            total = (embeddings.to(wanted.dtype) * wanted).sum()
+            for parameter, slope in zip(parameters, own, strict=True) if last else ():
+                total = total + (parameter * slope).sum()
+            backward(total)
     return loss.detach(), views.detach()
 
 

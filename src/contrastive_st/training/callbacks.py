@@ -34,7 +34,7 @@ class HealthCallback(TrainerCallback):
     ) -> None:
         if not logs or "uniformity" not in logs:
             return
-        chance = math.log(logs["candidates"])
+        chance = math.log(logs.get("candidates", 1))  # 0 where the objective chooses among nothing
         self._count(
             "collapse",
             logs["uniformity"] > -0.02 or logs["effective_rank"] < 1.5,
@@ -44,7 +44,7 @@ class HealthCallback(TrainerCallback):
         )
         self._count(
             "chance",
-            abs(logs["loss"] - chance) < 0.01 * chance,
+            "loss" in logs and abs(logs["loss"] - chance) < 0.01 * chance,
             f"the loss sits at ln(candidates) = {chance:.2f}: no positive is told from the negatives. "
             "Are the pairs aligned, is dropout on (for dropout pairs), is the learning rate high enough?",
         )

@@ -112,6 +112,7 @@ class ContrastiveTrainer(OrderedTrainer):
             no_sync=lambda: self.accelerator.no_sync(model),
             chunk_size=self.args.chunk_size,
             chunk_tokens=self.args.chunk_tokens,
+            parameters=list(core.objective_head.parameters()) if hasattr(core, "objective_head") else (),
         )
         self._remember(core.split_views(views), targets, keys)
         return loss

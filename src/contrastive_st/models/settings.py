@@ -10,7 +10,7 @@ from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.pooling import check_pooling
-from contrastive_st.objectives import InfoNCE, TargetsLoss
+from contrastive_st.objectives import InfoNCE, Relational, TargetsLoss
 from contrastive_st.objectives.consistency import ConsistentInfoNCE
 from contrastive_st.objectives.multi_task import MultiTask
 from contrastive_st.objectives.objective import Objective
@@ -27,8 +27,9 @@ class ObjectiveSettings:
 
     Args:
         objective: `info_nce`, or `info_nce_symmetric` which also picks anchors from positives; or the targets of a
-            `contrastive_st.objectives.TargetsLoss`: `next`, `window`, `counts`, `tfidf`, `tfidf_bin`.
-        temperature: divides the cosine scores of InfoNCE.
+            `contrastive_st.objectives.TargetsLoss`: `next`, `window`, `counts`, `tfidf`, `tfidf_bin`; or `relational`,
+            distillation from a teacher's embeddings.
+        temperature: divides the cosine scores of InfoNCE and of relational similarities.
         hard_negative_weight: log of the weight on an anchor's own hard negatives.
         loss: of targets: `kl`, `cross_entropy`, `l2`, `block` or `pairwise`.
         context_size: sentences to a side in the context window.
@@ -43,6 +44,9 @@ class ObjectiveSettings:
         margin: of `triplet`.
         tasks: of the objective `multi_task`: name to the settings of that task's objective.
         with_head: whether what the objective trains beside the encoder, such as a classifier, is there.
+        similarity_weight: of relational distillation; see `contrastive_st.objectives.Relational`.
+        distance_weight: likewise.
+        angle_weight: likewise.
     """
 
     objective: str = "info_nce"
@@ -61,13 +65,16 @@ class ObjectiveSettings:
     margin: float = 1.0
     tasks: Mapping[str, Mapping[str, Any]] | None = None
     with_head: bool = True
+    similarity_weight: float = 0.0
+    distance_weight: float = 1.0
+    angle_weight: float = 2.0
 
     def __post_init__(self) -> None:
         if self.temperature <= 0:
             raise InputError(f"temperature must be positive, got {self.temperature}")
         self.build()
 
-    def build(self) -> Objective | InfoNCE | TargetsLoss:
+    def build(self) -> Objective | InfoNCE | TargetsLoss | Relational:
         """The objective described.
 
         Raises:
@@ -80,6 +87,8 @@ class ObjectiveSettings:
             return ConsistentInfoNCE(self.temperature, self.hard_negative_weight, symmetric, js_weight=self.js_weight)
         if self.objective in INFO_NCE:
             return InfoNCE(self.temperature, self.hard_negative_weight, self.objective == "info_nce_symmetric")
+        if self.objective == RELATIONAL:
+            return Relational(self.similarity_weight, self.distance_weight, self.angle_weight, self.temperature)
         if self.objective not in TARGETS:
             raise InputError(f"unknown objective {self.objective!r}; choose one of {', '.join(OBJECTIVES)}")
         weights = None if self.context_weights is None else tuple(self.context_weights)
@@ -125,7 +134,8 @@ PAIRS: dict[str, Callable[[ObjectiveSettings], Objective]] = {
 }
 INFO_NCE = ("info_nce", "info_nce_symmetric")
 TARGETS = (*PLACES, *BAGS)
-OBJECTIVES = (*INFO_NCE, *TARGETS)
+RELATIONAL = "relational"
+OBJECTIVES = (*INFO_NCE, *TARGETS, RELATIONAL)
 OBJECTIVES = (*OBJECTIVES, *PAIRS)
 _Settings = TypeVar("_Settings", bound=ObjectiveSettings)
 

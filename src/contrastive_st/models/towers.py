@@ -12,7 +12,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.contrastive import ForCL
 from contrastive_st.models.quickthoughts import QuickThoughtsConfig, QuickThoughtsModel
 from contrastive_st.models.remote import CarriesCode, register
-from contrastive_st.models.settings import TARGETS, ObjectiveSettings, apply_settings
+from contrastive_st.models.settings import RELATIONAL, TARGETS, ObjectiveSettings, apply_settings
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,9 @@ class TowerSettings(ObjectiveSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.objective not in TARGETS:
-            raise InputError(f"objective {self.objective!r} is for views of one tower; choose {', '.join(TARGETS)}")
+        if self.objective not in (*TARGETS, RELATIONAL):
+            known = ", ".join((*TARGETS, RELATIONAL))
+            raise InputError(f"objective {self.objective!r} is for views of one tower; choose {known}")
 
 
 @register

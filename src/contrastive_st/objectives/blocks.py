@@ -13,7 +13,9 @@ BLOCK = 1 << 24  # scores held at a time, 64 MiB in float32: a larger matrix is 
 RowsLoss = Callable[[Tensor, Tensor, slice], tuple[Tensor, Tensor]]
 
 
-def in_blocks(anchors: Tensor, candidates: Tensor, rows_loss: RowsLoss) -> tuple[Tensor, Tensor]:
+def in_blocks(
+    anchors: Tensor, candidates: Tensor, rows_loss: RowsLoss, width: int | None = None
+) -> tuple[Tensor, Tensor]:
     """Sum `rows_loss` over blocks of anchors; value and gradient are those of one whole block.
 
     Each block's gradient is taken while its scores are there, so the memory is that of one block.
@@ -23,6 +25,7 @@ def in_blocks(anchors: Tensor, candidates: Tensor, rows_loss: RowsLoss) -> tuple
         candidates: `[C, d]`.
         rows_loss: of the block's anchors `[b, d]`, all candidates and the slice of rows: the sum of the losses of
             these rows, and a count to be summed beside it (of the rows that have a loss, say).
+        width: how many numbers `rows_loss` holds of one anchor; by default a score for each candidate.
 
     Returns:
         The sum of the losses and the sum of the counts, scalars.
@@ -34,7 +37,7 @@ def in_blocks(anchors: Tensor, candidates: Tensor, rows_loss: RowsLoss) -> tuple
         >>> total.item(), count.item()
         (24.0, 3)
     """
-    size = max(BLOCK // max(len(candidates), 1), 1)
+    size = max(BLOCK // max(len(candidates) if width is None else width, 1), 1)
     if size >= len(anchors):
         return rows_loss(anchors, candidates, slice(0, len(anchors)))
     blocks = [slice(start, min(start + size, len(anchors))) for start in range(0, len(anchors), size)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from typing import Any, ClassVar
 
@@ -14,6 +15,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError
 from contrastive_st.models.buckets import in_buckets
 from contrastive_st.models.contrastive import ContrastiveOutput, ForCL
+from contrastive_st.models.cutoff import draw_cutoff, scaled_output
 from contrastive_st.models.dropout import use_integer_dropout
 from contrastive_st.models.pooling import needs_all_layers, pool
 from contrastive_st.models.settings import ContrastiveSettings, apply_settings, is_plain_encoder
@@ -169,7 +171,14 @@ class ContrastiveMixin(ForCL):
     def _encode(self, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
         if needs_all_layers(self.settings.pooling):
             rows["output_hidden_states"] = True  # type: ignore[assignment]
-        output = self.backbone(attention_mask=attention_mask, **rows)
+        settings = self.settings
+        cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
+        if settings.cutoff and self.training:
+            width = self.config.hidden_size
+            factors, attention_mask = draw_cutoff(attention_mask, width, settings.cutoff, settings.cutoff_ratio)
+            cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
+        with cut:
+            output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
         embedding = output.pooler_output if self.uses_head else pool(layers, attention_mask, self.settings.pooling)
         return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)

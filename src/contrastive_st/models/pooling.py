@@ -43,7 +43,8 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str) 
     if pooling in ("cls", "cls_before_pooler"):
         return last[:, 0]
     if pooling == "last":
-        return last[torch.arange(len(last), device=last.device), attention_mask.sum(1).clamp(min=1) - 1]
+        places = torch.arange(last.shape[1], device=last.device)
+        return last[torch.arange(len(last), device=last.device), (places * (attention_mask != 0)).amax(1)]
     mask = attention_mask.unsqueeze(-1).to(last.dtype)
     if pooling == "max":
         return last.masked_fill(mask == 0, float("-inf")).amax(1)

@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError
+from contrastive_st.models.cutoff import check_cutoff
 from contrastive_st.models.pooling import check_pooling
 from contrastive_st.objectives import InfoNCE, Relational, TargetsLoss
 from contrastive_st.objectives.consistency import ConsistentInfoNCE
@@ -107,16 +108,21 @@ class ContrastiveSettings(ObjectiveSettings):
         mlp_only_train: use the projection head in training only (unsupervised SimCSE).
         do_mlm: add a masked-language-model loss on separately masked inputs.
         mlm_weight: weight of that loss.
+        cutoff: in training take away a part of each sentence: `token`, `span` or `feature` (`models/cutoff.py`).
+        cutoff_ratio: the share taken away.
     """
 
     pooling: str = "cls"
     mlp_only_train: bool = False
     do_mlm: bool = False
     mlm_weight: float = 0.1
+    cutoff: str | None = None
+    cutoff_ratio: float = 0.1
 
     def __post_init__(self) -> None:
         super().__post_init__()
         check_pooling(self.pooling)
+        check_cutoff(self.cutoff, self.cutoff_ratio)
 
 
 def _multi_task(settings: ObjectiveSettings) -> MultiTask:

@@ -52,6 +52,8 @@ class Kill(TrainerCallback):
 
 def settings(case):
     changes = {"chunk_size": 3} if "cached" in case else {}
+    if "momentum" in case:
+        changes |= {"momentum_queue": 11, "momentum": 0.9}
     if "workers" in case:
         changes["dataloader_num_workers"] = 2
     if "accumulated" in case:
@@ -78,7 +80,10 @@ def train(case, folder, run):
         data_collator=DropoutPairCollator(tokenizer, do_mlm=do_mlm), callbacks=[Kill()] if run == "killed" else [],
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=run == "resumed")
-    torch.save(trainer.model.state_dict(), folder / f"{case}-{run}-{os.environ.get('RANK', 0)}.pt")
+    weights = trainer.model.state_dict()
+    if trainer.queue is not None:
+        weights |= trainer.queue.state | {f"average.{name}": w for name, w in trainer.queue.encoder.named_parameters()}
+    torch.save(weights, folder / f"{case}-{run}-{os.environ.get('RANK', 0)}.pt")
 
 
 def fork(processes, case, folder, run):

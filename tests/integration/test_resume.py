@@ -11,8 +11,8 @@ import torch
 
 WORKER = Path(resume_worker.__file__)
 CASES = {
-    1: ["plain", "cached", "accumulated", "mlm", "corpus", "corpus-mixed-workers", "stream"],
-    2: ["plain", "cached", "corpus", "stream-workers"],
+    1: ["plain", "cached", "accumulated", "mlm", "corpus", "corpus-mixed-workers", "stream", "momentum"],
+    2: ["plain", "cached", "corpus", "stream-workers", "momentum-cached"],
 }
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("resume")]  # the processes run once
 

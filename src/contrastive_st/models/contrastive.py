@@ -14,6 +14,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.models.settings import ObjectiveSettings, apply_settings
 from contrastive_st.objectives import LOCAL, default_gather
+from contrastive_st.objectives.info_nce import PastKeys
 
 _Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
 
@@ -49,9 +50,16 @@ class ForCL(_Base):
         embeddings = self._encode(**self._rows(input_ids, attention_mask, **other)).pooler_output
         return embeddings.view(*input_ids.shape[:-1], -1)
 
-    def objective(self, views: Tensor, targets: Tensor | None = None, keys: Tensor | None = None) -> Tensor:
-        """The loss of views `[B, V, d]`; candidates come from every process that trains along."""
-        return self.contrast(views, targets, keys=keys, gather=default_gather() if self.training else LOCAL)
+    def objective(
+        self,
+        views: Tensor,
+        targets: Tensor | None = None,
+        keys: Tensor | None = None,
+        past: PastKeys | None = None,
+    ) -> Tensor:
+        """The loss of views `[B, V, d]`; candidates come from every process that trains along, and from the past."""
+        queue: dict[str, Any] = {} if past is None else {"past": past}  # only InfoNCE knows one
+        return self.contrast(views, targets, keys=keys, gather=default_gather() if self.training else LOCAL, **queue)
 
     @property
     def contrast(self) -> Any:
@@ -83,6 +91,8 @@ class ForCL(_Base):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         targets: Tensor | None = None,
+        key_views: Tensor | None = None,
+        past: PastKeys | None = None,
         **other: Tensor | None,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """`input_ids [N, L]` gives embeddings in `pooler_output [N, D]`; `[B, V, L]` gives the loss of B anchors.
@@ -91,13 +101,18 @@ class ForCL(_Base):
             input_ids: token ids, padded on the right.
             attention_mask: 1 on real tokens; all ones when absent.
             targets: what the objective wants beside the views, from the collator.
+            key_views: all views but the first, `[B, V-1, d]`, where something else encodes them (a momentum queue).
+            past: candidates of former batches.
             other: what else the encoder takes, such as `token_type_ids`.
         """
         if input_ids.dim() == 2:
             return self._encode(**self._rows(input_ids, attention_mask, **other))
-        views = self.split_views(self.embed(input_ids, attention_mask, **other))
+        rows = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
+        if key_views is not None:
+            rows = {name: None if tensor is None else tensor[:, :1] for name, tensor in rows.items()}
+        views = with_keys(self.split_views(self.embed(**rows)), key_views)  # type: ignore[arg-type]
         keys = text_keys(input_ids, attention_mask)
-        return ContrastiveOutput(loss=self.objective(views, targets, keys), views=views, text_keys=keys)
+        return ContrastiveOutput(loss=self.objective(views, targets, keys, past), views=views, text_keys=keys)
 
     def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
         """Save weights and config, and the files that sentence-transformers reads: one folder, three loaders."""
@@ -116,6 +131,11 @@ class ForCL(_Base):
         if attention_mask is None:
             rows["attention_mask"] = torch.ones_like(input_ids)
         return {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
+
+
+def with_keys(views: Tensor, key_views: Tensor | None) -> Tensor:
+    """Views `[B, V, d]` of anchors and, where these were encoded apart, of their keys."""
+    return views if key_views is None else torch.cat([views, key_views.to(views.dtype)], 1)
 
 
 def text_keys(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:

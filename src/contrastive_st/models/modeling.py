@@ -85,6 +85,7 @@ class ContrastiveMixin(ForCL):
         targets: Tensor | None = None,
         mlm_input_ids: Tensor | None = None,
         mlm_labels: Tensor | None = None,
+        **keys: Any,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """As `ForCL.forward`, and an auxiliary masked-language-model loss.
 
@@ -95,8 +96,9 @@ class ContrastiveMixin(ForCL):
             targets: what the objective wants beside the views, from the collator.
             mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
             mlm_labels: the masked ids, -100 elsewhere.
+            keys: `key_views` and `past`, as in `ForCL.forward`.
         """
-        output = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids)
+        output = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **keys)
         if mlm_input_ids is not None and mlm_labels is not None and self.settings.do_mlm:
             output.loss = output.loss + self.settings.mlm_weight * self._mlm_loss(
                 mlm_input_ids, attention_mask, token_type_ids, mlm_labels

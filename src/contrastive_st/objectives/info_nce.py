@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,6 +14,13 @@ from contrastive_st.objectives.blocks import in_blocks
 from contrastive_st.objectives.gather import LOCAL, Gather
 from contrastive_st.objectives.objective import Objective
 from contrastive_st.objectives.scores import matmul_float32, normalize
+
+
+class PastKeys(NamedTuple):
+    """Candidates of former batches: unit vectors `[K, d]`; text keys `[K, 2]` of their anchors and of themselves."""
+
+    vectors: Tensor
+    texts: Tensor
 
 
 @dataclass(frozen=True)
@@ -43,7 +51,13 @@ class InfoNCE(Objective):
     symmetric: bool = False
 
     def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+        self,
+        views: Tensor,
+        targets: Tensor | None = None,
+        *,
+        keys: Tensor | None = None,
+        gather: Gather = LOCAL,
+        past: PastKeys | None = None,
     ) -> Tensor:
         """The loss of one batch.
 
@@ -52,25 +66,32 @@ class InfoNCE(Objective):
             targets: unused; each anchor's target is its own positive.
             keys: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
             gather: where the candidates come from; see `contrastive_st.objectives.gather`.
+            past: candidates of former batches, the same on every process.
 
         Raises:
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
-        loss = self._one_way(views, keys, gather)
+        loss = self._one_way(views, keys, gather, past)
         if self.symmetric:
             swapped = None if keys is None else keys[:, [1, 0]]
-            loss = (loss + self._one_way(views[:, [1, 0]], swapped, gather)) / 2
+            loss = (loss + self._one_way(views[:, [1, 0]], swapped, gather, past)) / 2
         return loss
 
     def figures(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+        self,
+        views: Tensor,
+        targets: Tensor | None = None,
+        *,
+        keys: Tensor | None = None,
+        gather: Gather = LOCAL,
+        past: PastKeys | None = None,
     ) -> dict[str, float]:
         """What a training log wants to see of a batch.
 
         In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance of
         the unit vectors of anchor and positive (Wang and Isola 2020).
         """
-        scores, own = self.scores(views, keys=keys, gather=gather)
+        scores, own = self.scores(views, keys=keys, gather=gather, past=past)
         own = own[:, None]
         return {
             "accuracy": (scores.argmax(1, keepdim=True) == own).float().mean().item(),
@@ -79,9 +100,11 @@ class InfoNCE(Objective):
             "alignment": (2 - 2 * self.temperature * scores.gather(1, own)).mean().item(),
         }
 
-    def scores(self, views: Tensor, *, keys: Tensor | None = None, gather: Gather = LOCAL) -> tuple[Tensor, Tensor]:
-        """Scores `[B, (V-1) * N]` with -inf on what is no negative, and the column of each own positive `[B]`."""
-        contrast = Contrast.of(views, keys, gather)
+    def scores(
+        self, views: Tensor, *, keys: Tensor | None = None, gather: Gather = LOCAL, past: PastKeys | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Scores `[B, (V-1) * N + K]` with -inf on what is no negative, and the column of each own positive `[B]`."""
+        contrast = Contrast.of(views, keys, gather, past)
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
         return scores, contrast.own
 
@@ -91,8 +114,8 @@ class InfoNCE(Objective):
         words = f"{anchors} anchors a step, each against {anchors - 1} in-batch negatives"
         return words + (f" and {hard} hard negatives" if hard else "")
 
-    def _one_way(self, views: Tensor, keys: Tensor | None, gather: Gather) -> Tensor:
-        contrast = Contrast.of(views, keys, gather)
+    def _one_way(self, views: Tensor, keys: Tensor | None, gather: Gather, past: PastKeys | None) -> Tensor:
+        contrast = Contrast.of(views, keys, gather, past)
 
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             scores, found = contrast.scores(anchors, candidates, rows, self)
@@ -113,11 +136,13 @@ class Contrast:
 
     Args:
         anchors: unit vectors `[B, d]` of this process.
-        candidates: unit vectors `[C, d]`, C = (V-1) * N: all positives, then all first hard negatives, and so on.
+        candidates: unit vectors `[(V-1) * N + K, d]`: all positives, then all first hard negatives, and so on; at the
+            end those of the past.
         own: `[B]`, the candidate that is an anchor's own positive.
         total: N, the number of sentences over all processes.
         keys: `[B, 2]` keys of the local anchors and their positives, or None.
         all_keys: `[N, V]` keys of everybody's texts, or None.
+        past: the candidates of former batches, or None.
     """
 
     anchors: Tensor
@@ -126,30 +151,34 @@ class Contrast:
     total: int
     keys: Tensor | None
     all_keys: Tensor | None
+    past: PastKeys | None
 
     @classmethod
-    def of(cls, views: Tensor, keys: Tensor | None, gather: Gather) -> Contrast:
-        """Gather the candidates of `views` `[B, V, d]`."""
+    def of(cls, views: Tensor, keys: Tensor | None, gather: Gather, past: PastKeys | None = None) -> Contrast:
+        """Gather the candidates of `views` `[B, V, d]`, and add those of the past."""
         if views.dim() != 3 or views.shape[1] < 2:
             raise InputError(
                 f"views must be [B, V, d] with V >= 2 (an anchor and a positive), got {tuple(views.shape)}"
             )
-        candidates = gather(normalize(views[:, 1:]))
+        positives = gather(normalize(views[:, 1:]))
+        candidates = positives.transpose(0, 1).flatten(0, 1)
         own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
         return cls(
             normalize(views[:, 0]),
-            candidates.transpose(0, 1).flatten(0, 1),
+            candidates if past is None else torch.cat([candidates, past.vectors.to(candidates.dtype)]),
             own,
-            len(candidates),
+            len(positives),
             None if keys is None else keys[:, :2],
             None if keys is None else gather(keys),
+            past,
         )
 
     def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, objective: InfoNCE) -> tuple[Tensor, Tensor]:
         """Scores `[b, C]` of a block of rows, -inf where there is no negative; and how many rows have a negative."""
         scores = matmul_float32(anchors, candidates) / objective.temperature
         own, weight = self.own[rows, None], objective.hard_negative_weight
-        hard = own + torch.arange(self.total, len(self.candidates), self.total, device=own.device)
+        in_batch = len(self.candidates) - (0 if self.past is None else len(self.past.vectors))
+        hard = own + torch.arange(self.total, in_batch, self.total, device=own.device)
         if weight and hard.shape[1]:
             scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
         excluded = self._equal_texts(rows, scores)
@@ -159,13 +188,18 @@ class Contrast:
     def _equal_texts(self, rows: slice, scores: Tensor) -> Tensor:
         """True `[b, C]` where a candidate's text is the anchor's or its positive's.
 
-        The positive of another row is excluded too when that row has the same anchor text; a hard negative is not,
-        since what contradicts an anchor contradicts its equal.
+        The positive of another row, of this batch or a former one, is excluded too when that row has the same anchor
+        text; a hard negative is not, since what contradicts an anchor contradicts its equal.
         """
         if self.keys is None or self.all_keys is None:
             return torch.zeros_like(scores, dtype=torch.bool)
         anchor, positive = self.keys[rows].split(1, dim=1)
         candidates = self.all_keys[:, 1:].T.flatten()
+        in_batch = len(candidates)
+        if self.past is not None:
+            candidates = torch.cat([candidates, self.past.texts[:, 1]])
         excluded = (candidates == anchor) | (candidates == positive)
         excluded[:, : self.total] |= self.all_keys[:, 0] == anchor
+        if self.past is not None:
+            excluded[:, in_batch:] |= self.past.texts[:, 0] == anchor
         return excluded

@@ -43,6 +43,16 @@ class ContrastiveTrainingArguments(TrainingArguments):
     chunk_tokens: int | None = field(
         default=None, metadata={"help": "The same limit in tokens, padding included; may be combined with chunk_size."}
     )
+    momentum_queue: int = field(
+        default=0,
+        metadata={
+            "help": "Contrast with this many past positives too (MoCo), encoded by a moving average of the model: more "
+            "negatives without a larger batch. One encoder, objective info_nce; a step encodes no more texts."
+        },
+    )
+    momentum: float = field(
+        default=0.999, metadata={"help": "With momentum_queue: share of the moving average that stays, a step."}
+    )
 
     def __post_init__(self) -> None:
         if not torch.accelerator.is_available():

@@ -75,6 +75,24 @@ def cached_step(
     return loss.detach(), views.detach()
 
 
+@torch.no_grad()
+def encode_chunks(
+    batch: dict[str, Tensor],
+    encode: Callable[..., Tensor],
+    chunk_size: int | None = None,
+    chunk_tokens: int | None = None,
+) -> Tensor:
+    """Views `[B, V, d]` without gradient, a chunk at a time; for the arguments see `cached_step`."""
+    rows = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
+    lengths = rows["attention_mask"].sum(1).cpu().numpy()
+    chunks = bucket_rows(lengths, max_rows=chunk_size or len(lengths), max_tokens=chunk_tokens or 1 << 62)
+    parts = []
+    for chunk in chunks:
+        width = max(int(lengths[chunk[0]]), 1)
+        parts.append(encode(**{name: tensor[chunk, :width] for name, tensor in rows.items()}))
+    return torch.cat(parts)[np.argsort(np.concatenate(chunks))].view(*batch["input_ids"].shape[:2], -1)
+
+
 def random_state(device: torch.device) -> list[Tensor]:
     """The state of the generators that dropout on `device` draws from."""
     states = [torch.get_rng_state()]

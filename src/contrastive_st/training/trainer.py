@@ -13,10 +13,12 @@ from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.geometry import effective_rank, uniformity
-from contrastive_st.models.contrastive import text_keys
+from contrastive_st.models.contrastive import text_keys, with_keys
 from contrastive_st.objectives import default_gather
+from contrastive_st.objectives.info_nce import PastKeys
 from contrastive_st.training.cached import cached_step
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm
+from contrastive_st.training.momentum import MomentumTrainer
 from contrastive_st.training.order import OrderedTrainer
 from contrastive_st.training.processes import broadcast_result, world_size
 
@@ -28,7 +30,7 @@ class TrainingDiverged(InputError):
     """The loss became NaN or infinite; the weights on disk are those of the last good checkpoint."""
 
 
-class ContrastiveTrainer(OrderedTrainer):
+class ContrastiveTrainer(MomentumTrainer, OrderedTrainer):
     """Train a ForCL model.
 
     Beside the loss the log holds, of the last batch: the figures of the objective (in-batch `accuracy`, the number of
@@ -53,7 +55,7 @@ class ContrastiveTrainer(OrderedTrainer):
             kwargs.setdefault("eval_dataset", {})  # what to evaluate on is the evaluator's own business
         super().__init__(*args, **kwargs)
         self.evaluator = evaluator
-        self._last_views: tuple[Tensor, Tensor | None, Tensor] | None = None
+        self._last_views: tuple[Tensor, Tensor | None, Tensor, PastKeys | None] | None = None
         self.sigterm = StopOnSigterm()
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
@@ -62,19 +64,24 @@ class ContrastiveTrainer(OrderedTrainer):
         with self.sigterm:
             return super().train(*args, **kwargs)
 
-    def _remember(self, views: Tensor, targets: Tensor | None, keys: Tensor) -> None:
+    def _remember(self, views: Tensor, targets: Tensor | None, keys: Tensor, past: PastKeys | None) -> None:
         if self._last_views is None:
             anchors, processes = default_gather().total(len(views)), world_size()
             words = self.accelerator.unwrap_model(self.model).contrast.describe(anchors, views.shape[1])
+            words += f" and the last {self.args.momentum_queue} keys" if self.queue else ""
             logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
-        self._last_views = views, targets, keys
+        self._last_views = views, targets, keys, past
+        self.enqueue(views[:, 1:], keys, default_gather())
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
+        if model.training and self.queue is not None:
+            inputs = {**inputs, "key_views": self.key_views(inputs), "past": self.queue.past()}
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            self._remember(outputs["views"].detach(), inputs.get("targets"), outputs["text_keys"])
+            views, keys = outputs["views"].detach(), outputs["text_keys"]
+            self._remember(views, inputs.get("targets"), keys, inputs.get("past"))
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
@@ -99,6 +106,11 @@ class ContrastiveTrainer(OrderedTrainer):
         rows = {name: inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs}
         targets = inputs.get("targets")
         keys = text_keys(inputs["input_ids"], inputs.get("attention_mask"))
+        key_views, past = None, None
+        if self.queue is not None:
+            key_views, past = self.key_views(inputs), self.queue.past()
+            rows = {name: tensor[:, :1] for name, tensor in rows.items()}
+        complete = lambda views: with_keys(core.split_views(views), key_views)
 
         def encode(**rows: Tensor) -> Tensor:
             with self.compute_loss_context_manager():  # a fresh autocast: its cache must not outlive a chunk
@@ -107,14 +119,14 @@ class ContrastiveTrainer(OrderedTrainer):
         loss, views = cached_step(
             rows,
             encode,
-            contrast=lambda views: core.objective(core.split_views(views), targets, keys) * scale,
+            contrast=lambda views: core.objective(complete(views), targets, keys, past) * scale,
             backward=self.accelerator.backward,
             no_sync=lambda: self.accelerator.no_sync(model),
             chunk_size=self.args.chunk_size,
             chunk_tokens=self.args.chunk_tokens,
             parameters=list(core.objective_head.parameters()) if hasattr(core, "objective_head") else (),
         )
-        self._remember(core.split_views(views), targets, keys)
+        self._remember(complete(views), targets, keys, past)
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
@@ -134,12 +146,15 @@ class ContrastiveTrainer(OrderedTrainer):
         return metrics
 
     @torch.no_grad()
-    def _view_metrics(self, views: Tensor, targets: Tensor | None, keys: Tensor) -> dict[str, float]:
+    def _view_metrics(
+        self, views: Tensor, targets: Tensor | None, keys: Tensor, past: PastKeys | None
+    ) -> dict[str, float]:
         first = slice(_ROWS_MEASURED)
         views, targets, keys = views[first], None if targets is None else targets[first], keys[first]
         objective = self.accelerator.unwrap_model(self.model).contrast
+        queue = {} if past is None else {"past": past}
         return {
-            **objective.figures(views, targets, keys=keys, gather=default_gather()),
+            **objective.figures(views, targets, keys=keys, gather=default_gather(), **queue),
             "uniformity": uniformity(views[:, 0]).item(),
             "effective_rank": effective_rank(views[:, 0]).item(),
         }

@@ -1,0 +1,170 @@
+"""A queue of past keys as further candidates (He et al. 2020, MoCo, https://arxiv.org/abs/1911.05722).
+
+    anchors    encoded by the model, with gradient
+    keys       positives and hard negatives, encoded by the model's moving average, without gradient
+    candidates the keys of this batch, and the last K positives of former batches
+
+A key ages slowly since the moving average does, so negatives of many batches cost no more than one batch's memory.
+"""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.contrastive import ForCL
+from contrastive_st.objectives.gather import Gather
+from contrastive_st.objectives.info_nce import PastKeys
+from contrastive_st.objectives.scores import normalize
+from contrastive_st.training.cached import encode_chunks
+
+FILE = "momentum_queue.safetensors"
+
+
+class MomentumQueue:
+    """The moving average of a model, and the last keys that it made.
+
+    Args:
+        model: what the moving average starts from; a copy is made.
+        size: K, the number of keys kept; until there are as many, there are fewer candidates.
+        momentum: share of the moving average that stays, an optimizer step.
+
+    Example:
+        >>> queue = MomentumQueue(nn.Linear(2, 2), size=3, momentum=0.5)
+        >>> queue.add(torch.eye(2), torch.tensor([[1, 2], [3, 4]]))
+        >>> queue.add(-torch.eye(2), torch.tensor([[5, 6], [7, 8]]))
+        >>> queue.past().texts.tolist()  # the oldest went
+        [[7, 8], [3, 4], [5, 6]]
+    """
+
+    def __init__(self, model: nn.Module, size: int, momentum: float = 0.999) -> None:
+        if size < 1 or not 0 <= momentum < 1:
+            raise InputError(f"momentum_queue must be positive and momentum in [0, 1), got {size} and {momentum}")
+        self.encoder: Any = copy.deepcopy(model).requires_grad_(False)
+        self.size, self.momentum = size, momentum
+        self.state: dict[str, Tensor] = {"seen": torch.zeros((), dtype=torch.long)}
+
+    def past(self) -> PastKeys | None:
+        """The keys in the queue, none at the start."""
+        filled = min(int(self.state["seen"]), self.size)
+        return PastKeys(self.state["vectors"][:filled], self.state["texts"][:filled]) if filled else None
+
+    def add(self, vectors: Tensor, texts: Tensor) -> None:
+        """Put keys `[n, d]` with text keys `[n, 2]` in the place of the oldest; `n` need not divide the size."""
+        if not len(vectors):
+            return
+        if "vectors" not in self.state:
+            self.state["vectors"] = vectors.new_zeros(self.size, vectors.shape[1])
+            self.state["texts"] = texts.new_zeros(self.size, 2)
+        seen = int(self.state["seen"])
+        places = torch.arange(seen, seen + len(vectors), device=vectors.device)[-self.size :] % self.size
+        # new tensors: those handed out may be wanted for a log, or for a backward pass
+        self.state["vectors"] = self.state["vectors"].index_copy(0, places, vectors[-self.size :])
+        self.state["texts"] = self.state["texts"].index_copy(0, places, texts[-self.size :])
+        self.state["seen"] += len(vectors)
+
+    @torch.no_grad()
+    def follow(self, model: nn.Module) -> None:
+        """Move the average towards the model's weights; buffers are the model's."""
+        for own, new in zip(self.encoder.parameters(), model.parameters(), strict=True):
+            own.lerp_(new.to(own.dtype), 1 - self.momentum)
+        for own, new in zip(self.encoder.buffers(), model.buffers(), strict=True):
+            own.copy_(new)
+
+    def save(self, folder: str | Path) -> None:
+        """Write everything to one file, each weight once."""
+        weights = {f"encoder.{name}": tensor for name, tensor in self.encoder.named_parameters()}
+        weights |= {f"encoder.{name}": tensor for name, tensor in self.encoder.named_buffers()}
+        state = {name: tensor.contiguous() for name, tensor in {**weights, **self.state}.items()}
+        save_file(state, Path(folder, FILE))
+
+    def load(self, folder: str | Path) -> None:
+        """Go on where `save` was called."""
+        path = Path(folder, FILE)
+        if not path.is_file():
+            raise InputError(f"{path} is missing: this checkpoint is of a run without --momentum_queue")
+        state = load_file(path)
+        device = next(self.encoder.parameters()).device
+        weights = {name.removeprefix("encoder."): state.pop(name) for name in list(state) if "encoder." in name}
+        self.encoder.load_state_dict(weights, strict=False)
+        if len(state.get("vectors", [])) not in (0, self.size):
+            raise InputError(f"{path} holds {len(state['vectors'])} keys; resume with that --momentum_queue")
+        self.state = {name: tensor if name == "seen" else tensor.to(device) for name, tensor in state.items()}
+
+
+class MomentumTrainer(Trainer):
+    """The Trainer of transformers, with a `MomentumQueue` where `args.momentum_queue` asks for one.
+
+    It is saved in every checkpoint; moving average and keys are the same on every process.
+
+    Args:
+        args, kwargs: as for `transformers.Trainer`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.queue: MomentumQueue | None = None
+        self._queue_from: str | None = None
+        if not self.args.momentum_queue:
+            return
+        core = self.accelerator.unwrap_model(self.model)
+        if core.settings.objective != "info_nce" or type(core).split_views is not ForCL.split_views:
+            raise InputError("a momentum queue needs one encoder and the objective info_nce; leave out momentum_queue")
+        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+            raise InputError("a momentum queue copies whole weights, and FSDP and DeepSpeed shard them; use DDP")
+        self.add_callback(_QueueCallback(self))
+
+    def start_queue(self) -> None:
+        """Copy the model as it is now, or go on with the queue of the checkpoint that the run goes on from."""
+        core = self.accelerator.unwrap_model(self.model)
+        self.queue = MomentumQueue(core, self.args.momentum_queue, self.args.momentum)
+        if self._queue_from is not None:
+            self.queue.load(self._queue_from)
+        self._queue_from = None
+
+    def key_views(self, inputs: dict[str, Any]) -> Tensor:
+        """All views of a batch but the first, `[B, V-1, d]`, by the moving average, in its present mode of dropout."""
+        queue: Any = self.queue
+        names = ("input_ids", "attention_mask", "token_type_ids")
+        rows = {name: inputs[name][:, 1:] for name in names if name in inputs}
+        queue.encoder.train()
+        with torch.no_grad(), self.compute_loss_context_manager():
+            return encode_chunks(rows, queue.encoder.embed, self.args.chunk_size, self.args.chunk_tokens)
+
+    def enqueue(self, key_views: Tensor, keys: Tensor, gather: Gather) -> None:
+        """Keep the positives of this batch, of all processes."""
+        if self.queue is not None:
+            with torch.no_grad():
+                self.queue.add(gather(normalize(key_views[:, 0])), gather(keys[:, :2].contiguous()))
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        super()._load_optimizer_and_scheduler(checkpoint)
+        self._queue_from = checkpoint
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        super()._save_optimizer_and_scheduler(output_dir)
+        if self.queue is not None and self.args.should_save:
+            self.queue.save(output_dir)
+
+
+class _QueueCallback(TrainerCallback):
+    def __init__(self, trainer: MomentumTrainer) -> None:
+        self.trainer = trainer
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.trainer.start_queue()
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if self.trainer.queue is not None:
+            self.trainer.queue.follow(self.trainer.accelerator.unwrap_model(self.trainer.model))

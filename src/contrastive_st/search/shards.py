@@ -1,0 +1,145 @@
+"""A folder of encoded shards: parquet files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.filters import storable_json
+from contrastive_st.search.index import Batch
+
+RECORD = "encoding.json"
+FIRST = 1 << 40  # documents of a source: ids are `source number * FIRST + place in the source`
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """What made the vectors of a folder, and of what."""
+
+    model: str
+    fingerprint: str
+    dimension: int
+    corpus: str
+    mark: str
+    shard_rows: int
+
+
+class ShardFolder:
+    """Vectors with their texts and metadata in `shard-000000.parquet`, ...: what a bulk encoding leaves behind.
+
+    A shard is written under another name and renamed, so that after a kill each is there as a whole or not at all. Of
+    several processes, each takes every n-th shard (`rank` and `world`).
+
+    Columns: `id` int64, `text`, `metadata` (JSON), `embedding` (unit vectors, fixed-size list of float32).
+
+    Args:
+        folder: where they lie.
+        encoding: what made them, to begin or continue the folder; None opens one that is there.
+        rank: number of this process, of `world`.
+
+    Raises:
+        InputError: the folder holds other vectors, or none.
+    """
+
+    def __init__(self, folder: str | Path, encoding: Encoding | None = None, rank: int = 0, world: int = 1) -> None:
+        self.folder, self.rank, self.world = Path(folder).expanduser(), rank, world
+        record = self.folder / RECORD
+        if encoding is not None and not record.exists():
+            self.folder.mkdir(parents=True, exist_ok=True)
+            _write_whole(record, json.dumps(asdict(encoding), indent=2).encode())
+        try:
+            self.encoding = Encoding(**json.loads(record.read_text(encoding="utf-8")))
+        except OSError:
+            raise InputError(f"{folder} holds no encoded vectors (no {RECORD})") from None
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{record} cannot be read ({error}); encode into another folder") from None
+        if encoding is not None and encoding != self.encoding:
+            ours, theirs = asdict(self.encoding), asdict(encoding)
+            other = ", ".join(f"{name} {theirs[name]}, not {ours[name]}" for name in ours if ours[name] != theirs[name])
+            raise InputError(f"{folder} was begun with something else ({other}); remove it, or choose another --output")
+
+    def claim(self, shard: int) -> bool:
+        """Whether this process is to encode the shard."""
+        return shard % self.world == self.rank and not self._path(shard).exists()
+
+    def add(
+        self,
+        shard: int,
+        ids: NDArray[np.int64],
+        texts: Sequence[str],
+        metadata: Sequence[Mapping[str, Any]],
+        vectors: NDArray[np.float32],
+    ) -> None:
+        """Write a shard."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        width = self.encoding.dimension
+        flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+        table = pa.table(
+            {
+                "id": pa.array(ids),
+                "text": pa.array([text.encode("utf-8", "replace").decode() for text in texts], pa.string()),
+                "metadata": pa.array([json.dumps(storable_json(item), ensure_ascii=False) for item in metadata]),
+                "embedding": pa.FixedSizeListArray.from_arrays(flat, width),
+            }
+        )
+        buffer = pa.BufferOutputStream()
+        pq.write_table(table, buffer, use_dictionary=["metadata"], column_encoding=None)
+        _write_whole(self._path(shard), buffer.getvalue())
+
+    def finish(self, shards: int, rows: int) -> bool:
+        """Called when the corpus has been read to its end; whether all shards are there."""
+        return len(self.paths()) == shards
+
+    def close(self) -> None:
+        """Nothing is held open."""
+
+    def paths(self) -> list[Path]:
+        """The shards that are there, in their order."""
+        return sorted(self.folder.glob("shard-*.parquet"))
+
+    def batches(self) -> Iterator[tuple[int, Batch]]:
+        """Each shard's number with its documents."""
+        for path in self.paths():
+            yield int(path.stem.removeprefix("shard-")), read_shard(path)
+
+    def _path(self, shard: int) -> Path:
+        return self.folder / f"shard-{shard:06}.parquet"
+
+
+def read_shard(path: Path) -> Batch:
+    """Ids, texts, metadata and vectors of one file."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path).combine_chunks()
+    except (pa.ArrowException, OSError) as error:
+        raise InputError(f"{path}: not a sound parquet file ({str(error).splitlines()[0]}); encode it again") from error
+    embedding = table["embedding"].combine_chunks()
+    vectors = embedding.flatten().to_numpy().reshape(len(table), -1)
+    metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
+    return table["id"].to_numpy(), table["text"].to_pylist(), metadata, vectors
+
+
+def _write_whole(path: Path, content: Any) -> None:
+    """Write a file under another name and rename it, after it has reached the disk."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(temporary, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        temporary.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written: {error.strerror}") from error

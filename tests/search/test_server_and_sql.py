@@ -1,0 +1,168 @@
+"""The embedded server is shared, survives being killed, and stops with its last user; SQL is made of constants."""
+
+import ast
+import os
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+import contrastive_st.search
+from contrastive_st.errors import InputError
+from contrastive_st.search import server as module
+from contrastive_st.search.server import EmbeddedServer
+from store_places import postmaster, store_place
+
+FOLDER = Path(contrastive_st.search.__file__).parent
+
+
+@pytest.fixture
+def place():
+    with store_place() as folder:
+        yield folder
+
+
+def test_the_last_user_stops_it_and_a_killed_one_comes_back(place):
+    import psycopg
+
+    first = EmbeddedServer(place)
+    second = EmbeddedServer(place)
+    with psycopg.connect(first.dsn) as connection:
+        connection.execute("CREATE TABLE kept AS SELECT 7 AS x")
+    first.close()
+    first.close()
+    pid = postmaster(place)
+    os.kill(pid, signal.SIGKILL)
+    second.ensure_running()
+    assert postmaster(place) != pid
+    with psycopg.connect(second.dsn) as connection:
+        assert connection.execute("SELECT x FROM kept").fetchall() == [(7,)]
+    second.close()
+    deadline = time.monotonic() + 20
+    while (place / "pgdata" / "postmaster.pid").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_a_long_path_gets_a_short_socket(place):
+    import psycopg
+
+    deep = place / ("d" * 90)
+    with EmbeddedServer(deep) as server:
+        assert len(os.fsencode(server.socket)) < 85
+        assert psycopg.connect(server.dsn).execute("SELECT 1").fetchone() == (1,)
+    server.socket.rmdir()
+
+
+def test_a_stale_pid_of_another_program_is_no_server(place):
+    pgdata = place / "pgdata"
+    pgdata.mkdir()
+    for pid in (str(os.getpid()), "0x", ""):
+        (pgdata / "postmaster.pid").write_text(pid)
+        assert not module._is_running(pgdata)
+
+
+def test_what_cannot_be_used_is_named(place, monkeypatch):
+    (place / "file").write_text("")
+    with pytest.raises(InputError, match="cannot hold the store"):
+        EmbeddedServer(place / "file")
+    if os.geteuid() == 0:
+        closed = place / "closed"
+        closed.mkdir(mode=0o700)
+        with pytest.raises(InputError, match=r"cannot pass through .*closed"):
+            EmbeddedServer(closed / "store")
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(InputError, match="pip install"):
+        EmbeddedServer(place / "store")
+
+
+def test_default_folder(monkeypatch, tmp_path):
+    monkeypatch.setenv("CONTRASTIVE_ST_STORE", str(tmp_path))
+    assert module.default_folder() == tmp_path
+    monkeypatch.delenv("CONTRASTIVE_ST_STORE")
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    monkeypatch.setenv("XDG_DATA_HOME", "/data")
+    assert module.default_folder() == Path("/data/contrastive_st/search")
+
+
+def _statements(tree):
+    """What is passed to execute() and copy(), with the names of the module's own functions that build statements."""
+    for node in ast.walk(tree):
+        if (
+            isinstance(node, ast.Call)
+            and isinstance(node.func, ast.Attribute)
+            and node.func.attr in ("execute", "copy")
+        ):
+            yield node.args[0]
+
+
+def _is_safe(node, constants):
+    """A constant, one of the module's constants, or `sql.SQL(constant).format(...)`, directly or by a local name."""
+    if isinstance(node, ast.Constant):
+        return True
+    if isinstance(node, ast.Name):
+        return node.id in constants
+    if isinstance(node, ast.JoinedStr):
+        return all(_is_safe(part.value, constants) for part in node.values if isinstance(part, ast.FormattedValue))
+    if isinstance(node, ast.Subscript):
+        return _is_safe(node.value, constants)
+    if isinstance(node, ast.IfExp):
+        return _is_safe(node.body, constants) and _is_safe(node.orelse, constants)
+    if isinstance(node, (ast.Tuple, ast.List)):
+        return all(_is_safe(item, constants) for item in node.elts)
+    if isinstance(node, ast.BinOp):
+        return _is_safe(node.left, constants) and _is_safe(node.right, constants)
+    if isinstance(node, ast.Attribute):
+        return node.attr in ("storage",)  # one of two words, checked where a collection is made
+    if isinstance(node, ast.Call):
+        function = node.func
+        name = function.attr if isinstance(function, ast.Attribute) else function.id
+        if name in ("SQL", "_compose"):
+            return _is_safe(node.args[0], constants)
+        if name in ("format", "encode"):
+            return _is_safe(function.value, constants)
+        return isinstance(function, ast.Attribute) and getattr(function.value, "id", "") == "queries"
+    return False
+
+
+def _names(tree):
+    """Names that are only ever given safe values: constants, loops over constants, composed statements."""
+    values = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign):
+            pairs = []
+            for target in node.targets:
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    pairs += zip(target.elts, node.value.elts, strict=True)
+                else:
+                    pairs.append((target, node.value))
+            for target, value in pairs:
+                if isinstance(target, ast.Name):
+                    values.setdefault(target.id, []).append(value)
+        elif isinstance(node, ast.For) and isinstance(node.target, ast.Name):
+            values.setdefault(node.target.id, []).append(node.iter)
+    safe = set()
+    while True:
+        more = {name for name, given in values.items() if all(_is_safe(value, safe) for value in given)} - safe
+        if not more:
+            return safe
+        safe |= more
+
+
+@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
+def test_no_user_text_becomes_sql(path):
+    """Every statement is a constant, or composed of constants and identifiers; the rest can only be parameters."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    if "psycopg" not in path.read_text(encoding="utf-8"):
+        return
+    safe = _names(tree) | {"MIGRATIONS", "number"}
+    for statement in _statements(tree):
+        assert _is_safe(statement, safe), f"{path.name}:{statement.lineno} runs {ast.unparse(statement)}"
+
+
+def test_the_check_finds_what_it_is_for():
+    for line in ("c.execute(f'SELECT {text}')", "c.execute('SELECT ' + text)", "c.execute(sql.SQL(text))",
+                 "x = f(text)\nc.execute(x)", "c.execute(text.encode())"):  # fmt: skip
+        tree = ast.parse(line)
+        assert not all(_is_safe(statement, _names(tree)) for statement in _statements(tree)), line

@@ -1,0 +1,284 @@
+"""The store in PostgreSQL against exact search: one embedded server for all tests here."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.exact import ExactIndex
+from contrastive_st.search.opening import open_encoder_for, open_index
+from store_places import store_place, unit_vectors
+
+COUNT = 400
+VECTORS = unit_vectors(COUNT)
+TEXTS = [f"document {i} of the {'old' if i % 3 else 'new'} town" for i in range(COUNT)]
+METADATA = [{"parity": i % 2, "n": i, "tags": ["a", f"t{i % 7}"], "name": f'it\'s "{i}"'} for i in range(COUNT)]
+EXACT = ExactIndex(np.arange(COUNT), TEXTS, VECTORS, METADATA, "f")
+QUERIES = unit_vectors(5, seed=9)
+
+
+@pytest.fixture(scope="module")
+def place():
+    with store_place() as folder:
+        from contrastive_st.search.server import EmbeddedServer
+
+        with EmbeddedServer(folder):  # kept up between the tests
+            yield folder
+
+
+@pytest.fixture(scope="module")
+def stores(place):
+    """The same documents in both storages, with each kind of index, and with three partitions."""
+    from contrastive_st.search.store import VectorStore
+
+    made = {}
+    for name, storage, partitions, index in (
+        ("plain", "vector", 1, "none"),
+        ("half", "halfvec", 1, "hnsw"),
+        ("parts", "vector", 3, "hnsw"),
+        ("bits", "halfvec", 1, "binary"),
+    ):
+        options = {"model": "m", "fingerprint": "f", "dimension": 8, "storage": storage, "partitions": partitions}
+        store = VectorStore.create(place, name, **options, pool=2)
+        store.upsert(range(COUNT), TEXTS, VECTORS, METADATA)
+        store.build_index(index)
+        made[name] = store
+    yield made
+    for store in made.values():
+        store.close()
+
+
+@pytest.fixture(params=["plain", "half", "parts", "bits"])
+def store(stores, request):
+    return stores[request.param]
+
+
+def ids(hits):
+    return [hit.id for hit in hits]
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [None, {"parity": 1}, {"n": {">=": 100, "<": 120}}, {"tags": ["t1", "t2"]}, {"name": 'it\'s "7"'}, {"n": -1}],
+)
+def test_search_is_exact_search(store, filter):
+    for exact in (None, True):
+        found = store.search(QUERIES, 5, filter=filter, exact=exact, ef_search=400)
+        for hits, wanted in zip(found, EXACT.search(QUERIES, 5, filter=filter), strict=True):
+            assert ids(hits) == ids(wanted)
+            np.testing.assert_allclose([hit.score for hit in hits], [hit.score for hit in wanted], atol=2e-3)
+            assert [(hit.text, hit.metadata) for hit in hits] == [(hit.text, hit.metadata) for hit in wanted]
+
+
+def test_an_index_is_used_and_may_be_passed_by(stores):
+    half, plain = stores["half"], stores["plain"]
+    explain = "EXPLAIN SELECT text FROM contrastive_st.half ORDER BY embedding <=> %s::halfvec LIMIT 3"
+    vector = str(QUERIES[0].tolist())
+
+    def plan(connection):
+        connection.execute("SET enable_seqscan = off")  # the table is tiny; a large one needs no word
+        rows = connection.execute(explain, (vector,)).fetchall()
+        connection.execute("RESET enable_seqscan")
+        return "\n".join(row[0] for row in rows)
+
+    assert "half_vectors_0_embedding_idx" in half.database.run(plan) or "Index Scan" in half.database.run(plan)
+    assert half.database.run(lambda c: half._plan(c, None, None, 50)) == ("hnsw", 50)
+    assert half.database.run(lambda c: half._plan(c, None, True, 50))[0] == "none"
+    assert half.database.run(lambda c: half._plan(c, {"parity": 1}, None, 50))[0] == "none"  # few match
+    assert plain.database.run(lambda c: plain._plan(c, None, None, 50))[0] == "none"
+
+
+def test_a_filter_that_leaves_many_scans_the_index(stores, monkeypatch):
+    from contrastive_st.search import store as module
+
+    monkeypatch.setattr(module, "EXACT_ROWS", 10)
+    half = stores["half"]
+    index, ef = half.database.run(lambda c: half._plan(c, {"parity": 1}, None, 50))
+    assert index == "hnsw"
+    assert 100 <= ef <= 400
+    found = half.search(QUERIES, 5, filter={"parity": 1})
+    assert [ids(hits) for hits in found] == [ids(hits) for hits in EXACT.search(QUERIES, 5, filter={"parity": 1})]
+
+
+def test_plain_sql_stays_plain(stores):
+    statement = "SELECT id FROM contrastive_st.plain ORDER BY embedding <=> %s::vector LIMIT 4"
+    rows = stores["plain"].database.run(lambda c: c.execute(statement, (str(QUERIES[0].tolist()),)).fetchall())
+    assert [id for (id,) in rows] == ids(EXACT.search(QUERIES[0], 4)[0])
+
+
+def test_similar_get_scan(store):
+    assert ids(store.similar(7, 5)) == ids(EXACT.similar(7, 5))
+    assert ids(store.similar(7, 5, filter={"parity": 0})) == ids(EXACT.similar(7, 5, filter={"parity": 0}))
+    assert [hit.text for hit in store.get([9, 3])] == [TEXTS[9], TEXTS[3]]
+    assert math.isnan(store.get([3])[0].score)
+    batches = list(store.scan(150))
+    assert [len(batch[0]) for batch in batches] == [150, 150, 100]
+    assert np.concatenate([batch[0] for batch in batches]).tolist() == list(range(COUNT))
+    np.testing.assert_allclose(np.concatenate([batch[3] for batch in batches]), VECTORS, atol=1e-3)
+    assert len(store) == COUNT
+
+
+def test_hybrid_search_fuses_both_rankings(store):
+    text = "123"
+    hits = store.search(-VECTORS[123], 10, text=text)[0]  # the farthest of all by its vector
+    assert 123 in ids(hits)
+    assert hits[ids(hits).index(123)].score == pytest.approx(-1, abs=2e-3)
+    assert all(hit.metadata["parity"] == 0 for hit in store.search(QUERIES[0], 10, text=text, filter={"parity": 0})[0])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "it's",
+        '"; DROP TABLE contrastive_st.plain; --',
+        "a\0b",
+        "& | ! <-> :* \\",
+        "😀",
+        "   ",
+        "%s %(q)b {}",
+        "wörd " * 200_000,
+    ],
+)
+def test_hostile_words_are_words(stores, text):
+    plain = stores["plain"]
+    near = ids(EXACT.search(QUERIES[0], 3)[0])
+    assert set(near[:1]) <= set(ids(plain.search(QUERIES[0], 10, text=text)[0]))
+    assert plain.search(QUERIES[0], 3, filter={text: text})[0] == []
+    plain.upsert([9000], [text], [VECTORS[0]], [{"key": text, text: 1}])
+    (back,) = plain.get([9000])
+    assert back.text == text.replace("\0", "\ufffd")
+    assert ids(plain.search(VECTORS[0], 3, filter={"key": text})[0]) == [9000]
+    assert plain.delete([9000]) == 1
+    assert len(plain) == COUNT
+
+
+def test_upsert_replaces_and_leaves_equal_vectors_alone(stores):
+    half = stores["half"]
+    place = "SELECT ctid::text FROM contrastive_st.half_vectors WHERE id = 5"
+    before = half.database.run(lambda c: c.execute(place).fetchone())
+    half.upsert([5], ["new text"], VECTORS[5:6], [{"new": True}])
+    assert half.database.run(lambda c: c.execute(place).fetchone()) == before
+    assert (half.get([5])[0].text, half.get([5])[0].metadata) == ("new text", {"new": True})
+    half.upsert([5], [TEXTS[5]], -VECTORS[5:6], [METADATA[5]])
+    assert ids(half.search(-VECTORS[5], 1)[0]) == [5]
+    half.upsert([5], [TEXTS[5]], VECTORS[5:6], [METADATA[5]])
+    half.set_metadata(5, {**METADATA[5], "more": None})
+    assert half.get([5])[0].metadata["more"] is None
+    half.set_metadata(5, METADATA[5])
+
+
+def test_wrong_input_is_named(stores, place):
+    from contrastive_st.search.store import VectorStore
+
+    plain = stores["plain"]
+    for call, message in (
+        (lambda: plain.search(QUERIES[0][:7]), "8 dimensions"),
+        (lambda: plain.search(np.zeros(8)), "zero"),
+        (lambda: plain.search(QUERIES, text="x"), "one query"),
+        (lambda: plain.search(QUERIES[0], 0), "k 0"),
+        (lambda: plain.search(QUERIES[0], probes=3), "unknown option probes"),
+        (lambda: plain.similar(12345), "no document 12345"),
+        (lambda: plain.get([1 << 70]), "64-bit"),
+        (lambda: plain.upsert([1, 1], ["a", "b"], VECTORS[:2]), "twice"),
+        (lambda: plain.upsert([1], ["a", "b"], VECTORS[:2]), "1 ids, 2 texts"),
+        (lambda: plain.upsert([1], ["a"], [[math.inf] * 8]), "infinite"),
+        (lambda: plain.build_index("ivf"), "unknown index"),
+        (lambda: plain.set_metadata(12345, {}), "no document"),
+        (lambda: VectorStore(place, "absent"), "there is: bits, half, parts, plain"),
+        (lambda: VectorStore(place, "x; --"), "names no collection"),
+        (lambda: VectorStore(place, "plain", fingerprint="other"), "fingerprint f, not other"),
+        (lambda: VectorStore.create(place, "plain", model="m", fingerprint="f", dimension=9), "8 dimensions, not 9"),
+        (lambda: VectorStore.create(place, "n", model="m", fingerprint="f", dimension=9, storage="int8"), "int8"),
+        (lambda: VectorStore("postgresql://nobody:secret@127.0.0.1:1/x"), "cannot reach .*host=127.0.0.1"),
+        (lambda: open_index(place / "nothing"), "no store in"),
+    ):
+        with pytest.raises(InputError, match=message) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+        assert "secret" not in str(caught.value)
+
+
+def test_too_many_dimensions_are_named(place):
+    from contrastive_st.search.store import VectorStore
+
+    with VectorStore.create(place, "wide", model="m", fingerprint="f", dimension=4001) as wide:
+        with pytest.raises(InputError, match="up to 4000 dimensions, not 4001"):
+            wide.build_index("hnsw")
+        wide.upsert([1], ["x"], [np.ones(4001)])
+        assert ids(wide.search(np.ones(4001))[0]) == [1]
+        wide.drop()
+
+
+def test_another_models_queries_are_refused(stores, bert_config, tokenizer):
+    from contrastive_st import BertForCL, SentenceEncoder
+
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
+    with pytest.raises(InputError, match="the index holds vectors of m"):
+        open_encoder_for(stores["plain"], encoder)
+
+
+def test_a_newer_schema_is_refused_and_an_older_one_migrated(place, monkeypatch):
+    from contrastive_st.search import schema
+    from contrastive_st.search.store import VectorStore
+
+    with VectorStore.create(place, "m1", model="m", fingerprint="f", dimension=2) as store:
+        monkeypatch.setattr(
+            schema, "MIGRATIONS", (*schema.MIGRATIONS, "ALTER TABLE contrastive_st.collections ADD note text")
+        )
+        VectorStore(place, "m1").close()
+        VectorStore(place, "m1").close()
+        assert store.database.run(lambda c: c.execute("SELECT note FROM contrastive_st.collections").fetchall())
+        monkeypatch.undo()
+        with pytest.raises(InputError, match="schema version 2, this package knows 1; update"):
+            VectorStore(place, "m1")
+        store.database.run(lambda c: c.execute("DELETE FROM contrastive_st.migrations WHERE version = 2"))
+        store.database.run(lambda c: c.execute("ALTER TABLE contrastive_st.collections DROP note"))
+        store.drop()
+
+
+def test_a_changed_corpus_is_refused_then_replaced(place):
+    from contrastive_st.search.loading import StoreLoader
+    from contrastive_st.search.store import VectorStore
+
+    def load(loader, texts):
+        for shard in range(0, len(texts), 2):
+            assert loader.claim(shard // 2)
+            rows = texts[shard : shard + 2]
+            loader.add(shard // 2, np.arange(shard, shard + len(rows)), rows, [{}] * len(rows), VECTORS[: len(rows)])
+        complete = loader.finish(-(-len(texts) // 2), len(texts))
+        loader.close()
+        return complete
+
+    with VectorStore.create(place, "c1", model="m", fingerprint="f", dimension=8) as store:
+        assert load(StoreLoader(store, "it's a", "1"), ["a", "b", "c"])
+        assert load(StoreLoader(store, "b", "1"), ["d"])
+        again = StoreLoader(store, "it's a", "1")
+        assert not again.claim(0)
+        assert again.finish(2, 3)
+        with pytest.raises(InputError, match="give --replace"):
+            StoreLoader(store, "it's a", "2")
+        assert load(StoreLoader(store, "it's a", "2", replace=True), ["e"])
+        assert sorted(text for batch in store.scan() for text in batch[1]) == ["d", "e"]
+        store.drop()
+
+
+def test_a_shard_is_one_process_at_a_time(place):
+    from contrastive_st.search.loading import StoreLoader
+    from contrastive_st.search.store import VectorStore
+
+    with VectorStore.create(place, "c2", model="m", fingerprint="f", dimension=8) as store:
+        first, second = (StoreLoader(store, "a", "1") for _ in range(2))
+        assert [first.claim(0), second.claim(0), second.claim(1)] == [True, False, True]
+        first.close()  # as a process that dies lets go of its locks
+        deadline = time.monotonic() + 20
+        while not second.claim(0):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        row = (np.array([0]), ["x"], [{}], VECTORS[:1])
+        second.add(0, *row)
+        first.add(0, *row)  # too late: left as it is
+        assert len(store) == 1
+        second.close()
+        store.drop()

@@ -1,0 +1,188 @@
+"""A corpus without an order gets one: a short path through the embeddings of its sentences.
+
+Neighbours on the path are similar, so that a contiguous batch holds sentences that are hard to tell apart. A shortest
+path is a metric travelling-salesman problem; this finds a short one. Distances are those of the unit vectors.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sklearn.cluster import MiniBatchKMeans
+
+from contrastive_st.data.path_moves import improve
+from contrastive_st.errors import InputError
+
+Vectors = NDArray[np.float32]
+Order = NDArray[np.int64]
+_SCORES = 1 << 25  # similarities held at a time, 128 MiB
+_SAMPLE = 50_000  # vectors that cluster centres are found on
+
+
+@dataclass(frozen=True)
+class PathLengths:
+    """How short a path is: its `length`, that of the order it was `given` in, and a lower `bound` of every path's."""
+
+    length: float
+    given: float
+    bound: float
+
+    def __str__(self) -> str:
+        percent = 100 * (self.length / max(self.bound, 1e-12) - 1)
+        return f"path {self.length:,.1f}, as given {self.given:,.1f}, lower bound {self.bound:,.1f} (+{percent:.1f}%)"
+
+
+def order_corpus(
+    embeddings: Vectors, neighbors: int = 8, seconds: float = 60.0, most: int = 20_000, seed: int = 0
+) -> Order:
+    """A permutation of the sentences whose path is short: neighbours on it are near each other.
+
+    Up to `most` sentences are ordered at once: from the nearest neighbour to the next, then by 2-opt and Or-opt moves
+    between the nearest neighbours of each. More are split into clusters, the clusters ordered by their centres, each
+    ordered by itself, and turned so that the ends of one and the next are close. What is held beside the embeddings,
+    which may be a memory map, is one cluster.
+
+    Args:
+        embeddings: `[N, d]`; zero vectors are allowed.
+        neighbors: of each sentence, between which moves are looked for.
+        seconds: time for the moves, over all clusters in proportion to their size.
+        most: sentences that are ordered at once.
+        seed: of the clusters and of where the path starts.
+
+    Raises:
+        InputError: embeddings that are no matrix, or not finite.
+
+    Example:
+        >>> angle = np.array([0.5, 0.1, 0.9, 0.3, 0.7])
+        >>> order = order_corpus(np.stack([np.cos(angle), np.sin(angle)], 1).astype(np.float32))
+        >>> sorted([order.tolist(), order.tolist()[::-1]])[0]
+        [1, 3, 0, 4, 2]
+    """
+    if embeddings.ndim != 2 or not len(embeddings):
+        raise InputError(f"embeddings {list(embeddings.shape)} cannot be ordered; give one vector a sentence, [N, d]")
+    if not all(np.isfinite(embeddings[i : i + 65_536]).all() for i in range(0, len(embeddings), 65_536)):
+        raise InputError("embeddings hold NaN or infinite values, which have no order; look at the teacher")
+    count, random = len(embeddings), np.random.default_rng(seed)
+    parts: list[Order] = []
+    last: Vectors | None = None
+    for rows in _clusters(embeddings, np.arange(count), most, neighbors, random):
+        unit = _unit(embeddings[rows])
+        path = shortest(unit, neighbors, seconds * len(rows) / count, random)
+        if last is not None and last @ unit[path[-1]] > last @ unit[path[0]]:
+            path = path[::-1]
+        last = unit[path[-1]]
+        parts.append(rows[path])
+    return np.concatenate(parts)
+
+
+def shortest(unit: Vectors, neighbors: int, seconds: float, random: np.random.Generator) -> Order:
+    """A short path through unit vectors `[n, d]`, all at once."""
+    if len(unit) <= 2:
+        return np.arange(len(unit))
+    near = nearest_neighbors(unit, min(neighbors, len(unit) - 1))[0]
+    start = nearest_neighbor_path(unit, near, int(random.integers(len(unit))))
+    return improve(unit, start, near, time.monotonic() + seconds)
+
+
+def nearest_neighbors(unit: Vectors, k: int) -> tuple[NDArray[np.int64], Vectors]:
+    """The k nearest others of each unit vector, nearest first, and their distances `[n, k]`; exact, in blocks."""
+    rows = torch.from_numpy(unit)
+    found = np.empty((len(unit), k), np.int64)
+    for start in range(0, len(unit), size := max(_SCORES // len(unit), 1)):
+        scores = rows[start : start + size] @ rows.T
+        own = torch.arange(start, start + len(scores))
+        scores.scatter_(1, own[:, None], -2.0)
+        found[start : start + size] = scores.topk(k, dim=1).indices.numpy()
+    # from differences: 2 - 2 cos rounds to 0, or worse, where two are close
+    distances = np.stack([np.linalg.norm(unit - unit[column], axis=1) for column in found.T], 1)
+    return found, distances
+
+
+def nearest_neighbor_path(unit: Vectors, near: NDArray[np.int64], first: int) -> Order:
+    """From `first` always to the nearest sentence that is left: on the list of neighbours, else among all."""
+    left = np.ones(len(unit), dtype=bool)
+    rest, vectors = np.arange(len(unit)), unit  # those left some time ago, packed anew as they become fewer
+    path = np.empty(len(unit), np.int64)
+    at = first
+    for step in range(len(path)):
+        path[step] = at
+        left[at] = False
+        if step + 1 == len(path):
+            break
+        free = near[at][left[near[at]]]
+        if len(free):
+            at = int(free[0])
+            continue
+        if 2 * (len(path) - step - 1) < len(rest):
+            kept = left[rest]
+            rest, vectors = rest[kept], vectors[kept]
+        at = int(rest[np.where(left[rest], vectors @ unit[at], -np.inf).argmax()])
+    return path
+
+
+def path_length(embeddings: Vectors, order: Order | None = None) -> float:
+    """The length of a path through the unit vectors; as they are given by default.
+
+    Example:
+        >>> square = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype=np.float32)
+        >>> round(path_length(square), 3), round(path_length(square, np.array([0, 2, 1, 3])), 3)  # 3 sides: 4.243
+        (5.414, 4.243)
+    """
+    order = np.arange(len(embeddings)) if order is None else order
+    total = 0.0
+    for start in range(0, len(order) - 1, 4096):
+        unit = _unit(embeddings[order[start : start + 4097]])
+        total += float(np.linalg.norm(np.diff(unit, axis=0), axis=1).sum())
+    return total
+
+
+def lower_bound(embeddings: Vectors) -> float:
+    """No path is shorter: each sentence has two edges, no shorter than those to its two nearest, and each ends in two.
+
+    The two ends of the path have one edge; they are taken to be where that saves most. All pairs are compared: N^2 d.
+
+    Example:
+        >>> round(lower_bound(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype=np.float32)), 3)
+        4.243
+    """
+    if len(embeddings) < 3:
+        return path_length(embeddings)
+    distances = nearest_neighbors(_unit(embeddings), 2)[1].astype(np.float64)
+    return float(distances.sum() - np.sort(distances[:, 1])[-2:].sum()) / 2
+
+
+def path_lengths(embeddings: Vectors, order: Order) -> PathLengths:
+    """The length of a path, beside that of the given order and the lower bound."""
+    return PathLengths(path_length(embeddings, order), path_length(embeddings), lower_bound(embeddings))
+
+
+def _clusters(
+    embeddings: Vectors, rows: Order, most: int, neighbors: int, random: np.random.Generator
+) -> Iterator[Order]:
+    """The rows in clusters of no more than `most`, neighbouring clusters one after the other."""
+    if len(rows) <= most:
+        yield rows
+        return
+    parts = -(-2 * len(rows) // most)  # half full on average: k-means clusters differ in size
+    sample = _unit(embeddings[np.sort(random.choice(rows, min(_SAMPLE, len(rows)), replace=False))])
+    means = MiniBatchKMeans(parts, n_init=1, batch_size=4096, random_state=int(random.integers(1 << 31))).fit(sample)
+    centres = means.cluster_centers_.astype(np.float32)
+    label = np.concatenate(
+        [means.predict(_unit(embeddings[rows[i : i + 65_536]])) for i in range(0, len(rows), 65_536)]
+    )
+    groups = [rows[label == centre] for centre in shortest(_unit(centres), min(neighbors, parts - 1), 10.0, random)]
+    if max(map(len, groups)) == len(rows):  # all in one point
+        groups = [rows[i : i + most] for i in range(0, len(rows), most)]
+    for group in groups:
+        if len(group):
+            yield from _clusters(embeddings, group, most, neighbors, random)
+
+
+def _unit(vectors: NDArray[np.floating]) -> Vectors:
+    vectors = np.asarray(vectors, dtype=np.float32)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -1,7 +1,7 @@
 """Search against its peers: ingest, index, latency and recall of the store; throughput of encoding.
 
     python benchmarks/search.py --data DATA                          # encoding, and the store at 100,000 rows
-    python benchmarks/search.py --data DATA --part store --rows 1000000 --no-faiss-hnsw
+    python benchmarks/search.py --data DATA --part store --rows 1000000 --partitions 2 --no-faiss-hnsw
     python benchmarks/search.py --data DATA --part encode --rounds 5
 
 `encode`: sentences of Wikipedia with all-MiniLM-L6-v2, tokenizing included: sentence-transformers as it comes, with
@@ -53,6 +53,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--indices", nargs="+", default=["hnsw", "binary"])
     parser.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"))
+    parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--build-memory", default="1GB")
     parser.add_argument("--workers", type=int, default=1, help="parallel workers of the index build")
     parser.add_argument("--no-faiss-hnsw", action="store_true", help="it takes minutes at a million rows")
@@ -149,11 +150,14 @@ def store(args: argparse.Namespace) -> None:
     from contrastive_st.search.store import VectorStore
 
     vectors, queries = embeddings(args)
-    print(f"\n{args.rows:,} x {WIDTH}, {len(queries)} queries", flush=True)
+    print(
+        f"\n{args.rows:,} x {WIDTH} {args.storage}, {args.partitions} partition(s), {len(queries)} queries", flush=True
+    )
     folder = Path(args.work, f"store-{args.rows}")
     shutil.rmtree(folder, ignore_errors=True)
     truth = nearest(vectors, queries)
-    made = {"model": "all-MiniLM-L6-v2", "fingerprint": "benchmark", "dimension": WIDTH, "storage": args.storage}
+    made = {"model": "all-MiniLM-L6-v2", "fingerprint": "benchmark", "dimension": WIDTH}
+    made |= {"storage": args.storage, "partitions": args.partitions}
     with VectorStore.create(folder, "documents", **made) as target, memory(folder) as peak:
         ingest(args, target, vectors)
         print(f"  peak memory while loading {peak():.2f} GiB", flush=True)

@@ -77,13 +77,13 @@ def test_what_cannot_be_used_is_named(place, monkeypatch):
         EmbeddedServer(place / "store")
 
 
-def test_default_folder(monkeypatch, tmp_path):
-    monkeypatch.setenv("CONTRASTIVE_ST_STORE", str(tmp_path))
-    assert module.default_folder() == tmp_path
+def test_default_store(monkeypatch):
+    monkeypatch.setenv("CONTRASTIVE_ST_STORE", "postgresql://host/name")
+    assert module.default_store() == "postgresql://host/name"
     monkeypatch.delenv("CONTRASTIVE_ST_STORE")
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
     monkeypatch.setenv("XDG_DATA_HOME", "/data")
-    assert module.default_folder() == Path("/data/contrastive_st/search")
+    assert module.default_store() == "/data/contrastive_st/search"
 
 
 def _statements(tree):

@@ -12,7 +12,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.schema import migrate
-from contrastive_st.search.server import EmbeddedServer, default_folder
+from contrastive_st.search.server import EmbeddedServer, default_store
 
 POOL = 8  # connections; more clients than this wait for their turn
 _WAIT = 60.0  # seconds
@@ -38,7 +38,7 @@ class Database:
     """Runs statements; brings the embedded server up, and up again where it was killed.
 
     Args:
-        where: a folder for the embedded server, or a DSN (`postgresql://...`); None is the default folder.
+        where: a folder for the embedded server, or a DSN (`postgresql://...`); None is `default_store()`.
         pool: most connections at a time.
 
     Raises:
@@ -46,7 +46,7 @@ class Database:
     """
 
     def __init__(self, where: str | Path | None = None, pool: int = POOL) -> None:
-        self.where = str(where or default_folder())
+        self.where = str(where or default_store())
         self.shown = hide_password(self.where)
         self.server = None if is_dsn(self.where) else EmbeddedServer(self.where)
         self.dsn = self.server.dsn if self.server else self.where
@@ -69,8 +69,8 @@ class Database:
         except PoolTimeout:
             raise InputError(f"no connection to {self.shown} within {_WAIT:.0f} s; it is down, or overloaded") from None
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if isinstance(error, (psycopg.errors.DiskFull, psycopg.errors.QueryCanceled)):
-                raise
+            if isinstance(error, psycopg.errors.DiskFull):
+                raise InputError(f"the disk of {self.shown} is full; free some space and run again") from error
         if self.server:
             self.server.ensure_running()
         self._pool.check()

@@ -76,3 +76,7 @@ class VectorIndex(Protocol):
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`; ordered by id."""
         ...
+
+    def close(self) -> None:
+        """Let go of what is held open."""
+        ...

@@ -44,15 +44,12 @@ class StoreLoader:
         if shard in self._done:
             return False
         with self._mutex:
-            for attempt in (1, 2):
-                try:
-                    return self._lock(shard)
-                except (psycopg.OperationalError, psycopg.InterfaceError):
-                    self._locks = None
-                    self.store.database.run(lambda connection: None)  # brings an embedded server up again
-                    if attempt == 2:
-                        raise
-        return False
+            try:
+                return self._lock(shard)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                self._locks = None
+                self.store.database.run(lambda connection: connection.execute("SELECT 1"))  # up again, if it is ours
+                return self._lock(shard)
 
     def add(
         self,

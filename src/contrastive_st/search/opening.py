@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import VectorIndex
+from contrastive_st.search.server import default_store
 from contrastive_st.search.shards import RECORD
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ DEMO = Path("out/demo")
 def open_index(
     where: str | Path | None = None, collection: str = "documents", *, fingerprint: str | None = None
 ) -> VectorIndex:
-    """A store (DSN, or folder of the embedded server; None is the default folder) or a folder of encoded shards.
+    """A store (DSN, or folder of the embedded server; None is the default one) or a folder of encoded shards.
 
     Args:
         where: as above.
@@ -31,13 +32,15 @@ def open_index(
     Raises:
         InputError: there is no such index, another model made it, or the extra `search` is not installed.
     """
-    if where is not None and Path(str(where)).expanduser().joinpath(RECORD).is_file():
+    where = str(where or default_store())
+    if Path(where).expanduser().joinpath(RECORD).is_file():
         from contrastive_st.search.exact import ExactIndex
 
-        return ExactIndex.open(Path(where).expanduser(), fingerprint=fingerprint)
+        return ExactIndex.open(where, fingerprint=fingerprint)
+    store = vector_store()
     if not is_there(where):
-        raise InputError(f"there is no store in {store_folder(where)}; make one with contrastive-st index")
-    return vector_store()(where, collection, fingerprint=fingerprint)
+        raise InputError(f"there is no store in {where}; make one with contrastive-st index")
+    return store(where, collection, fingerprint=fingerprint)
 
 
 def vector_store() -> type[VectorStore]:
@@ -50,21 +53,11 @@ def vector_store() -> type[VectorStore]:
     return VectorStore
 
 
-def is_there(where: str | Path | None) -> bool:
+def is_there(where: str) -> bool:
     """Whether a folder holds an embedded database; what a DSN names is taken to be there."""
-    vector_store()
     from contrastive_st.search.database import is_dsn
 
-    if where is not None and is_dsn(str(where)):
-        return True
-    return (store_folder(where) / "pgdata").exists()
-
-
-def store_folder(where: str | Path | None) -> Path:
-    """The folder of an embedded store."""
-    from contrastive_st.search.server import default_folder
-
-    return Path(where).expanduser() if where is not None else default_folder()
+    return is_dsn(where) or Path(where).expanduser().joinpath("pgdata").exists()
 
 
 def default_model() -> str:

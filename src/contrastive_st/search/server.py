@@ -35,16 +35,17 @@ jit = off
 """
 
 
-def default_folder() -> Path:
-    """`$CONTRASTIVE_ST_STORE`, else `~/.local/share/contrastive_st/search`; `/var/lib/contrastive_st/search` for root.
+def default_store() -> str:
+    """Where the store is that nobody named: `$CONTRASTIVE_ST_STORE` (a folder or a DSN), else a folder for user data.
 
-    Root has a folder of its own because the database runs under another account, which cannot pass through /root.
+    That is `~/.local/share/contrastive_st/search`, for root `/var/lib/contrastive_st/search`: the database runs under
+    another account then, which cannot pass through root's home.
     """
     if given := os.environ.get("CONTRASTIVE_ST_STORE"):
-        return Path(given).expanduser()
+        return given
     if hasattr(os, "geteuid") and os.geteuid() == 0:
-        return Path("/var/lib/contrastive_st/search")
-    return Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "contrastive_st" / "search"
+        return "/var/lib/contrastive_st/search"
+    return str(Path(os.environ.get("XDG_DATA_HOME") or "~/.local/share").expanduser() / "contrastive_st" / "search")
 
 
 class EmbeddedServer:

@@ -34,7 +34,7 @@ class VectorStore(StoreWrites):
 
     Args:
         where: a DSN (`postgresql://...`), or a folder for the embedded server; by default
-            `contrastive_st.search.server.default_folder()`.
+            `contrastive_st.search.server.default_store()`.
         collection: its name; a database holds any number.
         fingerprint: of the model whose vectors will be searched for; refused where it made not this collection.
         pool: most connections at a time; more clients wait for their turn.

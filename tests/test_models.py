@@ -241,3 +241,18 @@ def test_text_keys_see_texts_and_not_padding():
     assert torch.equal(text_keys(ids[:3, :3], mask[:3, :3]), keys[:3])
     many = torch.randint(0, 30_000, (20_000, 12)).unique(dim=0)
     assert len(text_keys(many, None).unique()) == len(many)
+
+
+def test_a_head_that_is_not_used_is_not_trained_after_loading_either(bert_config, tmp_path):
+    """DDP waits for the gradient of every weight that is trainable."""
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path)
+    model = BertForCL.from_pretrained(tmp_path)
+    assert [name for name, weight in model.named_parameters() if not weight.requires_grad] == [
+        "bert.pooler.dense.weight", "bert.pooler.dense.bias",
+    ]  # fmt: skip
+
+
+def test_settings_come_back_as_they_were(bert_config, tmp_path):
+    model = BertForCL(bert_config, pooling="mean", objective="window", context_size=2, context_weights=(1.0, 0.5))
+    model.save_pretrained(tmp_path)
+    assert BertForCL.from_pretrained(tmp_path).settings == model.settings

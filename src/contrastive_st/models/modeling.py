@@ -55,10 +55,7 @@ class ContrastiveMixin(ForCL):
                 f"{config.model_type} has no pooler to hold the projection head, so pooling 'cls' would be lost "
                 "on AutoModel; choose cls_before_pooler, mean, max, avg_first_last, avg_top2 or last"
             )
-        if self.projection is not None and pooling != "cls":
-            self.projection.requires_grad_(
-                False
-            )  # saved, so that AutoModel opens cleanly, but no part of the embedding
+        self._freeze_unused()
         if self.settings.do_mlm:
             self._add_mlm_head()
         self.add_head()
@@ -121,10 +118,16 @@ class ContrastiveMixin(ForCL):
             layout[r"^lm_head\."] = "cls.predictions."
         loaded = super().from_pretrained(name, *args, key_mapping=kwargs.pop("key_mapping", layout), **kwargs)  # type: ignore[misc]
         model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model._freeze_unused()  # transformers makes every weight that it loads trainable
         if model.settings.pooling == "cls" and (model.starts_from_plain_encoder if new_head is None else new_head):
             model.init_head()
             logger.info("the projection head is newly initialised")
         return loaded
+
+    def _freeze_unused(self) -> None:
+        """Poolings without the head keep it, so that AutoModel opens cleanly; it is no part of the embedding."""
+        if self.projection is not None and self.settings.pooling != "cls":
+            self.projection.requires_grad_(False)
 
     def init_head(self) -> None:
         """Draw new weights for the projection head."""

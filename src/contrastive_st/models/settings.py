@@ -71,6 +71,9 @@ class ObjectiveSettings:
     angle_weight: float = 2.0
 
     def __post_init__(self) -> None:
+        for name in ("parts", "context_weights"):  # JSON gives lists back
+            value = getattr(self, name)
+            object.__setattr__(self, name, None if value is None else tuple(value))
         if self.temperature <= 0:
             raise InputError(f"temperature must be positive, got {self.temperature}")
         self.build()
@@ -92,10 +95,9 @@ class ObjectiveSettings:
             return Relational(self.similarity_weight, self.distance_weight, self.angle_weight, self.temperature)
         if self.objective not in TARGETS:
             raise InputError(f"unknown objective {self.objective!r}; choose one of {', '.join(OBJECTIVES)}")
-        weights = None if self.context_weights is None else tuple(self.context_weights)
         return TargetsLoss(
-            self.objective, self.loss, self.context_size, weights, self.target_temperature, self.label_smoothing,
-            self.link,
+            self.objective, self.loss, self.context_size, self.context_weights, self.target_temperature,
+            self.label_smoothing, self.link,
         )  # fmt: skip
 
 
@@ -133,7 +135,7 @@ def _multi_task(settings: ObjectiveSettings) -> MultiTask:
 
 #: Objectives of labelled rows, each from the settings
 PAIRS: dict[str, Callable[[ObjectiveSettings], Objective]] = {
-    "classification": lambda own: Classification(own.num_labels, tuple(own.parts), own.head_hidden),
+    "classification": lambda own: Classification(own.num_labels, own.parts, own.head_hidden),
     "regression": lambda own: Regression(),
     "triplet": lambda own: Triplet(own.margin),
     "multi_task": _multi_task,

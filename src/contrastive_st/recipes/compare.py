@@ -38,7 +38,6 @@ class Method:
 OBJECTIVES = (
     Method("next", "next sentence", ("--targets", "next"), published.OBJECTIVES["next"]),
     Method("counts", "co-occurrence counts", ("--targets", "counts"), published.OBJECTIVES["counts"]),
-    Method("counts_l2", "co-occurrence counts, L2", ("--targets", "counts", "--loss", "l2")),
     Method("tfidf", "TF-IDF", ("--targets", "tfidf"), published.OBJECTIVES["tfidf"]),
     Method("tfidf_bin", "binarized TF-IDF", ("--targets", "tfidf_bin"), published.OBJECTIVES["tfidf_bin"]),
     Method("block", "CURL block of 3", ("--targets", "window", "--context_size", "3", "--loss", "block")),
@@ -133,6 +132,8 @@ def value_of(result: dict[str, Any], column: str) -> float | None:
     """The figure of one column, x100; None where it was not run."""
     wanted = published.FIGURE_OF.get(column, (column, None, None))
     for figure in result["figures"]:
+        if figure["split"] == "dev":
+            continue
         task, metric, aggregation = figure["task"], figure["metric"], figure["aggregation"]
         if (task, metric, aggregation) == wanted or (
             task == wanted[0] and wanted[1] in (None, metric) and not wanted[2]

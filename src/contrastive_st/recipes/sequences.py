@@ -1,0 +1,187 @@
+"""Train an encoder of DNA or protein sequences, and look for the family of a sequence by it."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import logging
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import TfidfVectorizer
+from transformers import BertConfig, HfArgumentParser, set_seed
+
+from contrastive_st.data.collators import DropoutPairCollator, PairCollator
+from contrastive_st.data.kmers import FramePairCollator, kmer_tokenizer, reading_frames, tokenize_frames
+from contrastive_st.data.sequences import read_fasta
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.retrieval import ranking_metrics, ranks_of_relevant
+from contrastive_st.models import BertForCL, SentenceEncoder
+from contrastive_st.recipes.arguments import check_output_dir
+from contrastive_st.recipes.families import SEPARATOR, make_families, write_fasta
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training.processes import is_first_process
+
+PAIRS = ("frames", "dropout", "family")
+Families = dict[str, list[str]]
+
+
+@dataclass
+class SequenceArguments:
+    """What to train on, and what."""
+
+    fasta: str | None = field(
+        default=None,
+        metadata={
+            "help": "FASTA file, plain, .gz or .xz; a name 'family|member' tells the family. Without it: generated "
+            "families, an ancestor and mutated copies each."
+        },
+    )
+    kind: str = field(default="dna", metadata={"help": "dna, rna or protein."})
+    k: int = field(default=3, metadata={"help": "Letters of a word."})
+    pairs: str = field(
+        default="frames",
+        metadata={
+            "help": "Positive pairs: frames (two reading frames of a sequence), dropout (a sequence twice), or family "
+            "(two members: needs to know the families that are trained on)."
+        },
+    )
+    vocab_size: int = field(default=20_000, metadata={"help": "Most words, where not every k-mer is one."})
+    max_length: int = field(default=128, metadata={"help": "Words a sequence is cut to."})
+    num_layers: int = field(default=1, metadata={"help": "Transformer layers."})
+    hidden_size: int = field(default=128, metadata={"help": "Width."})
+    temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
+    families: int = field(default=300, metadata={"help": "Generated: families; half of them are held out."})
+    members: int = field(default=8, metadata={"help": "Generated: of each family."})
+    length: int = field(default=240, metadata={"help": "Generated: letters of an ancestor."})
+    substitution: float = field(default=0.3, metadata={"help": "Generated: share of letters changed in a member."})
+    indel: float = field(default=0.02, metadata={"help": "Generated: insertions, and as many deletions, per letter."})
+    overwrite_output_dir: bool = field(
+        default=False, metadata={"help": "Write into an output folder that holds another run."}
+    )
+
+
+DEFAULTS: dict[str, Any] = {
+    "output_dir": "out/sequences", "per_device_train_batch_size": 128, "learning_rate": 1e-3, "num_train_epochs": 10,
+    "warmup_steps": 0.1, "logging_steps": 20, "save_strategy": "no", "report_to": "none",
+}  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Run the whole job; returns the final figures."""
+    parser = HfArgumentParser((SequenceArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
+    parser.set_defaults(**DEFAULTS)
+    args, training = parser.parse_args_into_dataclasses(None if argv is None else list(argv))
+    if is_first_process():
+        logging.getLogger("contrastive_st").setLevel(logging.INFO)
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    check_output_dir(training, args.overwrite_output_dir)
+    set_seed(training.seed)
+    families = read_families(args, Path(training.output_dir))  # type: ignore[arg-type]
+    seen, held_out = split_families(families)
+    letters = [sequence for members in seen.values() for sequence in members]
+    tokenizer = kmer_tokenizer(
+        args.k, args.kind, sequences=letters if args.k > 3 else None, vocab_size=args.vocab_size,
+        max_length=args.max_length,
+    )  # fmt: skip
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
+        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
+        max_position_embeddings=args.max_length, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    model = BertForCL(config, pooling="mean", temperature=args.temperature, objective="info_nce_symmetric")
+    rows, collator = training_rows(args, seen, tokenizer)
+    encoder = SentenceEncoder(model, tokenizer)
+    embed = lambda sequences: mean_over_frames(encoder, sequences, args.k)
+    before = find_families(embed, held_out) if held_out else {}
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=rows, data_collator=collator, processing_class=tokenizer
+    )
+    trainer.train()
+    trainer.save_model()
+    figures = {f"trained_{name}": value for name, value in find_families(embed, held_out).items()} if held_out else {}
+    if held_out and is_first_process():
+        baselines = {f"{args.k}-mers": kmer_counting(letters, args.k), "6-mers": kmer_counting(letters, 6)}
+        table = {name: find_families(count, held_out) for name, count in baselines.items()}
+        table |= {"untrained": before, "trained": find_families(embed, held_out)}
+        report(table, held_out, Path(training.output_dir))  # type: ignore[arg-type]
+    return figures
+
+
+def read_families(args: SequenceArguments, folder: Path) -> Families:
+    """Families by name, from a FASTA file or generated; generated ones are written beside the checkpoint too."""
+    if args.pairs not in PAIRS:
+        raise InputError(f"unknown pairs {args.pairs!r}; choose one of {', '.join(PAIRS)}")
+    if args.fasta is None:
+        made = make_families(
+            args.kind, args.families, args.members, args.length, args.substitution, args.indel
+        )  # the seed of the data is not that of the training
+        if is_first_process():
+            folder.mkdir(parents=True, exist_ok=True)
+            write_fasta(made, folder / "families.fasta")
+    else:
+        made = list(read_fasta(args.fasta, args.kind))
+    families: Families = defaultdict(list)
+    for sequence in made:
+        families[sequence.name.rpartition(SEPARATOR)[0] or sequence.name].append(sequence.letters)
+    return dict(families)
+
+
+def split_families(families: Families) -> tuple[Families, Families]:
+    """Families that are trained on, and every other one of those with several members, that nothing is told of."""
+    several = [name for name, members in families.items() if len(members) > 1]
+    held_out = {name: families[name] for name in several[1::2]}
+    return {name: members for name, members in families.items() if name not in held_out}, held_out
+
+
+def training_rows(args: SequenceArguments, families: Families, tokenizer: Any) -> tuple[list[dict[str, Any]], Any]:
+    """Rows, and the collator that makes pairs of them."""
+    letters = [sequence for members in families.values() for sequence in members]
+    if args.pairs == "frames":
+        return tokenize_frames(letters, tokenizer, args.k), FramePairCollator(tokenizer)
+    if args.pairs == "dropout":
+        ids = tokenizer(letters, truncation=True)["input_ids"]
+        return [{"input_ids": row} for row in ids], DropoutPairCollator(tokenizer)
+    pairs = [list(pair) for members in families.values() for pair in itertools.pairwise(members)]
+    if not pairs:
+        raise InputError("no family has two members to pair; name sequences 'family|member', or choose --pairs frames")
+    return [{"input_ids": tokenizer(pair, truncation=True)["input_ids"]} for pair in pairs], PairCollator(tokenizer)
+
+
+def mean_over_frames(encoder: SentenceEncoder, sequences: Sequence[str], k: int) -> NDArray[np.floating]:
+    """The mean of the unit embeddings of the k reading frames, `[N, d]`."""
+    frames = [reading_frames(sequence, k) for sequence in sequences]
+    return np.mean([encoder.encode(list(texts), normalize=True) for texts in zip(*frames, strict=True)], axis=0)
+
+
+def kmer_counting(sequences: Sequence[str], k: int) -> Callable[[Sequence[str]], NDArray[np.floating]]:
+    """TF-IDF of overlapping k-mers, fitted on the same sequences: what training has to beat."""
+    vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(k, k), lowercase=False, max_features=20_000)
+    vectorizer.fit(sequences)
+    return lambda given: vectorizer.transform(given).toarray().astype(np.float32)
+
+
+def find_families(embed: Callable[[Sequence[str]], NDArray[np.floating]], families: Families) -> dict[str, float]:
+    """Look for the rest of a family among all held-out sequences, from its first member."""
+    queries = [members[0] for members in families.values()]
+    documents = [sequence for members in families.values() for sequence in members[1:]]
+    sizes = np.cumsum([0, *(len(members) - 1 for members in families.values())])
+    relevant = [range(start, end) for start, end in itertools.pairwise(sizes)]
+    return ranking_metrics(ranks_of_relevant(embed(queries), embed(documents), relevant))
+
+
+def report(table: dict[str, dict[str, float]], held_out: Families, folder: Path) -> None:
+    """Print the figures, and write them beside the checkpoint."""
+    count = sum(len(members) - 1 for members in held_out.values())
+    print(f"The family of {len(held_out)} sequences, looked for among {count:,} others; none of it was trained on")
+    names = list(next(iter(table.values())))
+    print(f"{'':14}" + "".join(f"{name:>12}" for name in names))
+    for method, figures in table.items():
+        print(f"{method:14}" + "".join(f"{figures[name]:>12.3f}" for name in names))
+    (folder / "results.json").write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")

@@ -16,6 +16,7 @@ from contrastive_st.evaluation.geometry import effective_rank, uniformity
 from contrastive_st.models.contrastive import text_keys, with_keys
 from contrastive_st.objectives import default_gather
 from contrastive_st.objectives.info_nce import PastKeys
+from contrastive_st.training.accounting import Accounting
 from contrastive_st.training.cached import cached_step
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm
 from contrastive_st.training.momentum import MomentumTrainer
@@ -57,6 +58,8 @@ class ContrastiveTrainer(MomentumTrainer, OrderedTrainer):
         self.evaluator = evaluator
         self._last_views: tuple[Tensor, Tensor | None, Tensor, PastKeys | None] | None = None
         self.sigterm = StopOnSigterm()
+        self.accounting = Accounting()
+        self.add_callback(self.accounting)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
 
@@ -85,7 +88,9 @@ class ContrastiveTrainer(MomentumTrainer, OrderedTrainer):
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
-        cached = self.args.chunk_size or self.args.chunk_tokens
+        core, chunk = self.accelerator.unwrap_model(model), (self.args.chunk_size, self.args.chunk_tokens)
+        self.accounting.count(inputs, core, *chunk)
+        cached = any(chunk)
         step = self._cached_step if cached else super().training_step
         loss = step(model, inputs, num_items_in_batch)
         if not math.isfinite(loss.item()):
@@ -131,7 +136,7 @@ class ContrastiveTrainer(MomentumTrainer, OrderedTrainer):
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self._last_views is not None:
-            logs = {**logs, **self._view_metrics(*self._last_views)}
+            logs = {**logs, **self._view_metrics(*self._last_views), **self.accounting.figures(world_size())}
         super().log(logs, start_time)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:

@@ -45,29 +45,20 @@ def cached_step(
         parameters: what `contrast` has of its own to train. Their gradients go with the last chunk's.
     """
     shape = batch["input_ids"].shape[:2]
-    rows = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
-    lengths = rows["attention_mask"].sum(1).cpu().numpy()
-    chunks = bucket_rows(lengths, max_rows=chunk_size or len(lengths), max_tokens=chunk_tokens or 1 << 62)
-    order = torch.from_numpy(np.concatenate(chunks)).to(rows["input_ids"].device)
-
-    def cut(chunk: np.ndarray) -> dict[str, Tensor]:
-        index, width = torch.from_numpy(chunk).to(order.device), max(int(lengths[chunk[0]]), 1)
-        return {name: tensor[index, :width] for name, tensor in rows.items()}
-
+    chunks, order = cut_chunks(batch, chunk_size, chunk_tokens)
     states, parts = [], []
     with torch.no_grad():
-        for chunk in chunks:
+        for rows in chunks:
             states.append(random_state(order.device))
-            parts.append(encode(**cut(chunk)))
-    flat = torch.cat(parts)
-    views = flat[order.argsort()].view(*shape, -1).requires_grad_()
+            parts.append(encode(**rows))
+    views = torch.cat(parts)[order.argsort()].view(*shape, -1).requires_grad_()
     loss = contrast(views)
     gradient, *own = torch.autograd.grad(loss, [views, *parameters], materialize_grads=True)
-    gradients = gradient.flatten(0, 1)[order].split([len(chunk) for chunk in chunks])
-    for i, (chunk, state, wanted) in enumerate(zip(chunks, states, gradients, strict=True)):
+    gradients = gradient.flatten(0, 1)[order].split([len(part) for part in parts])
+    for i, (rows, state, wanted) in enumerate(zip(chunks, states, gradients, strict=True)):
         last = i == len(chunks) - 1
         with contextlib.nullcontext() if last else no_sync(), replayed(state):
-            embeddings = encode(**cut(chunk))
+            embeddings = encode(**rows)
             total = (embeddings.to(wanted.dtype) * wanted).sum()
             for parameter, slope in zip(parameters, own, strict=True) if last else ():
                 total = total + (parameter * slope).sum()
@@ -83,14 +74,24 @@ def encode_chunks(
     chunk_tokens: int | None = None,
 ) -> Tensor:
     """Views `[B, V, d]` without gradient, a chunk at a time; for the arguments see `cached_step`."""
+    chunks, order = cut_chunks(batch, chunk_size, chunk_tokens)
+    flat = torch.cat([encode(**rows) for rows in chunks])
+    return flat[order.argsort()].view(*batch["input_ids"].shape[:2], -1)
+
+
+def cut_chunks(
+    batch: dict[str, Tensor], chunk_size: int | None = None, chunk_tokens: int | None = None
+) -> tuple[list[dict[str, Tensor]], Tensor]:
+    """The rows of a batch `[B, V, L]` in chunks `[n, l]` of similar length, and the rows' numbers in that order."""
     rows = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
     lengths = rows["attention_mask"].sum(1).cpu().numpy()
-    chunks = bucket_rows(lengths, max_rows=chunk_size or len(lengths), max_tokens=chunk_tokens or 1 << 62)
-    parts = []
-    for chunk in chunks:
-        width = max(int(lengths[chunk[0]]), 1)
-        parts.append(encode(**{name: tensor[chunk, :width] for name, tensor in rows.items()}))
-    return torch.cat(parts)[np.argsort(np.concatenate(chunks))].view(*batch["input_ids"].shape[:2], -1)
+    buckets = bucket_rows(lengths, max_rows=chunk_size or len(lengths), max_tokens=chunk_tokens or 1 << 62)
+    order = torch.from_numpy(np.concatenate(buckets)).to(rows["input_ids"].device)
+    chunks = []
+    for bucket, index in zip(buckets, order.split([len(bucket) for bucket in buckets]), strict=True):
+        width = max(int(lengths[bucket[0]]), 1)
+        chunks.append({name: tensor[index, :width] for name, tensor in rows.items()})
+    return chunks, order
 
 
 def random_state(device: torch.device) -> list[Tensor]:

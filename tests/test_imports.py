@@ -8,12 +8,14 @@ import contrastive_st
 ROOT = Path(contrastive_st.__file__).parent
 MAY_IMPORT = {
     "errors": set(),
+    "storage": {"errors"},
     "objectives": {"errors"},
     "data": {"errors"},
-    "models": {"errors", "objectives"},
-    "evaluation": {"errors", "objectives", "models"},
-    "training": {"errors", "objectives", "models", "data", "evaluation"},
-    "recipes": {"errors", "objectives", "models", "data", "evaluation", "training"},
+    "models": {"errors", "storage", "objectives"},
+    "evaluation": {"errors", "storage", "objectives", "models"},
+    "hub": {"errors", "storage", "objectives", "models", "evaluation"},
+    "training": {"errors", "storage", "objectives", "models", "data", "evaluation", "hub"},
+    "recipes": {"errors", "storage", "objectives", "models", "data", "evaluation", "hub", "training"},
     "search": {"errors", "objectives", "models", "data", "evaluation"},
     "doctor": {"errors", "evaluation", "training"},
 }

@@ -10,6 +10,7 @@ from typing import Any
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.command import add_commands
+from contrastive_st.hub.command import add_commands as add_hub_commands
 from contrastive_st.search.command import add_commands as add_search_commands
 from contrastive_st.recipes import neighbors
 
@@ -72,6 +73,7 @@ def _parser() -> argparse.ArgumentParser:
     similarity.set_defaults(function=_similarity)
 
     add_commands(commands)
+    add_hub_commands(commands)
     add_search_commands(commands)
     neighbors.add_command(commands)
 

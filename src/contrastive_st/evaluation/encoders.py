@@ -22,6 +22,8 @@ from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.models.families import FAMILIES
 from contrastive_st.models.pooling import check_pooling
 from contrastive_st.models.settings import is_plain_encoder, max_positions
+from contrastive_st.storage.folders import check_weights
+from contrastive_st.storage.repositories import local_folder
 
 _CPU_TOKENS, _GPU_TOKENS = 4096, 32_768  # in a batch
 _OWN_FAMILIES = {family.config_class.model_type for family in FAMILIES}
@@ -150,8 +152,10 @@ def _open_model(source: Any, config: Any, pooling: str | None) -> Any:
     if config.model_type in _OWN_FAMILIES or (pooling is None and hasattr(config, "contrastive")):
         settings = {} if pooling is None else {"pooling": pooling}
         return AutoModelForCL.from_pretrained(source, **settings)
+    folder = local_folder(source)
+    check_weights(folder, source)
     try:
-        return PooledBackbone(AutoModel.from_pretrained(source), str(pooling))
+        return PooledBackbone(AutoModel.from_pretrained(folder, use_safetensors=True), str(pooling))
     except (OSError, ValueError, ImportError) as error:
         raise InputError(f"cannot open {source}: {first_line(error)}") from error
 
@@ -163,7 +167,9 @@ def _sentence_transformer(source: Any, device: str) -> Any:
         raise InputError(
             f"{source} holds modules that only sentence-transformers can run; pip install sentence-transformers"
         ) from None
-    return SentenceTransformer(str(source), device=device)
+    folder = local_folder(source)
+    check_weights(folder, source)
+    return SentenceTransformer(str(folder), device=device)
 
 
 def _of_sentence_transformer(model: Any, name: str, max_length: int | None = None) -> OpenedEncoder:

@@ -1,19 +1,26 @@
-"""A report's figures as the Hub's `model-index` metadata, for the head of a model card."""
+"""A report's figures as the Hub's `model-index` metadata, for the head of a model card; and reports read back."""
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
+from contrastive_st.errors import InputError
 from contrastive_st.evaluation.figures import Figure
 from contrastive_st.evaluation.report import Report
+from contrastive_st.evaluation.rows import Parts
+from contrastive_st.evaluation.tasks import Task, tasks
 
 _TYPES = {
     "sts": ("sentence-similarity", "Semantic Textual Similarity"),
     "pairs": ("sentence-similarity", "Paraphrase identification"),
     "retrieval": ("sentence-similarity", "Retrieval"),
 }
+_PAIRS_MAIN = ("test", "average_precision", "all")
 _OTHER = ("text-classification", "Classification of frozen embeddings")
 
 
@@ -43,6 +50,31 @@ def write_metadata(report: Report, model: str, path: str) -> None:
     data["model-index"] = model_index(report, model, name=data.get("model_name") or model)
     card.data = ModelCardData(ignore_metadata_errors=False, **data)
     card.save(path)
+
+
+def read_report(path: str | Path) -> Report:
+    """The report that a `report.json` holds.
+
+    Raises:
+        InputError: it is no report.
+    """
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"))
+        figures = [Figure(**row) for row in content["figures"]]
+        known, names = tasks(), dict.fromkeys(figure.task for figure in figures)
+        chosen = [known.get(name) or _own_task(name, [f for f in figures if f.task == name]) for name in names]
+        return Report(
+            content["source"], chosen, figures, content["histograms"], content["failures"], content["seconds"]
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{path} is no report of `contrastive-st evaluate`: {error!r}") from error
+
+
+def _own_task(name: str, figures: Sequence[Figure]) -> Task:
+    """A task of the user's own (`--pairs`, `--retrieval`): what its figures tell of it, and no data."""
+    searched = next((f.metric for f in figures if f.metric.startswith("mrr@")), None)
+    group, main = ("retrieval", ("test", searched, "among")) if searched else ("pairs", _PAIRS_MAIN)
+    return Task(name, group, lambda _: Parts({}, {}), lambda parts, embed: [], main, ".")
 
 
 def _metric(figure: Figure) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from transformers import AutoConfig, PreTrainedConfig
 from contrastive_st.errors import InputError
 from contrastive_st.models.families import FAMILIES
 from contrastive_st.models.towers import QuickThoughtsGRU
+from contrastive_st.storage.repositories import local_folder
 
 _CLASS_OF = {family.config_class.model_type: family for family in (*FAMILIES, QuickThoughtsGRU)}
 
@@ -19,12 +20,13 @@ class AutoModelForCL:
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **kwargs: Any) -> Any:
-        """Open a folder or Hub name; takes what `ContrastiveMixin.from_pretrained` takes.
+        """Open a folder or Hub name; takes what `ForCL.from_pretrained` and `ContrastiveMixin.from_pretrained` take.
 
         Raises:
-            InputError: there is no such checkpoint, it needs remote code, or its family has no ForCL class.
+            InputError: there is no such checkpoint, its weights are a pickle, it needs remote code, or its family has
+                no ForCL class.
         """
-        config = kwargs.pop("config", None) or load_config(name, revision=kwargs.get("revision"))
+        config = kwargs.pop("config", None) or load_config(name, **kwargs)
         return cls._class(config, name).from_pretrained(name, config=config, **kwargs)
 
     @classmethod
@@ -41,13 +43,13 @@ class AutoModelForCL:
             raise InputError(f"{name} is of the family {config.model_type!r}; contrastive models: {known}") from None
 
 
-def load_config(name: str | Path, revision: str | None = None) -> PreTrainedConfig:
-    """The config of a folder or Hub name, or one clear line on why it cannot be had."""
-    folder = Path(name)
-    if folder.is_dir() and not (folder / "config.json").exists():
+def load_config(name: str | Path, revision: str | None = None, **options: Any) -> PreTrainedConfig:
+    """The config of a folder or Hub name, or one clear line on why it cannot be had; `options` as `local_folder`'s."""
+    folder = local_folder(name, revision, patterns=("config.json",), **options)
+    if not (folder / "config.json").exists():
         raise InputError(f"{name} is a folder without config.json; give the folder of a saved model")
     try:
-        return AutoConfig.from_pretrained(name, revision=revision or "main")
+        return AutoConfig.from_pretrained(folder)
     except ValueError as error:
         if "trust_remote_code" in str(error):
             raise InputError(

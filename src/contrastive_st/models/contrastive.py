@@ -15,6 +15,8 @@ from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.models.settings import ObjectiveSettings, apply_settings
 from contrastive_st.objectives import LOCAL, default_gather
 from contrastive_st.objectives.info_nce import PastKeys
+from contrastive_st.storage.folders import check_weights
+from contrastive_st.storage.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 
 _Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
 
@@ -113,6 +115,31 @@ class ForCL(_Base):
         views = with_keys(self.split_views(self.embed(**rows)), key_views)  # type: ignore[arg-type]
         keys = text_keys(input_ids, attention_mask)
         return ContrastiveOutput(loss=self.objective(views, targets, keys, past), views=views, text_keys=keys)
+
+    @classmethod
+    def from_pretrained(cls, name: Any, *args: Any, revision: str | None = None, **kwargs: Any) -> Any:
+        """Open a folder or Hub name; weights in safetensors alone, since a pickle can run code when it is opened.
+
+        Args:
+            name: folder or Hub name.
+            args: as for `PreTrainedModel.from_pretrained`.
+            revision: branch, tag or commit of a Hub name.
+            kwargs: settings, and whatever `PreTrainedModel.from_pretrained` takes.
+
+        Raises:
+            InputError: there is no such checkpoint, it holds no safetensors, or it reaches outside of its folder.
+        """
+        if name is None:
+            return super().from_pretrained(name, *args, **kwargs)  # type: ignore[misc]
+        hub = {key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}
+        folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json"), **hub)
+        check_weights(folder, name)
+        loaded = super().from_pretrained(folder, *args, **{**kwargs, "use_safetensors": True})  # type: ignore[misc]
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.name_or_path = model.config._name_or_path = str(name)
+        if folder.parent.name == "snapshots":
+            model.config._commit_hash = folder.name
+        return loaded
 
     def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
         """Save weights and config, and the files that sentence-transformers reads: one folder, three loaders."""

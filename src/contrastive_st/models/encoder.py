@@ -16,6 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from contrastive_st.errors import InputError
 from contrastive_st.models.auto import AutoModelForCL, first_line
 from contrastive_st.models.buckets import bucket_rows
+from contrastive_st.storage.repositories import TOKENIZER, local_folder
 
 
 class SentenceEncoder:
@@ -38,8 +39,14 @@ class SentenceEncoder:
     def from_pretrained(
         cls, name: str | Path, device: str | torch.device | None = None, **kwargs: Any
     ) -> SentenceEncoder:
-        """Open a checkpoint folder or Hub name on `device` (the GPU where there is one)."""
-        model, tokenizer = AutoModelForCL.from_pretrained(name, **kwargs), load_tokenizer(name)
+        """Open a checkpoint folder or Hub name on `device` (the GPU where there is one).
+
+        Args:
+            name: folder or Hub name.
+            device: where to run it.
+            kwargs: `revision`, `token` and the other options of a Hub name, and the model's settings.
+        """
+        model, tokenizer = AutoModelForCL.from_pretrained(name, **kwargs), load_tokenizer(name, **kwargs)
         return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
 
     @torch.inference_mode()
@@ -105,10 +112,11 @@ def width_of(config: Any) -> int:
     return getattr(config, "projection_dim", None) or config.hidden_size
 
 
-def load_tokenizer(name: str | Path) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or Hub name, or one clear line on why it cannot be had."""
+def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or Hub name, or one clear line on why it cannot be had; options as `local_folder`'s."""
+    folder = local_folder(name, revision, patterns=TOKENIZER, **options)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(name)
+        tokenizer = AutoTokenizer.from_pretrained(folder)
     except (OSError, ValueError) as error:
         raise InputError(f"no tokenizer can be opened in {name}: {first_line(error)}") from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers gives where the files are missing

@@ -33,6 +33,14 @@ class SimCSEArguments:
         default=False, metadata={"help": "Stop at a blank cell instead of dropping and counting its row."}
     )
     max_train_samples: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+    shuffle_buffer: int = field(
+        default=0,
+        metadata={
+            "help": "Read a .parquet or .txt file of one text column from disk while training, tokenized on the way "
+            "and mixed by a buffer of this many sentences (10000, say). By default every row is tokenized first, once, "
+            "and rows are drawn from the whole file."
+        },
+    )
     model_name_or_path: str | None = field(
         default=None, metadata={"help": "Encoder to start from; by default a small BERT from scratch."}
     )
@@ -68,6 +76,9 @@ class SimCSEArguments:
         default=16_000, metadata={"help": "From scratch: word pieces, learned from the training text."}
     )
     preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that tokenize."})
+    data_license: str | None = field(
+        default=None, metadata={"help": "Licence of the training data, for the recipe and the model card."}
+    )
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Write into an output folder that holds another run."}
     )

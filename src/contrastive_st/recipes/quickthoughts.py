@@ -33,6 +33,7 @@ from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.recipes.arguments import check_output_dir
 from contrastive_st.recipes.docs_corpus import package_task, write_docs_corpus
+from contrastive_st.recipes.facts import job_facts
 from contrastive_st.recipes.quickthoughts_arguments import QuickThoughtsArguments, parse
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
@@ -67,6 +68,7 @@ def make_trainer(
     """Corpus, vocabulary, model, collator and evaluator, put together."""
     set_seed(training.seed)
     tasks: str | list[Task] = args.eval_tasks
+    from_documentation = args.train_file is None
     if args.train_file is None:
         path = Path(training.output_dir, "corpus.txt")  # type: ignore[arg-type]
         with training.main_process_first(desc="read the documentation"):
@@ -81,10 +83,12 @@ def make_trainer(
     if evaluator is None:
         training.eval_strategy = "no"
         logger.info("nothing is measured in between: --eval_data or CONTRASTIVE_ST_DATA names no folder")
-    return ContrastiveTrainer(
+    trainer = ContrastiveTrainer(
         model=new_model(args, len(tokenizer), vectors), args=training, train_dataset=corpus,
         data_collator=collator(args, tokenizer), processing_class=tokenizer, evaluator=evaluator,
     )  # fmt: skip
+    trainer.facts = job_facts(args, len(corpus), None if from_documentation else args.train_file)
+    return trainer
 
 
 def vocabulary(args: QuickThoughtsArguments, resume: str | None) -> tuple[Any, Any]:

@@ -16,6 +16,7 @@ from contrastive_st.data import (
     DropoutPairCollator,
     NLITripletCollator,
     PairCollator,
+    SentenceCorpus,
     check_max_length,
     read_texts,
     tokenize,
@@ -30,6 +31,7 @@ from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.models.settings import max_positions
 from contrastive_st.recipes.arguments import SimCSEArguments, check_output_dir, parse
 from contrastive_st.recipes.docs_search import DocsSearch
+from contrastive_st.recipes.facts import job_facts
 from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
 
@@ -48,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     texts = docs.training_texts() if docs else read_training_texts(args)
     model, tokenizer = open_model(args, texts, resume)
     with training.main_process_first(desc="tokenize"):
-        rows = tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers)
+        rows = training_rows(args, texts, tokenizer)
     if len(rows) < 2:
         raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
     batch = min(training.per_device_train_batch_size, len(rows) // max(training.world_size, 1))
@@ -66,6 +68,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         model=model, args=training, train_dataset=rows, data_collator=collator(args, texts, tokenizer),
         processing_class=tokenizer, evaluator=evaluate,
     )  # fmt: skip
+    trainer.facts = job_facts(args, len(rows), args.train_file, texts.info.license)
     before = trainer.evaluate() if evaluate else {}
     trainer.train(resume_from_checkpoint=resume)
     after = before
@@ -84,6 +87,19 @@ def read_training_texts(args: SimCSEArguments) -> Dataset:
     columns = [int(name) if name.isdigit() else name for name in args.columns] if args.columns else None
     texts = read_texts(str(args.train_file), columns, strict=args.strict)
     return texts if args.max_train_samples is None else texts.select(range(min(args.max_train_samples, len(texts))))
+
+
+def training_rows(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> Dataset | SentenceCorpus:
+    """Tokenized rows: all of them, kept on disk, or as they are read."""
+    if not args.shuffle_buffer:
+        return tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers)
+    if args.train_file is None or args.max_train_samples is not None or len(texts.column_names) > 1:
+        raise InputError(
+            "--shuffle_buffer reads one column of a .parquet or .txt file, whole; leave it out for pairs, for the "
+            "documentation, and with --max_train_samples"
+        )
+    column = texts.column_names[0]
+    return SentenceCorpus(args.train_file, tokenizer, args.max_length, column, None, args.shuffle_buffer)
 
 
 def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None) -> tuple[Any, Any]:

@@ -22,6 +22,7 @@ from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm
 from contrastive_st.training.momentum import MomentumTrainer
 from contrastive_st.training.order import OrderedTrainer
 from contrastive_st.training.processes import broadcast_result, world_size
+from contrastive_st.training.publishing import PublishingTrainer
 
 logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # the log looks at no more rows of a batch than this
@@ -31,7 +32,7 @@ class TrainingDiverged(InputError):
     """The loss became NaN or infinite; the weights on disk are those of the last good checkpoint."""
 
 
-class ContrastiveTrainer(MomentumTrainer, OrderedTrainer):
+class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
     """Train a ForCL model.
 
     Beside the loss the log holds, of the last batch: the figures of the objective (in-batch `accuracy`, the number of

@@ -1,0 +1,205 @@
+"""Conversion between the layouts in which contrastive encoders are kept; the embeddings stay.
+
+    package    what this package saves:       bert.*, bert.pooler.dense.* (the head); settings in config.contrastive
+    simcse     what SimCSE's training saves:  bert.*, mlp.dense.* (the head)
+    backbone   plain BERT, as SimCSE's models are published: embeddings.*, encoder.*, pooler.dense.* (the head)
+
+Whatever is read, safetensors are written, and the files of sentence-transformers, which record the pooling.
+"""
+
+from __future__ import annotations
+
+import copy
+import shutil
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from contrastive_st.errors import InputError
+from contrastive_st.hub.recipe import RECIPE
+from contrastive_st.models import AutoModelForCL, ContrastiveMixin
+from contrastive_st.models.auto import load_config
+from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.models.pooling import check_pooling
+from contrastive_st.models.saving import write_sentence_transformers
+from contrastive_st.storage.folders import check_weights, read_json
+from contrastive_st.storage.repositories import ENCODER, local_folder
+
+LAYOUTS = ("package", "simcse", "backbone")
+_SIMCSE_FAMILIES = ("bert", "roberta")
+_HEAD = ("pooler.dense.weight", "mlp.dense.weight")
+
+
+def convert(
+    source: str | Path,
+    destination: str | Path,
+    to: str,
+    pooling: str | None = None,
+    revision: str | None = None,
+    token: str | None = None,
+) -> Path:
+    """Write a checkpoint anew in another layout, with the same embeddings.
+
+    Args:
+        source: folder or Hub name, in any of the layouts, as safetensors or `pytorch_model.bin`.
+        destination: a new folder.
+        to: `package`, `simcse` or `backbone`.
+        pooling: for a checkpoint that does not record how it pools; it is never guessed from a name.
+        revision: branch, tag or commit of a Hub name.
+        token: of a Hub name.
+
+    Raises:
+        InputError: the pooling is not known or contradicts what is recorded, weights are missing or hold more than
+            tensors, or the destination is there already.
+    """
+    destination = Path(destination)
+    if to not in LAYOUTS:
+        raise InputError(f"--to {to}: choose one of {', '.join(LAYOUTS)}")
+    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
+        raise InputError(f"{destination} is there already; give a new folder, or remove it")
+    patterns = (*ENCODER, "pytorch_model*.bin", "pytorch_model.bin.index.json")
+    folder = local_folder(source, revision, patterns=patterns, token=token)
+    with tempfile.TemporaryDirectory() as scratch:
+        opened = in_safetensors(folder, Path(scratch, "opened"), source)
+        model = _open(opened, source, pooling)
+        if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
+            raise InputError(f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}")
+        destination.mkdir(parents=True, exist_ok=True)
+        {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to](model, destination)
+        load_tokenizer(opened).save_pretrained(destination)
+    if (folder / RECIPE).is_file():
+        shutil.copyfile(folder / RECIPE, destination / RECIPE)
+    return destination
+
+
+def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
+    """The folder itself where it holds safetensors; else a copy, its pickled weights read as tensors and nothing else.
+
+    Raises:
+        InputError: the pickle holds anything but tensors.
+    """
+    pickles = sorted(folder.glob("pytorch_model*.bin"))
+    if any(folder.glob("*.safetensors")) or not pickles:
+        check_weights(folder, name)
+        return folder
+    shutil.copytree(folder, scratch, ignore=shutil.ignore_patterns("pytorch_model*"))
+    tensors: dict[str, Tensor] = {}
+    for path in pickles:
+        try:
+            content = torch.load(path, map_location="cpu", weights_only=True)
+        except Exception as error:  # of bytes from anywhere: no kind of failure is a surprise
+            raise InputError(
+                f"{name}: {path.name} is damaged, or holds more than tensors and could run code; it was not opened"
+            ) from error
+        if not isinstance(content, Mapping) or not all(isinstance(tensor, Tensor) for tensor in content.values()):
+            raise InputError(f"{name}: {path.name} holds no plain table of weights")
+        tensors |= {key: tensor.detach().clone().contiguous() for key, tensor in content.items()}
+    save_file(tensors, scratch / "model.safetensors", metadata={"format": "pt"})
+    return scratch
+
+
+def recorded_pooling(folder: Path, config: Any) -> dict[str, Any]:
+    """The settings that a folder records: all of this package's, or the pooling that sentence-transformers' files name.
+
+    Empty where nothing is recorded.
+    """
+    if hasattr(config, "contrastive"):
+        return dict(config.contrastive)
+    modules = folder / "modules.json"
+    if not modules.is_file():
+        return {}
+    entries = [(str(e.get("type", "")).rsplit(".", 1)[-1], folder / str(e.get("path", ""))) for e in read_json(modules)]
+    kinds, places = [kind for kind, _ in entries], dict(entries)
+    pooled = read_json(places["Pooling"] / "config.json") if "Pooling" in places else {}
+    mode = pooled.get("pooling_mode") or next(
+        (n for n, on in pooled.items() if n.startswith("pooling_mode_") and on), ""
+    )
+    pooling = _MODES.get(str(mode).removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token"))
+    if kinds == ["Transformer", "Pooling"] and pooling:
+        return {"pooling": pooling}
+    if kinds == ["Transformer", "Pooling", "Dense"] and pooling == "cls_before_pooler":
+        return {"pooling": "cls"} if _is_head(folder, places["Dense"]) else {}
+    if kinds == ["Transformer", "WeightedLayerPooling", "Pooling"] and pooling == "mean":
+        first = read_json(places["WeightedLayerPooling"] / "config.json").get("layer_start")
+        return {"pooling": "avg_first_last" if first == 1 else "avg_top2"}
+    return {}
+
+
+_MODES = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
+
+
+def _is_head(folder: Path, dense: Path) -> bool:
+    """Whether the Dense module is the projection head that the weights hold too."""
+    module = load_file(dense / "model.safetensors")
+    for path in sorted(folder.glob("*.safetensors")):
+        with safe_open(path, "pt") as weights:
+            for key in weights.keys():  # noqa: SIM118 - a safetensors file is no dict
+                if key.endswith(_HEAD):
+                    return torch.equal(weights.get_tensor(key), module["linear.weight"])
+    return False
+
+
+def _open(folder: Path, name: object, pooling: str | None) -> ContrastiveMixin:
+    config = load_config(folder)
+    settings = recorded_pooling(folder, config)
+    if pooling is not None:
+        check_pooling(pooling)
+        used = "cls_before_pooler" if settings.get("mlp_only_train") else settings.get("pooling")
+        if used not in (None, pooling):
+            raise InputError(f"{name} records pooling {used}, and --pooling {pooling} would change its embeddings")
+        settings.setdefault("pooling", pooling)
+    if "pooling" not in settings:
+        raise InputError(
+            f"{name} does not say how it pools tokens into a sentence vector; give --pooling, for example cls (through "
+            "the projection head) or cls_before_pooler"
+        )
+    keys = [key for path in folder.glob("*.safetensors") for key in _keys(path)]
+    if settings["pooling"] == "cls" and not any(key.endswith(_HEAD) for key in keys):
+        raise InputError(f"{name} holds no projection head, which pooling cls needs; use cls_before_pooler")
+    model, info = AutoModelForCL.from_pretrained(
+        folder, new_head=False, output_loading_info=True, **({} if hasattr(config, "contrastive") else settings)
+    )
+    if not isinstance(model, ContrastiveMixin):
+        raise InputError(f"{name} is of the family {config.model_type!r}, which has one layout only")
+    if missing := sorted(info["missing_keys"]):
+        raise InputError(f"{name} lacks weights: {', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}")
+    model.drop_mlm_head()
+    return model
+
+
+def _keys(path: Path) -> list[str]:
+    with safe_open(path, "pt") as weights:
+        return list(weights.keys())
+
+
+def _write_package(model: ContrastiveMixin, folder: Path) -> None:
+    model.save_pretrained(folder)
+
+
+def _write_backbone(model: ContrastiveMixin, folder: Path) -> None:
+    backbone: Any = model.backbone
+    backbone.config = _plain_config(model)
+    backbone.save_pretrained(folder)
+    write_sentence_transformers(model, folder)
+
+
+def _write_simcse(model: ContrastiveMixin, folder: Path) -> None:
+    config, head = _plain_config(model), f"{model.base_model_prefix}.pooler.dense."
+    config.architectures = [type(model).__name__]
+    config.save_pretrained(folder)
+    weights = {key.replace(head, "mlp.dense."): tensor.contiguous() for key, tensor in model.state_dict().items()}
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    write_sentence_transformers(model, folder)
+
+
+def _plain_config(model: ContrastiveMixin) -> Any:
+    """The backbone's config, as if this package had never seen it."""
+    config = copy.deepcopy(model.config)
+    del config.contrastive
+    return config

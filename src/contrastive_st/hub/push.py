@@ -1,0 +1,134 @@
+"""Push a checkpoint folder to the Hub: what opens, explains and reproduces the model, and nothing else."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi
+from huggingface_hub.errors import EntryNotFoundError
+
+from contrastive_st.errors import InputError
+from contrastive_st.hub.cards import CARD, CardData, card_files, was_edited
+from contrastive_st.hub.facts import EVALUATION
+from contrastive_st.storage.folders import check_folder, check_weights, read_json
+from contrastive_st.storage.redact import without_secrets
+from contrastive_st.storage.repositories import in_words
+
+logger = logging.getLogger(__name__)
+_SUFFIXES = (".safetensors", ".json", ".model", ".jinja", ".md", ".png", ".svg", ".py")
+_TEXTS = ("vocab.txt", "merges.txt")  # any other may be training data
+_LEFT_OUT = ("trainer_state.json",)  # it names folders of this machine
+
+
+def push(
+    folder: str | Path,
+    repo: str,
+    *,
+    private: bool | None = None,
+    revision: str | None = None,
+    create_pr: bool = False,
+    token: str | None = None,
+    message: str | None = None,
+    data: CardData | None = None,
+    newer_than: float = 0.0,
+    whole: Sequence[str] = (),
+) -> CommitInfo:
+    """Push a checkpoint folder with its card, in one commit; where nothing changed there is none.
+
+    Args:
+        folder: what `save_pretrained` or a trainer wrote. Nothing in it is changed.
+        repo: `user/name`; made where it is not there yet.
+        private: make it a private one; an existing public repository is refused.
+        revision: branch to push to; made where it is not there yet.
+        create_pr: propose the commit as a pull request.
+        token: by default `HF_TOKEN`, or the one logged in with.
+        message: title of the commit.
+        data: what only the author knows, for the card.
+        newer_than: seconds since the epoch; an evaluation report older than that is of other weights, and stays here.
+        whole: subfolders to push with all that is in them.
+
+    Raises:
+        InputError: the folder is no checkpoint in safetensors or reaches outside of itself, or the Hub refuses.
+    """
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder} is no checkpoint folder (no config.json); give the folder of a saved model")
+    check_folder(folder)
+    check_weights(folder)
+    with in_words(repo, revision):
+        api = HfApi(token=token)
+        repo = ready_repo(api, repo, private)
+        if revision and not revision.startswith("refs/"):
+            api.create_branch(repo, branch=revision, exist_ok=True)
+    content: dict[str, Any] = {path: folder / path for path in publishable_files(folder)}
+    content |= {p.relative_to(folder).as_posix(): p for sub in whole for p in (folder / sub).rglob("*") if p.is_file()}
+    if _is_stale(folder, newer_than):
+        content = {path: source for path, source in content.items() if not path.startswith(f"{EVALUATION}/")}
+    with tried("the model is pushed without a new card"):
+        _put_card(content, folder, _card_there(api, repo, revision), name=repo, data=data, newer_than=newer_than)
+    operations = [CommitOperationAdd(path, source) for path, source in sorted(content.items())]
+    with in_words(repo, revision):
+        return api.create_commit(
+            repo, operations, commit_message=message or "Upload model", revision=revision, create_pr=create_pr
+        )
+
+
+def publishable_files(folder: str | Path) -> list[str]:
+    """Paths of what may be pushed: weights in safetensors, config, tokenizer, modules, card, recipe, evaluation, plots.
+
+    Never pickles, states of the optimizer, logs, hidden files, or folders but those of modules and of the evaluation.
+    """
+    folder = Path(folder)
+    modules = folder / "modules.json"
+    below = [str(entry.get("path", "")) for entry in read_json(modules)] if modules.is_file() else []
+    places = dict.fromkeys([folder, *(folder / path for path in below), folder / EVALUATION])
+    files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
+    return [path.relative_to(folder).as_posix() for path in files if _may_go(path)]
+
+
+@contextlib.contextmanager
+def tried(failure: str) -> Iterator[None]:
+    """Log what goes wrong inside instead of raising it: a card is not worth a checkpoint."""
+    try:
+        yield
+    except Exception as error:
+        logger.warning("%s: %s: %s", failure, type(error).__name__, without_secrets(str(error)))
+
+
+def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
+    """The full name of the repository, which is there and as private as was asked for."""
+    url = api.create_repo(repo, private=private, exist_ok=True)
+    if private and not api.repo_info(url.repo_id).private:
+        raise InputError(f"{url.repo_id} is public already; make it private in its settings, or push without --private")
+    return url.repo_id
+
+
+def _card_there(api: HfApi, repo: str, revision: str | None) -> Path | None:
+    """The card that the repository has now."""
+    try:
+        return Path(api.hf_hub_download(repo, CARD, revision=revision))
+    except EntryNotFoundError:
+        return None
+
+
+def _put_card(content: dict[str, Any], folder: Path, there: Path | None, **about: Any) -> None:
+    """Add the card; one that was edited by hand, here or there, is not replaced by a generated one."""
+    if there is not None and was_edited(there) and not was_edited(folder / CARD):
+        logger.warning("the card of %s was written or edited by hand there; it is left as it is", about["name"])
+        content.pop(CARD, None)
+        return
+    content |= card_files(folder, before=[there] if there else [], **about)
+
+
+def _is_stale(folder: Path, newer_than: float) -> bool:
+    report = folder / EVALUATION / "report.json"
+    return report.is_file() and report.stat().st_mtime < newer_than
+
+
+def _may_go(path: Path) -> bool:
+    hidden = path.name.startswith((".", "_"))
+    return (path.suffix in _SUFFIXES or path.name in _TEXTS) and path.name not in _LEFT_OUT and not hidden

@@ -1,0 +1,82 @@
+"""Texts that may leave the machine: without secrets, without the paths of its user."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}")
+_CREDENTIALS = re.compile(r"://[^/\s@]+@")
+_SECRET_NAME = re.compile(r"(?:^|_)(?:token|password|passwd|secret|api_?key|credentials?)$", re.IGNORECASE)
+_ABSOLUTE = re.compile(r"(?:(?<=file://)|(?<![^\s'\"=,(\[]))(?:~?/|[A-Za-z]:\\)[^\s'\"=,;)\]]+")
+HIDDEN = "***"
+
+
+def without_secrets(text: str) -> str:
+    """`text` without access tokens and without the user and password of an address.
+
+    Example:
+        >>> without_secrets("401 for hf_abcdefghijkl at https://me:word@hub.example/x")
+        '401 for *** at https://***@hub.example/x'
+    """
+    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        if len(os.environ.get(name, "")) > 3:
+            text = text.replace(os.environ[name], HIDDEN)
+    return _CREDENTIALS.sub(f"://{HIDDEN}@", _TOKEN.sub(HIDDEN, text))
+
+
+def without_paths(text: str) -> str:
+    """`text` with every absolute path made relative to the working directory, or cut down to its last part.
+
+    Example:
+        >>> without_paths("--train_file /home/me/data/wiki.txt --lr 3e-5")
+        '--train_file wiki.txt --lr 3e-5'
+    """
+    return _ABSOLUTE.sub(lambda match: _short(match[0]), text)
+
+
+def publishable(value: Any, name: str = "") -> Any:
+    """A JSON value without secrets and absolute paths; what is kept under a secret's name is hidden.
+
+    Example:
+        >>> publishable({"file": "/home/me/wiki.txt", "hub_token": "abc", "steps": [1, "hf_abcdefghijkl"]})
+        {'file': 'wiki.txt', 'hub_token': '***', 'steps': [1, '***']}
+    """
+    if isinstance(value, dict):
+        return {str(key): publishable(item, str(key)) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [publishable(item, name) for item in value]
+    if isinstance(value, str):
+        secret = value and _SECRET_NAME.search(name.replace("-", "_"))
+        return HIDDEN if secret else without_paths(without_secrets(value))
+    return value
+
+
+def publishable_arguments(argv: Sequence[str]) -> list[str]:
+    """A command line without secrets and absolute paths.
+
+    Example:
+        >>> publishable_arguments(["/usr/bin/train.py", "--hub_token", "abc", "--api-key=abc", "--out=/tmp/run"])
+        ['train.py', '--hub_token', '***', '--api-key=***', '--out=run']
+    """
+    shown: list[str] = []
+    for before, argument in zip(["", *argv], argv, strict=False):
+        flag, equals, value = argument.partition("=")
+        if before.startswith("-") and "=" not in before and not argument.startswith("-"):
+            shown.append(publishable(argument, before))
+        elif argument.startswith("-") and equals:
+            shown.append(f"{flag}={publishable(value, flag)}")
+        else:
+            shown.append(publishable(argument))
+    return shown
+
+
+def _short(path: str) -> str:
+    absolute = Path(path).expanduser()
+    try:
+        return absolute.relative_to(Path.cwd()).as_posix()
+    except ValueError:
+        return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path

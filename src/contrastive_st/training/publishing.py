@@ -1,0 +1,209 @@
+"""A Trainer that records what it ran, writes cards of it, and pushes safe files only."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import HfApi
+from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_utils import HubStrategy
+from transformers.utils.hub import PushInProgress
+
+from contrastive_st.errors import InputError
+from contrastive_st.hub.cards import CardData, write_card
+from contrastive_st.hub.push import publishable_files, push, ready_repo, tried
+from contrastive_st.hub.recipe import RECIPE, Clock, describe_run, write_recipe
+from contrastive_st.storage.repositories import in_words
+
+logger = logging.getLogger(__name__)
+_NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads
+
+
+class PublishingTrainer(Trainer):
+    """`transformers.Trainer` with a `training_recipe.json` beside every saved model, and pushes of safe files.
+
+    With `push_to_hub=True` go up: weights in safetensors, config, tokenizer, what sentence-transformers reads, a card,
+    the recipe and the plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also what resumes a run. A card or
+    a push that fails is a warning in the log while training goes on, and never costs a checkpoint; only a push that
+    was waited for, at the end, raises.
+
+    Attributes:
+        facts: what the recipe should hold and the trainer cannot know: `data` (name, licence) and `arguments`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self.facts: dict[str, Any] = {}
+        self.clock = Clock()
+        self._began = 0.0
+        self._pushes = HfApi()  # its one thread keeps them in order
+        super().__init__(*args, **kwargs)
+        self.add_callback(_ClockCallback(self.clock))
+
+    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
+        """As in transformers, called once a batch: which is also where its texts are counted."""
+        rows = inputs["input_ids"].shape[:-1]
+        self.clock.texts += rows.numel() * self.args.world_size
+        return super().floating_point_ops(inputs)
+
+    def train(self, *args: Any, **kwargs: Any) -> Any:
+        self._began = time.time()
+        return super().train(*args, **kwargs)
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        token, self.args.hub_token = self.args.hub_token, None  # it would be in training_args.bin
+        try:
+            super()._save(output_dir, state_dict)
+        finally:
+            self.args.hub_token = token
+        folder = output_dir or self.args.output_dir
+        if self.args.should_save:
+            with tried(f"no {RECIPE} in {folder}"):
+                write_recipe(describe_run(self, self.clock, self.facts), str(folder))
+
+    # ------------------------------------------------------------------ the Hub
+
+    def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
+        """Make the repository where it is not there yet.
+
+        Raises:
+            InputError: the Hub refuses, or the repository is public and is to be private.
+        """
+        if self.is_world_process_zero():
+            name = self.args.hub_model_id or Path(str(self.args.output_dir)).absolute().name
+            with in_words(name):
+                api = HfApi(token=token or self.args.hub_token)
+                self.hub_model_id = ready_repo(api, name, self.args.hub_private_repo if private is None else private)
+            self.push_in_progress: Any = None
+
+    def create_model_card(  # type: ignore[override]
+        self,
+        language: str | list[str] | None = None,
+        license: str | None = None,
+        tags: str | list[str] | None = None,
+        model_name: str | None = None,
+        dataset_tags: str | list[str] | None = None,
+        **recorded: Any,
+    ) -> None:
+        """Write the card of what was run as `README.md`; one that was edited by hand is left as it is.
+
+        Args:
+            language: of the model.
+            license: of the model.
+            tags: beside those that every card has.
+            model_name: by default that of the repository, or of the folder.
+            dataset_tags: names on the Hub of what it was trained on.
+            recorded: what else transformers takes (`finetuned_from`, `tasks`, ...); it is in the recipe.
+        """
+        if self.is_world_process_zero():
+            data = CardData(license, _listed(language), _listed(dataset_tags), _listed(tags))
+            folder, name = Path(str(self.args.output_dir)), self.hub_model_id or model_name
+            with tried(f"no model card in {folder}"):
+                write_card(folder, name=name, data=data, log_history=self.state.log_history, newer_than=self._began)
+
+    def push_to_hub(  # type: ignore[override]
+        self,
+        commit_message: str | None = "End of training",
+        blocking: bool = True,
+        token: str | None = None,
+        revision: str | None = None,
+        private: bool | None = None,
+        **card: Any,
+    ) -> Any:
+        """Save the model and push its folder.
+
+        Args:
+            commit_message: of the commit.
+            blocking: wait for the push, and raise if it fails; else return a future.
+            token: a token with the right to write; by default `hub_token`, then the one logged in with.
+            revision: the branch; by default `hub_revision`, then the main one.
+            private: make a repository that is not there yet a private one.
+            card: for `create_model_card`.
+
+        Raises:
+            InputError: the push failed; the model is saved.
+        """
+        self.callback_handler.on_push_begin(self.args, self.state, self.control)
+        token = token or self.args.hub_token
+        if self.hub_model_id is None:
+            self.init_hf_repo(token=token, private=private)
+        self.save_model(_internal_call=True)
+        if not self.is_world_process_zero():
+            return None
+        self.create_model_card(**card)
+        self._finish_current_push()
+        repo, folder = str(self.hub_model_id), str(self.args.output_dir)
+        options: dict[str, Any] = {
+            "token": token,
+            "revision": revision or self.args.hub_revision,
+            "message": commit_message,
+        }
+        if not blocking:
+            return self._pushes.run_as_future(push, folder, repo, **options)
+        try:
+            return push(folder, repo, newer_than=self._began, **options)
+        except InputError as error:
+            raise InputError(f"{error}. The model is in {folder}; later: contrastive-st push {folder} {repo}") from None
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        if not self.is_world_process_zero() or self.args.hub_strategy == HubStrategy.END:
+            return
+        busy = self.push_in_progress is not None and not self.push_in_progress.is_done()
+        if busy and not self.args.hub_always_push:
+            return
+        self.callback_handler.on_push_begin(self.args, self.state, self.control)
+        words = f"Training in progress, step {self.state.global_step}"
+        with tried(f"{words} was not pushed"):
+            staged = self._stage(Path(checkpoint_folder))
+            job = self._pushes.run_as_future(self._push_staged, staged, words, self.args.hub_token)
+            jobs = [*(self.push_in_progress.jobs if busy else []), job]
+            self.push_in_progress = PushInProgress(jobs)
+
+    def _stage(self, checkpoint: Path) -> Path:
+        """A copy of what is pushed: checkpoints are deleted and written over while a push is under way."""
+        staged = Path(tempfile.mkdtemp(prefix="push-"))
+        for path in publishable_files(checkpoint):
+            (staged / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(checkpoint / path, staged / path)
+        with tried("no model card"):
+            write_card(staged, name=self.hub_model_id, log_history=self.state.log_history)
+        if self.args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
+            last = self.args.hub_strategy == HubStrategy.CHECKPOINT
+            below = staged / ("last-checkpoint" if last else checkpoint.name)
+            shutil.copytree(checkpoint, below, ignore=shutil.ignore_patterns(_NEVER_PUSHED))
+        return staged
+
+    def _push_staged(self, staged: Path, words: str, token: str | None) -> None:
+        try:
+            options = {"token": token, "revision": self.args.hub_revision, "message": words}
+            with tried(f"{words} was not pushed"):
+                push(staged, str(self.hub_model_id), whole=[p.name for p in staged.glob("*checkpoint*")], **options)
+        finally:
+            shutil.rmtree(staged, ignore_errors=True)
+
+
+class _ClockCallback(TrainerCallback):
+    """Keep a `Clock` at the training time so far; it stands still when training has ended."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock, self._before, self._started = clock, 0.0, 0.0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if not self.clock.texts:
+            self.clock.first_step = state.global_step
+        self._before, self._started = self.clock.seconds, time.perf_counter()
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        self.clock.seconds = self._before + time.perf_counter() - self._started
+
+    on_train_end = on_step_end
+
+
+def _listed(value: str | list[str] | None) -> list[str]:
+    return [value] if isinstance(value, str) else list(value or [])

@@ -1,0 +1,209 @@
+"""Push and pull against a server that speaks the Hub's HTTP, through the command line and the public clients."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import transformers
+from hub_server import Fault, HubServer
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL
+from contrastive_st.data import train_wordpiece
+
+pytestmark = pytest.mark.slow
+ALICE, BOB = "hf_aliceSecretToken0", "hf_bobSecretToken00"
+
+
+@pytest.fixture
+def hub():
+    with HubServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("checkpoint") / "out"
+    tokenizer = train_wordpiece(SENTENCES * 3, vocab_size=120, max_length=16)
+    shape = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    config = transformers.BertConfig(**shape, intermediate_size=16, max_position_embeddings=20)
+    BertForCL(config).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (folder / "training_args.bin").write_bytes(b"a pickle")
+    (folder / "optimizer.pt").write_bytes(b"a pickle")
+    return folder
+
+
+@pytest.fixture
+def client(hub, tmp_path):
+    """Run the command line, or Python code, against the server: another process, with a cache of its own."""
+
+    def client(*args, code=None, token=ALICE, cache="cache", **environment):
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(("HF_", "CONTRASTIVE_ST"))}
+        own = {"HF_ENDPOINT": hub.endpoint, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / cache)}
+        own |= {"HF_TOKEN": token} if token else {}
+        command = ["-c", code] if code else ["-m", "contrastive_st.cli"]
+        done = subprocess.run(
+            [sys.executable, *command, *map(str, args)], capture_output=True, text=True, timeout=200,
+            env=kept | own | {"OMP_NUM_THREADS": "1", **environment}, cwd=tmp_path,
+        )  # fmt: skip
+        assert not token or token not in done.stdout + done.stderr
+        return done
+
+    return client
+
+
+def fails(done, words):
+    assert done.returncode == 2, done.stdout + done.stderr
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert words in line, line
+    return line
+
+
+def works(done):
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout.strip()
+
+
+def test_push_and_pull(hub, client, checkpoint, tmp_path):
+    works(client("push", checkpoint, "alice/model", "--license", "mit"))
+    files = hub.repos["alice/model"].files("main")
+    assert {"config.json", "model.safetensors", "tokenizer.json", "modules.json", "2_Dense/model.safetensors"} <= set(
+        files
+    )
+    assert not [name for name in files if name.endswith((".bin", ".pt"))]
+    card = hub.content("alice/model", "README.md").decode()
+    assert "license: mit" in card
+    assert 'SentenceEncoder.from_pretrained("alice/model")' in card
+    assert not (checkpoint / "README.md").exists()
+    works(client("push", checkpoint, "alice/model"))  # nothing changed: no commit; what the author said stays
+    assert hub.repos["alice/model"].titles() == ["Upload model", "initial commit"]
+    hub.put("alice/model", {"README.md": b"---\nlicense: mit\n---\n# My own words\n"})
+    works(client("push", checkpoint, "alice/model"))  # nor is a card replaced that was edited there
+    assert hub.repos["alice/model"].titles() == ["put", "Upload model", "initial commit"]
+    assert hub.content("alice/model", "README.md").endswith(b"# My own words\n")
+
+    folder = Path(works(client("pull", "alice/model", token=None)))
+    assert (folder / "model.safetensors").read_bytes() == (checkpoint / "model.safetensors").read_bytes()
+    before = len(hub.requests)
+    assert works(client("pull", "alice/model", token=None, HF_HUB_OFFLINE="1")) == str(folder)
+    assert len(hub.requests) == before
+    works(client("pull", "alice/model", "--to", tmp_path / "copy", token=None))
+    copied = {
+        path.relative_to(tmp_path / "copy").as_posix() for path in (tmp_path / "copy").rglob("*") if path.is_file()
+    }
+    assert copied == set(files) - {".gitattributes"}
+    assert not any(path.is_symlink() for path in (tmp_path / "copy").rglob("*"))
+    fails(client("pull", "alice/model", "--to", tmp_path / "copy"), "is there already")
+    fails(client("pull", "alice/other", HF_HUB_OFFLINE="1"), "neither a folder nor in the local cache")
+    assert not [path for path, _, token in hub.requests if path.startswith("/cdn") and token]
+
+
+def test_revisions_and_pull_requests(hub, client, checkpoint):
+    works(client("push", checkpoint, "alice/model"))
+    works(client("push", checkpoint, "alice/model", "--revision", "dev", "--license", "mit", "--message", "licence"))
+    repo = hub.repos["alice/model"]
+    assert repo.titles("dev") == ["licence", "Upload model", "initial commit"]
+    assert repo.titles("main") == ["Upload model", "initial commit"]
+    url = works(client("push", checkpoint, "alice/model", "--create-pr", "--license", "cc0-1.0", token=BOB))
+    assert url == f"{hub.endpoint}/alice/model/discussions/1"
+    for revision, words in (("main", None), ("dev", "license: mit"), ("refs/pr/1", "license: cc0-1.0")):
+        for name in (revision, repo.sha(revision)):  # by name and by commit
+            text = (Path(works(client("pull", "alice/model", "--revision", name))) / "README.md").read_text()
+            assert words in text if words else "license" not in text
+    fails(client("pull", "alice/model", "--revision", "none"), "has no revision 'none'")
+    fails(client("push", checkpoint, "alice/model", "--license", "mit", token=BOB), "may not do that")
+
+
+def test_private_and_gated_repositories_and_wrong_tokens(hub, client, checkpoint):
+    works(client("push", checkpoint, "alice/secret", "--private"))
+    assert hub.repos["alice/secret"].private
+    works(client("pull", "alice/secret", cache="alice"))
+    for token in (None, BOB):
+        fails(client("pull", "alice/secret", token=token, cache=f"of {token}"), "or it is private")
+    wrong = "hf_wrongwrongwrong"
+    for command in (("pull", "alice/secret"), ("push", checkpoint, "alice/secret")):
+        fails(client(*command, token=wrong, cache="wrong"), "does not accept this token")
+    fails(client("push", checkpoint, "alice/secret", token=None), "")
+    works(client("push", checkpoint, "alice/open"))
+    fails(client("push", checkpoint, "alice/open", "--private"), "is public already")
+    fails(client("push", checkpoint, "bob/model"), "bob/model")
+    fails(client("pull", "alice/nothing"), "there is no alice/nothing")
+    hub.repos["alice/open"].gated = True
+    fails(client("pull", "alice/open", token=BOB, cache="gated"), "alice/open is gated")
+    works(client("pull", "alice/open", cache="granted"))
+
+
+@pytest.mark.parametrize("kind", ["drop", "corrupt", "503"])
+def test_a_download_that_goes_wrong_leaves_nothing_that_loads(hub, client, checkpoint, kind):
+    works(client("push", checkpoint, "alice/model"))
+    weights = hub.repos["alice/model"].files("main")["model.safetensors"].oid
+    hub.faults.append(Fault("GET", f"/cdn/{weights}", kind, times=99))
+    fails(client("pull", "alice/model"), "alice/model")
+    opens = ("similarity", "a", "b", "-m", "alice/model") if kind == "corrupt" else ("pull", "alice/model")
+    fails(client(*opens, HF_HUB_OFFLINE="1"), "alice/model")
+    hub.faults.clear()
+    folder = Path(works(client("pull", "alice/model")))  # the next one is whole
+    assert (folder / "model.safetensors").read_bytes() == (checkpoint / "model.safetensors").read_bytes()
+    if kind == "drop":  # once: the client goes on where it was cut off
+        hub.faults.append(Fault("GET", f"/cdn/{weights}", "drop"))
+        folder = Path(works(client("pull", "alice/model", cache="other")))
+        assert (folder / "model.safetensors").read_bytes() == (checkpoint / "model.safetensors").read_bytes()
+        assert hub.faults[0].times == 0
+
+
+@pytest.mark.parametrize(("method", "part", "kind"), [
+    ("PUT", "/upload/", "corrupt"), ("POST", "/commit/", "500"), ("POST", "/verify", "422"),
+])  # fmt: skip
+def test_an_upload_that_goes_wrong_makes_no_commit(hub, client, checkpoint, method, part, kind):
+    hub.faults.append(Fault(method, part, kind, times=99))
+    fails(client("push", checkpoint, "alice/model"), "alice/model: the Hub answered")
+    assert hub.repos["alice/model"].titles() == ["initial commit"]
+    hub.faults.clear()
+    works(client("push", checkpoint, "alice/model"))
+    assert hub.content("alice/model", "model.safetensors") == (checkpoint / "model.safetensors").read_bytes()
+
+
+def test_the_server_refuses_what_the_hub_would(hub, checkpoint):
+    """Truncated and foreign content, and a commit of what was never uploaded."""
+    from urllib.request import Request, urlopen
+
+    oid = "ab" * 32
+    with socket.create_connection(("127.0.0.1", hub.server_port)) as raw:
+        raw.sendall(f"PUT /upload/{oid} HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n".encode() + b"half")
+    hub.put("alice/model", {"config.json": b"{}"})
+    lines = [
+        {"key": "header", "value": {"summary": "bad"}},
+        {"key": "lfsFile", "value": {"path": "w", "oid": oid, "size": 4}},
+    ]
+    body = "\n".join(map(json.dumps, lines)).encode()
+    headers = {"Authorization": f"Bearer {ALICE}"}
+    for method, path, content in (
+        ("PUT", f"/upload/{oid}", b"other content"),
+        ("POST", "/api/models/alice/model/commit/main", body),
+    ):
+        with pytest.raises(OSError, match="400"):
+            urlopen(Request(hub.endpoint + path, content, headers, method=method), timeout=10)
+    assert oid not in hub.blobs
+    assert hub.repos["alice/model"].titles() == ["put"]
+
+
+def test_repositories_that_are_not_to_be_trusted(hub, client, checkpoint, tmp_path):
+    config = (checkpoint / "config.json").read_bytes()
+    hub.put("alice/pickle", {"config.json": config, "pytorch_model.bin": b"boom"})
+    line = fails(client("pull", "alice/pickle"), "contrastive-st convert alice/pickle NEW_FOLDER --to package")
+    assert "safetensors" in line
+    fails(client("similarity", "a", "b", "-m", "alice/pickle"), "contrastive-st convert alice/pickle")
+    index = json.dumps({"metadata": {}, "weight_map": {"x": "../../secret.safetensors"}}).encode()
+    hub.put("alice/outside", {"config.json": config, "model.safetensors.index.json": index})
+    fails(client("pull", "alice/outside"), "a place outside of its folder")
+    modules = json.dumps([{"idx": 0, "name": "0", "path": "../x", "type": "y"}]).encode()
+    weights = (checkpoint / "model.safetensors").read_bytes()
+    hub.put("alice/modules", {"config.json": config, "modules.json": modules, "model.safetensors": weights})
+    fails(client("pull", "alice/modules"), "a place outside of its folder")
+    hub.put("alice/code", {"config.json": b'{"model_type": "odd", "auto_map": {"AutoConfig": "x.Y"}}', "x.py": b"boom"})
+    fails(client("similarity", "a", "b", "-m", "alice/code"), "trust_remote_code=True")

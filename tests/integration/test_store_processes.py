@@ -76,7 +76,7 @@ def test_two_indexers_share_one_corpus(place):
     """Neither knows of the other: each row is there once, and both did some."""
     command = [sys.executable, str(WORKER), str(place / "two"), "1500", "0.1"]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
-    outputs = [worker.communicate(timeout=120) for worker in workers]
+    outputs = [worker.communicate(timeout=600) for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], outputs
     encoded = [int(output.split("encoded=")[1].split(",")[0]) for output, _ in outputs]
     assert sum(encoded) == 1500

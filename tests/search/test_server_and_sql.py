@@ -11,6 +11,7 @@ import pytest
 import contrastive_st.search
 from contrastive_st.errors import InputError
 from contrastive_st.search import server as module
+from contrastive_st.search.opening import open_index
 from contrastive_st.search.server import EmbeddedServer
 from store_places import postmaster, store_place
 
@@ -75,6 +76,8 @@ def test_what_cannot_be_used_is_named(place, monkeypatch):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(InputError, match="pip install"):
         EmbeddedServer(place / "store")
+    with pytest.raises(InputError, match="a store needs psycopg, psycopg_pool, pgvector; pip install"):
+        open_index(place / "store")
 
 
 def test_default_store(monkeypatch):

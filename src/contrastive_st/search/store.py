@@ -23,7 +23,7 @@ from contrastive_st.search.schema import STORAGES, Tables, check_name, create_ta
 from contrastive_st.search.vectors import as_queries
 from contrastive_st.search.writes import StoreWrites
 
-EF_SEARCH = 100  # candidates that HNSW keeps: more find more of the true neighbours and take longer
+EF_SEARCH = 200  # candidates that HNSW keeps: more find more of the true neighbours and take longer
 EXACT_ROWS = 20_000  # a filter that leaves fewer is answered exactly: tens of milliseconds
 _FUSED = 100  # of each ranking
 _MOST_EF = 1000  # pgvector's limit

@@ -18,10 +18,9 @@ class WordEncoder:
 
     def __init__(self, dimension=64, name="words", fingerprint="words-1"):
         self.dimension, self.name, self.fingerprint = dimension, name, fingerprint
-        self.texts = 0
+        self.known = {}
 
     def encode(self, texts):
-        self.texts += len(texts)
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):
             row[0] = 1e-3
@@ -30,8 +29,10 @@ class WordEncoder:
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
     def _vector(self, word):
-        rng = np.random.default_rng([zlib.crc32(word.encode()), self.dimension])
-        return rng.standard_normal(self.dimension).astype(np.float32)
+        if word not in self.known:
+            rng = np.random.default_rng([zlib.crc32(word.encode("utf-8", "replace")), self.dimension])
+            self.known[word] = rng.standard_normal(self.dimension).astype(np.float32)
+        return self.known[word]
 
 
 def topic_texts(n=60, seed=0):

@@ -11,8 +11,9 @@ from typing import Any
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.command import add_commands
 from contrastive_st.hub.command import add_commands as add_hub_commands
-from contrastive_st.search.command import add_commands as add_search_commands
 from contrastive_st.recipes import neighbors
+from contrastive_st.search.command import add_commands as add_search_commands
+from contrastive_st.search.front_command import add_commands as add_front_commands
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -75,6 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     add_commands(commands)
     add_hub_commands(commands)
     add_search_commands(commands)
+    add_front_commands(commands)
     neighbors.add_command(commands)
 
     doctor = commands.add_parser("doctor", help="print versions, devices, precision, threads and where data was found")

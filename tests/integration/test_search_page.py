@@ -1,0 +1,208 @@
+"""The page in a real browser, before the real server: headless Chromium, where one is installed."""
+
+import csv
+import os
+import shutil
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+
+import pytest
+import torch
+import transformers
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL
+from contrastive_st.cli import main
+
+pytest.importorskip("gradio", reason="the page needs the extra app")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("page")]
+HOSTILE = (
+    "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> ${window.hacked = 1} "
+    "{{window.hacked = 1}} \"quoted\" 'town' 😀"
+)
+QUERY = "#query input, #query textarea"
+
+
+@pytest.fixture(scope="module")
+def shards(tokenizer, tmp_path_factory):
+    """Two folders of the same documents, encoded by two models."""
+    folder = tmp_path_factory.mktemp("page")
+    with open(folder / "corpus.csv", "w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "source"])
+        writer.writerows([text, "odd" if i % 2 else "even"] for i, text in enumerate([*SENTENCES, HOSTILE]))
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    for seed, name in enumerate(("first", "second")):
+        torch.manual_seed(seed)
+        BertForCL(config, pooling="mean").save_pretrained(folder / f"{name}-model")
+        tokenizer.save_pretrained(folder / f"{name}-model")
+        assert main(["index", str(folder / "corpus.csv"), "-m", str(folder / f"{name}-model"),
+                     "-o", str(folder / name), "--precision", "fp32"]) == 0  # fmt: skip
+    return [str(folder / name) for name in ("first", "second")]
+
+
+@pytest.fixture(scope="module")
+def address(shards):
+    yield from started("serve", *shards, "--port", "0")
+
+
+def started(*arguments):
+    """The address that a server prints, and the server stopped at the end."""
+    command = [sys.executable, "-m", "contrastive_st.cli", *arguments]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
+    try:
+        line = process.stdout.readline().strip()
+        assert line.startswith("http://127.0.0.1:"), line
+        yield line
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    playwright = pytest.importorskip("playwright.sync_api", reason="the browser test needs playwright")
+    names = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+    path = os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, names)), None)
+    if path is None:
+        pytest.skip("no Chromium is installed (apt-get install chromium); $CHROMIUM names another")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser, address):
+    """The page, loaded; at the end it has run no script of others, logged no error and called nobody else."""
+    page = browser.new_page(viewport={"width": 1280, "height": 900})
+    called, errors = [], []
+    page.on("request", lambda request: called.append(request.url))
+    page.on("pageerror", lambda error: errors.append(str(error)))
+    page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
+    page.goto(address)
+    page.wait_for_selector(QUERY, timeout=60_000)
+    yield page
+    assert page.evaluate("window.hacked") is None
+    assert errors == []
+    assert all(url.startswith((address, "data:", "blob:")) for url in called), called
+    page.close()
+
+
+def search(page, text, waits_for=".hits mark"):
+    page.locator(QUERY).focus()
+    page.locator(QUERY).fill(text)
+    page.keyboard.press("Enter")
+    page.wait_for_selector(waits_for, timeout=60_000)
+
+
+def test_type_enter_and_read(page, tmp_path):
+    assert page.evaluate("document.activeElement.closest('[id]').id") == "query"
+    page.keyboard.type("a cat and a dog")
+    page.keyboard.press("Enter")
+    page.wait_for_selector(".hits mark", timeout=60_000)
+    hits = page.locator(".hits > li")
+    assert hits.count() == 9
+    assert "a cat and a dog" in hits.first.inner_text()
+    scores = [float(score) for score in page.locator(".hits .score").all_inner_texts()]
+    assert scores[0] > 0.999
+    assert scores == sorted(scores, reverse=True)
+    assert "encode" in page.locator(".times").first.inner_text()
+    assert "query" in page.locator(".times").first.inner_text()
+    assert {"cat", "dog"} <= set(hits.first.locator("u").all_inner_texts())
+    page.screenshot(path=tmp_path / "page.png")
+    assert (tmp_path / "page.png").stat().st_size > 10_000
+
+
+def test_the_keyboard_goes_everywhere(page):
+    seen = []
+    for _ in range(10):
+        seen.append(
+            page.evaluate(
+                "(document.activeElement.closest('label, button') || document.activeElement).innerText.trim()"
+            )
+        )
+        page.keyboard.press("Tab")
+    assert seen[1] == "Search"
+    order = [next(i for i, text in enumerate(seen) if wanted in text) for wanted in ("first", "Show evidence", "Map")]
+    assert order == sorted(order)
+    page.keyboard.press("/")
+    assert page.evaluate("document.activeElement.closest('[id]').id") == "query"
+
+
+def test_filter_and_its_errors(page):
+    page.locator("#filter input, #filter textarea").fill("source=odd")
+    search(page, "the old town")
+    assert page.locator(".hits > li").count() == 4
+    assert all("odd" in text for text in page.locator(".hits .meta").all_inner_texts())
+    page.locator("#filter input, #filter textarea").fill("nonsense & more")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("[role=alert]", timeout=60_000)
+    assert "nonsense & more" in page.locator("[role=alert]").inner_text()
+
+
+def test_two_models_side_by_side(page):
+    page.get_by_label("second").check()
+    search(page, "she reads a long book")
+    page.wait_for_function("document.querySelectorAll('.hits').length == 2", timeout=60_000)
+    left, right = page.locator(".hits").all()
+    assert left.bounding_box()["x"] + left.bounding_box()["width"] <= right.bounding_box()["x"]
+    tops = [pane.locator("li").first.inner_text() for pane in (left, right)]
+    assert all("she reads a long book" in top for top in tops)
+    assert left.inner_text() != right.inner_text()
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "'; DROP TABLE documents; --", "\u202e ümlaut 😀"])
+def test_hostile_queries_and_documents_run_nothing(page, text):
+    search(page, text)
+    shown = page.locator(".hits").inner_text()
+    assert "<script>window.hacked = 1</script><img src=x onerror='window.hacked = 1'> ${window.hacked = 1}" in shown
+    assert page.locator(".hits script, .hits img").count() == 0
+
+
+def test_empty_and_very_long_queries(page):
+    search(page, "   ", "[role=alert]")
+    assert "empty" in page.locator("[role=alert]").inner_text()
+    search(page, "town " * 200_000, ".notice:has-text('1,000,000')")
+    page.wait_for_selector(".hits mark", timeout=60_000)
+    assert page.locator(".hits > li").count() == 9
+
+
+def test_the_map(page):
+    search(page, "rain fell on the old town")
+    page.get_by_role("tab", name="Map").click()
+    page.wait_for_selector("#map svg.map", timeout=120_000)
+    assert page.locator("#map .hit").count() == 9
+    assert page.locator("#map circle").count() == 18
+    assert "rain fell" in page.locator("#map .notice").inner_text()
+
+
+def test_a_token_closes_every_door(shards):
+    for address in started("serve", shards[0], "--port", "0", "--token"):
+        base, token = address.split("?token=")
+        assert len(token) >= 24
+        for path in ("", "config", "gradio_api/info", f"?token={token[:-1]}"):
+            with pytest.raises(urllib.error.HTTPError) as error:
+                urllib.request.urlopen(base + path)
+            assert error.value.code == 401
+        with urllib.request.urlopen(address) as answer:
+            assert b"gradio" in answer.read()
+            cookie = answer.headers["Set-Cookie"].split(";")[0]
+        with urllib.request.urlopen(urllib.request.Request(base + "config", headers={"Cookie": cookie})) as answer:
+            assert answer.status == 200
+
+
+def test_bad_arguments_are_one_line(shards, capsys):
+    for arguments in (
+        [*shards, "-m", "a"],
+        ["/no/such/folder", "--store", "/no/such/store"],
+        [shards[0], "--token", "x"],
+    ):
+        assert main(["serve", *arguments]) == 2
+        assert capsys.readouterr().err.splitlines()[-1].startswith("error: ")

@@ -47,6 +47,14 @@ def test_a_table_trains_pairs_or_triplets(num_columns, tmp_path):
     assert not any(name.startswith("cls.") for name in weights)
 
 
+def test_a_shuffle_buffer_reads_the_file_while_training(text_file, tmp_path, monkeypatch):
+    monkeypatch.setattr(simcse, "tokenize", None)
+    run("--shuffle_buffer", "100", text_file=text_file, output=tmp_path / "out")
+    assert SentenceEncoder.from_pretrained(tmp_path / "out").encode(SENTENCES).shape == (8, 16)
+    with pytest.raises(InputError, match="reads one column"):
+        run("--shuffle_buffer", "100", "--max_train_samples", "6", text_file=text_file, output=tmp_path / "out2")
+
+
 def test_without_a_file_it_learns_to_search_documentation(tmp_path, monkeypatch, capsys):
     pairs = [docs_search.DocPair(a, f"{b} and more", "here") for a in SENTENCES for b in SENTENCES[:3]]
     monkeypatch.setattr(docs_search.DocsSearch, "load", classmethod(lambda cls: cls(pairs[:16], pairs[16:])))

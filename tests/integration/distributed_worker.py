@@ -13,11 +13,24 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig
 
-from contrastive_st.models import BertForCL, QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models import (
+    BertForCL,
+    InferSentBiLSTM,
+    InferSentConfig,
+    QuickThoughtsConfig,
+    QuickThoughtsGRU,
+    UniversalConfig,
+    UniversalSentenceEncoder,
+)
 from contrastive_st.models.contrastive import text_keys
+from contrastive_st.models.settings import BAGS, RELATIONAL
 from contrastive_st.training.cached import cached_step
 
 ROWS, LENGTH, STEPS = 10, 9, 5
+TASKS = {
+    "neighbours": {"objective": "next"}, "answers": {"objective": "info_nce"}, "nli": {"objective": "classification"},
+}  # fmt: skip
+UNIVERSAL = UniversalConfig(60, embedding_size=6, hidden_size=8, bigram_buckets=30)
 
 
 def bert(num_views, **settings):
@@ -29,6 +42,11 @@ def bert(num_views, **settings):
         return BertForCL(config, hard_negative_weight=0.2, **settings)
 
     return num_views, make
+
+
+def cut_bert(kind):
+    """Cutoff beside dropout, and none where there is none: it is drawn as dropout is."""
+    return 2, lambda dropout: bert(2, js_weight=1.0, cutoff=kind, cutoff_ratio=3 * dropout)[1](dropout)
 
 
 def towers(encoder="gru", **settings):
@@ -54,30 +72,54 @@ METHODS = {
     "counts-l2": towers(objective="counts", loss="l2"),
     "tfidf-cross_entropy": towers(objective="tfidf", loss="cross_entropy", target_temperature=0.2),
     "tfidf_bin-kl": towers("transformer", objective="tfidf_bin"),
+    "classification-sbert": bert(2, objective="classification", pooling="mean"),
+    "classification-infersent": bert(2, objective="classification", parts=("u", "v", "abs(u-v)", "u*v"), head_hidden=7),
+    "regression": bert(2, objective="regression", pooling="max"),
+    "triplet": bert(3, objective="triplet"),
+    "consistent": bert(3, js_weight=0.7),
+    "token_cutoff": cut_bert("token"),
+    "span_cutoff": cut_bert("span"),
+    "feature_cutoff": cut_bert("feature"),
+    "multi_task": bert(2, objective="multi_task", tasks=TASKS),
+    "classification-bilstm": (2, lambda dropout: InferSentBiLSTM(InferSentConfig(60, 6, 4))),
+    "multi_task-dan": (2, lambda dropout: UniversalSentenceEncoder(UNIVERSAL, objective="multi_task", tasks=TASKS)),
+    "relational-distances_and_angles": bert(1, objective="relational"),
+    "relational-similarities": towers(objective="relational", similarity_weight=1.0, distance_weight=0, angle_weight=0),
 }
+HEADED = ("classification", "regression", "triplet", "multi_task")  # once is enough
+CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
 GRID = [
     case
     for case in itertools.product(METHODS, (torch.float64, torch.float32), (0.0, 0.1))
     if case[2] == 0.0 or METHODS[case[0]][0] > 1  # masks are drawn a chunk at a time: towers draw them in one
+    if not case[0].startswith(HEADED) or case[1:] == (torch.float64, 0.0)
+    if case[0] not in CUT or case[1:] == (torch.float64, 0.1)
 ]
 
 
-def batches(num_views, bags):
+def batches(num_views, kind):
     generator = torch.Generator().manual_seed(3)
-    for _ in range(STEPS):
+    for step in range(STEPS):
         ids = torch.randint(5, 60, (ROWS, num_views, LENGTH), generator=generator)
         lengths = torch.randint(2, LENGTH + 1, (ROWS, num_views, 1), generator=generator)
         mask = (torch.arange(LENGTH) < lengths).long()
         ids[7] = ids[1]  # the same texts in two places, on two ranks
         mask[7] = mask[1]
         batch = {"input_ids": ids * mask, "attention_mask": mask}
+        places = torch.tensor([[i // 7, i] for i in range(ROWS)])  # a document that both ranks have a part of
+        if kind in ("classification", "regression", "multi_task"):
+            labels = torch.randint(0, 3, (ROWS,), generator=generator)
+            own = [places, torch.zeros(ROWS, 0, dtype=torch.long), labels[:, None]][step % 3]
+            tasks = torch.cat([torch.full((ROWS, 1), step % 3), own], 1)
+            scores = torch.rand(ROWS, generator=generator)
+            batch["targets"] = {"classification": labels, "regression": scores, "multi_task": tasks}[kind]
         if num_views == 1:
-            places = torch.tensor([[i // 7, i] for i in range(ROWS)])  # a document that both ranks have a part of
             words = torch.randint(0, 12, (ROWS, 4), generator=generator)
             weights = torch.rand(ROWS, 4, generator=generator).where(
                 torch.arange(4) < 4 - torch.tensor([[i // 6] for i in range(ROWS)]), 0
             )
-            batch["targets"] = torch.stack([words, weights], -1) if bags else places
+            bags, teacher = torch.stack([words, weights], -1), weights
+            batch["targets"] = bags if kind in BAGS else teacher if kind == RELATIONAL else places
         yield batch
 
 
@@ -111,7 +153,7 @@ def train(case, cached, bucketed, rank, world):
     optimizer = torch.optim.AdamW(core.parameters(), lr=1e-3)
     torch.manual_seed(10 + rank)
     losses, first = [], None
-    for whole in batches(num_views, bags=method.startswith(("counts", "tfidf"))):
+    for whole in batches(num_views, method.partition("-")[0]):
         batch = share(whole, rank, world)
         optimizer.zero_grad()
         if cached:
@@ -124,6 +166,7 @@ def train(case, cached, bucketed, rank, world):
                 lambda scalar: scalar.backward(),
                 model.no_sync if world > 1 else contextlib.nullcontext,
                 chunk_size=3,
+                parameters=list(core.objective_head.parameters()) if hasattr(core, "objective_head") else (),
             )
         else:
             loss = model(**batch).loss

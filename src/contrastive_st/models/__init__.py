@@ -11,10 +11,13 @@ from contrastive_st.models.families import (
     RobertaForCL,
     XLMRobertaForCL,
 )
+from contrastive_st.models.infersent import InferSentConfig
 from contrastive_st.models.modeling import ContrastiveMixin
 from contrastive_st.models.pooling import POOLINGS, pool
 from contrastive_st.models.quickthoughts import QuickThoughtsConfig
 from contrastive_st.models.towers import QuickThoughtsGRU
+from contrastive_st.models.universal import UniversalConfig
+from contrastive_st.models.word_encoders import InferSentBiLSTM, UniversalSentenceEncoder
 
 __all__ = [
     "POOLINGS",
@@ -24,12 +27,16 @@ __all__ = [
     "ContrastiveOutput",
     "DistilBertForCL",
     "ForCL",
+    "InferSentBiLSTM",
+    "InferSentConfig",
     "MPNetForCL",
     "ModernBertForCL",
     "QuickThoughtsConfig",
     "QuickThoughtsGRU",
     "RobertaForCL",
     "SentenceEncoder",
+    "UniversalConfig",
+    "UniversalSentenceEncoder",
     "XLMRobertaForCL",
     "pool",
 ]

@@ -16,6 +16,7 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from contrastive_st.errors import InputError
 from contrastive_st.models.auto import AutoModelForCL, first_line
 from contrastive_st.models.buckets import bucket_rows
+from contrastive_st.objectives import angular_similarity
 from contrastive_st.storage.repositories import TOKENIZER, local_folder
 
 
@@ -88,8 +89,11 @@ class SentenceEncoder:
         return output
 
     def similarity(self, a: Sequence[str], b: Sequence[str]) -> NDArray[np.float32]:
-        """Cosine similarities `[len(a), len(b)]`."""
-        return self.encode(a, normalize=True) @ self.encode(b, normalize=True).T
+        """Similarities `[len(a), len(b)]`: cosines, or what the model's config names (`angular`)."""
+        first, second = self.encode(a, normalize=True), self.encode(b, normalize=True)
+        if getattr(self.model.config, "similarity", "cosine") == "angular":
+            return angular_similarity(torch.from_numpy(first), torch.from_numpy(second)).numpy()
+        return first @ second.T
 
     def _forward(self, rows: list[list[int]]) -> NDArray[np.float32]:
         width = max(max(map(len, rows)), 1)

@@ -12,7 +12,6 @@ from contrastive_st.errors import InputError
 from contrastive_st.objectives.blocks import in_blocks
 from contrastive_st.objectives.gather import LOCAL, Gather
 from contrastive_st.objectives.objective import Objective
-from contrastive_st.objectives.objective import Objective
 from contrastive_st.objectives.row_losses import kl_divergence
 from contrastive_st.objectives.scores import at_least_float32, cosine_scores, normalize
 

@@ -61,6 +61,13 @@ class SimCSEArguments:
     objective: str = field(
         default="info_nce", metadata={"help": "info_nce, or info_nce_symmetric: also pick anchors from positives."}
     )
+    cutoff: str | None = field(
+        default=None, metadata={"help": "Take away a part of each sentence in training: token, span or feature."}
+    )
+    cutoff_ratio: float = field(default=0.1, metadata={"help": "The share that a cutoff takes away."})
+    js_weight: float = field(
+        default=0.0, metadata={"help": "Weight of the Jensen-Shannon divergence of the two views beside the loss."}
+    )
     do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
     mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
     mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})

@@ -104,7 +104,10 @@ def training_rows(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> Data
 
 def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None) -> tuple[Any, Any]:
     """The encoder and its tokenizer: a given checkpoint, or a small BERT with a vocabulary learned from the texts."""
-    names = ("pooling", "temperature", "hard_negative_weight", "mlp_only_train", "objective", "do_mlm", "mlm_weight")
+    names = (
+        "pooling", "temperature", "hard_negative_weight", "mlp_only_train", "objective", "do_mlm", "mlm_weight",
+        "cutoff", "cutoff_ratio", "js_weight",
+    )  # fmt: skip
     settings = {name: getattr(args, name) for name in names}
     if args.model_name_or_path is None:
         check_max_length(args.max_length, 512)

@@ -1,0 +1,104 @@
+"""Train InferSent: a max-pooled BiLSTM that tells the labels of pairs, from NLI or from the installed documentation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from transformers import HfArgumentParser, set_seed
+
+from contrastive_st.data import (
+    LabelledPairCollator,
+    embedding_matrix,
+    installed_docs,
+    read_pairs,
+    read_word_vectors,
+    tokenize_pairs,
+    train_word_tokenizer,
+    vector_tokenizer,
+)
+from contrastive_st.models import InferSentBiLSTM, InferSentConfig
+from contrastive_st.recipes.arguments import check_output_dir
+from contrastive_st.recipes.labelled import label_accuracy, labelled_docs, measures, sample, split_by_first
+from contrastive_st.recipes.running import finish, say_what_happens
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training.dev_decay import DevDecay
+
+
+@dataclass
+class InferSentArguments:
+    """What to train on, and what to train."""
+
+    train_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "Pairs with labels: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub). Without it: "
+            "summaries and paragraphs of the installed documentation."
+        },
+    )
+    max_train_samples: int | None = field(default=None, metadata={"help": "Train on so many, drawn at random."})
+    word_vectors: str | None = field(
+        default=None, metadata={"help": "GloVe or fastText file; its vectors stay as they are. By default trained."}
+    )
+    vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
+    embedding_size: int = field(default=100, metadata={"help": "Width of a word vector, without a file of them."})
+    hidden_size: int = field(default=256, metadata={"help": "Of one direction; 2048 in the paper."})
+    head_hidden: int = field(default=512, metadata={"help": "Hidden layers of the classifier; 0 for a linear one."})
+    max_length: int = field(default=50, metadata={"help": "Words a text is cut to."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write into a folder that holds another run."})
+
+
+DEFAULTS: dict[str, Any] = {
+    "output_dir": "out/infersent", "per_device_train_batch_size": 64, "optim": "sgd", "learning_rate": 0.1,
+    "lr_scheduler_type": "constant", "max_grad_norm": 5.0, "num_train_epochs": 3, "eval_strategy": "epoch",
+    "save_strategy": "no", "logging_steps": 100, "bf16": False,
+}  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Run the whole job; returns the final figures."""
+    parser = HfArgumentParser((InferSentArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
+    argv = list(sys.argv[1:] if argv is None else argv)
+    given = any(arg.startswith("--train_file") for arg in argv)
+    parser.set_defaults(**DEFAULTS, **({} if given else {"max_train_samples": 24_000}))
+    args, training = parser.parse_args_into_dataclasses(argv)
+    say_what_happens()
+    resume = check_output_dir(training, args.overwrite_output_dir)
+    set_seed(training.seed)
+    pairs = (
+        labelled_docs(installed_docs()).remove_columns("score")
+        if args.train_file is None
+        else read_pairs(args.train_file)
+    )
+    train, dev, test = split_by_first(pairs)
+    train = sample(train, args.max_train_samples)
+    tokenizer, vectors = vocabulary(args, train)
+    with training.main_process_first(desc="tokenize"):
+        rows, dev_rows, test_rows = (tokenize_pairs(part, tokenizer, args.max_length) for part in (train, dev, test))
+    config = InferSentConfig(
+        len(tokenizer), args.embedding_size if vectors is None else vectors.shape[1], args.hidden_size,
+        frozen_words=vectors is not None,
+    )  # fmt: skip
+    model = InferSentBiLSTM(config, head_hidden=args.head_hidden, num_labels=max(pairs["label"][:]) + 1)
+    if vectors is not None:
+        model.set_word_vectors(vectors)
+    told = {name: partial(label_accuracy, tokenizer=tokenizer, rows=part) for name, part in
+            (("dev_accuracy", dev_rows), ("test_accuracy", test_rows))}  # fmt: skip
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=rows, data_collator=LabelledPairCollator(tokenizer),
+        processing_class=tokenizer, evaluator=measures(tokenizer, **told), callbacks=[DevDecay()],
+    )  # fmt: skip
+    return finish(trainer, resume)
+
+
+def vocabulary(args: InferSentArguments, train: Any) -> tuple[Any, Any]:
+    """The tokenizer, and the matrix of its words where a file of vectors is given."""
+    if args.word_vectors:
+        vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
+        tokenizer = vector_tokenizer(vectors, args.max_length)
+        return tokenizer, embedding_matrix(vectors, tokenizer)
+    texts = (text for name in ("first", "second") for text in train[name][:])
+    return train_word_tokenizer(texts, args.vocab_size, args.max_length), None

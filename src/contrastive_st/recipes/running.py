@@ -1,0 +1,47 @@
+"""What jobs have in common: a log that is shown, and the way from the trainer to figures and a finished checkpoint."""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.evaluation.plots import training_curve
+from contrastive_st.training import ContrastiveTrainer
+from contrastive_st.training.processes import is_first_process
+
+
+def say_what_happens() -> None:
+    """Show the log of the package on the first process."""
+    if is_first_process():
+        logging.getLogger("contrastive_st").setLevel(logging.INFO)
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+
+
+def finish(trainer: ContrastiveTrainer, resume: str | None = None) -> dict[str, float]:
+    """Train, measure before and after, save the encoder without its heads, and print the figures."""
+    before = trainer.evaluate()
+    trainer.train(resume_from_checkpoint=resume)
+    if trainer.sigterm.stopped:
+        return before
+    after = trainer.evaluate()
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    model.drop_heads()
+    trainer.save_model()
+    trainer.save_state()
+    if is_first_process():
+        report(trainer, before, after)
+    return after
+
+
+def report(trainer: ContrastiveTrainer, before: dict[str, float], after: dict[str, float]) -> None:
+    """Print the figures, and write them and the training curve beside the checkpoint."""
+    folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
+    training_curve(trainer.state.log_history, folder / "training_curve.png")
+    for name, value in after.items():
+        print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
+    results = json.dumps({"before": before, "after": after}, indent=2)
+    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
+    print(f"checkpoint in {folder}/")

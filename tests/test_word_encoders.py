@@ -1,0 +1,170 @@
+"""InferSent and the Universal Sentence Encoder: their formulas, their faults absent, and every loader."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModel
+
+from contrastive_st.data import word_tokenizer
+from contrastive_st.models import (
+    AutoModelForCL,
+    InferSentBiLSTM,
+    InferSentConfig,
+    SentenceEncoder,
+    UniversalConfig,
+    UniversalSentenceEncoder,
+)
+
+WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran"]
+SENTENCES = ["the cat sat on the mat", "rain", "a dog ran", "unheard words here", ""]
+IDS = torch.tensor([[2, 3, 4, 5, 6, 7], [7, 0, 0, 0, 0, 0], [8, 9, 10, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
+TASKS = {"near": {"objective": "next"}, "nli": {"objective": "classification"}}
+
+
+def infersent(**settings):
+    return InferSentBiLSTM(InferSentConfig(len(WORDS) + 2, 5, 4), **settings).double()
+
+
+def universal(encoder, **settings):
+    config = UniversalConfig(
+        len(WORDS) + 2, encoder, embedding_size=5, hidden_size=8, bigram_buckets=7, num_attention_heads=2,
+        intermediate_size=12,
+    )  # fmt: skip
+    return UniversalSentenceEncoder(config, **settings).double()
+
+
+def loop_lstm(model, words, suffix):
+    lstm, state, cell, states = model.lstm, torch.zeros(4).double(), torch.zeros(4).double(), []
+    get = lambda name: getattr(lstm, f"{name}_l0{suffix}")
+    for word in words:
+        gates = get("weight_ih") @ word + get("bias_ih") + get("weight_hh") @ state + get("bias_hh")
+        i, f, g, o = gates.chunk(4)
+        cell = f.sigmoid() * cell + i.sigmoid() * g.tanh()
+        state = o.sigmoid() * cell.tanh()
+        states.append(state)
+    return states
+
+
+def test_infersent_is_the_plain_loop_in_value_and_gradient():
+    model = infersent()
+    rows = []
+    for ids in IDS:
+        words = [model.word_embeddings.weight[i] for i in ids if i]
+        if not words:
+            rows.append(torch.zeros(8).double())
+            continue
+        forward, backward = loop_lstm(model, words, ""), loop_lstm(model, words[::-1], "_reverse")[::-1]
+        both = [torch.cat(pair) for pair in zip(forward, backward, strict=True)]
+        rows.append(torch.stack([max(state[k] for state in both) for k in range(8)]))
+    loop, ours = torch.stack(rows), model(IDS, attention_mask=(IDS > 0).long()).pooler_output
+    torch.testing.assert_close(ours, loop, rtol=1e-12, atol=1e-12)
+    weights = torch.randn_like(ours)
+    parameters = [*list(model.lstm.parameters()), model.word_embeddings.weight]
+    a, b = (torch.autograd.grad((x * weights).sum(), parameters) for x in (ours, loop))
+    for first, second in zip(a, b, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-9, atol=1e-12)
+
+
+def test_padding_takes_no_part_in_the_maximum_and_zeros_do():
+    """InferSent's first code lets padding in as zeros, its second takes genuine zeros for padding."""
+    model = infersent().eval()
+    with torch.no_grad():
+        for name, weight in model.lstm.named_parameters():
+            weight.zero_()
+            if name.startswith("bias_ih"):
+                weight[8:12] = -1.0  # the new content: every state is negative
+    short = model(torch.tensor([[3]]), attention_mask=torch.ones(1, 1)).pooler_output
+    padded = model(torch.tensor([[3, 0, 0]]), attention_mask=torch.tensor([[1, 0, 0]])).pooler_output
+    assert (short < 0).all()
+    assert torch.equal(short, padded)
+    with torch.no_grad():
+        nn.init.zeros_(model.lstm.bias_ih_l0), nn.init.zeros_(model.lstm.bias_ih_l0_reverse)
+    zeros = model(torch.tensor([[3, 4, 0]]), attention_mask=torch.tensor([[1, 1, 0]])).pooler_output
+    assert torch.equal(zeros, torch.zeros_like(zeros))
+
+
+def test_dan_is_the_plain_loop():
+    model = universal("dan")
+    network, rows = model.encoder, []
+    for ids in IDS:
+        ids = [int(i) for i in ids if i]
+        found = [network.words.weight[i] for i in ids]
+        for a, b in itertools.pairwise(ids):
+            mixed = (a * 1_000_003 + b) * 2_654_435_761
+            found.append(network.bigrams.weight[(mixed ^ (mixed >> 15)) % 7])
+        mean = sum(found) / len(found) if found else torch.zeros(5).double()
+        rows.append(network.layers[1](torch.relu(network.layers[0](mean))))
+    loop, ours = torch.stack(rows), model(IDS, attention_mask=(IDS > 0).long()).pooler_output
+    torch.testing.assert_close(ours, loop, rtol=1e-12, atol=1e-12)
+    weights, parameters = torch.randn_like(ours), list(model.parameters())
+    a, b = (torch.autograd.grad((x * weights).sum(), parameters) for x in (ours, loop))
+    for first, second in zip(a, b, strict=True):
+        torch.testing.assert_close(first, second, rtol=1e-9, atol=1e-12)
+    assert not torch.equal(ours[0], model(IDS[:1].flip(1), attention_mask=torch.ones(1, 6)).pooler_output[0])
+
+
+def test_the_transformer_sums_over_the_square_root_of_the_length():
+    model = universal("transformer").eval()
+    states = []
+    hook = model.encoder.layers.register_forward_hook(lambda _, inputs, output: states.append(output))
+    ours = model(IDS, attention_mask=(IDS > 0).long()).pooler_output
+    hook.remove()
+    for row, ids, own in zip(states[0], IDS, ours, strict=True):
+        n = int((ids > 0).sum())
+        loop = sum(row[:n], torch.zeros(8).double()) / math.sqrt(max(n, 1))
+        torch.testing.assert_close(own, loop, rtol=1e-10, atol=1e-12)
+        if n:
+            alone = model(ids[None, :n], attention_mask=torch.ones(1, n)).pooler_output[0]
+            torch.testing.assert_close(own, alone, rtol=1e-9, atol=1e-10)
+    assert ours.isfinite().all()
+
+
+@pytest.mark.parametrize("kind", ["infersent", "dan", "transformer"])
+def test_every_loader_gives_the_same_embeddings(tmp_path, kind):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    model = infersent() if kind == "infersent" else universal(kind, objective="multi_task", tasks=TASKS)
+    model, tokenizer = model.float(), word_tokenizer(WORDS)
+    pairs, targets = IDS[:2].view(2, 1, 6).repeat(1, 2, 1), torch.tensor([0, 1])
+    targets = targets if kind == "infersent" else torch.stack([torch.ones(2, dtype=torch.long), targets], 1)
+    model(pairs, attention_mask=(pairs > 0).long(), targets=targets).loss.backward()
+    model.save_pretrained(tmp_path / "checkpoint")
+    kept = AutoModelForCL.from_pretrained(tmp_path / "checkpoint")
+    for name, weight in model.state_dict().items():
+        assert torch.equal(kept.state_dict()[name], weight), name
+    model.drop_heads()
+    folder = tmp_path / "finished"
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    encoder = SentenceEncoder(model, tokenizer)
+    ours = encoder.encode(SENTENCES)
+    opened = AutoModel.from_pretrained(folder)
+    assert type(opened) is type(model)
+    assert not hasattr(opened, "objective_head")
+    np.testing.assert_allclose(SentenceEncoder(opened, tokenizer).encode(SENTENCES), ours, rtol=0, atol=1e-6)
+    peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
+    np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, rtol=0, atol=1e-6)
+    found = encoder.similarity(SENTENCES[:3], SENTENCES[:3])
+    cosine = np.clip((ours[:3] / np.linalg.norm(ours[:3], axis=1, keepdims=True)) @ (ours[:3] / np.linalg.norm(
+        ours[:3], axis=1, keepdims=True)).T, -1, 1)  # fmt: skip
+    expected = cosine if kind == "infersent" else 1 - np.arccos(cosine) / np.pi
+    np.testing.assert_allclose(found, expected, atol=1e-3)
+    if kind != "infersent":
+        a = torch.from_numpy(ours[:3])
+        np.testing.assert_allclose(opened.similarity(a, a).numpy(), found, atol=1e-6)
+
+
+def test_frozen_words_stay_frozen(tmp_path):
+    model = InferSentBiLSTM(InferSentConfig(11, 5, 4, frozen_words=True))
+    model.set_word_vectors(torch.ones(12, 5))
+    assert not model.word_embeddings.weight.requires_grad
+    assert model.word_embeddings.weight[0].abs().sum() == 0
+    model.save_pretrained(tmp_path)
+    again = InferSentBiLSTM.from_pretrained(tmp_path)
+    assert again.config.vocab_size == 12
+    assert not again.word_embeddings.weight.requires_grad
+    with pytest.raises(ValueError, match="this model takes 5"):
+        model.set_word_vectors(torch.ones(12, 6))

@@ -3,6 +3,7 @@
 import threading
 
 import numpy as np
+import pytest
 import torch
 from torch import nn
 
@@ -56,3 +57,14 @@ def test_an_encoder_used_by_several_threads_at_once(bert_config, tokenizer):
     for vectors in found:
         np.testing.assert_allclose(vectors[::50], expected, atol=1e-6)
     assert model.training
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="torch was built without oneDNN")
+def test_a_model_that_brings_its_own_autocast():
+    """As Accelerate wraps the forward of a model in training with bf16: packed products are of float32 alone."""
+    layer, x = torch.nn.Linear(8, 4), torch.randn(3, 8)
+    with torch.inference_mode(), torch.autocast("cpu", torch.bfloat16):
+        plain = layer(x)
+        with packed_products(layer):
+            assert torch.equal(layer(x), plain)
+            assert torch.equal(layer(x.bfloat16()), layer(x.bfloat16()))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,11 @@ from transformers import AutoTokenizer, PreTrainedTokenizerBase
 from contrastive_st.errors import InputError
 from contrastive_st.models.auto import AutoModelForCL, first_line
 from contrastive_st.models.buckets import bucket_rows
+from contrastive_st.models.packed import packed_products
 from contrastive_st.objectives import angular_similarity
 from contrastive_st.storage.repositories import TOKENIZER, local_folder
+
+_FEW_TOKENS = 512  # below, packing the weights costs more than it saves
 
 
 class SentenceEncoder:
@@ -35,6 +39,7 @@ class SentenceEncoder:
 
     def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
         self.model, self.tokenizer = model, tokenizer
+        self._turn = threading.Lock()  # encoding puts the model into another mode for a while
 
     @classmethod
     def from_pretrained(
@@ -71,19 +76,14 @@ class SentenceEncoder:
         """
         rows = self.tokenizer(list(texts), truncation=True, add_special_tokens=True)["input_ids"] if len(texts) else []
         output = np.empty((len(rows), width_of(self.model.config)), dtype=np.float32)
-        was_training = self.model.training
-        self.model.eval()
-        try:
-            buckets = bucket_rows(np.array([len(row) for row in rows], dtype=np.int64), max_tokens=batch_tokens)
-            with (
-                tqdm(total=len(rows), disable=not progress, unit=" texts", desc="encode") as bar,
-                self._precision(dtype),
-            ):
-                for bucket in buckets:
-                    output[bucket] = self._forward([rows[i] for i in bucket])
-                    bar.update(len(bucket))
-        finally:
-            self.model.train(was_training)
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        with (
+            tqdm(total=len(rows), disable=not progress, unit=" texts", desc="encode") as bar,
+            self._ready(dtype, many=lengths.sum() > _FEW_TOKENS),
+        ):
+            for bucket in bucket_rows(lengths, max_tokens=batch_tokens, min_tokens=min(2048, batch_tokens // 2)):
+                output[bucket] = self._forward([rows[i] for i in bucket])
+                bar.update(len(bucket))
         if normalize:
             output /= np.maximum(np.linalg.norm(output, axis=1, keepdims=True), 1e-12)
         return output
@@ -105,10 +105,21 @@ class SentenceEncoder:
         device = self.model.device
         return self.model(ids.to(device), attention_mask=mask.to(device)).pooler_output.float().cpu().numpy()
 
-    def _precision(self, dtype: torch.dtype) -> contextlib.AbstractContextManager[Any]:
-        if dtype == torch.float32:
-            return contextlib.nullcontext()
-        return torch.autocast(self.model.device.type, dtype)
+    @contextlib.contextmanager
+    def _ready(self, dtype: torch.dtype, many: bool) -> Iterator[None]:
+        """The model in evaluation mode, with the products of `dtype`; then as it was."""
+        with self._turn:
+            was_training = self.model.training
+            self.model.eval()
+            try:
+                if dtype != torch.float32:
+                    with torch.autocast(self.model.device.type, dtype):
+                        yield
+                else:
+                    with packed_products(self.model) if many else contextlib.nullcontext():
+                        yield
+            finally:
+                self.model.train(was_training)
 
 
 def width_of(config: Any) -> int:

@@ -46,4 +46,10 @@ def _can_be_packed(layer: nn.Linear) -> bool:
 def _product(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
     weight = _OPS._reorder_linear_weight(layer.weight.detach(), _ROWS)
     bias = None if layer.bias is None else layer.bias.detach()
-    return lambda x: _OPS._linear_pointwise(x, weight, bias, "none", [], "")
+
+    def product(x: Tensor) -> Tensor:
+        if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):  # a model in training brings its own autocast
+            return nn.functional.linear(x, layer.weight, layer.bias)
+        return _OPS._linear_pointwise(x, weight, bias, "none", [], "")
+
+    return product

@@ -159,7 +159,8 @@ def apply_settings(config: PreTrainedConfig, given: dict[str, Any], kind: type[_
     if unknown := sorted(set(merged) - set(names)):
         raise InputError(f"unknown setting {', '.join(unknown)}; a contrastive model takes {', '.join(names)}")
     settings = kind(**merged)
-    config.contrastive = asdict(settings)
+    held = asdict(settings).items()
+    config.contrastive = {name: list(value) if isinstance(value, tuple) else value for name, value in held}  # as JSON
     return settings
 
 

@@ -119,7 +119,8 @@ def test_the_card_says_what_was_run(checkpoint):
     text, head = path.read_text(), metadata(checkpoint).to_dict()
     recipe = json.loads((checkpoint / "training_recipe.json").read_text())
     wanted = ["SimCSE, unsupervised", "alice/sentences, 8 rows, licence cc0-1.0", "loss_i = -log exp", "3 steps",
-              "24 sentences encoded (each view counted)", recipe["hardware"]["cpu"], f"torch {recipe['versions']['torch']}",
+              "24 sentences encoded (each view counted)", recipe["hardware"]["cpu"],
+              f"torch {recipe['versions']['torch']}",
               "none: trained from scratch", "| temperature | `0.05` |", "at most 16 tokens", "gao2021simcse",
               "![training curve](training_curve.png)"]  # fmt: skip
     assert not [words for words in wanted if words not in text]

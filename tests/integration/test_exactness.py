@@ -14,11 +14,11 @@ pytestmark = pytest.mark.xdist_group("exactness")  # the processes run once
 WORKER = Path(distributed_worker.__file__)
 
 
-def launch(world, out):
+def launch(world, out, worker=WORKER):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, str(WORKER)]
+    command = [sys.executable, str(worker)]
     ranks = [subprocess.Popen([*command, str(rank), str(world), str(port), str(out)]) for rank in range(world)]
     assert [rank.wait(timeout=300) for rank in ranks] == [0] * world
     return torch.load(out, weights_only=True)

@@ -31,6 +31,7 @@ def cached_step(
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
     parameters: Sequence[Tensor] = (),
+    even: bool = False,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the gradient of one batch; returns the loss and the views `[B, V, d]`, both detached.
 
@@ -43,9 +44,11 @@ def cached_step(
         chunk_size: most texts a chunk.
         chunk_tokens: most tokens a chunk, padding included.
         parameters: what `contrast` has of its own to train. Their gradients go with the last chunk's.
+        even: as many chunks on every process that holds as many rows, whatever their lengths: where weights are
+            sharded (FSDP), each forward pass is one of all processes.
     """
     shape = batch["input_ids"].shape[:2]
-    chunks, order = cut_chunks(batch, chunk_size, chunk_tokens)
+    chunks, order = cut_chunks(batch, chunk_size, chunk_tokens, even)
     states, parts = [], []
     with torch.no_grad():
         for rows in chunks:
@@ -80,12 +83,13 @@ def encode_chunks(
 
 
 def cut_chunks(
-    batch: dict[str, Tensor], chunk_size: int | None = None, chunk_tokens: int | None = None
+    batch: dict[str, Tensor], chunk_size: int | None = None, chunk_tokens: int | None = None, even: bool = False
 ) -> tuple[list[dict[str, Tensor]], Tensor]:
     """The rows of a batch `[B, V, L]` in chunks `[n, l]` of similar length, and the rows' numbers in that order."""
     rows = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
     lengths = rows["attention_mask"].sum(1).cpu().numpy()
-    buckets = bucket_rows(lengths, max_rows=chunk_size or len(lengths), max_tokens=chunk_tokens or 1 << 62)
+    limits = {"max_rows": chunk_size or len(lengths), "max_tokens": chunk_tokens or 1 << 62}
+    buckets = bucket_rows(lengths, max_padding=1.0, **limits) if even else bucket_rows(lengths, **limits)
     order = torch.from_numpy(np.concatenate(buckets)).to(rows["input_ids"].device)
     chunks = []
     for bucket, index in zip(buckets, order.split([len(bucket) for bucket in buckets]), strict=True):

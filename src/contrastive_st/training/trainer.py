@@ -57,6 +57,10 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
             kwargs.setdefault("eval_dataset", {})  # what to evaluate on is the evaluator's own business
         super().__init__(*args, **kwargs)
         self.evaluator = evaluator
+        if self.is_fsdp_enabled:  # each forward pass is one of all processes: as many of them on each
+            self.accelerator.unwrap_model(self.model).length_bucketing = False
+            if self.args.chunk_tokens:
+                raise InputError("FSDP needs as many chunks on every process; give chunk_size in place of chunk_tokens")
         self._last_views: tuple[Tensor, Tensor | None, Tensor, PastKeys | None] | None = None
         self.sigterm = StopOnSigterm()
         self.accounting = Accounting()
@@ -130,6 +134,7 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
             no_sync=lambda: self.accelerator.no_sync(model),
             chunk_size=self.args.chunk_size,
             chunk_tokens=self.args.chunk_tokens,
+            even=self.is_fsdp_enabled,
             parameters=list(core.objective_head.parameters()) if hasattr(core, "objective_head") else (),
         )
         self._remember(complete(views), targets, keys, past)

@@ -14,7 +14,8 @@ from contrastive_st.models.families import (
 from contrastive_st.models.infersent import InferSentConfig
 from contrastive_st.models.modeling import ContrastiveMixin
 from contrastive_st.models.pooling import POOLINGS, pool
-from contrastive_st.models.quickthoughts import QuickThoughtsConfig
+from contrastive_st.models.quickthoughts import QuickThoughtsConfig, SkipThoughtsConfig
+from contrastive_st.models.skipthoughts import SkipThoughts
 from contrastive_st.models.towers import QuickThoughtsGRU
 from contrastive_st.models.universal import UniversalConfig
 from contrastive_st.models.word_encoders import InferSentBiLSTM, UniversalSentenceEncoder
@@ -35,6 +36,8 @@ __all__ = [
     "QuickThoughtsGRU",
     "RobertaForCL",
     "SentenceEncoder",
+    "SkipThoughts",
+    "SkipThoughtsConfig",
     "UniversalConfig",
     "UniversalSentenceEncoder",
     "XLMRobertaForCL",

@@ -9,11 +9,12 @@ from transformers import AutoConfig, PreTrainedConfig
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.families import FAMILIES
+from contrastive_st.models.skipthoughts import SkipThoughts
 from contrastive_st.models.towers import QuickThoughtsGRU
 from contrastive_st.models.word_encoders import InferSentBiLSTM, UniversalSentenceEncoder
 from contrastive_st.storage.repositories import local_folder
 
-_OWN = (QuickThoughtsGRU, InferSentBiLSTM, UniversalSentenceEncoder)
+_OWN = (QuickThoughtsGRU, SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder)
 _CLASS_OF = {family.config_class.model_type: family for family in (*FAMILIES, *_OWN)}
 
 

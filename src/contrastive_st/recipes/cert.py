@@ -1,0 +1,175 @@
+"""CERT: contrast sentences with their back-translations against a momentum queue, then learn a labelled task."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from datasets import Dataset
+from transformers import (
+    AutoModelForSequenceClassification,
+    BertConfig,
+    DataCollatorWithPadding,
+    PreTrainedTokenizerBase,
+    Trainer,
+    set_seed,
+)
+
+from contrastive_st.data import PairCollator, check_max_length, read_texts, tokenize, train_wordpiece
+from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.rows import Parts, Rows
+from contrastive_st.evaluation.tasks import Task, chosen
+from contrastive_st.models import AutoModelForCL, BertForCL
+from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.models.settings import max_positions
+from contrastive_st.recipes.arguments import check_output_dir
+from contrastive_st.recipes.cert_arguments import CERTArguments, parse
+from contrastive_st.recipes.docs_corpus import package_task
+from contrastive_st.recipes.docs_search import DocsSearch
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training.processes import is_first_process
+
+logger = logging.getLogger(__name__)
+STAGES = ("before", "contrastive")
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, list[float]]:
+    """Run the whole job; returns the accuracies of each stage, one a seed."""
+    args, training = parse(argv)
+    if is_first_process():
+        logging.getLogger("contrastive_st").setLevel(logging.INFO)
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    check_output_dir(training, args.overwrite_output_dir)
+    set_seed(training.seed)
+    folder = Path(training.output_dir)  # type: ignore[arg-type]
+    with training.main_process_first(desc="pairs"):
+        pairs, task = pairs_and_task(args, folder)
+    parts = labelled(task, args)
+    model, tokenizer = open_model(args, pairs)
+    trainer = ContrastiveTrainer(
+        model=model, args=own_folder(training, folder / "contrastive"), data_collator=PairCollator(tokenizer),
+        train_dataset=tokenize(pairs, tokenizer, args.max_length), processing_class=tokenizer,
+    )  # fmt: skip
+    trainer.save_model(str(folder / "before"))
+    trainer.train()
+    trainer.save_model()
+    found = {
+        stage: [fine_tune(args, training, folder / stage, tokenizer, parts, seed) for seed in range(args.task_seeds)]
+        for stage in STAGES
+    }
+    if is_first_process():
+        report(args, task.name, parts, found, folder)
+    return found
+
+
+def pairs_and_task(args: CERTArguments, folder: Path) -> tuple[Dataset, Task]:
+    """Two columns of text, and the labelled task."""
+    if args.pairs_file or args.train_file:
+        task = chosen(args.task, 5)[0]
+        file = args.pairs_file or str(folder / "pairs.csv")
+        if args.pairs_file is None:
+            if not (args.translate_there and args.translate_back):
+                raise InputError(
+                    "--train_file is to be translated: name --translate_there and --translate_back, or pairs"
+                )
+            there, back = Translator(args.translate_there), Translator(args.translate_back)
+            folder.mkdir(parents=True, exist_ok=True)
+            texts = read_texts(str(args.train_file), None)
+            column = (text for batch in texts.iter(1000) for text in batch[texts.column_names[0]])
+            write_pairs(back_translate(column, there, back), file)
+        pairs = read_texts(file, args.columns)
+        if len(pairs.column_names) != 2:
+            raise InputError(
+                f"{args.pairs_file} has {len(pairs.column_names)} columns of text; name two with --columns"
+            )
+        return pairs, task
+    docs = DocsSearch.load(4000)
+    return docs.training_texts(), package_task(docs.heldout)
+
+
+def labelled(task: Task, args: CERTArguments) -> Parts:
+    """The task's rows; of those to train on the first `label_samples`, in a fixed random order."""
+    if task.hub is not None and not (args.pairs_file or args.train_file):
+        parts = task.hub()
+    else:
+        where = args.eval_data or os.environ.get("CONTRASTIVE_ST_DATA")
+        if not where:
+            raise InputError("the labelled task needs data: --eval_data or CONTRASTIVE_ST_DATA names a folder, or hub")
+        parts = task.load(where)
+    if "train" not in parts or "test" not in parts or parts["train"].gold.dtype.kind != "i":
+        raise InputError(f"{task.name} has no classes in a training and a test part; choose TREC, SST2, MRPC or SICKE")
+    order = np.random.default_rng(0).permutation(len(parts["train"]))[: args.label_samples]
+    return Parts({"train": parts["train"].take(order), "test": parts["test"]}, {}, parts.classes)
+
+
+def open_model(args: CERTArguments, pairs: Dataset) -> tuple[Any, Any]:
+    """The encoder to start from, its head on the first token: a checkpoint, or a small BERT."""
+    settings: dict[str, Any] = {"pooling": "cls", "temperature": args.temperature}
+    if args.model_name_or_path:
+        model = AutoModelForCL.from_pretrained(args.model_name_or_path, **settings)
+        check_max_length(args.max_length, max_positions(model.config))
+        return model, load_tokenizer(args.model_name_or_path)
+    words = (text for name in pairs.column_names for batch in pairs.iter(10_000) for text in batch[name])
+    tokenizer = train_wordpiece(words, args.vocab_size, args.max_length)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
+        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
+        max_position_embeddings=max(args.max_length, 128), attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return BertForCL(config, **settings), tokenizer
+
+
+def own_folder(training: ContrastiveTrainingArguments, folder: Path, **changes: Any) -> ContrastiveTrainingArguments:
+    """The arguments of one stage."""
+    own = copy.copy(training)
+    own.output_dir = str(folder)
+    for name, value in changes.items():
+        setattr(own, name, value)
+    return own
+
+
+def fine_tune(
+    args: CERTArguments, training: ContrastiveTrainingArguments, start: Path, tokenizer: PreTrainedTokenizerBase,
+    parts: Parts, seed: int,
+) -> float:  # fmt: skip
+    """Train encoder and a new classifier on the labelled rows; returns the accuracy on the test rows."""
+    set_seed(seed)
+    model = AutoModelForSequenceClassification.from_pretrained(start, num_labels=int(parts["train"].gold.max()) + 1)
+    settings = own_folder(
+        training, start.parent / f"task-{start.name}", seed=seed, data_seed=seed, momentum_queue=0,
+        num_train_epochs=args.task_epochs, learning_rate=args.task_learning_rate, max_steps=-1,
+        per_device_train_batch_size=args.task_batch_size, dataloader_drop_last=False,
+    )  # fmt: skip
+    trainer = Trainer(
+        model=model, args=settings, train_dataset=rows_of(parts["train"], tokenizer, args.max_length),
+        data_collator=DataCollatorWithPadding(tokenizer), processing_class=tokenizer,
+    )  # fmt: skip
+    trainer.train()
+    found = trainer.predict(rows_of(parts["test"], tokenizer, args.max_length)).predictions.argmax(1)
+    return float((found == parts["test"].gold).mean())
+
+
+def rows_of(rows: Rows, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Dataset:
+    """Labelled sentences, or pairs of them, as a classifier takes them."""
+    ids = tokenizer(*rows.columns, truncation=True, max_length=max_length)
+    return Dataset.from_dict({**ids, "labels": rows.gold.tolist()})
+
+
+def report(args: CERTArguments, task: str, parts: Parts, found: dict[str, list[float]], folder: Path) -> None:
+    """Print the accuracies, and write them beside the checkpoints."""
+    test = parts["test"].gold
+    most = np.bincount(test).max() / len(test)
+    print(f"{task}: {len(parts['train'])} labelled rows, {len(test)} test rows, {args.task_seeds} seeds; accuracy x100")
+    print(f"{'most frequent class':28}{100 * most:6.1f}")
+    for stage, label in zip(STAGES, ("fine-tuned", "contrastive, then fine-tuned"), strict=True):
+        mean, deviation = 100 * np.mean(found[stage]), 100 * np.std(found[stage])
+        print(f"{label:28}{mean:6.1f} +- {deviation:.1f}")
+    (folder / "results.json").write_text(json.dumps(found, indent=2) + "\n", encoding="utf-8")

@@ -67,7 +67,7 @@ class MultiTask(Objective):
     def describe(self, anchors: int, num_views: int) -> str:
         """What a step compares, in words."""
         return "one task a step: " + "; ".join(
-            f"{name}: {objective.describe(anchors, num_views)}" for name, objective in self.tasks.items()
+            f"{name}: {objective.describe(anchors, max(num_views, 2))}" for name, objective in self.tasks.items()
         )
 
     def make_head(self, width: int) -> nn.Module:

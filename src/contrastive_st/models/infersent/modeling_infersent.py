@@ -101,7 +101,7 @@ class InferSentModel(PreTrainedModel):
     def _init_weights(self, module: nn.Module) -> None:
         if isinstance(module, nn.Embedding):
             if not getattr(module.weight, "_is_hf_initialized", False):
-                nn.init.uniform_(module.weight, -0.1, 0.1)
+                nn.init.normal_(module.weight, std=0.5)  # as long as GloVe's: SGD starts slowly from short vectors
                 module.weight[self.config.pad_token_id] = 0
         elif isinstance(module, nn.Linear):
             nn.init.xavier_uniform_(module.weight)

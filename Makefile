@@ -9,7 +9,7 @@ PYTEST_ARGS ?=
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plots]"
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[plots,search]"
 	touch $@
 
 $(VENV)/.dev: $(VENV)/.demo

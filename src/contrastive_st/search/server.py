@@ -71,8 +71,8 @@ class EmbeddedServer:
 
         self.folder = Path(folder).expanduser().absolute()
         self.pgdata = self.folder / "pgdata"
-        self._bin = _binaries()
         self._account = _account_for_root()
+        self._bin = _reachable_binaries(self._account)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._users = open(self.folder / "users.lock", "a")  # noqa: SIM115 - held until close
@@ -241,13 +241,37 @@ def _check_reachable(folder: Path, account: dict[str, Any]) -> None:
     """Say so before PostgreSQL does, less clearly: its account must be able to pass through every parent folder."""
     if not account:
         return
-    for path in (folder.resolve(), _binaries().resolve()):
-        for parent in (path, *path.parents):
-            if not parent.stat().st_mode & 0o001:
-                raise InputError(
-                    f"PostgreSQL does not run as root, and account {_ACCOUNT!r} cannot pass through {parent}; "
-                    f"chmod o+x {parent}, choose another folder, or run as another user"
-                )
+    if closed := _closed_parent(folder):
+        raise InputError(
+            f"PostgreSQL does not run as root, and account {_ACCOUNT!r} cannot pass through {closed}; "
+            f"chmod o+x {closed}, choose another folder, or run as another user"
+        )
+
+
+def _closed_parent(folder: Path) -> Path | None:
+    """The folder on the way to `folder`, itself included, that other accounts cannot pass through."""
+    path = folder.resolve()
+    return next((parent for parent in (path, *path.parents) if not parent.stat().st_mode & 0o001), None)
+
+
+def _reachable_binaries(account: dict[str, Any]) -> Path:
+    """PostgreSQL's programs; a copy of them where its account cannot pass through to where they are installed."""
+    found = _binaries()
+    if not account or _closed_parent(found) is None:
+        return found
+    install, package = found.parent, found.parent.parent
+    mark = hashlib.sha256(str(install.resolve()).encode()).hexdigest()[:12]
+    copy = Path("/var/lib/contrastive_st", f"{install.name}-{mark}")
+    if not copy.exists():
+        unfinished = Path(f"{copy}.{os.getpid()}")
+        for part in (install, package.with_name(f"{package.name}.libs")):  # the programs look for the second beside
+            if part.exists():
+                shutil.copytree(part, unfinished / part.relative_to(package.parent), symlinks=True)
+        try:
+            unfinished.rename(copy)
+        except OSError:  # another process was first
+            shutil.rmtree(unfinished)
+    return copy / package.name / install.name / "bin"
 
 
 def _tail(path: Path) -> str:

@@ -16,7 +16,7 @@ MAY_IMPORT = {
     "hub": {"errors", "storage", "objectives", "models", "evaluation"},
     "training": {"errors", "storage", "objectives", "models", "data", "evaluation", "hub"},
     "recipes": {"errors", "storage", "objectives", "models", "data", "evaluation", "hub", "training"},
-    "search": {"errors", "objectives", "models", "data", "evaluation"},
+    "search": {"errors", "storage", "objectives", "models", "data", "evaluation"},
     "doctor": {"errors", "evaluation", "training"},
 }
 

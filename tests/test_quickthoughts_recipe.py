@@ -1,7 +1,5 @@
 """The whole QuickThoughts job, on a corpus of a page: what it trains, what it leaves behind, and what it refuses."""
 
-import json
-
 import numpy as np
 import pytest
 import torch
@@ -9,7 +7,6 @@ from transformers import AutoModel, AutoTokenizer
 
 from contrastive_st.errors import InputError
 from contrastive_st.models import SentenceEncoder
-from contrastive_st.recipes import compare
 from contrastive_st.recipes.quickthoughts import main
 
 SMALL = ["--hidden_size", "6", "--embedding_size", "4", "--per_device_train_batch_size", "16", "--max_steps", "3",
@@ -98,25 +95,3 @@ def test_a_corpus_of_one_sentence_documents_is_refused(tmp_path):
     path.write_text("".join(f"the {noun} {verb}\n\n" for noun in NOUNS for verb in VERBS))
     with pytest.raises(InputError, match="documents of more than one sentence"):
         train(path, tmp_path / "out", "--targets", "next")
-
-
-def test_compare_lays_measured_beside_published_and_goes_on_where_it_was(corpus, tmp_path, caplog):
-    vectors = ["--train_file", str(corpus), "--per_device_train_batch_size", "16", "--disable_tqdm", "true"]
-    root = tmp_path / "senteval" / "CR"
-    root.mkdir(parents=True)
-    for name in ("pos", "neg"):
-        mark = "good" if name == "pos" else "bad"
-        (root / f"custrev.{name}").write_text(
-            "".join(f"the {mark} {noun} {verb}\n" for noun in NOUNS for verb in VERBS)
-        )
-    command = ["--scale", "tiny", "--data", str(tmp_path), "--output_dir", str(tmp_path / "out"),
-               "--only", "next", "tfidf_bin", *vectors]  # fmt: skip
-    text = compare.main(command)
-    assert "| *next sentence, published* | *68.18* |" in text
-    assert text.count("not run") == 2 * 10
-    figures = json.loads((tmp_path / "out" / "next" / "figures.json").read_text())
-    accuracy = next(f["value"] for f in figures["figures"] if f["task"] == "CR")
-    assert f"{100 * accuracy:.2f}" in text
-    assert "next,published,MR,,,,0.6818" in (tmp_path / "out" / "table.csv").read_text().replace("\r", "")
-    assert compare.main(command) == text
-    assert caplog.text.count("measured before") == 2

@@ -9,7 +9,7 @@ import pytest
 from conftest import SENTENCES
 from contrastive_st import InputError, SentenceEncoder
 from contrastive_st.recipes import docs_search, simcse
-from contrastive_st.recipes.arguments import parse
+from contrastive_st.recipes.simcse_arguments import parse
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "3"]
 TINY += ["--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1"]

@@ -35,6 +35,7 @@ class SkipThoughtsSettings(ObjectiveSettings):
         return WrittenNeighbors()
 
 
+@dataclass(frozen=True)
 class WrittenNeighbors(Objective):
     """What a log says of Skip-Thoughts: its loss is of words, not of views, so `SkipThoughts.forward` has it."""
 

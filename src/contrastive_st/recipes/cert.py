@@ -6,7 +6,6 @@ import copy
 import json
 import logging
 import os
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,10 @@ from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.models.settings import max_positions
-from contrastive_st.recipes.arguments import check_output_dir
 from contrastive_st.recipes.cert_arguments import CERTArguments, parse
 from contrastive_st.recipes.docs_corpus import package_task
 from contrastive_st.recipes.docs_search import DocsSearch
+from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
@@ -44,23 +43,24 @@ STAGES = ("before", "contrastive")
 def main(argv: Sequence[str] | None = None) -> dict[str, list[float]]:
     """Run the whole job; returns the accuracies of each stage, one a seed."""
     args, training = parse(argv)
-    if is_first_process():
-        logging.getLogger("contrastive_st").setLevel(logging.INFO)
-        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
     folder = Path(training.output_dir)  # type: ignore[arg-type]
     with training.main_process_first(desc="pairs"):
         pairs, task = pairs_and_task(args, folder)
-    parts = labelled(task, args)
+    parts = labelled(task, args) if args.task_seeds else None
     model, tokenizer = open_model(args, pairs)
     trainer = ContrastiveTrainer(
         model=model, args=own_folder(training, folder / "contrastive"), data_collator=PairCollator(tokenizer),
         train_dataset=tokenize(pairs, tokenizer, args.max_length), processing_class=tokenizer,
     )  # fmt: skip
+    trainer.facts = job_facts(args, len(pairs), args.pairs_file or args.train_file)
     trainer.save_model(str(folder / "before"))
     trainer.train()
     trainer.save_model()
+    if parts is None:
+        return {}
     found = {
         stage: [fine_tune(args, training, folder / stage, tokenizer, parts, seed) for seed in range(args.task_seeds)]
         for stage in STAGES

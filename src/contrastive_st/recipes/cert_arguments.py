@@ -9,11 +9,12 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
+from contrastive_st.recipes.job import JobArguments
 from contrastive_st.training import ContrastiveTrainingArguments
 
 
 @dataclass
-class CERTArguments:
+class CERTArguments(JobArguments):
     """What to contrast, what to train, and the labelled task that follows."""
 
     pairs_file: str | None = field(
@@ -45,9 +46,8 @@ class CERTArguments:
     task_epochs: float = field(default=10, metadata={"help": "Passes over them."})
     task_learning_rate: float = field(default=5e-4, metadata={"help": "Of the fine-tuning."})
     task_batch_size: int = field(default=32, metadata={"help": "Of the fine-tuning."})
-    task_seeds: int = field(default=3, metadata={"help": "Fine-tunings of each start, from other seeds."})
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Write into an output folder that holds another run."}
+    task_seeds: int = field(
+        default=3, metadata={"help": "Fine-tunings of each start, from other seeds; 0 ends after the contrast."}
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from contrastive_st.recipes.compare import Method
+    from contrastive_st.recipes.methods import Method
 
 logger = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ def draw(methods: Sequence[Method], figures: dict[str, Any], path: Path) -> Path
     except ImportError:
         logger.warning("no picture: matplotlib is not installed (pip install contrastive-st[plots])")
         return None
-    from contrastive_st.recipes.compare import value_of
+    from contrastive_st.recipes.compare_tables import value_of
 
     panels = {"classification accuracy": ("MR", "SUBJ", "CR", "MPQA"), "STS, Pearson x100": tuple(
         f"STS{year}" for year in range(12, 17))}  # fmt: skip

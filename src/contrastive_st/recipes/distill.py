@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
-import logging
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -29,9 +27,9 @@ from contrastive_st.evaluation.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.evaluation.suite import load, run
 from contrastive_st.evaluation.tasks import chosen
 from contrastive_st.models import BertForCL, SentenceEncoder
-from contrastive_st.recipes.arguments import check_output_dir
 from contrastive_st.recipes.distill_arguments import DistillArguments, parse
 from contrastive_st.recipes.docs_search import DocsSearch
+from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import broadcast_result, is_first_process
 
@@ -42,9 +40,7 @@ DEMO = Path("out/demo")
 def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     """Run the whole job; returns the figures of the teacher and of each student."""
     args, training = parse(argv)
-    if is_first_process():
-        logging.getLogger("contrastive_st").setLevel(logging.INFO)
-        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
     docs = DocsSearch.load() if args.train_file is None else None
@@ -70,6 +66,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         own = copy.copy(training)
         own.output_dir = str(Path(training.output_dir, name))  # type: ignore[arg-type]
         trainer = make_trainer(args, own, tokenizer, TeacherRows(ids, embeddings, orders[name]))
+        trainer.facts = job_facts(args, len(texts), args.train_file)
         if "untrained" not in table:
             table["untrained"] = measure(student_of(trainer, tokenizer))
         trainer.train()
@@ -96,7 +93,8 @@ def open_teacher(args: DistillArguments, texts: Sequence[str]) -> OpenedEncoder:
     if args.teacher or DEMO.joinpath("config.json").is_file():
         return open_encoder(args.teacher or DEMO, pooling=args.teacher_pooling)
     counts = TfidfVectorizer(sublinear_tf=True, stop_words="english")
-    svd = TruncatedSVD(256, random_state=0).fit(counts.fit_transform(texts))
+    found = counts.fit_transform(texts)
+    svd = TruncatedSVD(min(256, found.shape[1]), random_state=0).fit(found)
     return open_encoder(lambda given: svd.transform(counts.transform(given)).astype(np.float32), name="TF-IDF + SVD")
 
 

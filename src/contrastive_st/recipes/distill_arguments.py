@@ -10,13 +10,14 @@ from typing import Any
 from transformers import HfArgumentParser
 
 from contrastive_st.errors import InputError
+from contrastive_st.recipes.job import JobArguments
 from contrastive_st.training import ContrastiveTrainingArguments
 
 ORDERS = ("shuffled", "ordered")
 
 
 @dataclass
-class DistillArguments:
+class DistillArguments(JobArguments):
     """Who teaches, on what, and whom."""
 
     train_file: str | None = field(
@@ -57,9 +58,6 @@ class DistillArguments:
         metadata={"help": "Tasks measured where CONTRASTIVE_ST_DATA or --eval_data names their files."},
     )
     eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Write into an output folder that holds another run."}
-    )
 
     def __post_init__(self) -> None:
         if not self.orders or set(self.orders) - set(ORDERS):

@@ -21,15 +21,15 @@ from contrastive_st.data import (
     vector_tokenizer,
 )
 from contrastive_st.models import InferSentBiLSTM, InferSentConfig
-from contrastive_st.recipes.arguments import check_output_dir
+from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
 from contrastive_st.recipes.labelled import label_accuracy, labelled_docs, measures, sample, split_by_first
-from contrastive_st.recipes.running import finish, say_what_happens
+from contrastive_st.recipes.running import finish
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.dev_decay import DevDecay
 
 
 @dataclass
-class InferSentArguments:
+class InferSentArguments(JobArguments):
     """What to train on, and what to train."""
 
     train_file: str | None = field(
@@ -48,7 +48,6 @@ class InferSentArguments:
     hidden_size: int = field(default=256, metadata={"help": "Of one direction; 2048 in the paper."})
     head_hidden: int = field(default=512, metadata={"help": "Hidden layers of the classifier; 0 for a linear one."})
     max_length: int = field(default=50, metadata={"help": "Words a text is cut to."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write into a folder that holds another run."})
 
 
 DEFAULTS: dict[str, Any] = {
@@ -96,6 +95,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         model=model, args=training, train_dataset=rows, data_collator=LabelledPairCollator(tokenizer),
         processing_class=tokenizer, evaluator=measures(tokenizer, **told), callbacks=[DevDecay()],
     )  # fmt: skip
+    trainer.facts = job_facts(args, len(rows), args.train_file)
     return finish(trainer, resume)
 
 

@@ -10,10 +10,12 @@ OBJECTIVE_COLUMNS = [
     "MR", "SUBJ", "CR", "MPQA", "STS12", "STS13", "STS14", "STS15", "STS16", "STSb", "SICKr",
 ]  # fmt: skip
 CONTEXT_COLUMNS = ["MR", "SUBJ", "CR", "MPQA"]
+SYSTEM_COLUMNS = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "MR", "CR", "SST2", "TREC", "MRPC"]
 TASKS = "MR,SUBJ,CR,MPQA,STS12,STS13,STS14,STS15,STS16,STSB-supervised,SICKR-supervised,STSB,SST2,TREC,MRPC"
 #: task, metric and aggregation of the figure in each column that is not the task's own name
 FIGURE_OF: dict[str, tuple[str, str | None, str | None]] = {
     **{f"STS{year}": (f"STS{year}", "pearson", "mean") for year in range(12, 17)},
+    "STS-B": ("STSB", "spearman", "all"),
     "STSb": ("STSB-supervised", "pearson", "all"),
     "SICKr": ("SICKR-supervised", "pearson", "all"),
 }

@@ -6,7 +6,6 @@ import itertools
 import json
 import logging
 import os
-import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -31,9 +30,8 @@ from contrastive_st.evaluation.plots import training_curve
 from contrastive_st.evaluation.tasks import Task
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.encoder import load_tokenizer
-from contrastive_st.recipes.arguments import check_output_dir
 from contrastive_st.recipes.docs_corpus import package_task, write_docs_corpus
-from contrastive_st.recipes.facts import job_facts
+from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
 from contrastive_st.recipes.quickthoughts_arguments import QuickThoughtsArguments, parse
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
@@ -45,9 +43,7 @@ WEIGHTING = {"counts": "counts", "tfidf": "tfidf", "tfidf_bin": "binarized"}
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     """Run the whole job; returns the final figures."""
     args, training = parse(argv)
-    if is_first_process():
-        logging.getLogger("contrastive_st").setLevel(logging.INFO)
-        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
     trainer = make_trainer(args, training, resume)
     before = trainer.evaluate() if trainer.evaluator else {}

@@ -9,11 +9,12 @@ from typing import Any
 
 from transformers import HfArgumentParser
 
+from contrastive_st.recipes.job import JobArguments
 from contrastive_st.training import ContrastiveTrainingArguments
 
 
 @dataclass
-class QuickThoughtsArguments:
+class QuickThoughtsArguments(JobArguments):
     """What to train on, what to pick, and what to train."""
 
     train_file: list[str] | None = field(
@@ -68,12 +69,6 @@ class QuickThoughtsArguments:
         },
     )
     eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
-    data_license: str | None = field(
-        default=None, metadata={"help": "Licence of the training data, for the recipe and the model card."}
-    )
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Write into an output folder that holds another run."}
-    )
 
 
 DEFAULTS: dict[str, Any] = {

@@ -1,23 +1,14 @@
-"""What jobs have in common: a log that is shown, and the way from the trainer to figures and a finished checkpoint."""
+"""The way of a job from its trainer to figures and a finished checkpoint."""
 
 from __future__ import annotations
 
 import json
-import logging
-import sys
 from pathlib import Path
 from typing import Any
 
 from contrastive_st.evaluation.plots import training_curve
 from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
-
-
-def say_what_happens() -> None:
-    """Show the log of the package on the first process."""
-    if is_first_process():
-        logging.getLogger("contrastive_st").setLevel(logging.INFO)
-        logging.basicConfig(format="%(message)s", stream=sys.stderr)
 
 
 def finish(trainer: ContrastiveTrainer, resume: str | None = None) -> dict[str, float]:

@@ -27,18 +27,19 @@ from contrastive_st.data import (
 from contrastive_st.evaluation.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.encoder import load_tokenizer
-from contrastive_st.recipes.arguments import SimCSEArguments, check_output_dir
+from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
 from contrastive_st.recipes.labelled import labelled_docs, measures, sample, triplets_of
-from contrastive_st.recipes.running import say_what_happens
 from contrastive_st.recipes.simcse import small_bert
+from contrastive_st.recipes.simcse_arguments import SimCSEArguments
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
 LEFT_OUT = ("label", "score")
+FILES = {"classification": "nli_file", "regression": "sts_file", "triplet": "triplet_file"}
 
 
 @dataclass
-class SBERTArguments:
+class SBERTArguments(JobArguments):
     """What to train on, and which of the objectives and poolings."""
 
     nli_file: str | None = field(
@@ -63,7 +64,6 @@ class SBERTArguments:
     num_layers: int = field(default=1, metadata={"help": "From scratch: transformer layers."})
     hidden_size: int = field(default=128, metadata={"help": "From scratch: width."})
     vocab_size: int = field(default=8000, metadata={"help": "From scratch: word pieces."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write into a folder that holds another run."})
 
 
 DEFAULTS: dict[str, Any] = {
@@ -99,6 +99,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
             model=model, args=own, train_dataset=rows, data_collator=collator, processing_class=tokenizer,
             evaluator=evaluate,
         )  # fmt: skip
+        trainer.facts = job_facts(args, len(rows), vars(args)[FILES[objective]])
         trainer.train()
         model.drop_heads()
         trainer.save_model()
@@ -110,7 +111,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
 
 def read(args: SBERTArguments) -> tuple[dict[str, Dataset], Any]:
     """The rows of each objective, from the files given and else from the documentation; and its held-out pairs."""
-    files = {"classification": args.nli_file, "regression": args.sts_file, "triplet": args.triplet_file}
+    files = {objective: vars(args)[flag] for objective, flag in FILES.items()}
     data: dict[str, Dataset] = {}
     heldout = None
     if any(files[objective] is None for objective in args.objectives):

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import logging
-import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -23,17 +21,18 @@ from contrastive_st.data.sequences import read_fasta
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.retrieval import ranking_metrics, ranks_of_relevant
 from contrastive_st.models import BertForCL, SentenceEncoder
-from contrastive_st.recipes.arguments import check_output_dir
 from contrastive_st.recipes.families import SEPARATOR, make_families, write_fasta
+from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
 PAIRS = ("frames", "dropout", "family")
 Families = dict[str, list[str]]
+GENERATED = {"data": {"name": "generated families of sequences", "from": "the job itself"}}
 
 
 @dataclass
-class SequenceArguments:
+class SequenceArguments(JobArguments):
     """What to train on, and what."""
 
     fasta: str | None = field(
@@ -62,9 +61,6 @@ class SequenceArguments:
     length: int = field(default=240, metadata={"help": "Generated: letters of an ancestor."})
     substitution: float = field(default=0.3, metadata={"help": "Generated: share of letters changed in a member."})
     indel: float = field(default=0.02, metadata={"help": "Generated: insertions, and as many deletions, per letter."})
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Write into an output folder that holds another run."}
-    )
 
 
 DEFAULTS: dict[str, Any] = {
@@ -78,9 +74,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     parser = HfArgumentParser((SequenceArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
     parser.set_defaults(**DEFAULTS)
     args, training = parser.parse_args_into_dataclasses(None if argv is None else list(argv))
-    if is_first_process():
-        logging.getLogger("contrastive_st").setLevel(logging.INFO)
-        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
     families = read_families(args, Path(training.output_dir))  # type: ignore[arg-type]
@@ -103,6 +97,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=rows, data_collator=collator, processing_class=tokenizer
     )
+    trainer.facts = job_facts(args, len(rows), args.fasta) if args.fasta else GENERATED
     trainer.train()
     trainer.save_model()
     figures = {f"trained_{name}": value for name, value in find_families(embed, held_out).items()} if held_out else {}

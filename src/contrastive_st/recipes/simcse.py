@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -29,9 +28,9 @@ from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.auto import load_config
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.models.settings import max_positions
-from contrastive_st.recipes.arguments import SimCSEArguments, check_output_dir, parse
 from contrastive_st.recipes.docs_search import DocsSearch
-from contrastive_st.recipes.facts import job_facts
+from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.simcse_arguments import SimCSEArguments, parse
 from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
 
@@ -41,9 +40,7 @@ logger = logging.getLogger(__name__)
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     """Run the whole job; returns the final figures."""
     args, training = parse(argv)
-    if is_first_process():
-        logging.getLogger("contrastive_st").setLevel(logging.INFO)
-        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
     docs = DocsSearch.load() if args.train_file is None else None

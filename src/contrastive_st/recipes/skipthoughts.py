@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import itertools
 import json
-import logging
 import os
 import shutil
 import sys
@@ -32,8 +31,8 @@ from contrastive_st.models import (
     SkipThoughts,
     SkipThoughtsConfig,
 )
-from contrastive_st.recipes.arguments import check_output_dir
 from contrastive_st.recipes.docs_corpus import package_task, write_docs_corpus
+from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
@@ -41,7 +40,7 @@ MODELS = ("skipthoughts", "quickthoughts")
 
 
 @dataclass
-class SkipThoughtsArguments:
+class SkipThoughtsArguments(JobArguments):
     """What to train on, and how wide."""
 
     train_file: list[str] | None = field(
@@ -74,9 +73,6 @@ class SkipThoughtsArguments:
         metadata={"help": "Tasks measured where CONTRASTIVE_ST_DATA or --eval_data names their files."},
     )
     eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Write into an output folder that holds another run."}
-    )
 
     def __post_init__(self) -> None:
         if not self.models or set(self.models) - set(MODELS):
@@ -95,11 +91,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     parser = HfArgumentParser((SkipThoughtsArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
     parser.set_defaults(**DEFAULTS)
     args, training = parser.parse_args_into_dataclasses(list(sys.argv[1:] if argv is None else argv))
-    if is_first_process():
-        logging.getLogger("contrastive_st").setLevel(logging.INFO)
-        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
     tasks: str | list[Task] = args.eval_tasks
+    files = args.train_file
     if args.train_file is None:
         path = Path(training.output_dir, "corpus.txt")
         with training.main_process_first(desc="read the documentation"):
@@ -112,6 +107,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     trained, table = {}, {}
     for name in args.models:
         trainer = make_trainer(args, training, tokenizer, name)
+        trainer.facts = job_facts(args, len(trainer.train_dataset), files)  # type: ignore[arg-type]
         started = time.monotonic()
         trainer.train()
         seconds = time.monotonic() - started

@@ -30,10 +30,10 @@ from contrastive_st.data import (
 )
 from contrastive_st.data.sentence_corpus import corpus_texts
 from contrastive_st.models import UniversalConfig, UniversalSentenceEncoder
-from contrastive_st.recipes.arguments import check_output_dir
 from contrastive_st.recipes.docs_corpus import write_docs_corpus
+from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
 from contrastive_st.recipes.labelled import labelled_docs, measures, split_by_first
-from contrastive_st.recipes.running import finish, say_what_happens
+from contrastive_st.recipes.running import finish
 from contrastive_st.recipes.sbert import mrr
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
@@ -46,7 +46,7 @@ TASKS = {
 
 
 @dataclass
-class UniversalArguments:
+class UniversalArguments(JobArguments):
     """What to train on, and what to train."""
 
     corpus_file: str | None = field(
@@ -67,7 +67,6 @@ class UniversalArguments:
     num_layers: int = field(default=2, metadata={"help": "Feed-forward layers, or layers of the transformer."})
     vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
     max_length: int = field(default=50, metadata={"help": "Words a text is cut to."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write into a folder that holds another run."})
 
 
 DEFAULTS: dict[str, Any] = {
@@ -122,6 +121,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
             **({"docs_mrr": lambda model: mrr(model, tokenizer, heldout)} if heldout else {}),
         ),
     )  # fmt: skip
+    files = [file for file in (args.corpus_file, args.answer_file, args.nli_file) if file]
+    trainer.facts = job_facts(args, len(mix), files)
     return finish(trainer, resume)
 
 

@@ -169,6 +169,8 @@ def _encoder(args: argparse.Namespace) -> Any:
     from contrastive_st.search.bulk_encoder import BulkEncoder
     from contrastive_st.search.opening import default_model
 
+    # oneDNN keeps the code of a product for each shape that it met: by default of 1024, a gigabyte of them
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else None
     model = args.model or default_model()
     return BulkEncoder(model, precision=args.precision, pooling=args.pooling, device=device)
@@ -200,8 +202,10 @@ def _finished(store: Any, outcome: Any, args: argparse.Namespace) -> str:
 
 
 def _report(outcome: Any, started: float, where: str) -> None:
-    seconds = time.perf_counter() - started
-    print(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s; {where}", file=sys.stderr)
+    from contrastive_st.storage.memory import peak_resident
+
+    seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
+    print(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s, {memory}; {where}", file=sys.stderr)
     if not outcome.complete:
         print("other processes are at the rest; if one died, run the command again", file=sys.stderr)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from typing import Any
 
@@ -11,6 +10,7 @@ from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from contrastive_st.models.buckets import bucket_rows
+from contrastive_st.storage.memory import peak_resident
 
 
 class Accounting(TrainerCallback):
@@ -77,11 +77,4 @@ def peak_memory() -> int:
         >>> peak_memory() > 10 * 2**20
         True
     """
-    if torch.cuda.is_available():
-        return torch.cuda.max_memory_allocated()
-    if sys.platform == "win32":
-        return 0
-    import resource
-
-    unit = 1 if sys.platform == "darwin" else 1024
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else peak_resident()

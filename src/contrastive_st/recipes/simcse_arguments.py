@@ -5,18 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from transformers import HfArgumentParser
-from transformers.trainer_utils import get_last_checkpoint
 
-from contrastive_st.errors import InputError
+from contrastive_st.recipes.job import JobArguments
 from contrastive_st.training import ContrastiveTrainingArguments
 
 
 @dataclass
-class SimCSEArguments:
+class SimCSEArguments(JobArguments):
     """What to train on, and what to train."""
 
     train_file: str | None = field(
@@ -83,12 +81,6 @@ class SimCSEArguments:
         default=16_000, metadata={"help": "From scratch: word pieces, learned from the training text."}
     )
     preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that tokenize."})
-    data_license: str | None = field(
-        default=None, metadata={"help": "Licence of the training data, for the recipe and the model card."}
-    )
-    overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Write into an output folder that holds another run."}
-    )
 
 
 #: Defaults where they differ from those of transformers: (any text, the documentation corpus)
@@ -115,23 +107,3 @@ def parse(argv: Sequence[str] | None = None) -> tuple[SimCSEArguments, Contrasti
     parser.set_defaults(**(TEXT_DEFAULTS if given else DOCS_DEFAULTS))
     args, training = parser.parse_args_into_dataclasses(argv)
     return args, training
-
-
-def check_output_dir(training: ContrastiveTrainingArguments, overwrite: bool) -> str | None:
-    """The checkpoint to resume from, if one is asked for; raise rather than write over another run."""
-    folder = Path(training.output_dir)  # type: ignore[arg-type]
-    resume = training.resume_from_checkpoint
-    if resume and resume.lower() in ("true", "1", "yes"):
-        resume = get_last_checkpoint(str(folder)) if folder.is_dir() else None
-        if resume is None:
-            raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
-    elif resume and resume.lower() in ("false", "0", "no"):
-        resume = None
-    if resume and not Path(resume, "trainer_state.json").is_file():
-        raise InputError(f"{resume} is no checkpoint of a training run (no trainer_state.json)")
-    if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
-        raise InputError(
-            f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "
-            "or give --overwrite_output_dir"
-        )
-    return resume

@@ -1,0 +1,79 @@
+"""What every job has: arguments of its own output, a log that is shown, and what its recipe says of its data."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from transformers.trainer_utils import get_last_checkpoint
+
+from contrastive_st.errors import InputError
+from contrastive_st.hub.recipe import changed_arguments
+from contrastive_st.training import ContrastiveTrainingArguments
+from contrastive_st.training.processes import is_first_process
+
+_DOCUMENTATION = "the documentation of the Python packages installed where it was trained"
+
+
+@dataclass
+class JobArguments:
+    """Arguments that every job takes."""
+
+    data_license: str | None = field(
+        default=None, metadata={"help": "Licence of the training data, for the recipe and the model card."}
+    )
+    overwrite_output_dir: bool = field(
+        default=False, metadata={"help": "Write into an output folder that holds another run."}
+    )
+
+
+def say_what_happens() -> None:
+    """Show the log of the package on the first process."""
+    if is_first_process():
+        logging.getLogger("contrastive_st").setLevel(logging.INFO)
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+
+
+def check_output_dir(training: ContrastiveTrainingArguments, overwrite: bool) -> str | None:
+    """The checkpoint to resume from, if one is asked for; raise rather than write over another run."""
+    folder = Path(training.output_dir)  # type: ignore[arg-type]
+    resume = training.resume_from_checkpoint
+    if resume and resume.lower() in ("true", "1", "yes"):
+        resume = get_last_checkpoint(str(folder)) if folder.is_dir() else None
+        if resume is None:
+            raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
+    elif resume and resume.lower() in ("false", "0", "no"):
+        resume = None
+    if resume and not Path(resume, "trainer_state.json").is_file():
+        raise InputError(f"{resume} is no checkpoint of a training run (no trainer_state.json)")
+    if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
+        raise InputError(
+            f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "
+            "or give --overwrite_output_dir"
+        )
+    return resume
+
+
+def job_facts(
+    args: JobArguments, rows: int, files: str | Sequence[str] | None, licence: str | None = None
+) -> dict[str, Any]:
+    """`ContrastiveTrainer.facts` of a job: its data, by name only, and its arguments that are not at their defaults.
+
+    Args:
+        args: the job's arguments; their `data_license` wins over `licence`.
+        rows: of the training data.
+        files: files or data sets of the Hub; None is the documentation of the installed packages.
+        licence: what the data says of itself.
+    """
+    files = [files] if isinstance(files, str) else list(files or [])
+    on_hub = [name for name in files if not Path(name).exists()]
+    data = {"name": ", ".join(name if name in on_hub else Path(name).name for name in files) or _DOCUMENTATION}
+    data["from"] = "hub" if on_hub else "files" if files else "installed packages"
+    if known := args.data_license or licence:
+        data["licence"] = known
+    paths = [field for field in vars(args) if field.endswith("_file")]
+    return {"data": {**data, "rows": rows}, "arguments": changed_arguments(args, *paths, "data_license")}

@@ -1,0 +1,172 @@
+"""The methods that `compare` trains: the job of each, its flags and its data, and one budget for all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from contrastive_st.recipes import published
+
+TEXTS = 240_000  # texts that a method encodes in training at the scale `small`; a pair is two
+CORPUS = ("novels.parquet", "wikipedia.parquet")
+NLI, TRIPLETS = ("nli/pairs.tsv",), ("nli/triplets.csv",)
+
+
+@dataclass(frozen=True)
+class Method:
+    """One row of a table: what is trained, and which published row stands beside it.
+
+    Attributes:
+        name: of its folder.
+        label: in the tables.
+        flags: of its job, beside those of the scale.
+        published: published figures, by column.
+        job: module of `contrastive_st.recipes` whose `main` trains it.
+        batch: rows a step, at the scale `small`.
+        texts: of a row.
+        files: flags of the job that take data, each with its files below the data folder.
+        starts_from_encoder: it starts from `--encoder`, where that is given.
+        checkpoint: where its job puts the encoder, below the folder of the method.
+    """
+
+    name: str
+    label: str
+    flags: tuple[str, ...] = ()
+    published: dict[str, float] = field(default_factory=dict)
+    job: str = "quickthoughts"
+    batch: int = 400
+    texts: float = 1.0
+    files: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"--train_file": CORPUS})
+    starts_from_encoder: bool = False
+    checkpoint: str = "."
+
+
+OBJECTIVES = (
+    Method("next", "next sentence", ("--targets", "next"), published.OBJECTIVES["next"]),
+    Method("counts", "co-occurrence counts", ("--targets", "counts"), published.OBJECTIVES["counts"]),
+    Method("tfidf", "TF-IDF", ("--targets", "tfidf"), published.OBJECTIVES["tfidf"]),
+    Method("tfidf_bin", "binarized TF-IDF", ("--targets", "tfidf_bin"), published.OBJECTIVES["tfidf_bin"]),
+    Method("block", "CURL block of 3", ("--targets", "window", "--context_size", "3", "--loss", "block")),
+)
+CONTEXTS = tuple(
+    Method(f"window_{k}", f"context size {k}", ("--targets", "window", "--context_size", str(k)), published.CONTEXTS[k])
+    for k in (1, 2, 3, 4)
+)
+
+
+def _simcse(name: str, label: str, flags: str, texts: int, batch: int, files: tuple[str, ...]) -> Method:
+    return Method(
+        name, label, ("--pooling", "mean", *flags.split()), job="simcse", batch=batch, texts=texts,
+        files={"--train_file": files}, starts_from_encoder=True,
+    )  # fmt: skip
+
+
+def _sbert(objective: str, flag: str, texts: int, files: tuple[str, ...]) -> Method:
+    return Method(
+        f"sbert_{objective}", f"Sentence-BERT, {objective}",
+        ("--objectives", objective, "--poolings", "mean", "--learning_rate", "2e-4"), job="sbert", batch=64,
+        texts=texts, files={flag: files}, starts_from_encoder=True, checkpoint=f"{objective}-mean",
+    )  # fmt: skip
+
+
+def _distilled(order: str) -> Method:
+    return Method(
+        f"distill_{order}", f"distilled from the teacher, corpus {order}", ("--orders", order), job="distill",
+        batch=128, files={"--train_file": CORPUS[1:]}, checkpoint=order,
+    )  # fmt: skip
+
+
+def _universal(encoder: str) -> Method:
+    return Method(
+        f"use_{encoder}", f"Universal Sentence Encoder, {encoder}", ("--encoder", encoder), job="universal", batch=256,
+        texts=5 / 3, files={"--corpus_file": CORPUS[1:], "--nli_file": NLI},
+    )  # fmt: skip
+
+
+SYSTEMS = (
+    _simcse("start", "the BERT that those below start from", "--max_steps 1 --learning_rate 0", 2, 64, CORPUS[1:]),
+    _simcse("simcse", "SimCSE, unsupervised", "--learning_rate 3e-5", 2, 64, CORPUS[1:]),
+    _simcse(
+        "cutoff", "Cutoff, span, with consistency",
+        "--learning_rate 3e-5 --cutoff span --cutoff_ratio 0.1 --js_weight 1", 2, 64, CORPUS[1:],
+    ),
+    _simcse("simcse_nli", "SimCSE, supervised", "--learning_rate 5e-4", 3, 128, TRIPLETS),
+    _sbert("classification", "--nli_file", 2, NLI),
+    _sbert("regression", "--sts_file", 2, ("senteval/STS/STSBenchmark/sts-train.csv",)),
+    _sbert("triplet", "--triplet_file", 3, TRIPLETS),
+    Method(
+        "cert", "CERT, of entailed pairs", ("--columns", "0", "1", "--task_seeds", "0", "--learning_rate", "1e-4"),
+        job="cert", batch=128, texts=2, files={"--pairs_file": TRIPLETS}, starts_from_encoder=True,
+        checkpoint="contrastive",
+    ),
+    _distilled("shuffled"),
+    _distilled("ordered"),
+    Method(
+        "infersent", "InferSent", ("--optim", "adamw_torch", "--learning_rate", "1e-3", "--eval_strategy", "no"),
+        job="infersent", batch=64, texts=2, files={"--train_file": NLI},
+    ),
+    _universal("dan"),
+    _universal("transformer"),
+    Method(
+        "skipthoughts", "Skip-Thoughts", ("--models", "skipthoughts"), job="skipthoughts", checkpoint="skipthoughts",
+    ),
+)  # fmt: skip
+EVERY = (*OBJECTIVES, *CONTEXTS, *SYSTEMS)
+
+_TINY = "--hidden_size 16 --per_device_train_batch_size 64 --max_steps 5 --vocab_size 2000 --learning_rate 2e-3"
+_SMALL = {
+    "quickthoughts": "--hidden_size 300 --embedding_size 200 --learning_rate 2e-3 --readout max --idf_sentences 100000",
+    "skipthoughts": "--hidden_size 600 --embedding_size 200 --learning_rate 2e-3",
+    "infersent": "--hidden_size 300 --embedding_size 200",
+    "distill": "--hidden_size 256 --num_layers 3 --max_length 32 --max_train_samples 40000",
+    "sbert": "--max_length 32",
+    "cert": "--max_length 32",
+}
+_FULL = {"quickthoughts": "--hidden_size 1000 --embedding_size 300 --per_device_train_batch_size 1000 "
+         "--num_train_epochs 1 --learning_rate 5e-4"}  # fmt: skip
+SCALES = ("tiny", "small", "full")
+_COMMON = "--logging_steps 50 --save_strategy no --report_to none"
+
+
+def flags_of(
+    method: Method, scale: str, data: str | None, corpus: Sequence[str] = (), encoder: str | None = None,
+    teacher: str | None = None,
+) -> list[str]:  # fmt: skip
+    """The flags of a method's job.
+
+    Args:
+        method: the method.
+        scale: `tiny`, `small` (its steps encode `TEXTS` texts) or `full` (the jobs' own epochs).
+        data: folder of the files; what is not there the jobs replace by the documentation of the installed packages.
+        corpus: files that stand in for the novels and Wikipedia.
+        encoder: checkpoint or name that the BERT methods start from.
+        teacher: checkpoint or name that the distilled methods learn from.
+
+    Example:
+        >>> flags_of(OBJECTIVES[0], "small", None)[-4:]
+        ['--max_steps', '600', '--targets', 'next']
+    """
+    flags = _COMMON.split()
+    if scale == "tiny":
+        flags += _TINY.split()
+    elif scale == "small":
+        steps = round(TEXTS / (method.batch * method.texts))
+        flags += _SMALL.get(method.job, "").split()
+        flags += ["--per_device_train_batch_size", str(method.batch), "--max_steps", str(steps)]
+    else:
+        flags += _FULL.get(method.job, "").split()
+    for flag, names in method.files.items():
+        own = corpus and set(names) <= set(CORPUS)
+        given = list(corpus[: len(names)]) if own else _found(names, data)
+        if given:
+            flags += [flag, *given]
+    if encoder and method.starts_from_encoder:
+        flags += ["--model_name_or_path", encoder]
+    if teacher and method.job == "distill":
+        flags += ["--teacher", teacher]
+    return [*flags, *method.flags]
+
+
+def _found(names: Sequence[str], data: str | None) -> list[str]:
+    return [str(Path(data, name)) for name in names if Path(data, name).is_file()] if data else []

@@ -12,11 +12,11 @@ from transformers import AutoTokenizer
 
 from contrastive_st.data import ContextWindowCollator, CooccurrenceCollator, DropoutPairCollator, PairCollator
 from contrastive_st.data.kmers import FramePairCollator, kmer_tokenizer, overlapping, reading_frames, tokenize_frames
-from contrastive_st.data.sequences import read_fasta
+from contrastive_st.data.sequences import ALPHABETS, read_fasta
 from contrastive_st.errors import InputError
 from contrastive_st.models import BertForCL
 from contrastive_st.recipes import sequences as recipe
-from contrastive_st.recipes.families import make_families, write_fasta
+from contrastive_st.recipes.families import CLASSES, exchanges, make_families, write_fasta
 
 DNA = "ACGTTGCAACGGTTAC"
 
@@ -189,13 +189,30 @@ def test_every_objective_trains_on_sequences(kind, objective, collator, tmp_path
 
 
 def test_families_are_as_far_apart_as_asked():
-    made = make_families(families=30, members=4, length=300, substitution=0.3, indel=0.0)
+    asked = {"families": 30, "members": 4, "length": 300, "substitution": 0.3, "conservative": 0.0, "indel": 0.0}
+    made = make_families("dna", **asked)
     letters = np.array([list(sequence.letters) for sequence in made]).reshape(30, 4, 300)
     same = (letters[:, 0] == letters[:, 1]).mean()
     assert same == pytest.approx(0.7**2 + 3 * 0.1**2, abs=0.02)  # both kept, or both changed to the same
     assert (letters[0] == letters[1]).mean() == pytest.approx(0.25, abs=0.06)
-    assert made == make_families(families=30, members=4, length=300, substitution=0.3, indel=0.0)
-    assert made != make_families(families=30, members=4, length=300, substitution=0.3, indel=0.0, seed=1)
+    assert made == make_families("dna", **asked)
+    assert made != make_families("dna", **asked, seed=1)
+
+
+@pytest.mark.parametrize("kind", list(CLASSES))
+def test_conservative_changes_stay_in_the_class_of_a_letter(kind):
+    assert sorted("".join(CLASSES[kind])) == sorted(ALPHABETS[kind])
+    made = make_families(kind, 40, 2, 300, substitution=1.0, conservative=1.0, indel=0.0)
+    class_of = {letter: i for i, letters in enumerate(CLASSES[kind]) for letter in letters}
+    pairs = [
+        pair for a, b in zip(made[::2], made[1::2], strict=True) for pair in zip(a.letters, b.letters, strict=True)
+    ]
+    alone = {letter for letters in CLASSES[kind] if len(letters) == 1 for letter in letters}
+    same = [class_of[a] == class_of[b] for a, b in pairs if not {a, b} & alone]
+    assert np.mean(same) > (0.9 if alone else 0.9999)  # what was alone in its class is anything now
+    rates = exchanges(kind, 0.8)
+    assert rates.sum(1) == pytest.approx(1)
+    assert not rates.diagonal().any()
 
 
 def test_insertions_and_deletions_keep_the_length_on_average():
@@ -225,7 +242,8 @@ def test_the_example_learns(pairs, tmp_path, capsys):
     figures = recipe.main([
         "--families", "60", "--members", "6", "--length", "90", "--substitution", "0.15", "--num_train_epochs", "8",
         "--hidden_size", "32", "--num_layers", "1", "--max_length", "48", "--per_device_train_batch_size", "60",
-        "--learning_rate", "3e-3", "--pairs", pairs, "--output_dir", str(tmp_path / "out"), "--disable_tqdm", "true",
+        "--learning_rate", "3e-3", "--pairs", pairs, "--kind", "dna", "--k", "3",
+        "--conservative", "0", "--output_dir", str(tmp_path / "out"), "--disable_tqdm", "true",
         "--bf16", "false",
     ])  # fmt: skip
     printed = capsys.readouterr().out

@@ -14,6 +14,7 @@ from contrastive_st.data import (
     WordVectors,
     embedding_matrix,
     expand_vocabulary,
+    lsa_word_vectors,
     read_word_vectors,
     train_word_tokenizer,
     vector_tokenizer,
@@ -182,3 +183,32 @@ def test_glove(data_root):
     words = tokenizer.convert_ids_to_tokens(ids)
     assert words == ["they", "did", "n't", "win", "in", "the", "u.s."]
     np.testing.assert_array_equal(matrix[ids], vectors.vectors[[vectors.words.index(word) for word in words]])
+
+
+def test_words_of_the_same_texts_have_near_vectors():
+    random = np.random.default_rng(0)
+    topics = [[f"{topic}{i}" for i in range(8)] for topic in "ab"]
+    texts = [" ".join(random.choice(topics[n % 2], 5)) for n in range(60)]
+    tokenizer = word_tokenizer([*topics[0], *topics[1], "never"])
+    vectors = lsa_word_vectors(texts, tokenizer, 2)
+    assert (vectors.shape, vectors.dtype) == ((len(tokenizer), 2), torch.float32)
+    near = (vectors @ vectors.T)[2:18, 2:18].reshape(2, 8, 2, 8).mean((1, 3))
+    assert near.diagonal().min() > 0.5 > 0.2 > abs(near[0, 1])
+    assert not vectors[[0, 1, 18]].any()  # padding, unknown, and a word that no text has
+    # the singular vectors of the same matrix, made densely
+    counts = np.zeros((60, len(tokenizer)))
+    for n, text in enumerate(texts):
+        for token in tokenizer(text)["input_ids"]:
+            counts[n, token] += 1
+    idf = np.log(61 / (1 + (counts > 0).sum(0))) + 1
+    weighted = np.where(counts > 0, 1 + np.log(np.maximum(counts, 1)), 0) * idf
+    weighted /= np.linalg.norm(weighted, axis=1, keepdims=True)
+    _, values, rows = np.linalg.svd(weighted, full_matrices=False)
+    expected = (rows[:2].T * values[:2])[2:18]
+    expected /= np.linalg.norm(expected, axis=1, keepdims=True)
+    assert np.allclose((vectors @ vectors.T)[2:18, 2:18], expected @ expected.T, atol=1e-4)
+
+
+def test_too_few_texts_for_the_width():
+    with pytest.raises(InputError, match="2 texts of 4 words do not give vectors of 2; take fewer"):
+        lsa_word_vectors(["cat dog", "dog"], word_tokenizer(["cat", "dog"]), 2)

@@ -5,6 +5,7 @@ from contrastive_st.data.collators import DropoutPairCollator, NLITripletCollato
 from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs
 from contrastive_st.data.kmers import FramePairCollator, kmer_tokenizer, overlapping, reading_frames, tokenize_frames
 from contrastive_st.data.labelled_collators import LabelledPairCollator, TaskCollator
+from contrastive_st.data.lsa import lsa_word_vectors
 from contrastive_st.data.ordering import lower_bound, order_corpus, path_length, path_lengths
 from contrastive_st.data.pair_sets import PAIR_SETS, read_pairs, tokenize_pairs
 from contrastive_st.data.readers import read_texts
@@ -45,6 +46,7 @@ __all__ = [
     "installed_docs",
     "kmer_tokenizer",
     "lower_bound",
+    "lsa_word_vectors",
     "order_corpus",
     "overlapping",
     "path_length",

@@ -14,6 +14,7 @@ from contrastive_st.data import (
     LabelledPairCollator,
     embedding_matrix,
     installed_docs,
+    lsa_word_vectors,
     read_pairs,
     read_word_vectors,
     tokenize_pairs,
@@ -41,7 +42,11 @@ class InferSentArguments(JobArguments):
     )
     max_train_samples: int | None = field(default=None, metadata={"help": "Train on so many, drawn at random."})
     word_vectors: str | None = field(
-        default=None, metadata={"help": "GloVe or fastText file; its vectors stay as they are. By default trained."}
+        default=None,
+        metadata={
+            "help": "GloVe or fastText file; its vectors stay as they are. By default they "
+            "are made of the training texts (latent semantic analysis) and trained on."
+        },
     )
     vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
     embedding_size: int = field(default=100, metadata={"help": "Width of a word vector, without a file of them."})
@@ -58,7 +63,7 @@ DEFAULTS: dict[str, Any] = {
 
 #: Without a file, word vectors start at random, which SGD hardly moves in the few steps of a small corpus
 DOCS_DEFAULTS: dict[str, Any] = {
-    **DEFAULTS, "optim": "adamw_torch", "learning_rate": 2e-3, "max_train_samples": 24_000, "num_train_epochs": 2,
+    **DEFAULTS, "optim": "adamw_torch", "learning_rate": 1e-3, "max_train_samples": 12_000, "num_train_epochs": 2,
 }  # fmt: skip
 
 
@@ -83,12 +88,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     with training.main_process_first(desc="tokenize"):
         rows, dev_rows, test_rows = (tokenize_pairs(part, tokenizer, args.max_length) for part in (train, dev, test))
     config = InferSentConfig(
-        len(tokenizer), args.embedding_size if vectors is None else vectors.shape[1], args.hidden_size,
-        frozen_words=vectors is not None,
+        len(tokenizer), vectors.shape[1], args.hidden_size, frozen_words=args.word_vectors is not None,
     )  # fmt: skip
     model = InferSentBiLSTM(config, head_hidden=args.head_hidden, num_labels=max(pairs["label"][:]) + 1)
-    if vectors is not None:
-        model.set_word_vectors(vectors)
+    model.set_word_vectors(vectors)
     told = {name: partial(label_accuracy, tokenizer=tokenizer, rows=part) for name, part in
             (("dev_accuracy", dev_rows), ("test_accuracy", test_rows))}  # fmt: skip
     trainer = ContrastiveTrainer(
@@ -100,10 +103,11 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
 
 
 def vocabulary(args: InferSentArguments, train: Any) -> tuple[Any, Any]:
-    """The tokenizer, and the matrix of its words where a file of vectors is given."""
+    """The tokenizer, and the vectors of its words: a file's, or by latent semantic analysis of the training texts."""
     if args.word_vectors:
         vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
         tokenizer = vector_tokenizer(vectors, args.max_length)
         return tokenizer, embedding_matrix(vectors, tokenizer)
-    texts = (text for name in ("first", "second") for text in train[name][:])
-    return train_word_tokenizer(texts, args.vocab_size, args.max_length), None
+    texts = [text for name in ("first", "second") for text in train[name][:]]
+    tokenizer = train_word_tokenizer(texts, args.vocab_size, args.max_length)
+    return tokenizer, lsa_word_vectors(texts, tokenizer, args.embedding_size)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 from transformers import BertConfig, HfArgumentParser, set_seed
 
-from contrastive_st.data.collators import DropoutPairCollator, PairCollator
+from contrastive_st.data.collators import DropoutPairCollator
 from contrastive_st.data.kmers import FramePairCollator, kmer_tokenizer, reading_frames, tokenize_frames
 from contrastive_st.data.sequences import read_fasta
 from contrastive_st.errors import InputError
@@ -26,7 +26,7 @@ from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
-PAIRS = ("frames", "dropout", "family")
+PAIRS, HELD_OUT = ("family", "frames", "dropout"), 300
 Families = dict[str, list[str]]
 GENERATED = {"data": {"name": "generated families of sequences", "from": "the job itself"}}
 
@@ -42,13 +42,13 @@ class SequenceArguments(JobArguments):
             "families, an ancestor and mutated copies each."
         },
     )
-    kind: str = field(default="dna", metadata={"help": "dna, rna or protein."})
-    k: int = field(default=3, metadata={"help": "Letters of a word."})
-    pairs: str = field(
-        default="frames",
+    kind: str = field(default="protein", metadata={"help": "dna, rna or protein."})
+    k: int = field(default=2, metadata={"help": "Letters of a word."})
+    pairs: str | None = field(
+        default=None,
         metadata={
-            "help": "Positive pairs: frames (two reading frames of a sequence), dropout (a sequence twice), or family "
-            "(two members: needs to know the families that are trained on)."
+            "help": "Positive pairs: family (two members, each in a frame of its own), frames (two reading frames of a "
+            "sequence), or dropout (a sequence twice); by default family where the names tell families, else frames."
         },
     )
     vocab_size: int = field(default=20_000, metadata={"help": "Most words, where not every k-mer is one."})
@@ -56,10 +56,13 @@ class SequenceArguments(JobArguments):
     num_layers: int = field(default=1, metadata={"help": "Transformer layers."})
     hidden_size: int = field(default=128, metadata={"help": "Width."})
     temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
-    families: int = field(default=300, metadata={"help": "Generated: families; half of them are held out."})
-    members: int = field(default=8, metadata={"help": "Generated: of each family."})
+    families: int = field(default=4000, metadata={"help": "Generated: families."})
+    members: int = field(default=4, metadata={"help": "Generated: of each family."})
     length: int = field(default=240, metadata={"help": "Generated: letters of an ancestor."})
-    substitution: float = field(default=0.3, metadata={"help": "Generated: share of letters changed in a member."})
+    substitution: float = field(default=0.6, metadata={"help": "Generated: share of letters changed in a member."})
+    conservative: float = field(
+        default=0.9, metadata={"help": "Generated: share of the changes within the letter's class."}
+    )
     indel: float = field(default=0.02, metadata={"help": "Generated: insertions, and as many deletions, per letter."})
 
 
@@ -102,7 +105,8 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     trainer.save_model()
     figures = {f"trained_{name}": value for name, value in find_families(embed, held_out).items()} if held_out else {}
     if held_out and is_first_process():
-        baselines = {f"{args.k}-mers": kmer_counting(letters, args.k), "6-mers": kmer_counting(letters, 6)}
+        longer = args.k + 1 if args.kind == "protein" else 6
+        baselines = {f"{k}-mers": kmer_counting(letters, k) for k in (args.k, longer)}
         table = {name: find_families(count, held_out) for name, count in baselines.items()}
         table |= {"untrained": before, "trained": find_families(embed, held_out)}
         report(table, held_out, Path(training.output_dir))  # type: ignore[arg-type]
@@ -111,11 +115,11 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
 
 def read_families(args: SequenceArguments, folder: Path) -> Families:
     """Families by name, from a FASTA file or generated; generated ones are written beside the checkpoint too."""
-    if args.pairs not in PAIRS:
+    if args.pairs not in (None, *PAIRS):
         raise InputError(f"unknown pairs {args.pairs!r}; choose one of {', '.join(PAIRS)}")
     if args.fasta is None:
         made = make_families(
-            args.kind, args.families, args.members, args.length, args.substitution, args.indel
+            args.kind, args.families, args.members, args.length, args.substitution, args.conservative, args.indel
         )  # the seed of the data is not that of the training
         if is_first_process():
             folder.mkdir(parents=True, exist_ok=True)
@@ -129,24 +133,28 @@ def read_families(args: SequenceArguments, folder: Path) -> Families:
 
 
 def split_families(families: Families) -> tuple[Families, Families]:
-    """Families that are trained on, and every other one of those with several members, that nothing is told of."""
+    """Families to train on, and those that nothing is told of: every other one of several members, at most 300."""
     several = [name for name, members in families.items() if len(members) > 1]
-    held_out = {name: families[name] for name in several[1::2]}
+    held_out = {name: families[name] for name in several[1::2][:HELD_OUT]}
     return {name: members for name, members in families.items() if name not in held_out}, held_out
 
 
 def training_rows(args: SequenceArguments, families: Families, tokenizer: Any) -> tuple[list[dict[str, Any]], Any]:
     """Rows, and the collator that makes pairs of them."""
     letters = [sequence for members in families.values() for sequence in members]
-    if args.pairs == "frames":
-        return tokenize_frames(letters, tokenizer, args.k), FramePairCollator(tokenizer)
-    if args.pairs == "dropout":
+    several = [members for members in families.values() if len(members) > 1]
+    pairs = args.pairs or ("family" if several else "frames")
+    if pairs == "dropout":
         ids = tokenizer(letters, truncation=True)["input_ids"]
         return [{"input_ids": row} for row in ids], DropoutPairCollator(tokenizer)
-    pairs = [list(pair) for members in families.values() for pair in itertools.pairwise(members)]
-    if not pairs:
+    if pairs == "frames":
+        return tokenize_frames(letters, tokenizer, args.k), FramePairCollator(tokenizer)
+    if not several:
         raise InputError("no family has two members to pair; name sequences 'family|member', or choose --pairs frames")
-    return [{"input_ids": tokenizer(pair, truncation=True)["input_ids"]} for pair in pairs], PairCollator(tokenizer)
+    read = [tokenize_frames(members, tokenizer, args.k) for members in several]
+    return [{"input_ids": [ids for row in rows for ids in row["input_ids"]]} for rows in read], FramePairCollator(
+        tokenizer
+    )
 
 
 def mean_over_frames(encoder: SentenceEncoder, sequences: Sequence[str], k: int) -> NDArray[np.floating]:

@@ -16,6 +16,7 @@ from contrastive_st.hub.recipe import changed_arguments
 from contrastive_st.training import ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
+logger = logging.getLogger(__name__)
 _DOCUMENTATION = "the documentation of the Python packages installed where it was trained"
 
 
@@ -56,6 +57,15 @@ def check_output_dir(training: ContrastiveTrainingArguments, overwrite: bool) ->
             "or give --overwrite_output_dir"
         )
     return resume
+
+
+def fit_batch(training: ContrastiveTrainingArguments, rows: int, what: str = "rows") -> int:
+    """Make the batch of a process no larger than its share of the rows; returns it."""
+    batch = min(training.per_device_train_batch_size, rows // max(training.world_size, 1))
+    if batch < training.per_device_train_batch_size:
+        logger.warning(f"only {rows} {what}: the batch size is {batch}, not {training.per_device_train_batch_size}")
+        training.per_device_train_batch_size = batch
+    return batch
 
 
 def job_facts(

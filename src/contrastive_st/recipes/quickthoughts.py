@@ -31,7 +31,7 @@ from contrastive_st.evaluation.tasks import Task
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.recipes.docs_corpus import package_task, write_docs_corpus
-from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import check_output_dir, fit_batch, job_facts, say_what_happens
 from contrastive_st.recipes.quickthoughts_arguments import QuickThoughtsArguments, parse
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
@@ -102,10 +102,7 @@ def vocabulary(args: QuickThoughtsArguments, resume: str | None) -> tuple[Any, A
 
 def check_batch(args: QuickThoughtsArguments, training: ContrastiveTrainingArguments, sentences: int) -> None:
     """Refuse a batch that no window fits in; make it no larger than the corpus."""
-    batch = min(training.per_device_train_batch_size, sentences // max(training.world_size, 1))
-    if batch < training.per_device_train_batch_size:
-        logger.warning(f"only {sentences} sentences: the batch size is {batch}")
-        training.per_device_train_batch_size = batch
+    batch = fit_batch(training, sentences, "sentences")
     if args.targets in ("next", "window") and batch <= args.context_size:
         raise InputError(
             f"a batch of {batch} sentences is smaller than a window of {args.context_size} and the sentence itself; "

@@ -22,7 +22,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.retrieval import ranking_metrics, ranks_of_relevant
 from contrastive_st.models import BertForCL, SentenceEncoder
 from contrastive_st.recipes.families import SEPARATOR, make_families, write_fasta
-from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import JobArguments, check_output_dir, fit_batch, job_facts, say_what_happens
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
@@ -94,6 +94,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     )  # fmt: skip
     model = BertForCL(config, pooling="mean", temperature=args.temperature, objective="info_nce_symmetric")
     rows, collator = training_rows(args, seen, tokenizer)
+    fit_batch(training, len(rows))
     encoder = SentenceEncoder(model, tokenizer)
     embed = lambda sequences: mean_over_frames(encoder, sequences, args.k)
     before = find_families(embed, held_out) if held_out else {}

@@ -29,7 +29,7 @@ from contrastive_st.models.auto import load_config
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.models.settings import max_positions
 from contrastive_st.recipes.docs_search import DocsSearch
-from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import check_output_dir, fit_batch, job_facts, say_what_happens
 from contrastive_st.recipes.simcse_arguments import SimCSEArguments, parse
 from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
@@ -50,12 +50,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         rows = training_rows(args, texts, tokenizer)
     if len(rows) < 2:
         raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
-    batch = min(training.per_device_train_batch_size, len(rows) // max(training.world_size, 1))
-    if batch < training.per_device_train_batch_size:
-        logger.warning(
-            f"only {len(rows)} rows: the batch size is {batch} instead of {training.per_device_train_batch_size}"
-        )
-        training.per_device_train_batch_size = batch
+    fit_batch(training, len(rows))
     evaluate = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
     if evaluate is None and training.load_best_model_at_end:
         raise InputError(

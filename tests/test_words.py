@@ -209,6 +209,8 @@ def test_words_of_the_same_texts_have_near_vectors():
     assert np.allclose((vectors @ vectors.T)[2:18, 2:18], expected @ expected.T, atol=1e-4)
 
 
-def test_too_few_texts_for_the_width():
-    with pytest.raises(InputError, match="2 texts of 4 words do not give vectors of 2; take fewer"):
-        lsa_word_vectors(["cat dog", "dog"], word_tokenizer(["cat", "dog"]), 2)
+def test_a_width_that_the_corpus_has_not_is_filled_with_zeros():
+    vectors = lsa_word_vectors(["cat dog", "dog"], word_tokenizer(["cat", "dog"]), 5)
+    assert vectors.shape == (4, 5)
+    assert not vectors[:, 2:].any()
+    assert vectors[2:, :2].norm(dim=1) == pytest.approx(1)

@@ -13,8 +13,6 @@ from sklearn.feature_extraction.text import TfidfTransformer
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase
 
-from contrastive_st.errors import InputError
-
 
 def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, size: int) -> torch.Tensor:
     """Vectors of a tokenizer's words from the texts that they stand in: words of the same texts are near each other.
@@ -25,13 +23,10 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
     Args:
         texts: N of them; hundreds at least.
         tokenizer: whose ids are the rows.
-        size: the width d of a vector, fewer than texts and words.
+        size: the width of a vector; where there are fewer texts or words, the rest of it is zeros.
 
     Returns:
         `[len(tokenizer), size]`, float32.
-
-    Raises:
-        InputError: there are too few texts or words for that width.
     """
     rows = [ids for start in range(0, len(texts), 10_000) for ids in _ids(texts[start : start + 10_000], tokenizer)]
     lengths = [len(ids) for ids in rows]
@@ -39,12 +34,11 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
         (np.ones(sum(lengths)), list(itertools.chain.from_iterable(rows)), np.cumsum([0, *lengths])),
         shape=(len(rows), len(tokenizer)),
     )
-    if size >= min(counts.shape):
-        raise InputError(f"{len(rows)} texts of {len(tokenizer)} words do not give vectors of {size}; take fewer")
-    svd = TruncatedSVD(size, random_state=0).fit(TfidfTransformer(sublinear_tf=True).fit_transform(counts))
+    rank = min(size, *counts.shape)
+    svd = TruncatedSVD(rank, random_state=0).fit(TfidfTransformer(sublinear_tf=True).fit_transform(counts))
     seen = counts.getnnz(0)[:, None] > 0
     vectors = np.where(seen, svd.components_.T * svd.singular_values_, 0.0)
-    return functional.normalize(torch.from_numpy(vectors), dim=1).float()
+    return functional.pad(functional.normalize(torch.from_numpy(vectors), dim=1).float(), (0, size - rank))
 
 
 def _ids(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:

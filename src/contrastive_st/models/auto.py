@@ -52,7 +52,7 @@ def load_config(name: str | Path, revision: str | None = None, **options: Any) -
     if not (folder / "config.json").exists():
         raise InputError(f"{name} is a folder without config.json; give the folder of a saved model")
     try:
-        return AutoConfig.from_pretrained(folder)
+        return AutoConfig.from_pretrained(folder, trust_remote_code=False)  # None would ask at the terminal
     except ValueError as error:
         if "trust_remote_code" in str(error):
             raise InputError(

@@ -14,7 +14,6 @@ import numpy as np
 from datasets import Dataset
 from transformers import (
     AutoModelForSequenceClassification,
-    BertConfig,
     DataCollatorWithPadding,
     PreTrainedTokenizerBase,
     Trainer,
@@ -33,6 +32,7 @@ from contrastive_st.recipes.cert_arguments import CERTArguments, parse
 from contrastive_st.recipes.docs_corpus import package_task
 from contrastive_st.recipes.docs_search import DocsSearch
 from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.small_bert import small_bert
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
@@ -119,12 +119,7 @@ def open_model(args: CERTArguments, pairs: Dataset) -> tuple[Any, Any]:
         return model, load_tokenizer(args.model_name_or_path)
     words = (text for name in pairs.column_names for batch in pairs.iter(10_000) for text in batch[name])
     tokenizer = train_wordpiece(words, args.vocab_size, args.max_length)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
-        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
-        max_position_embeddings=max(args.max_length, 128), attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    return BertForCL(config, **settings), tokenizer
+    return BertForCL(small_bert(args, len(tokenizer)), **settings), tokenizer
 
 
 def own_folder(training: ContrastiveTrainingArguments, folder: Path, **changes: Any) -> ContrastiveTrainingArguments:

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from transformers import BertConfig, set_seed
+from transformers import set_seed
 
 from contrastive_st.data import read_texts, train_wordpiece
 from contrastive_st.data.ordering import order_corpus, path_lengths
@@ -30,6 +30,7 @@ from contrastive_st.models import BertForCL, SentenceEncoder
 from contrastive_st.recipes.distill_arguments import DistillArguments, parse
 from contrastive_st.recipes.docs_search import DocsSearch
 from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.small_bert import small_bert
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import broadcast_result, is_first_process
 
@@ -113,12 +114,7 @@ def make_trainer(
 ) -> ContrastiveTrainer:
     """A fresh student, the same for every order."""
     set_seed(training.seed)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
-        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
-        max_position_embeddings=max(args.max_length, 128), attention_probs_dropout_prob=0.0,
-        hidden_dropout_prob=args.dropout,
-    )  # fmt: skip
+    config = small_bert(args, len(tokenizer), hidden_dropout_prob=args.dropout)
     model = BertForCL(
         config, objective="relational", pooling="mean", similarity_weight=args.similarity_weight,
         distance_weight=args.distance_weight, angle_weight=args.angle_weight, temperature=args.temperature,

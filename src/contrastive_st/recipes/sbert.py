@@ -29,8 +29,7 @@ from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
 from contrastive_st.recipes.labelled import labelled_docs, measures, sample, triplets_of
-from contrastive_st.recipes.simcse import small_bert
-from contrastive_st.recipes.simcse_arguments import SimCSEArguments
+from contrastive_st.recipes.small_bert import small_bert
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
@@ -142,8 +141,7 @@ def open_model(args: SBERTArguments, tokenizer: Any, **settings: Any) -> Any:
     """The encoder, with a new head for the objective."""
     if args.model_name_or_path:
         return AutoModelForCL.from_pretrained(args.model_name_or_path, with_head=True, **settings)
-    shape = SimCSEArguments(hidden_size=args.hidden_size, num_layers=args.num_layers, max_length=args.max_length)
-    return BertForCL(small_bert(shape, len(tokenizer)), **settings)
+    return BertForCL(small_bert(args, len(tokenizer)), **settings)
 
 
 def collated(rows: Dataset, tokenizer: Any, max_length: int) -> tuple[Dataset, PairCollator]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
-from transformers import BertConfig, HfArgumentParser, set_seed
+from transformers import HfArgumentParser, set_seed
 
 from contrastive_st.data.collators import DropoutPairCollator
 from contrastive_st.data.kmers import FramePairCollator, kmer_tokenizer, reading_frames, tokenize_frames
@@ -23,6 +23,7 @@ from contrastive_st.evaluation.retrieval import ranking_metrics, ranks_of_releva
 from contrastive_st.models import BertForCL, SentenceEncoder
 from contrastive_st.recipes.families import SEPARATOR, make_families, write_fasta
 from contrastive_st.recipes.job import JobArguments, check_output_dir, fit_batch, job_facts, say_what_happens
+from contrastive_st.recipes.small_bert import small_bert
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
@@ -53,8 +54,10 @@ class SequenceArguments(JobArguments):
     )
     vocab_size: int = field(default=20_000, metadata={"help": "Most words, where not every k-mer is one."})
     max_length: int = field(default=128, metadata={"help": "Words a sequence is cut to."})
-    num_layers: int = field(default=1, metadata={"help": "Transformer layers."})
-    hidden_size: int = field(default=128, metadata={"help": "Width."})
+    num_layers: int = field(
+        default=0, metadata={"help": "Transformer layers; without, the mean of k-mer vectors and their places."}
+    )
+    hidden_size: int = field(default=256, metadata={"help": "Width."})
     temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
     families: int = field(default=4000, metadata={"help": "Generated: families."})
     members: int = field(default=4, metadata={"help": "Generated: of each family."})
@@ -67,7 +70,7 @@ class SequenceArguments(JobArguments):
 
 
 DEFAULTS: dict[str, Any] = {
-    "output_dir": "out/sequences", "per_device_train_batch_size": 128, "learning_rate": 1e-3, "num_train_epochs": 10,
+    "output_dir": "out/sequences", "per_device_train_batch_size": 256, "learning_rate": 1e-2, "num_train_epochs": 40,
     "warmup_steps": 0.1, "logging_steps": 20, "save_strategy": "no", "report_to": "none",
 }  # fmt: skip
 
@@ -87,11 +90,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         args.k, args.kind, sequences=letters if args.k > 3 else None, vocab_size=args.vocab_size,
         max_length=args.max_length,
     )  # fmt: skip
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
-        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
-        max_position_embeddings=args.max_length, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
+    config = small_bert(args, len(tokenizer))
     model = BertForCL(config, pooling="mean", temperature=args.temperature, objective="info_nce_symmetric")
     rows, collator = training_rows(args, seen, tokenizer)
     fit_batch(training, len(rows))

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import BertConfig, PreTrainedConfig, set_seed
+from transformers import PreTrainedConfig, set_seed
 
 from contrastive_st.data import (
     DropoutPairCollator,
@@ -31,6 +31,7 @@ from contrastive_st.models.settings import max_positions
 from contrastive_st.recipes.docs_search import DocsSearch
 from contrastive_st.recipes.job import check_output_dir, fit_batch, job_facts, say_what_happens
 from contrastive_st.recipes.simcse_arguments import SimCSEArguments, parse
+from contrastive_st.recipes.small_bert import small_bert
 from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
 
@@ -115,19 +116,6 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         check_max_length(args.max_length, max_positions(model.config))
         tokenizer.model_max_length = args.max_length
     return model, tokenizer
-
-
-def small_bert(args: SimCSEArguments, vocab_size: int) -> BertConfig:
-    """A BERT that two cores can train."""
-    return BertConfig(
-        vocab_size=vocab_size,
-        hidden_size=args.hidden_size,
-        num_hidden_layers=args.num_layers,
-        num_attention_heads=max(args.hidden_size // 64, 1),
-        intermediate_size=4 * args.hidden_size,
-        max_position_embeddings=max(args.max_length, 128),
-        attention_probs_dropout_prob=0.0,  # lets the attention run in its fused kernel; the other dropouts stay
-    )
 
 
 def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrainedConfig:

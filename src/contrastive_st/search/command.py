@@ -41,6 +41,13 @@ def add_commands(commands: Any) -> None:
     similar.set_defaults(function=_similar)
 
 
+def store_arguments(parser: argparse.ArgumentParser) -> None:
+    """Which store, and which collection of it."""
+    parser.add_argument("--store", metavar="WHERE", help="a folder for the embedded database, or postgresql://... "
+                        "(default: $CONTRASTIVE_ST_STORE, or one of your data folders)")  # fmt: skip
+    parser.add_argument("--collection", default="documents", help="its name (default: documents)")
+
+
 def index_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `index`, which `python -m contrastive_st.search.encode` takes too."""
     parser.add_argument("corpus", nargs="?", help="a .txt (a document a line), .csv, .tsv, .jsonl, .json or .parquet "
@@ -48,7 +55,7 @@ def index_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--installed-docs", action="store_true", help="the documentation of the installed packages")
     parser.add_argument("--model", "-m", help="checkpoint folder or Hub name (default: out/demo)")
     parser.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards there, not into the store")
-    _store_arguments(parser)
+    store_arguments(parser)
     parser.add_argument("--column", help="holds the text (default: text, or the only one with text)")
     parser.add_argument("--metadata", nargs="*", metavar="COLUMN", help="columns to keep (default: all that are short)")
     parser.add_argument("--hub-split", default="train", help="of a data set of the Hub")
@@ -136,19 +143,13 @@ def parse_filter(conditions: Sequence[str]) -> dict[str, Any]:
 # ---------------------------------------------------------------------- inside
 
 
-def _store_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--store", metavar="WHERE", help="a folder for the embedded database, or postgresql://... "
-                        "(default: $CONTRASTIVE_ST_STORE, or one of your data folders)")  # fmt: skip
-    parser.add_argument("--collection", default="documents", help="its name (default: documents)")
-
-
 def _index_to_read(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", type=int, default=10, help="how many (default: 10)")
     parser.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE",
                         help="on metadata; also KEY>=NUMBER and the like; several must all hold")  # fmt: skip
     parser.add_argument("--model", "-m", help="the model that made the index (default: the one it names)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a hit")
-    _store_arguments(parser)
+    store_arguments(parser)
 
 
 def _corpus(args: argparse.Namespace) -> Any:

@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.command import _store_arguments
+from contrastive_st.search.command import store_arguments
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the subparsers of the command line."""
     trends = commands.add_parser("trends", help="clusters of an index, named, with their sizes over time or source")
-    _store_arguments(trends)
+    store_arguments(trends)
     trends.add_argument("--by", metavar="COLUMN", help="metadata column to count by, such as year or source")
     trends.add_argument("--clusters", type=int, help="how many (default: one for 50 documents, from 2 to 16)")
     trends.add_argument("--seed", type=int, default=0, help="of the sample and of k-means")
@@ -25,7 +25,7 @@ def add_commands(commands: Any) -> None:
     trends.set_defaults(function=_trends)
 
     duplicates = commands.add_parser("duplicates", help="groups of documents that say the same, every pair looked at")
-    _store_arguments(duplicates)
+    store_arguments(duplicates)
     duplicates.add_argument("--threshold", type=float, default=0.95, help="cosine from which on two are the same")
     duplicates.add_argument("--limit", type=int, default=20, help="groups to print (default: 20); a file holds all")
     duplicates.add_argument("--output", "-o", metavar="FILE", help="all groups as .csv or .json")

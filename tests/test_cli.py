@@ -96,3 +96,8 @@ def test_a_model_that_is_not_there(capsys):
 def test_train_is_the_recipe(tmp_path, capsys):
     assert main(["train", "--train_file", str(tmp_path / "none.txt"), "--output_dir", str(tmp_path / "out")]) == 2
     assert "no such file" in capsys.readouterr().err
+
+
+def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
+    assert main(["compare", "--only", "nothing", "--output_dir", str(tmp_path)]) == 2
+    assert "error: unknown method nothing; choose from next, " in capsys.readouterr().err

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -15,14 +16,15 @@ from contrastive_st.recipes import neighbors
 from contrastive_st.search.command import add_commands as add_search_commands
 from contrastive_st.search.front_command import add_commands as add_front_commands
 
+JOBS = {"train": "contrastive_st.recipes.simcse", "compare": "contrastive_st.recipes.compare"}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0, or 2 after one line on what to mend."""
     argv = list(sys.argv[1:] if argv is None else argv)
-    if argv[:1] == ["train"]:  # its options are those of the recipe, help included
-        from contrastive_st.recipes.simcse import main as train
-
-        return run(lambda: train(argv[1:]))
+    if argv and argv[0] in JOBS:  # the options are those of the job, help included
+        job = importlib.import_module(JOBS[argv[0]])
+        return run(lambda: job.main(argv[1:]))
     args = _parser().parse_args(argv)
     return run(lambda: args.function(args))
 
@@ -50,6 +52,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="contrastive-st", description="Contrastive sentence embeddings.")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     commands.add_parser("train", help="train a SimCSE encoder (options: contrastive-st train --help)")
+    commands.add_parser("compare", help="train every method on one budget, and lay the figures side by side "
+                        "(options: contrastive-st compare --help)")  # fmt: skip
 
     encode = commands.add_parser("encode", help="embed the lines of a file or of stdin")
     encode.add_argument(

@@ -37,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         flags = flags_of(method, args.scale, args.data, args.train_file or (), args.encoder, args.teacher)
         figures[method.name] = measure(method, output / method.name, [*flags, *extra], args.data)
     text = tables(methods, figures)
-    command = "examples/compare_objectives.py " + " ".join(sys.argv[1:] if argv is None else argv)
+    command = "contrastive-st compare " + " ".join(sys.argv[1:] if argv is None else argv)
     output.joinpath("table.md").write_text(f"{text}\n\nMade by `{command.strip()}`.\n", encoding="utf-8")
     write_csv(output / "table.csv", methods, figures)
     drawn = draw(methods, figures, output / "table.png")

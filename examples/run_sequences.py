@@ -1,17 +1,17 @@
 """DNA and protein sequences as sentences of k-mers (ProtVec's reading frames, Asgari and Mofrad 2015, for any k).
 
-Generated families, an ancestor and mutated copies each; half of the families are held out and looked for, in minutes:
+Generated families of proteins, an ancestor and mutated copies each; 300 families are held out and looked for:
 
     accelerate launch examples/run_sequences.py
-    accelerate launch examples/run_sequences.py --kind protein --k 2
+    accelerate launch examples/run_sequences.py --kind dna --k 6 --substitution 0.2
 
-A FASTA file of your own; names 'family|member' tell families to look for, other sequences are trained on:
+A FASTA file of your own; names 'family|member' tell families, whose members are the pairs and which are looked for:
 
-    accelerate launch examples/run_sequences.py --fasta swissprot.fasta.gz --kind protein --k 3
+    accelerate launch examples/run_sequences.py --fasta swissprot.fasta.gz --k 3
 
-Where families are known for some sequences, their members are better pairs than two frames of one sequence:
+Where no families are known, two reading frames of a sequence are a pair:
 
-    accelerate launch examples/run_sequences.py --pairs family
+    accelerate launch examples/run_sequences.py --fasta genome.fasta --kind dna --k 6 --pairs frames
 """
 
 import sys

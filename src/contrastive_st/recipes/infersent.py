@@ -61,7 +61,7 @@ DEFAULTS: dict[str, Any] = {
     "save_strategy": "no", "logging_steps": 100, "bf16": False,
 }  # fmt: skip
 
-#: Without a file, word vectors start at random, which SGD hardly moves in the few steps of a small corpus
+#: Without a file, word vectors are trained too, and SGD hardly moves them in the few steps of a small corpus
 DOCS_DEFAULTS: dict[str, Any] = {
     **DEFAULTS, "optim": "adamw_torch", "learning_rate": 1e-3, "max_train_samples": 12_000, "num_train_epochs": 2,
 }  # fmt: skip

@@ -126,6 +126,8 @@ def read_families(args: SequenceArguments, folder: Path) -> Families:
             write_fasta(made, folder / "families.fasta")
     else:
         made = list(read_fasta(args.fasta, args.kind))
+        if args.kind == "protein" and not set().union(*(sequence.letters for sequence in made)) - set("ACGTUN"):
+            raise InputError(f"{args.fasta} has no letters but those of nucleotides; give --kind dna, or rna")
     families: Families = defaultdict(list)
     for sequence in made:
         families[sequence.name.rpartition(SEPARATOR)[0] or sequence.name].append(sequence.letters)

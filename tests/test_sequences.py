@@ -254,5 +254,5 @@ def test_the_example_learns(pairs, gain, tmp_path, capsys):
 
 def test_nucleotides_are_not_read_as_proteins(tmp_path):
     write_fasta(make_families("dna", 4, 2, 60), tmp_path / "genes.fasta")
-    with pytest.raises(InputError, match="genes.fasta has no letters but those of nucleotides; give --kind dna"):
+    with pytest.raises(InputError, match=r"genes\.fasta has no letters but those of nucleotides; give --kind dna"):
         recipe.main(["--fasta", str(tmp_path / "genes.fasta"), "--output_dir", str(tmp_path / "out")])

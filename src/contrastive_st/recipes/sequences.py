@@ -70,7 +70,7 @@ class SequenceArguments(JobArguments):
 
 
 DEFAULTS: dict[str, Any] = {
-    "output_dir": "out/sequences", "per_device_train_batch_size": 256, "learning_rate": 1e-2, "num_train_epochs": 40,
+    "output_dir": "out/sequences", "per_device_train_batch_size": 256, "learning_rate": 1e-2, "num_train_epochs": 25,
     "warmup_steps": 0.1, "logging_steps": 20, "save_strategy": "no", "report_to": "none",
 }  # fmt: skip
 

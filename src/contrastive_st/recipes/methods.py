@@ -85,7 +85,7 @@ def _universal(encoder: str, *flags: str) -> Method:
 
 
 SYSTEMS = (
-    _simcse("start", "the BERT that those below start from", "--max_steps 1 --learning_rate 0", 2, 64, CORPUS[1:]),
+    _simcse("start", "the BERT that the next seven start from", "--max_steps 1 --learning_rate 0", 2, 64, CORPUS[1:]),
     _simcse("simcse", "SimCSE, unsupervised", "--learning_rate 3e-5", 2, 64, CORPUS[1:]),
     _simcse(
         "cutoff", "Cutoff, span, with consistency",

@@ -86,4 +86,5 @@ def job_facts(
     if known := args.data_license or licence:
         data["licence"] = known
     paths = [field for field in vars(args) if field.endswith("_file")]
-    return {"data": {**data, "rows": rows}, "arguments": changed_arguments(args, *paths, "data_license")}
+    unsaid = (*paths, "data_license", "overwrite_output_dir")
+    return {"data": {**data, "rows": rows}, "arguments": changed_arguments(args, *unsaid)}

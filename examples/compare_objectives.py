@@ -7,7 +7,7 @@ Seconds a method, on the documentation of this machine, to see it run:
 On two cores, with the novels, Wikipedia, NLI and SentEval's files below $CONTRASTIVE_ST_DATA; out/mlm is what
 examples/run_mlm.py makes, and the teacher any sentence encoder:
 
-    python examples/compare_objectives.py --scale small --encoder out/mlm --teacher all-MiniLM-L6-v2
+    python examples/compare_objectives.py --encoder out/mlm --teacher sentence-transformers/all-MiniLM-L6-v2
 
 The settings of the published tables, on a GPU, with a corpus and vectors of your own:
 

@@ -101,3 +101,8 @@ def test_train_is_the_recipe(tmp_path, capsys):
 def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
     assert main(["compare", "--only", "nothing", "--output_dir", str(tmp_path)]) == 2
     assert "error: unknown method nothing; choose from next, " in capsys.readouterr().err
+
+
+def test_an_argument_that_no_job_knows(capsys):
+    assert main(["train", "--sede", "7"]) == 2
+    assert capsys.readouterr().err == "error: unknown argument --sede; --help lists those there are\n"

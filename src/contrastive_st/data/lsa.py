@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 
 import numpy as np
 import torch
-from scipy.sparse import csr_matrix
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.feature_extraction.text import TfidfVectorizer
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase
 
@@ -28,18 +26,10 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
     Returns:
         `[len(tokenizer), size]`, float32.
     """
-    rows = [ids for start in range(0, len(texts), 10_000) for ids in _ids(texts[start : start + 10_000], tokenizer)]
-    lengths = [len(ids) for ids in rows]
-    counts = csr_matrix(
-        (np.ones(sum(lengths)), list(itertools.chain.from_iterable(rows)), np.cumsum([0, *lengths])),
-        shape=(len(rows), len(tokenizer)),
-    )
-    rank = min(size, *counts.shape)
-    svd = TruncatedSVD(rank, random_state=0).fit(TfidfTransformer(sublinear_tf=True).fit_transform(counts))
-    seen = counts.getnnz(0)[:, None] > 0
+    tfidf = TfidfVectorizer(analyzer=tokenizer.tokenize, vocabulary=tokenizer.get_vocab(), sublinear_tf=True)
+    weights = tfidf.fit_transform(texts)
+    rank = min(size, *weights.shape)
+    svd = TruncatedSVD(rank, random_state=0).fit(weights)
+    seen = weights.getnnz(0)[:, None] > 0
     vectors = np.where(seen, svd.components_.T * svd.singular_values_, 0.0)
     return functional.pad(functional.normalize(torch.from_numpy(vectors), dim=1).float(), (0, size - rank))
-
-
-def _ids(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase) -> list[list[int]]:
-    return tokenizer(list(texts), truncation=True, add_special_tokens=False)["input_ids"]

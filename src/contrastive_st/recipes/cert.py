@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import logging
 import os
@@ -31,7 +30,7 @@ from contrastive_st.models.settings import max_positions
 from contrastive_st.recipes.cert_arguments import CERTArguments, parse
 from contrastive_st.recipes.docs_corpus import package_task
 from contrastive_st.recipes.docs_search import DocsSearch
-from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import check_output_dir, job_facts, own_folder, say_what_happens
 from contrastive_st.recipes.small_bert import small_bert
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
@@ -120,15 +119,6 @@ def open_model(args: CERTArguments, pairs: Dataset) -> tuple[Any, Any]:
     words = (text for name in pairs.column_names for batch in pairs.iter(10_000) for text in batch[name])
     tokenizer = train_wordpiece(words, args.vocab_size, args.max_length)
     return BertForCL(small_bert(args, len(tokenizer)), **settings), tokenizer
-
-
-def own_folder(training: ContrastiveTrainingArguments, folder: Path, **changes: Any) -> ContrastiveTrainingArguments:
-    """The arguments of one stage."""
-    own = copy.copy(training)
-    own.output_dir = str(folder)
-    for name, value in changes.items():
-        setattr(own, name, value)
-    return own
 
 
 def fine_tune(

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers import HfArgumentParser
-
-from contrastive_st.recipes.job import JobArguments
+from contrastive_st.recipes.job import JobArguments, parse_job
 from contrastive_st.training import ContrastiveTrainingArguments
 
 
@@ -60,10 +57,4 @@ DEFAULTS: dict[str, Any] = {
 
 def parse(argv: Sequence[str] | None = None) -> tuple[CERTArguments, ContrastiveTrainingArguments]:
     """Command-line arguments to dataclasses."""
-    parser = HfArgumentParser(
-        (CERTArguments, ContrastiveTrainingArguments), description="Contrast back-translations, then learn a task.",
-        allow_abbrev=False,
-    )  # type: ignore[arg-type]  # fmt: skip
-    parser.set_defaults(**DEFAULTS)
-    args, training = parser.parse_args_into_dataclasses(list(sys.argv[1:] if argv is None else argv))
-    return args, training
+    return parse_job(CERTArguments, argv, "Contrast back-translations, then learn a task.", DEFAULTS)

@@ -14,8 +14,9 @@ from typing import Any
 
 from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.suite import evaluate
+from contrastive_st.evaluation.suite import evaluate, load
 from contrastive_st.evaluation.tasks import Task
+from contrastive_st.evaluation.tasks import chosen as tasks_named
 from contrastive_st.hub.recipe import RECIPE
 from contrastive_st.recipes import published
 from contrastive_st.recipes.compare_plot import draw
@@ -25,6 +26,7 @@ from contrastive_st.recipes.job import say_what_happens
 from contrastive_st.recipes.methods import EVERY, SCALES, Method, flags_of
 
 logger = logging.getLogger(__name__)
+FIGURES = "figures.json"
 
 
 def main(argv: Sequence[str] | None = None) -> str:
@@ -32,10 +34,20 @@ def main(argv: Sequence[str] | None = None) -> str:
     args, extra = _parser().parse_known_args(argv)
     say_what_happens()
     output, methods = Path(args.output_dir), chosen(args.only)
-    figures = {}
-    for method in methods:
-        flags = flags_of(method, args.scale, args.data, args.train_file or (), args.encoder, args.teacher)
-        figures[method.name] = measure(method, output / method.name, [*flags, *extra], args.data)
+    if args.data:
+        load(tasks_named(published.TASKS, 10), args.data)  # before hours of training
+    asked = {
+        method.name: [
+            *flags_of(method, args.scale, args.data, args.train_file or (), args.encoder, args.teacher), *extra,
+        ]
+        for method in methods
+    }  # fmt: skip
+    for name, flags in asked.items():
+        if (found := found_in(output / name)) and found["flags"] != flags:
+            raise InputError(
+                f"{output / name} holds a method trained with other flags; choose another --output_dir, or remove it"
+            )
+    figures = {method.name: measure(method, output / method.name, asked[method.name], args.data) for method in methods}
     text = tables(methods, figures)
     command = "contrastive-st compare " + " ".join(sys.argv[1:] if argv is None else argv)
     output.joinpath("table.md").write_text(f"{text}\n\nMade by `{command.strip()}`.\n", encoding="utf-8")
@@ -47,24 +59,29 @@ def main(argv: Sequence[str] | None = None) -> str:
 
 
 def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None) -> dict[str, Any]:
-    """Train and evaluate one method, or read what was found the last time with the same flags."""
-    found, asked = folder / "figures.json", list(flags)
-    if found.is_file() and (before := json.loads(found.read_text(encoding="utf-8")))["flags"] == asked:
-        logger.info(f"{method.label}: measured before, in {found}")
+    """Train and evaluate one method, or read what was found the last time."""
+    if before := found_in(folder):
+        logger.info(f"{method.label}: measured before, in {folder}")
         return before
     logger.info(f"{method.label}: training")
     job = importlib.import_module(f"contrastive_st.recipes.{method.job}")
-    job.main([*asked, "--output_dir", str(folder), "--overwrite_output_dir", "true"])
+    job.main([*flags, "--output_dir", str(folder), "--overwrite_output_dir", "true"])
     checkpoint = folder / method.checkpoint
     tasks, where = (published.TASKS, data) if data else (documentation_tasks(), "hub")
     report = evaluate([checkpoint], tasks, where, names=[method.label])
     result = {
-        "flags": asked,
+        "flags": list(flags),
         "run": json.loads(checkpoint.joinpath(RECIPE).read_text(encoding="utf-8"))["run"],
         "figures": [figure.as_row() for figure in report.figures],
     }
-    found.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    folder.joinpath(FIGURES).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return result
+
+
+def found_in(folder: Path) -> dict[str, Any] | None:
+    """What was measured of the method in a folder, where it was trained to its end."""
+    found = folder / FIGURES
+    return json.loads(found.read_text(encoding="utf-8")) if found.is_file() else None
 
 
 def documentation_tasks() -> list[Task]:

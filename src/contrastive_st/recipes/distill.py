@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import os
 import time
@@ -29,7 +28,7 @@ from contrastive_st.evaluation.tasks import chosen
 from contrastive_st.models import BertForCL, SentenceEncoder
 from contrastive_st.recipes.distill_arguments import DistillArguments, parse
 from contrastive_st.recipes.docs_search import DocsSearch
-from contrastive_st.recipes.job import check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import check_output_dir, job_facts, own_folder, say_what_happens
 from contrastive_st.recipes.small_bert import small_bert
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import broadcast_result, is_first_process
@@ -64,8 +63,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
             seconds = time.monotonic() - started
             print(f"{len(texts):,} sentences in order in {seconds:.0f} s: {path_lengths(embeddings, order)}")
     for name in args.orders:
-        own = copy.copy(training)
-        own.output_dir = str(Path(training.output_dir, name))  # type: ignore[arg-type]
+        own = own_folder(training, Path(training.output_dir, name))  # type: ignore[arg-type]
         trainer = make_trainer(args, own, tokenizer, TeacherRows(ids, embeddings, orders[name]))
         trainer.facts = job_facts(args, len(texts), args.train_file)
         if "untrained" not in table:

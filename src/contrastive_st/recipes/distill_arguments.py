@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers import HfArgumentParser
-
 from contrastive_st.errors import InputError
-from contrastive_st.recipes.job import JobArguments
+from contrastive_st.recipes.job import JobArguments, parse_job
 from contrastive_st.training import ContrastiveTrainingArguments
 
 ORDERS = ("shuffled", "ordered")
@@ -72,10 +69,4 @@ DEFAULTS: dict[str, Any] = {
 
 def parse(argv: Sequence[str] | None = None) -> tuple[DistillArguments, ContrastiveTrainingArguments]:
     """Command-line arguments to dataclasses."""
-    parser = HfArgumentParser(
-        (DistillArguments, ContrastiveTrainingArguments), description="Distil a teacher by its relations.",
-        allow_abbrev=False,
-    )  # type: ignore[arg-type]  # fmt: skip
-    parser.set_defaults(**DEFAULTS)
-    args, training = parser.parse_args_into_dataclasses(list(sys.argv[1:] if argv is None else argv))
-    return args, training
+    return parse_job(DistillArguments, argv, "Distil a teacher by its relations.", DEFAULTS)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from transformers import HfArgumentParser, set_seed
+from transformers import set_seed
 
 from contrastive_st.data import (
     LabelledPairCollator,
@@ -22,10 +21,10 @@ from contrastive_st.data import (
     vector_tokenizer,
 )
 from contrastive_st.models import InferSentBiLSTM, InferSentConfig
-from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, parse_job, say_what_happens
 from contrastive_st.recipes.labelled import label_accuracy, labelled_docs, measures, sample, split_by_first
 from contrastive_st.recipes.running import finish
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.dev_decay import DevDecay
 
 
@@ -69,11 +68,7 @@ DOCS_DEFAULTS: dict[str, Any] = {
 
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     """Run the whole job; returns the final figures."""
-    parser = HfArgumentParser((InferSentArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
-    argv = list(sys.argv[1:] if argv is None else argv)
-    given = any(arg.startswith("--train_file") for arg in argv)
-    parser.set_defaults(**(DEFAULTS if given else DOCS_DEFAULTS))
-    args, training = parser.parse_args_into_dataclasses(argv)
+    args, training = parse_job(InferSentArguments, argv, "Train InferSent.", DEFAULTS, DOCS_DEFAULTS)
     say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)

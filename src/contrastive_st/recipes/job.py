@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import logging
 import sys
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+from transformers import HfArgumentParser
 from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.errors import InputError
@@ -18,6 +20,9 @@ from contrastive_st.training.processes import is_first_process
 
 logger = logging.getLogger(__name__)
 _DOCUMENTATION = "the documentation of the Python packages installed where it was trained"
+
+
+Job = TypeVar("Job", bound="JobArguments")
 
 
 @dataclass
@@ -30,6 +35,50 @@ class JobArguments:
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Write into an output folder that holds another run."}
     )
+
+
+@dataclass
+class CorpusArguments(JobArguments):
+    """Arguments of jobs that read sentences in their order."""
+
+    train_file: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Sentences in order: .txt (a sentence a line, a blank line ends a document) or .parquet. Without "
+            "it: the documentation of the installed Python packages."
+        },
+    )
+    text_column: str = field(default="text", metadata={"help": "Of parquet files."})
+    document_column: str = field(
+        default="doc", metadata={"help": "Of parquet files: the sentences of a document stand together."}
+    )
+
+
+def parse_job(
+    kind: type[Job], argv: Sequence[str] | None, description: str, defaults: Mapping[str, Any],
+    docs_defaults: Mapping[str, Any] | None = None,
+) -> tuple[Job, ContrastiveTrainingArguments]:  # fmt: skip
+    """A command line as a job's own arguments and those of training.
+
+    Args:
+        kind: the dataclass of the job's own.
+        argv: the command line; by default that of this process.
+        description: of the job, for `--help`.
+        defaults: where they differ from those of the two dataclasses.
+        docs_defaults: in their place where no argument `--..._file` names data: for the installed documentation.
+
+    Raises:
+        InputError: an argument that neither knows.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = HfArgumentParser((kind, ContrastiveTrainingArguments), description=description, allow_abbrev=False)  # type: ignore[arg-type]
+    files = {f"--{field.name}" for field in fields(kind) if field.name.endswith("_file")}
+    given = any(arg.partition("=")[0] in files for arg in argv)
+    parser.set_defaults(**(defaults if given or docs_defaults is None else docs_defaults))
+    args, training, unknown = parser.parse_args_into_dataclasses(argv, return_remaining_strings=True)
+    if unknown:
+        raise InputError(f"unknown argument {unknown[0]}; --help lists those there are")
+    return args, training
 
 
 def say_what_happens() -> None:
@@ -57,6 +106,16 @@ def check_output_dir(training: ContrastiveTrainingArguments, overwrite: bool) ->
             "or give --overwrite_output_dir"
         )
     return resume
+
+
+def own_folder(
+    training: ContrastiveTrainingArguments, folder: str | Path, **changes: Any
+) -> ContrastiveTrainingArguments:
+    """The arguments of one training of several in a job: a folder of its own, and what else differs."""
+    own = copy.copy(training)
+    for name, value in {"output_dir": str(folder), **changes}.items():
+        setattr(own, name, value)
+    return own
 
 
 def fit_batch(training: ContrastiveTrainingArguments, rows: int, what: str = "rows") -> int:

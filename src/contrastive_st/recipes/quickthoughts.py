@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import logging
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -26,15 +25,14 @@ from contrastive_st.data import (
 )
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.evaluator import SuiteEvaluator
-from contrastive_st.evaluation.plots import training_curve
 from contrastive_st.evaluation.tasks import Task
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.recipes.docs_corpus import package_task, write_docs_corpus
 from contrastive_st.recipes.job import check_output_dir, fit_batch, job_facts, say_what_happens
 from contrastive_st.recipes.quickthoughts_arguments import QuickThoughtsArguments, parse
+from contrastive_st.recipes.running import finish
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
-from contrastive_st.training.processes import is_first_process
 
 logger = logging.getLogger(__name__)
 WEIGHTING = {"counts": "counts", "tfidf": "tfidf", "tfidf_bin": "binarized"}
@@ -46,16 +44,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
     trainer = make_trainer(args, training, resume)
-    before = trainer.evaluate() if trainer.evaluator else {}
-    trainer.train(resume_from_checkpoint=resume)
-    if trainer.sigterm.stopped:
-        return before
-    trainer.save_model()
-    trainer.save_state()
-    after = trainer.evaluate() if trainer.evaluator else {}
-    if is_first_process():
-        report(trainer, before, after)
-    return after
+    return finish(trainer, resume)
 
 
 def make_trainer(
@@ -155,15 +144,3 @@ def token_ids(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator
     texts = iter(texts)
     while some := list(itertools.islice(texts, 1000)):
         yield from tokenizer(some, truncation=True, max_length=max_length)["input_ids"]
-
-
-def report(trainer: ContrastiveTrainer, before: dict[str, float], after: dict[str, float]) -> None:
-    """Print the figures, and write them and the training curve beside the checkpoint."""
-    folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
-    curve = training_curve(trainer.state.log_history, folder / "training_curve.png")
-    for name, value in after.items():
-        if name in before:
-            print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
-    results = json.dumps({"before": before, "after": after}, indent=2)
-    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
-    print(f"checkpoint in {folder}/" + (f", training curve in {curve}" if curve else ""))

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers import HfArgumentParser
-
-from contrastive_st.recipes.job import JobArguments
+from contrastive_st.recipes.job import CorpusArguments, parse_job
 from contrastive_st.training import ContrastiveTrainingArguments
 
 
 @dataclass
-class QuickThoughtsArguments(JobArguments):
+class QuickThoughtsArguments(CorpusArguments):
     """What to train on, what to pick, and what to train."""
 
-    train_file: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Sentences in order: .txt (a sentence a line, a blank line ends a document) or .parquet. Without "
-            "it: the documentation of the installed Python packages."
-        },
-    )
-    text_column: str = field(default="text", metadata={"help": "Of parquet files."})
-    document_column: str = field(
-        default="doc", metadata={"help": "Of parquet files: the sentences of a document stand together."}
-    )
     targets: str = field(
         default="window",
         metadata={
@@ -81,12 +67,4 @@ DOCS_DEFAULTS: dict[str, Any] = {**DEFAULTS, "num_train_epochs": 3, "learning_ra
 
 def parse(argv: Sequence[str] | None = None) -> tuple[QuickThoughtsArguments, ContrastiveTrainingArguments]:
     """Command-line arguments to dataclasses; the defaults depend on whether a training file is given."""
-    argv = list(sys.argv[1:] if argv is None else argv)
-    parser = HfArgumentParser(
-        (QuickThoughtsArguments, ContrastiveTrainingArguments), description="Train a QuickThoughts encoder.",
-        allow_abbrev=False,
-    )  # type: ignore[arg-type]  # fmt: skip
-    given = any(arg == "--train_file" or arg.startswith("--train_file=") for arg in argv)
-    parser.set_defaults(**(DEFAULTS if given else DOCS_DEFAULTS))
-    args, training = parser.parse_args_into_dataclasses(argv)
-    return args, training
+    return parse_job(QuickThoughtsArguments, argv, "Train a QuickThoughts encoder.", DEFAULTS, DOCS_DEFAULTS)

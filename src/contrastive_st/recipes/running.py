@@ -12,12 +12,12 @@ from contrastive_st.training.processes import is_first_process
 
 
 def finish(trainer: ContrastiveTrainer, resume: str | None = None) -> dict[str, float]:
-    """Train, measure before and after, save the encoder without its heads, and print the figures."""
-    before = trainer.evaluate()
+    """Train, save the encoder without its heads, and print what the evaluator, if any, finds before and after."""
+    before = trainer.evaluate() if trainer.evaluator else {}
     trainer.train(resume_from_checkpoint=resume)
     if trainer.sigterm.stopped:
         return before
-    after = trainer.evaluate()
+    after = trainer.evaluate() if trainer.evaluator else {}  # which may ask the heads
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
     model.drop_heads()
     trainer.save_model()

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from datasets import Dataset
-from transformers import HfArgumentParser, set_seed
+from transformers import set_seed
 
 from contrastive_st.data import (
     LabelledPairCollator,
@@ -27,10 +26,17 @@ from contrastive_st.data import (
 from contrastive_st.evaluation.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.encoder import load_tokenizer
-from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import (
+    JobArguments,
+    check_output_dir,
+    job_facts,
+    own_folder,
+    parse_job,
+    say_what_happens,
+)
 from contrastive_st.recipes.labelled import labelled_docs, measures, sample, triplets_of
 from contrastive_st.recipes.small_bert import small_bert
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
 
 LEFT_OUT = ("label", "score")
@@ -65,22 +71,19 @@ class SBERTArguments(JobArguments):
     vocab_size: int = field(default=8000, metadata={"help": "From scratch: word pieces."})
 
 
-DEFAULTS: dict[str, Any] = {
+DOCS_DEFAULTS: dict[str, Any] = {
     "output_dir": "out/sbert", "per_device_train_batch_size": 64, "learning_rate": 1e-3, "max_steps": 180,
     "warmup_steps": 0.1, "save_strategy": "no", "logging_steps": 50, "report_to": "none", "max_train_samples": 12_000,
 }  # fmt: skip
-FILE_DEFAULTS = {
-    **DEFAULTS, "max_train_samples": None, "per_device_train_batch_size": 16, "learning_rate": 2e-5, "max_steps": -1,
-    "num_train_epochs": 1,
+DEFAULTS = {
+    **DOCS_DEFAULTS, "max_train_samples": None, "per_device_train_batch_size": 16, "learning_rate": 2e-5,
+    "max_steps": -1, "num_train_epochs": 1,
 }  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     """Train each objective with each pooling from the same start; returns the figures of each."""
-    argv = list(sys.argv[1:] if argv is None else argv)
-    parser = HfArgumentParser((SBERTArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
-    parser.set_defaults(**(FILE_DEFAULTS if any("_file" in arg for arg in argv) else DEFAULTS))
-    args, training = parser.parse_args_into_dataclasses(argv)
+    args, training = parse_job(SBERTArguments, argv, "Train Sentence-BERT.", DEFAULTS, DOCS_DEFAULTS)
     say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
     data, heldout = read(args)
@@ -92,7 +95,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
         model = open_model(args, tokenizer, objective=objective, pooling=pooling)
         if "untrained " + pooling not in figures:
             figures["untrained " + pooling] = evaluate(model)
-        own = replace(training, output_dir=str(Path(str(training.output_dir), f"{objective}-{pooling}")))
+        own = own_folder(training, Path(str(training.output_dir), f"{objective}-{pooling}"))
         rows, collator = collated(data[objective], tokenizer, args.max_length)
         trainer = ContrastiveTrainer(
             model=model, args=own, train_dataset=rows, data_collator=collator, processing_class=tokenizer,

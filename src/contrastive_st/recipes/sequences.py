@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
-from transformers import HfArgumentParser, set_seed
+from transformers import set_seed
 
 from contrastive_st.data.collators import DropoutPairCollator
 from contrastive_st.data.kmers import FramePairCollator, kmer_tokenizer, reading_frames, tokenize_frames
@@ -22,9 +22,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.retrieval import ranking_metrics, ranks_of_relevant
 from contrastive_st.models import BertForCL, SentenceEncoder
 from contrastive_st.recipes.families import SEPARATOR, make_families, write_fasta
-from contrastive_st.recipes.job import JobArguments, check_output_dir, fit_batch, job_facts, say_what_happens
+from contrastive_st.recipes.job import JobArguments, check_output_dir, fit_batch, job_facts, parse_job, say_what_happens
 from contrastive_st.recipes.small_bert import small_bert
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer
 from contrastive_st.training.processes import is_first_process
 
 PAIRS, HELD_OUT = ("family", "frames", "dropout"), 300
@@ -77,11 +77,9 @@ DEFAULTS: dict[str, Any] = {
 
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     """Run the whole job; returns the final figures."""
-    parser = HfArgumentParser((SequenceArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
-    parser.set_defaults(**DEFAULTS)
-    args, training = parser.parse_args_into_dataclasses(None if argv is None else list(argv))
+    args, training = parse_job(SequenceArguments, argv, "Train an encoder of DNA or protein sequences.", DEFAULTS)
     say_what_happens()
-    check_output_dir(training, args.overwrite_output_dir)
+    resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
     families = read_families(args, Path(training.output_dir))  # type: ignore[arg-type]
     seen, held_out = split_families(families)
@@ -101,16 +99,16 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         model=model, args=training, train_dataset=rows, data_collator=collator, processing_class=tokenizer
     )
     trainer.facts = job_facts(args, len(rows), args.fasta) if args.fasta else GENERATED
-    trainer.train()
+    trainer.train(resume_from_checkpoint=resume)
     trainer.save_model()
-    figures = {f"trained_{name}": value for name, value in find_families(embed, held_out).items()} if held_out else {}
+    after = find_families(embed, held_out) if held_out else {}
     if held_out and is_first_process():
         longer = args.k + 1 if args.kind == "protein" else 6
         baselines = {f"{k}-mers": kmer_counting(letters, k) for k in (args.k, longer)}
         table = {name: find_families(count, held_out) for name, count in baselines.items()}
-        table |= {"untrained": before, "trained": find_families(embed, held_out)}
+        table |= {"untrained": before, "trained": after}
         report(table, held_out, Path(training.output_dir))  # type: ignore[arg-type]
-    return figures
+    return {f"trained_{name}": value for name, value in after.items()}
 
 
 def read_families(args: SequenceArguments, folder: Path) -> Families:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from transformers import HfArgumentParser
-
-from contrastive_st.recipes.job import JobArguments
+from contrastive_st.recipes.job import JobArguments, parse_job
 from contrastive_st.training import ContrastiveTrainingArguments
 
 
@@ -99,11 +96,4 @@ DOCS_DEFAULTS: dict[str, Any] = {
 
 def parse(argv: Sequence[str] | None = None) -> tuple[SimCSEArguments, ContrastiveTrainingArguments]:
     """Command-line arguments to dataclasses; the defaults depend on whether a training file is given."""
-    argv = list(sys.argv[1:] if argv is None else argv)
-    parser = HfArgumentParser(
-        (SimCSEArguments, ContrastiveTrainingArguments), description="Train a SimCSE encoder.", allow_abbrev=False
-    )  # type: ignore[arg-type]
-    given = any(arg == "--train_file" or arg.startswith("--train_file=") for arg in argv)
-    parser.set_defaults(**(TEXT_DEFAULTS if given else DOCS_DEFAULTS))
-    args, training = parser.parse_args_into_dataclasses(argv)
-    return args, training
+    return parse_job(SimCSEArguments, argv, "Train a SimCSE encoder.", TEXT_DEFAULTS, DOCS_DEFAULTS)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import copy
 import itertools
 import json
 import os
 import shutil
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -15,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from transformers import HfArgumentParser, set_seed
+from transformers import set_seed
 
 from contrastive_st.data import ContextWindowCollator, SentenceCorpus, corpus_texts, train_word_tokenizer
 from contrastive_st.errors import InputError
@@ -32,7 +30,14 @@ from contrastive_st.models import (
     SkipThoughtsConfig,
 )
 from contrastive_st.recipes.docs_corpus import package_task, write_docs_corpus
-from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import (
+    CorpusArguments,
+    check_output_dir,
+    job_facts,
+    own_folder,
+    parse_job,
+    say_what_happens,
+)
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.processes import is_first_process
 
@@ -40,18 +45,9 @@ MODELS = ("skipthoughts", "quickthoughts")
 
 
 @dataclass
-class SkipThoughtsArguments(JobArguments):
+class SkipThoughtsArguments(CorpusArguments):
     """What to train on, and how wide."""
 
-    train_file: list[str] | None = field(
-        default=None,
-        metadata={
-            "help": "Sentences in order: .txt (a sentence a line, a blank line ends a document) or .parquet. Without "
-            "it: the documentation of the installed Python packages."
-        },
-    )
-    text_column: str = field(default="text", metadata={"help": "Of parquet files."})
-    document_column: str = field(default="doc", metadata={"help": "Of parquet files."})
     models: list[str] = field(
         default_factory=lambda: list(MODELS),
         metadata={"help": "What to train: one or both of them, on the same budget."},
@@ -88,9 +84,7 @@ DEFAULTS: dict[str, Any] = {
 
 def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     """Run the whole job; returns the figures of each model."""
-    parser = HfArgumentParser((SkipThoughtsArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
-    parser.set_defaults(**DEFAULTS)
-    args, training = parser.parse_args_into_dataclasses(list(sys.argv[1:] if argv is None else argv))
+    args, training = parse_job(SkipThoughtsArguments, argv, "Train Skip-Thoughts and QuickThoughts.", DEFAULTS)
     say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
     tasks: str | list[Task] = args.eval_tasks
@@ -129,8 +123,7 @@ def make_trainer(
 ) -> ContrastiveTrainer:
     """The trainer of one model: the same sentences in the same batches."""
     set_seed(training.seed)
-    own = copy.copy(training)
-    own.output_dir = str(Path(training.output_dir, name))  # type: ignore[arg-type]
+    own = own_folder(training, Path(training.output_dir, name))  # type: ignore[arg-type]
     shape: dict[str, Any] = {
         "vocab_size": len(tokenizer),
         "embedding_size": args.embedding_size,

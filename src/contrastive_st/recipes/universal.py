@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,7 +10,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset
-from transformers import HfArgumentParser, set_seed
+from transformers import set_seed
 
 from contrastive_st.data import (
     ContextWindowCollator,
@@ -31,11 +30,11 @@ from contrastive_st.data import (
 from contrastive_st.data.sentence_corpus import corpus_texts
 from contrastive_st.models import UniversalConfig, UniversalSentenceEncoder
 from contrastive_st.recipes.docs_corpus import write_docs_corpus
-from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, say_what_happens
+from contrastive_st.recipes.job import JobArguments, check_output_dir, job_facts, parse_job, say_what_happens
 from contrastive_st.recipes.labelled import labelled_docs, measures, split_by_first
 from contrastive_st.recipes.running import finish
 from contrastive_st.recipes.sbert import mrr
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer
 
 #: Number of a task: its settings
 TASKS = {
@@ -77,9 +76,7 @@ DEFAULTS: dict[str, Any] = {
 
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     """Run the whole job; returns the final figures."""
-    parser = HfArgumentParser((UniversalArguments, ContrastiveTrainingArguments), allow_abbrev=False)  # type: ignore[arg-type]
-    parser.set_defaults(**DEFAULTS)
-    args, training = parser.parse_args_into_dataclasses(list(sys.argv[1:] if argv is None else argv))
+    args, training = parse_job(UniversalArguments, argv, "Train the Universal Sentence Encoder.", DEFAULTS)
     say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)

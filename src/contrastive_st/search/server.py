@@ -260,7 +260,8 @@ def _reachable_binaries(account: dict[str, Any]) -> Path:
     if not account or _closed_parent(found) is None:
         return found
     install, package = found.parent, found.parent.parent
-    mark = hashlib.sha256(str(install.resolve()).encode()).hexdigest()[:12]
+    made = (found / "postgres").stat().st_mtime_ns  # another version at the same place is another copy
+    mark = hashlib.sha256(f"{install.resolve()} {made}".encode()).hexdigest()[:12]
     copy = Path("/var/lib/contrastive_st", f"{install.name}-{mark}")
     if not copy.exists():
         unfinished = Path(f"{copy}.{os.getpid()}")

@@ -31,12 +31,12 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
 
+from contrastive_st.evaluation.datasets.senteval import Parts
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
-from contrastive_st.evaluation.encoders import open_encoder
-from contrastive_st.evaluation.probes import GRID, SEED, TOLERANCE, WIDE_GRID, features
-from contrastive_st.evaluation.rows import Parts
+from contrastive_st.evaluation.scorers.probes import GRID, SEED, TOLERANCE, WIDE_GRID, features
 from contrastive_st.evaluation.suite import load, run
 from contrastive_st.evaluation.tasks import choose
+from contrastive_st.models.encoder import open_encoder
 
 STS = "STS12,STS14,STS15,STSB"
 

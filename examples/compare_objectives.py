@@ -22,7 +22,7 @@ interrupted comparison goes on where it was.
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.compare import main
+from contrastive_st.jobs.compare import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

@@ -20,7 +20,7 @@ back-translation (they say the same in other words), and the task is to tell whi
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.cert import main
+from contrastive_st.jobs.cert import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

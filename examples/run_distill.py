@@ -20,7 +20,7 @@ STS and transfer figures are measured where CONTRASTIVE_ST_DATA names a folder w
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.distill import main
+from contrastive_st.jobs.distill import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

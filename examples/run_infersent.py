@@ -15,7 +15,7 @@ Dev and test accuracy are of a tenth of the premises each; STS-B dev is measured
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.infersent import main
+from contrastive_st.jobs.infersent_job import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

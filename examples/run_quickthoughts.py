@@ -27,7 +27,7 @@ CONTRASTIVE_ST_DATA names a folder with SentEval's files; on the documentation, 
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.quickthoughts import main
+from contrastive_st.jobs.quickthoughts_job import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

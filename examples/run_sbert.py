@@ -15,7 +15,7 @@ One of them: `--objectives regression --poolings mean`. STS-B dev is measured wh
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.sbert import main
+from contrastive_st.jobs.sbert import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

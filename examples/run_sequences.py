@@ -17,7 +17,7 @@ Where no families are known, two reading frames of a sequence are a pair:
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.sequences import main
+from contrastive_st.jobs.sequences_job import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

@@ -27,7 +27,7 @@ STS-B dev is measured before and after where CONTRASTIVE_ST_DATA names a folder 
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.simcse import main
+from contrastive_st.jobs.simcse import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

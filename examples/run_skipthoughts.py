@@ -16,7 +16,7 @@ The decoders are dropped before saving. The neighbours of any two checkpoints: c
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.recipes.skipthoughts import main
+from contrastive_st.jobs.skipthoughts_job import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

@@ -21,8 +21,8 @@ _HOME = {
     "QuickThoughtsConfig": "models",
     "QuickThoughtsGRU": "models",
     "SentenceEncoder": "models",
-    "InfoNCE": "objectives",
-    "TargetsLoss": "objectives",
+    "InfoNCE": "losses",
+    "TargetsLoss": "losses",
     "ContextWindowCollator": "data",
     "CooccurrenceCollator": "data",
     "DropoutPairCollator": "data",
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         word_tokenizer,
     )
     from contrastive_st.errors import InputError
+    from contrastive_st.losses import InfoNCE, TargetsLoss
     from contrastive_st.models import (
         AutoModelForCL,
         BertForCL,
@@ -76,7 +77,6 @@ if TYPE_CHECKING:
         SentenceEncoder,
         XLMRobertaForCL,
     )
-    from contrastive_st.objectives import InfoNCE, TargetsLoss
     from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 

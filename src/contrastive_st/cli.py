@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.command import add_commands
-from contrastive_st.hub.command import add_commands as add_hub_commands
-from contrastive_st.recipes import neighbors
-from contrastive_st.search.command import add_commands as add_search_commands
-from contrastive_st.search.front_command import add_commands as add_front_commands
+from contrastive_st.evaluation.cli import add_commands
+from contrastive_st.hub.cli import add_commands as add_hub_commands
+from contrastive_st.jobs import neighbors_job as neighbors
+from contrastive_st.search.cli import add_commands as add_search_commands
+from contrastive_st.search.cli import add_front_commands
 
-JOBS = {"train": "contrastive_st.recipes.simcse", "compare": "contrastive_st.recipes.compare"}
+JOBS = {"train": "contrastive_st.jobs.simcse", "compare": "contrastive_st.jobs.compare"}
 
 
 def main(argv: Sequence[str] | None = None) -> int:

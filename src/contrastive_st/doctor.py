@@ -30,7 +30,7 @@ def facts() -> Iterator[tuple[str, str]]:
     import torch
 
     from contrastive_st import __version__
-    from contrastive_st.evaluation.sts import DATA_VARIABLE, find_stsb
+    from contrastive_st.evaluation.scorers.sts import DATA_VARIABLE, find_stsb
     from contrastive_st.training.arguments import has_fast_bf16
 
     yield "contrastive-st", __version__

@@ -1,43 +1,22 @@
 """The central invariant: plain = cached = bucketed = several processes, in loss, gradients and trained weights."""
 
 import itertools
-import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import distributed_worker
 import pytest
 import torch
+from ranks import launch, relative_error
 
 pytestmark = pytest.mark.xdist_group("exactness")  # the processes run once
-WORKER = Path(distributed_worker.__file__)
-
-
-def launch(world, out, worker=WORKER):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    command = [sys.executable, str(worker)]
-    ranks = [subprocess.Popen([*command, str(rank), str(world), str(port), str(out)]) for rank in range(world)]
-    assert [rank.wait(timeout=300) for rank in ranks] == [0] * world
-    return torch.load(out, weights_only=True)
 
 
 TOLERANCE = {torch.float64: 1e-9, torch.float32: 1e-5}
 
 
-def relative_error(ours, reference):
-    """Norm of the difference over the norm, of all tensors as one vector."""
-    assert ours.keys() == reference.keys()
-    a, b = (torch.cat([tensors[name].flatten() for name in sorted(tensors)]) for tensors in (ours, reference))
-    return ((a - b).norm() / b.norm()).item()
-
-
 @pytest.fixture(scope="module")
 def results(tmp_path_factory):
     folder = tmp_path_factory.mktemp("exactness")
-    return {world: launch(world, folder / f"{world}.pt") for world in (1, 2)}
+    return {world: launch(world, folder / f"{world}.pt", distributed_worker.__file__) for world in (1, 2)}
 
 
 def cases():

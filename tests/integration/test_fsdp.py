@@ -2,7 +2,7 @@
 
 import fsdp_worker
 import pytest
-from test_exactness import launch, relative_error
+from ranks import launch, relative_error
 
 pytestmark = pytest.mark.slow
 

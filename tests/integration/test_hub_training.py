@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from hub_server import Fault, HubServer
-from test_remote_code import bare_site  # noqa: F401 - a fixture
 
 from conftest import SENTENCES
 
@@ -162,7 +161,7 @@ def test_two_processes_push_and_a_fresh_one_pulls_the_same_embeddings(hub, tmp_p
 
 
 @pytest.mark.usefixtures("bare_site")
-def test_an_architecture_of_its_own_opens_where_the_package_is_not(hub, tmp_path, bare_site):  # noqa: F811
+def test_an_architecture_of_its_own_opens_where_the_package_is_not(hub, tmp_path, bare_site):
     args = ["--hidden_size", "8", "--embedding_size", "8", "--vocab_size", "60", "--logging_steps", "2"]
     train("run_quickthoughts.py", args, hub, tmp_path)
     assert {"modeling_quickthoughts.py", "configuration_quickthoughts.py"} <= set(hub.repos["alice/two"].files("main"))
@@ -173,7 +172,9 @@ def test_an_architecture_of_its_own_opens_where_the_package_is_not(hub, tmp_path
 def test_every_strategy_pushes_what_it_should(hub, tmp_path):
     hub.faults.append(Fault("POST", "/api/models/alice/every_save/commit/", "500"))  # the first push of a checkpoint
     code = [sys.executable, "-c", STRATEGIES]
-    done = run(code, environment(hub, tmp_path / "home", PYTHONPATH=str(Path(__file__).parents[1])), tmp_path)
+    done = run(
+        code, environment(hub, tmp_path / "home", PYTHONPATH=str(Path(__file__).parents[1] / "helpers")), tmp_path
+    )
     assert "Training in progress, step 2 was not pushed" in done.stderr
     titles = {name.removeprefix("alice/"): repo.titles()[::-1][1:] for name, repo in hub.repos.items()}
     end = ["Model save", "End of training"]  # the second with the licence in the card

@@ -4,7 +4,6 @@ import json
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,8 +15,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokeniz
 
 from contrastive_st import InputError
 from contrastive_st.models import ForCL, QuickThoughtsConfig, QuickThoughtsGRU
-from contrastive_st.models.auto import load_config
-from contrastive_st.models.remote import CarriesCode
+from contrastive_st.models.checkpoint import load_config
+from contrastive_st.models.remote_code import CarriesCode
 
 WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran"]
 SENTENCES = ["the cat sat on the mat", "rain", "a dog ran", "unheard words here", ""]
@@ -66,18 +65,6 @@ else:
     sys.exit("code was run without leave")
 numpy.savez(work["out"] + "/found.npz", **found)
 """
-
-
-@pytest.fixture(scope="module")
-def bare_site(tmp_path_factory):
-    """A folder of everything installed but this package; no .pth file in it is read."""
-    site = tmp_path_factory.mktemp("site")
-    for folder in map(Path, sys.path):
-        if folder.name in ("site-packages", "dist-packages"):
-            for entry in folder.iterdir():
-                if "contrastive_st" not in entry.name and not (site / entry.name).exists():
-                    (site / entry.name).symlink_to(entry)
-    return site
 
 
 @pytest.fixture(scope="module")

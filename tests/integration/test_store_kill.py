@@ -14,10 +14,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
 from store_places import postmaster, store_place
 
-WORKER = Path(__file__).with_name("index_worker.py")
+WORKER = Path(__file__).parents[1] / "helpers" / "index_worker.py"
 KILLS = int(os.environ.get("CONTRASTIVE_ST_KILLS", "3"))
 COUNT = 2000 + 500 * KILLS  # a shard has 50
 

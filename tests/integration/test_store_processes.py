@@ -8,11 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from conftest import SENTENCES
 from store_places import store_place, unit_vectors
 
-WORKER = Path(__file__).with_name("index_worker.py")
+from conftest import SENTENCES
+
+WORKER = Path(__file__).parents[1] / "helpers" / "index_worker.py"
 pytestmark = pytest.mark.slow
 
 
@@ -24,7 +24,7 @@ def place():
 
 def test_sixteen_searchers_beside_a_writer(place):
     """No error, no wrong row, and no more connections than the pool has."""
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.postgres.store import VectorStore
 
     count, clients, pool = 2000, 16, 5
     vectors = unit_vectors(count, 16)
@@ -81,7 +81,7 @@ def test_two_indexers_share_one_corpus(place):
     encoded = [int(output.split("encoded=")[1].split(",")[0]) for output, _ in outputs]
     assert sum(encoded) == 1500
     assert min(encoded) > 0
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.postgres.store import VectorStore
 
     with VectorStore(place / "two", fingerprint="hash") as store:
         assert np.concatenate([batch[0] for batch in store.scan()]).tolist() == list(range(1500))
@@ -92,7 +92,7 @@ def test_the_commands_from_an_empty_folder(place, bert_config, tokenizer, tmp_pa
     """index and search on the embedded default; then shards of two processes, searched and loaded."""
     from contrastive_st import BertForCL
     from contrastive_st.cli import main
-    from contrastive_st.search import encode
+    from contrastive_st.search import cli as encode
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONTRASTIVE_ST_STORE", str(place / "default"))

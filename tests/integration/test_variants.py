@@ -10,13 +10,7 @@ from torch.utils.data import SequentialSampler
 from transformers import BertConfig, TrainerCallback, TrainingArguments
 
 from conftest import SENTENCES
-from contrastive_st import (
-    BertForCL,
-    ContrastiveTrainer,
-    ContrastiveTrainingArguments,
-    PairCollator,
-    tokenize,
-)
+from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, PairCollator, tokenize
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,15 @@ import math
 import pytest
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.command import parse_filter
-from contrastive_st.search.filters import as_jsonpath, conditions, matches, storable, storable_json
-from contrastive_st.search.fusion import reciprocal_rank_fusion
+from contrastive_st.search.cli import parse_filter
+from contrastive_st.search.index import (
+    as_jsonpath,
+    conditions,
+    matches,
+    reciprocal_rank_fusion,
+    storable,
+    storable_json,
+)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ QUERIES = unit_vectors(5, seed=9)
 @pytest.fixture(scope="module")
 def place():
     with store_place() as folder:
-        from contrastive_st.search.server import EmbeddedServer
+        from contrastive_st.search.postgres.server import EmbeddedServer
 
         with EmbeddedServer(folder):  # kept up between the tests
             yield folder
@@ -31,7 +31,7 @@ def place():
 @pytest.fixture(scope="module")
 def stores(place):
     """The same documents in both storages, with each kind of index, and with three partitions."""
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.postgres.store import VectorStore
 
     made = {}
     for name, storage, partitions, index in (
@@ -91,7 +91,7 @@ def test_an_index_is_used_and_may_be_passed_by(stores):
 
 
 def test_a_filter_that_leaves_many_scans_the_index(stores, monkeypatch):
-    from contrastive_st.search import store as module
+    from contrastive_st.search.postgres import store as module
 
     monkeypatch.setattr(module, "EXACT_ROWS", 10)
     half = stores["half"]
@@ -170,7 +170,7 @@ def test_upsert_replaces_and_leaves_equal_vectors_alone(stores):
 
 
 def test_wrong_input_is_named(stores, place):
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.postgres.store import VectorStore
 
     plain = stores["plain"]
     for call, message in (
@@ -201,7 +201,7 @@ def test_wrong_input_is_named(stores, place):
 
 
 def test_too_many_dimensions_are_named(place):
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.postgres.store import VectorStore
 
     with VectorStore.create(place, "wide", model="m", fingerprint="f", dimension=4001) as wide:
         with pytest.raises(InputError, match="up to 4000 dimensions, not 4001"):
@@ -220,8 +220,8 @@ def test_another_models_queries_are_refused(stores, bert_config, tokenizer):
 
 
 def test_a_newer_schema_is_refused_and_an_older_one_migrated(place, monkeypatch):
-    from contrastive_st.search import schema
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.postgres import schema
+    from contrastive_st.search.postgres.store import VectorStore
 
     with VectorStore.create(place, "m1", model="m", fingerprint="f", dimension=2) as store:
         monkeypatch.setattr(
@@ -239,8 +239,8 @@ def test_a_newer_schema_is_refused_and_an_older_one_migrated(place, monkeypatch)
 
 
 def test_a_changed_corpus_is_refused_then_replaced(place):
-    from contrastive_st.search.loading import StoreLoader
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.ingest import StoreLoader
+    from contrastive_st.search.postgres.store import VectorStore
 
     def load(loader, texts):
         for shard in range(0, len(texts), 2):
@@ -265,8 +265,8 @@ def test_a_changed_corpus_is_refused_then_replaced(place):
 
 
 def test_a_shard_is_one_process_at_a_time(place):
-    from contrastive_st.search.loading import StoreLoader
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.ingest import StoreLoader
+    from contrastive_st.search.postgres.store import VectorStore
 
     with VectorStore.create(place, "c2", model="m", fingerprint="f", dimension=8) as store:
         first, second = (StoreLoader(store, "a", "1") for _ in range(2))

@@ -1,24 +1,52 @@
 """Data: readers and corpora to tokenized rows, collators to batches."""
 
-from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
-from contrastive_st.data.collators import DropoutPairCollator, NLITripletCollator, PairCollator
+from contrastive_st.data.collators import (
+    ContextWindowCollator,
+    CooccurrenceCollator,
+    DropoutPairCollator,
+    LabelledPairCollator,
+    NLITripletCollator,
+    PairCollator,
+    TaskCollator,
+    fit_idf,
+)
+from contrastive_st.data.corpus import SentenceCorpus, corpus_texts
 from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs
-from contrastive_st.data.kmers import FramePairCollator, kmer_tokenizer, overlapping, reading_frames, tokenize_frames
-from contrastive_st.data.labelled_collators import LabelledPairCollator, TaskCollator
-from contrastive_st.data.lsa import lsa_word_vectors
 from contrastive_st.data.ordering import lower_bound, order_corpus, path_length, path_lengths
-from contrastive_st.data.pair_sets import PAIR_SETS, read_pairs, tokenize_pairs
+from contrastive_st.data.pairs import (
+    PAIR_SETS,
+    TaskMix,
+    Translator,
+    back_translate,
+    read_pairs,
+    tokenize_pairs,
+    write_pairs,
+)
 from contrastive_st.data.readers import read_texts
-from contrastive_st.data.sentence_collators import ContextWindowCollator, CooccurrenceCollator, fit_idf
-from contrastive_st.data.sentence_corpus import SentenceCorpus, corpus_texts
-from contrastive_st.data.sequences import read_fasta
-from contrastive_st.data.task_mix import TaskMix
+from contrastive_st.data.sequences import (
+    FramePairCollator,
+    kmer_tokenizer,
+    overlapping,
+    read_fasta,
+    reading_frames,
+    tokenize_frames,
+)
 from contrastive_st.data.teacher import TeacherCollator, TeacherRows
-from contrastive_st.data.tokenize import check_max_length, tokenize
-from contrastive_st.data.word_embeddings import embedding_matrix, expand_vocabulary, vector_tokenizer
-from contrastive_st.data.word_vectors import WordVectors, read_word_vectors
-from contrastive_st.data.wordpiece import train_wordpiece
-from contrastive_st.data.words import train_word_tokenizer, word_tokenizer
+from contrastive_st.data.tokenizers import (
+    check_max_length,
+    tokenize,
+    train_word_tokenizer,
+    train_wordpiece,
+    word_tokenizer,
+)
+from contrastive_st.data.word_vectors import (
+    WordVectors,
+    embedding_matrix,
+    expand_vocabulary,
+    lsa_word_vectors,
+    read_word_vectors,
+    vector_tokenizer,
+)
 
 __all__ = [
     "PAIR_SETS",

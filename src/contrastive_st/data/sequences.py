@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import gzip
+import itertools
 import lzma
 import re
 import zlib
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import torch
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from contrastive_st.data.collators import PairCollator
+from contrastive_st.data.tokenizers import SPECIAL_TOKENS
 from contrastive_st.errors import InputError
 
 #: The letters of each kind of sequence, and those that stand for several or for what is not known (IUPAC)
@@ -17,7 +26,7 @@ ALPHABETS = {"dna": "ACGT", "rna": "ACGU", "protein": "ACDEFGHIKLMNPQRSTVWY"}
 AMBIGUOUS = {"dna": "BDHKMNRSVWY", "rna": "BDHKMNRSVWY", "protein": "BJOUXZ"}
 
 
-class Sequence(NamedTuple):
+class SequenceRecord(NamedTuple):
     """One record: `name` is the header up to the first white space, `description` the rest of it."""
 
     name: str
@@ -32,7 +41,7 @@ def check_kind(kind: str) -> str:
     return kind
 
 
-def read_fasta(path: str | Path, kind: str) -> Iterator[Sequence]:
+def read_fasta(path: str | Path, kind: str) -> Iterator[SequenceRecord]:
     """The sequences of a FASTA file, one after the other; never the whole file.
 
     Lower case (soft masking) is made upper case. Ambiguity letters are kept: no k-mer with one of them is in a
@@ -52,8 +61,8 @@ def read_fasta(path: str | Path, kind: str) -> Iterator[Sequence]:
         ...     path = pathlib.Path(folder, "two.fasta")
         ...     _ = path.write_text(">one first of two\\nACGT\\nacgn\\n\\n>two\\nTTTT\\n")
         ...     list(read_fasta(path, "dna"))
-        [Sequence(name='one', description='first of two', letters='ACGTACGN'),
-         Sequence(name='two', description='', letters='TTTT')]
+        [SequenceRecord(name='one', description='first of two', letters='ACGTACGN'),
+         SequenceRecord(name='two', description='', letters='TTTT')]
     """
     wrong = re.compile(f"[^{ALPHABETS[check_kind(kind)]}{AMBIGUOUS[kind]}]")
     header, at = "", 0
@@ -76,7 +85,7 @@ def read_fasta(path: str | Path, kind: str) -> Iterator[Sequence]:
     yield _record(path, at, header, parts)
 
 
-def _record(path: str | Path, line: int, header: str, parts: list[str]) -> Sequence:
+def _record(path: str | Path, line: int, header: str, parts: list[str]) -> SequenceRecord:
     letters = "".join(parts)
     if "*" in letters[:-1]:
         raise InputError(
@@ -86,7 +95,7 @@ def _record(path: str | Path, line: int, header: str, parts: list[str]) -> Seque
     if not letters:
         raise InputError(f"{path}, line {line}: {header[:40]!r} has no letters; take the record out")
     name, _, description = header.partition(" ")
-    return Sequence(name, description.strip(), letters)
+    return SequenceRecord(name, description.strip(), letters)
 
 
 def _why(letter: str, kind: str) -> str:
@@ -110,3 +119,138 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise InputError(f"{path}, line {number + 1}: not plain ASCII text; is the file packed otherwise?") from error
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
         raise InputError(f"{path}, line {number + 1} cannot be read: {error}; fetch the file anew") from error
+
+
+# --- Sequences as sentences: a word is a k-mer, and a sequence can be read in k frames.
+
+_MOST = 1 << 18  # k-mers that are enumerated
+
+
+def kmer_tokenizer(
+    k: int,
+    kind: str = "dna",
+    frame: int = 0,
+    sequences: Iterable[str] | None = None,
+    vocab_size: int = 20_000,
+    max_length: int = 512,
+) -> PreTrainedTokenizerFast:
+    """A tokenizer whose words are k-mers: `[CLS]`, the k-mers of one reading frame, `[SEP]`.
+
+    White space starts anew: of `overlapping(sequence, k)`, which is k-mers with spaces between, each is one word. Less
+    than k letters at the end are left out; a k-mer with an ambiguity letter is `[UNK]`. RNA and DNA are told apart.
+
+    Args:
+        k: letters of a word.
+        kind: `dna`, `rna` or `protein`.
+        frame: letters left out before the first word, 0 to k - 1.
+        sequences: learn the `vocab_size` most frequent k-mers of these (in all frames; of equally frequent ones the
+            first of the alphabet). By default the vocabulary is every k-mer.
+        vocab_size: most words, special tokens included; only with `sequences`.
+        max_length: the tokenizer's `model_max_length`, in words.
+
+    Raises:
+        InputError: an unknown kind, a frame that k has not, or more than 262,144 k-mers and no sequences to learn from.
+
+    Example:
+        >>> tokenizer = kmer_tokenizer(3)
+        >>> tokenizer.tokenize("ACGTACGTA"), tokenizer.tokenize("acgn")
+        (['ACG', 'TAC', 'GTA'], ['ACG'])
+        >>> kmer_tokenizer(3, frame=2).tokenize("ACGTACGTA")
+        ['GTA', 'CGT']
+        >>> tokenizer.tokenize(overlapping("ACGTA", 3))
+        ['ACG', 'CGT', 'GTA']
+    """
+    letters = ALPHABETS[check_kind(kind)]
+    if k < 1 or not 0 <= frame < k:
+        raise InputError(f"frame {frame} of words of {k} letters: there are the frames 0 to k - 1, and k is 1 or more")
+    if sequences is not None:
+        words = frequent_kmers(sequences, k, letters, vocab_size - len(SPECIAL_TOKENS))
+    elif len(letters) ** k > _MOST:
+        raise InputError(
+            f"there are {len(letters)}^{k} words of {k} letters; give sequences to learn frequent ones from"
+        )
+    else:
+        words = ["".join(word) for word in itertools.product(letters, repeat=k)]
+    backend = Tokenizer(models.WordLevel({word: i for i, word in enumerate([*SPECIAL_TOKENS, *words])}, "[UNK]"))
+    skip = [normalizers.Replace(Regex(rf"^\s*\S{{{frame}}}"), "")] if frame else []
+    upper = [normalizers.Replace(letter.lower(), letter) for letter in letters]
+    backend.normalizer = normalizers.Sequence([*upper, *skip])
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(rf"\S{{{k}}}"), "removed", invert=True)
+    backend.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]",
+        mask_token="[MASK]", padding_side="right", model_max_length=max_length,
+        model_input_names=["input_ids", "attention_mask"],
+    )  # fmt: skip
+
+
+def frequent_kmers(sequences: Iterable[str], k: int, letters: str, most: int) -> list[str]:
+    """The most frequent k-mers of all frames, without ambiguity letters.
+
+    Example:
+        >>> frequent_kmers(["ACACN", "CA"], 2, "ACGT", 5)
+        ['AC', 'CA']
+    """
+    counts: Counter[str] = Counter()
+    for sequence in sequences:
+        counts.update(overlapping(sequence.upper(), k).split())
+    known = [(-count, word) for word, count in counts.items() if not word.strip(letters)]
+    if not known or most < 1:
+        raise InputError(f"no word of {k} letters is left for the vocabulary; give longer sequences, or a smaller k")
+    return [word for _, word in sorted(known)[:most]]
+
+
+def overlapping(sequence: str, k: int) -> str:
+    """All k-mers of a sequence, one letter after the other, with spaces between.
+
+    Example:
+        >>> overlapping("ACGTA", 3)
+        'ACG CGT GTA'
+    """
+    return " ".join(sequence[i : i + k] for i in range(len(sequence) - k + 1))
+
+
+def reading_frames(sequence: str, k: int) -> list[str]:
+    """The k texts that a tokenizer of frame 0 reads in the k frames.
+
+    Example:
+        >>> reading_frames("ACGTACGTA", 3)
+        ['ACGTACGTA', 'CGTACGTA', 'GTACGTA']
+    """
+    return [sequence[frame:] for frame in range(k)]
+
+
+@dataclass
+class FramePairCollator(PairCollator):
+    """Rows that hold each sequence in its k frames, of which two are the positive pair, other ones in other batches.
+
+    Args:
+        tokenizer: as of `PairCollator`, which takes the rest of the arguments too.
+
+    Example:
+        Ids of three frames; frames 0 and 2 are drawn::
+
+            [{"input_ids": [[2, 7, 8, 3], [2, 9, 3], [2, 6, 3]]}]  ->  input_ids  [[[2, 7, 8, 3], [2, 6, 3, 0]]]
+    """
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
+        # drawn from what is in the batch, so that a resumed run draws the same
+        seed = zlib.crc32(repr([row["input_ids"][0] for row in rows]).encode())
+        generator = torch.Generator().manual_seed(seed)
+        pairs = [torch.randperm(len(row["input_ids"]), generator=generator)[:2].tolist() for row in rows]
+        chosen = [{"input_ids": [row["input_ids"][i] for i in pair]} for row, pair in zip(rows, pairs, strict=True)]
+        return super().__call__(chosen)
+
+
+def tokenize_frames(sequences: Iterable[str], tokenizer: PreTrainedTokenizerBase, k: int) -> list[dict[str, Any]]:
+    """Rows for `FramePairCollator`: the ids of each sequence in its k frames, cut to the tokenizer's length."""
+    rows = []
+    for sequence in sequences:
+        if len(sequence) < 2 * k - 1:
+            raise InputError(
+                f"{sequence[:40]!r} has fewer than {2 * k - 1} letters, so not every frame has a word of {k}"
+            )
+        rows.append({"input_ids": tokenizer(reading_frames(sequence, k), truncation=True)["input_ids"]})
+    return rows

@@ -13,8 +13,8 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from contrastive_st.data.block_sampler import BlockSampler
-from contrastive_st.data.sentence_collators import pad_sentences
+from contrastive_st.data.collators import pad_sentences
+from contrastive_st.data.corpus import BlockSampler
 from contrastive_st.errors import InputError
 
 

@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers.utils import logging
 
+from contrastive_st.distributed import from_first, processes, shared
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.encoders import OpenedEncoder
-from contrastive_st.evaluation.sharing import from_first, processes, shared
+from contrastive_st.models.encoder import OpenedEncoder
 
 logger = logging.get_logger(__name__)
 _CHUNK = 512  # sentences of similar length that are encoded in one call, by one process

@@ -12,11 +12,11 @@ import numpy as np
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from contrastive_st.evaluation.encoders import of_sentence_encoder
-from contrastive_st.evaluation.figures import Figure
+from contrastive_st.evaluation.score import Figure
 from contrastive_st.evaluation.suite import load, run
 from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.models import SentenceEncoder
+from contrastive_st.models.encoder import of_sentence_encoder
 
 
 @contextlib.contextmanager

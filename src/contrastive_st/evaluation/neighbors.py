@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +16,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
-from contrastive_st.evaluation.encoders import OpenedEncoder
+from contrastive_st.models.encoder import OpenedEncoder
 
 BLOCK = 4096  # sentences that are embedded and searched at a time
 _QUERIES = 1024  # queries that are scored against a block at a time
@@ -192,3 +194,69 @@ def _digest(text: str, size: int) -> bytes:
 def _unit(x: NDArray[np.floating]) -> NDArray[np.floating]:
     x = np.asarray(x, dtype=np.promote_types(x.dtype, np.float32))
     return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+
+
+# --- The nearest neighbours of several models side by side, for a terminal and as Markdown.
+
+Found = Mapping[str, Sequence[Sequence[Neighbor]]]  # by model: for each query its neighbours, nearest first
+
+
+def as_text(queries: Sequence[str], found: Found, width: int = 120) -> str:
+    """A column a model, in lines of at most `width` characters.
+
+    Example:
+        >>> print(as_text(["a cat"], {"A": [[(0.9, "the cat")]], "B": [[(0.5, "a dog")]]}, 41))
+        a cat
+          A                    B
+          0.900 the cat        0.500 a dog
+    """
+    column = max((width - 2) // len(found) - 2, 20)
+    lines: list[str] = []
+    for number, query in enumerate(queries):
+        lines += ["", *textwrap.wrap(query, width)] if lines else textwrap.wrap(query, width)
+        lines.append(_row(list(found), column))
+        for ranked in zip_longest(*(rows[number] for rows in found.values())):
+            cells = [_wrapped(neighbor, column) for neighbor in ranked]
+            lines += [_row(parts, column) for parts in zip_longest(*cells, fillvalue="")]
+    return "\n".join(lines)
+
+
+def as_markdown(queries: Sequence[str], found: Found, caption: str) -> str:
+    """A table a query, under a caption.
+
+    Example:
+        >>> print(as_markdown(["a|b"], {"A": [[(0.9, "the cat")]]}, "Nearest."))
+        Nearest.
+        <BLANKLINE>
+        **a\\|b**
+        <BLANKLINE>
+        | cosine | A |
+        |--:|---|
+        | 0.900 | the cat |
+        <BLANKLINE>
+    """
+    parts = [caption, ""]
+    for number, query in enumerate(queries):
+        parts += [f"**{_cell(query)}**", ""]
+        parts += ["| " + " | ".join(f"cosine | {_cell(name)}" for name in found) + " |"]
+        parts += ["|" + "--:|---|" * len(found)]
+        for ranked in zip_longest(*(rows[number] for rows in found.values())):
+            cells = [f"{neighbor[0]:.3f} | {_cell(neighbor[1])}" if neighbor else " | " for neighbor in ranked]
+            parts.append("| " + " | ".join(cells) + " |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _wrapped(neighbor: Neighbor | None, column: int) -> list[str]:
+    if neighbor is None:
+        return [""]
+    score = f"{neighbor[0]:.3f} "
+    return textwrap.wrap(score + neighbor[1], column, subsequent_indent=" " * len(score))
+
+
+def _row(cells: Sequence[str], column: int) -> str:
+    return "  " + "  ".join(f"{cell:{column}.{column}}" for cell in cells).rstrip()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")

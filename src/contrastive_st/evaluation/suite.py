@@ -8,16 +8,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.data.readers import MissingData
+from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.senteval import Parts
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
-from contrastive_st.evaluation.encoders import OpenedEncoder, open_encoder
-from contrastive_st.evaluation.figures import Figure
-from contrastive_st.evaluation.report import Report
-from contrastive_st.evaluation.rows import Parts
-from contrastive_st.evaluation.sharing import shared
-from contrastive_st.evaluation.space import SPLIT, similarity_histogram
+from contrastive_st.evaluation.report.report import Report
+from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.scorers.geometry import SPLIT, similarity_histogram
 from contrastive_st.evaluation.tasks import Task, chosen
-from contrastive_st.evaluation.text_files import MissingData
+from contrastive_st.models.encoder import OpenedEncoder, open_encoder
 
 Data = Mapping[str, Parts | str]  # a task's data by its name, or why it is not there
 

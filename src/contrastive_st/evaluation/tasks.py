@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation import senteval
-from contrastive_st.evaluation.few_shot import score_few_shot
-from contrastive_st.evaluation.figures import Figure
-from contrastive_st.evaluation.hub import READERS
-from contrastive_st.evaluation.pair_tasks import read_nli, score_nli, score_pairs
-from contrastive_st.evaluation.probes import score_kfold, score_nested, score_relatedness, score_split
-from contrastive_st.evaluation.retrieval import score_retrieval
-from contrastive_st.evaluation.rows import Embed, Parts, pair_rows
-from contrastive_st.evaluation.space import score_space
-from contrastive_st.evaluation.sts import score_splits, score_subsets
-from contrastive_st.evaluation.text_files import MissingData
+from contrastive_st.evaluation.datasets import senteval
+from contrastive_st.evaluation.datasets.hub_sets import READERS
+from contrastive_st.evaluation.datasets.senteval import Embed, Parts, pair_rows
+from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.scorers.few_shot import score_few_shot
+from contrastive_st.evaluation.scorers.geometry import score_space
+from contrastive_st.evaluation.scorers.pair_scores import read_nli, score_nli, score_pairs
+from contrastive_st.evaluation.scorers.probes import score_kfold, score_nested, score_relatedness, score_split
+from contrastive_st.evaluation.scorers.retrieval import score_retrieval
+from contrastive_st.evaluation.scorers.sts import score_splits, score_subsets
 
 Read = Callable[[], Parts]
 Score = Callable[[Parts, Embed], list[Figure]]

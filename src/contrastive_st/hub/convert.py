@@ -22,14 +22,14 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from contrastive_st.errors import InputError
-from contrastive_st.hub.recipe import RECIPE
+from contrastive_st.hub.metadata import RECIPE
 from contrastive_st.models import AutoModelForCL, ContrastiveMixin
-from contrastive_st.models.auto import load_config
+from contrastive_st.models.checkpoint import load_config
 from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.models.modeling import write_sentence_transformers
 from contrastive_st.models.pooling import check_pooling
-from contrastive_st.models.saving import write_sentence_transformers
-from contrastive_st.storage.folders import check_weights, read_json
-from contrastive_st.storage.repositories import ENCODER, local_folder
+from contrastive_st.safety.folders import check_weights, read_json
+from contrastive_st.safety.repositories import ENCODER, local_folder
 
 LAYOUTS = ("package", "simcse", "backbone")
 _SIMCSE_FAMILIES = ("bert", "roberta")

@@ -1,24 +1,24 @@
 """Models: tokens to views, as `PreTrainedModel` subclasses, and what saves and opens them."""
 
-from contrastive_st.models.auto import AutoModelForCL
-from contrastive_st.models.contrastive import ContrastiveOutput, ForCL
+from contrastive_st.models.architectures.infersent import InferSentConfig
+from contrastive_st.models.architectures.quickthoughts import QuickThoughtsConfig
+from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig
+from contrastive_st.models.architectures.universal import UniversalConfig
+from contrastive_st.models.checkpoint import AutoModelForCL
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.families import (
+from contrastive_st.models.modeling import (
     BertForCL,
+    ContrastiveMixin,
+    ContrastiveOutput,
     DistilBertForCL,
+    ForCL,
     ModernBertForCL,
     MPNetForCL,
     RobertaForCL,
     XLMRobertaForCL,
 )
-from contrastive_st.models.infersent import InferSentConfig
-from contrastive_st.models.modeling import ContrastiveMixin
 from contrastive_st.models.pooling import POOLINGS, pool
-from contrastive_st.models.quickthoughts import QuickThoughtsConfig, SkipThoughtsConfig
-from contrastive_st.models.skipthoughts import SkipThoughts
-from contrastive_st.models.towers import QuickThoughtsGRU
-from contrastive_st.models.universal import UniversalConfig
-from contrastive_st.models.word_encoders import InferSentBiLSTM, UniversalSentenceEncoder
+from contrastive_st.models.word_models import InferSentBiLSTM, QuickThoughtsGRU, SkipThoughts, UniversalSentenceEncoder
 
 __all__ = [
     "POOLINGS",

@@ -3,22 +3,213 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import logging
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import PreTrainedConfig
+from transformers import (
+    BertForMaskedLM,
+    BertModel,
+    BertPreTrainedModel,
+    DistilBertForMaskedLM,
+    DistilBertModel,
+    DistilBertPreTrainedModel,
+    ModernBertForMaskedLM,
+    ModernBertModel,
+    ModernBertPreTrainedModel,
+    MPNetForMaskedLM,
+    MPNetModel,
+    MPNetPreTrainedModel,
+    PreTrainedConfig,
+    PreTrainedModel,
+    RobertaForMaskedLM,
+    RobertaModel,
+    RobertaPreTrainedModel,
+    XLMRobertaForMaskedLM,
+    XLMRobertaModel,
+    XLMRobertaPreTrainedModel,
+)
 from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.errors import InputError
+from contrastive_st.losses import LOCAL, default_gather
+from contrastive_st.losses.info_nce import PastKeys
 from contrastive_st.models.buckets import in_buckets
-from contrastive_st.models.contrastive import ContrastiveOutput, ForCL
-from contrastive_st.models.cutoff import draw_cutoff, scaled_output
-from contrastive_st.models.dropout import use_integer_dropout
-from contrastive_st.models.pooling import needs_all_layers, pool
-from contrastive_st.models.settings import ContrastiveSettings, apply_settings, is_plain_encoder
+from contrastive_st.models.configuration import ContrastiveSettings, ObjectiveSettings, apply_settings, is_plain_encoder
+from contrastive_st.models.cpu import use_integer_dropout
+from contrastive_st.models.pooling import draw_cutoff, needs_all_layers, pool, scaled_output
+from contrastive_st.safety.folders import check_weights
+from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
+
+# --- What every contrastive model is: views from tokens, and a loss from views.
+
+_Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
+
+
+@dataclass
+class ContrastiveOutput(ModelOutput):
+    """Output of a batch of views: the loss, the embeddings `[B, V, d]` and their text keys `[B, V]`."""
+
+    loss: Tensor | None = None
+    views: Tensor | None = None
+    text_keys: Tensor | None = None
+
+
+class ForCL(_Base):
+    """The contrastive half of a model; an encoder gives the other by `_encode`.
+
+    Every kind of training step is built from `embed`, which makes views, and `objective`, which makes a loss of them.
+    """
+
+    settings_class: ClassVar[type[ObjectiveSettings]] = ObjectiveSettings
+    accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
+
+    def _encode(self, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
+        """Rows `[N, L]` to embeddings `[N, D]` in `pooler_output`."""
+        raise NotImplementedError
+
+    def split_views(self, embeddings: Tensor) -> Tensor:
+        """Embeddings `[B, V, D]` to views; a model of two towers f and g makes two views of each embedding."""
+        return embeddings
+
+    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Tensor | None) -> Tensor:
+        """Encode token ids `[..., L]` to embeddings `[..., D]`."""
+        embeddings = self._encode(**self._rows(input_ids, attention_mask, **other)).pooler_output
+        return embeddings.view(*input_ids.shape[:-1], -1)
+
+    def objective(
+        self,
+        views: Tensor,
+        targets: Tensor | None = None,
+        keys: Tensor | None = None,
+        past: PastKeys | None = None,
+    ) -> Tensor:
+        """The loss of views `[B, V, d]`; candidates come from every process that trains along, and from the past."""
+        queue: dict[str, Any] = {} if past is None else {"past": past}  # only InfoNCE knows one
+        return self.contrast(views, targets, keys=keys, gather=default_gather() if self.training else LOCAL, **queue)
+
+    @property
+    def contrast(self) -> Any:
+        """The objective that the config describes."""
+        return self.settings.build().with_head(getattr(self, "objective_head", None))
+
+    def add_head(self) -> None:
+        """Create what the objective trains beside the encoder, such as a classifier, where it has one."""
+        if not self.settings.with_head:
+            return
+        head = self.settings.build().make_head(getattr(self.config, "projection_dim", None) or self.config.hidden_size)
+        if head is not None:
+            self.objective_head = head
+
+    def drop_heads(self) -> None:
+        """Forget what only training needs: a finished encoder is saved without it."""
+        if hasattr(self, "objective_head"):
+            del self.objective_head
+            apply_settings(self.config, {"with_head": False}, self.settings_class)
+
+    @property
+    def settings(self) -> Any:
+        """Objective, temperature and the rest, as the config holds them."""
+        return self.settings_class(**self.config.contrastive)
+
+    @can_return_tuple  # sentence-transformers passes `return_dict`
+    def forward(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        targets: Tensor | None = None,
+        key_views: Tensor | None = None,
+        past: PastKeys | None = None,
+        **other: Tensor | None,
+    ) -> BaseModelOutputWithPooling | ContrastiveOutput:
+        """`input_ids [N, L]` gives embeddings in `pooler_output [N, D]`; `[B, V, L]` gives the loss of B anchors.
+
+        Args:
+            input_ids: token ids, padded on the right.
+            attention_mask: 1 on real tokens; all ones when absent.
+            targets: what the objective wants beside the views, from the collator.
+            key_views: all views but the first, `[B, V-1, d]`, where something else encodes them (a momentum queue).
+            past: candidates of former batches.
+            other: what else the encoder takes, such as `token_type_ids`.
+        """
+        if input_ids.dim() == 2:
+            return self._encode(**self._rows(input_ids, attention_mask, **other))
+        rows = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
+        if key_views is not None:
+            rows = {name: None if tensor is None else tensor[:, :1] for name, tensor in rows.items()}
+        views = with_keys(self.split_views(self.embed(**rows)), key_views)  # type: ignore[arg-type]
+        keys = text_keys(input_ids, attention_mask)
+        return ContrastiveOutput(loss=self.objective(views, targets, keys, past), views=views, text_keys=keys)
+
+    @classmethod
+    def from_pretrained(cls, name: Any, *args: Any, revision: str | None = None, **kwargs: Any) -> Any:
+        """Open a folder or Hub name; weights in safetensors alone, since a pickle can run code when it is opened.
+
+        Args:
+            name: folder or Hub name.
+            args: as for `PreTrainedModel.from_pretrained`.
+            revision: branch, tag or commit of a Hub name.
+            kwargs: settings, and whatever `PreTrainedModel.from_pretrained` takes.
+
+        Raises:
+            InputError: there is no such checkpoint, it holds no safetensors, or it reaches outside of its folder.
+        """
+        if name is None:
+            return super().from_pretrained(name, *args, **kwargs)  # type: ignore[misc]
+        hub = {key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}
+        folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json"), **hub)
+        check_weights(folder, name)
+        loaded = super().from_pretrained(folder, *args, **{**kwargs, "use_safetensors": True})  # type: ignore[misc]
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.name_or_path = model.config._name_or_path = str(name)
+        if folder.parent.name == "snapshots":
+            model.config._commit_hash = folder.name
+        return loaded
+
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
+        """Save weights and config, and the files that sentence-transformers reads: one folder, three loaders."""
+        kwargs["save_original_format"] = False  # always this package's key names, whatever was loaded
+        super().save_pretrained(save_directory, **kwargs)  # type: ignore[misc]
+        if kwargs.get("is_main_process", True):
+            self.write_other_loaders(save_directory, kwargs.get("state_dict"))
+
+    def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
+        """Write what loaders other than transformers read."""
+        write_sentence_transformers(self, folder, state_dict)  # type: ignore[arg-type]
+
+    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, **other: Tensor | None) -> dict[str, Tensor]:
+        """Tensors `[..., L]` as rows `[N, L]`."""
+        rows = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
+        if attention_mask is None:
+            rows["attention_mask"] = torch.ones_like(input_ids)
+        return {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
+
+
+def with_keys(views: Tensor, key_views: Tensor | None) -> Tensor:
+    """Views `[B, V, d]` of anchors and, where these were encoded apart, of their keys."""
+    return views if key_views is None else torch.cat([views, key_views.to(views.dtype)], 1)
+
+
+def text_keys(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """A 64-bit fingerprint of each row of token ids, `[..., L] -> [...]`; padding does not count.
+
+    Equal texts have equal keys; different ones collide with probability about 2^-63. Found from the ids, never from
+    the embeddings, which dropout makes differ.
+    """
+    places = torch.arange(1, input_ids.shape[-1] + 1, device=input_ids.device)
+    weights = places * -7046029254386353131  # odd 64-bit constant; products wrap around
+    weights = (weights ^ (weights >> 29)) * -4658895280553007687
+    weights = (weights ^ (weights >> 32)) | 1
+    ids = input_ids + 1 if attention_mask is None else (input_ids + 1) * attention_mask
+    return (ids * weights).sum(-1)
+
 
 logger = logging.getLogger(__name__)
 
@@ -212,3 +403,151 @@ class ContrastiveMixin(ForCL):
         if not len(hidden):
             return self.mlm_logits(hidden).sum()  # zero, with every parameter in its graph as DDP expects
         return functional.cross_entropy(self.mlm_logits(hidden).float(), labels.flatten(0, -2)[masked])
+
+
+# --- The files that let `SentenceTransformer(folder)` open a ForCL checkpoint, with the same embeddings.
+
+_MODULES = "sentence_transformers.models."
+_MODES = {"max": "max_tokens", "last": "lasttoken", "cls": "cls_token", "cls_before_pooler": "cls_token"}
+
+
+def write_sentence_transformers(
+    model: ContrastiveMixin, folder: str | Path, state_dict: dict[str, Tensor] | None = None
+) -> None:
+    """Write `modules.json`, the pooling and, where inference uses it, the projection head as `2_Dense`.
+
+    Args:
+        model: what is being saved.
+        folder: where its weights and config already are.
+        state_dict: the gathered weights when the model's own are sharded.
+    """
+    folder, settings = Path(folder), model.settings
+    width = model.config.hidden_size
+    modules = [("", "Transformer")]
+    _write(folder / "sentence_bert_config.json", {"max_seq_length": None, "do_lower_case": False})
+    if needs_all_layers(settings.pooling):
+        modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
+        _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, width)
+    modules.append((f"{len(modules)}_Pooling", "Pooling"))
+    mode = "pooling_mode_" + _MODES.get(settings.pooling, "mean_tokens")
+    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+    flags = {f"pooling_mode_{name}": f"pooling_mode_{name}" == mode for name in names}
+    _write(folder / modules[-1][0] / "config.json", {"word_embedding_dimension": width, **flags})
+    if settings.pooling == "cls" and not settings.mlp_only_train:
+        modules.append((f"{len(modules)}_Dense", "Dense"))
+        _write_dense(folder / modules[-1][0], model, width, state_dict)
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)
+    ]
+    _write(folder / "modules.json", entries)
+    _write(
+        folder / "config_sentence_transformers.json",
+        {"similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None},
+    )
+
+
+def _write_dense(folder: Path, model: ContrastiveMixin, width: int, state_dict: dict[str, Tensor] | None) -> None:
+    activation = "torch.nn.modules.activation.Tanh"
+    _write(
+        folder / "config.json",
+        {"in_features": width, "out_features": width, "bias": True, "activation_function": activation},
+    )
+    weights: dict[str, Any] = model.state_dict() if state_dict is None else state_dict  # type: ignore[attr-defined]
+    names = {"linear.weight": "pooler.dense.weight", "linear.bias": "pooler.dense.bias"}
+    prefix = model.base_model_prefix  # type: ignore[attr-defined]
+    dense = {to: weights[f"{prefix}.{name}"].detach().cpu().contiguous() for to, name in names.items()}
+    save_file(dense, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _write_layer_weights(folder: Path, pooling: str, layers: int, width: int) -> None:
+    first = 1 if pooling == "avg_first_last" else layers - 1
+    _write(
+        folder / "config.json", {"word_embedding_dimension": width, "layer_start": first, "num_hidden_layers": layers}
+    )
+    weights = torch.zeros(layers + 1 - first)
+    weights[0] += 0.5
+    weights[-1] += 0.5
+    save_file({"layer_weights": weights}, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def _write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+# --- One class an encoder family; everything they share is in `ContrastiveMixin`.
+
+
+class BertForCL(ContrastiveMixin, BertPreTrainedModel):
+    """Contrastive BERT.
+
+    Example:
+        >>> import torch
+        >>> from transformers import BertConfig
+        >>> shape = dict(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+        >>> model = BertForCL(BertConfig(**shape), pooling="mean").eval()
+        >>> ids = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
+        >>> model(ids, attention_mask=(ids > 0).long()).pooler_output.shape  # sentences in, embeddings out
+        torch.Size([2, 8])
+        >>> model(ids[:, None].repeat(1, 2, 1)).loss.shape  # [B, V, L] in, loss out
+        torch.Size([])
+    """
+
+    base_model_prefix = "bert"
+    backbone_class, mlm_class = BertModel, BertForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        return self.cls(hidden)
+
+
+class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
+    """Contrastive RoBERTa; see `BertForCL`."""
+
+    base_model_prefix = "roberta"
+    backbone_class, mlm_class = RobertaModel, RobertaForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        return self.lm_head(hidden)
+
+
+class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
+    """Contrastive XLM-RoBERTa; see `BertForCL`."""
+
+    base_model_prefix = "roberta"
+    backbone_class, mlm_class = XLMRobertaModel, XLMRobertaForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        return self.lm_head(hidden)
+
+
+class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
+    """Contrastive MPNet; see `BertForCL`."""
+
+    base_model_prefix = "mpnet"
+    backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        return self.lm_head(hidden)
+
+
+class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
+    """Contrastive DistilBERT; it has no pooler, so every pooling but `cls`."""
+
+    base_model_prefix = "distilbert"
+    backbone_class, mlm_class = DistilBertModel, DistilBertForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        return self.vocab_projector(self.vocab_layer_norm(self.activation(self.vocab_transform(hidden))))
+
+
+class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
+    """Contrastive ModernBERT; it has no pooler, so every pooling but `cls`."""
+
+    base_model_prefix = "model"
+    backbone_class, mlm_class = ModernBertModel, ModernBertForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        return self.decoder(self.head(hidden))
+
+
+FAMILIES = (BertForCL, RobertaForCL, XLMRobertaForCL, MPNetForCL, DistilBertForCL, ModernBertForCL)

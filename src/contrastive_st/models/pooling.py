@@ -2,12 +2,74 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from contrastive_st.errors import InputError
+
+# --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): parts of a sentence's embedding matrix set to zero.
+
+CUTOFFS = ("token", "span", "feature")
+
+
+def check_cutoff(kind: str | None, ratio: float) -> None:
+    """Raise `InputError` for a kind or a share that there is not."""
+    if kind is not None and kind not in CUTOFFS:
+        raise InputError(f"unknown cutoff {kind!r}; choose one of {', '.join(CUTOFFS)}")
+    if not 0 <= ratio < 1:
+        raise InputError(f"cutoff_ratio {ratio} must be in [0, 1)")
+
+
+def draw_cutoff(attention_mask: Tensor, width: int, kind: str, ratio: float) -> tuple[Tensor, Tensor]:
+    """What a cutoff leaves: factors `[N, L, 1]` or `[N, 1, width]` of the embeddings, and the attention mask.
+
+    Of a row of n tokens `int(n * ratio)` are cut, each drawn once, never the first ([CLS]); of `width` features
+    `int(width * ratio)`, the same for all tokens. Cut tokens are not attended to; cut features leave the mask as it is.
+    The numbers come from torch's default generator: the same state gives the same cutoff.
+
+    Args:
+        attention_mask: `[N, L]`, padded on the right.
+        width: of the embeddings.
+        kind: one of `CUTOFFS`.
+        ratio: share to cut.
+
+    Example:
+        >>> _ = torch.manual_seed(0)
+        >>> factors, mask = draw_cutoff(torch.tensor([[1, 1, 1, 1, 1, 0]]), 8, "span", 0.4)
+        >>> factors[0, :, 0].tolist(), mask.tolist()
+        ([1.0, 1.0, 0.0, 0.0, 1.0, 0.0], [[1, 1, 0, 0, 1, 0]])
+    """
+    rows, length = attention_mask.shape
+    device = attention_mask.device
+    if kind == "feature":
+        ranks = torch.rand(rows, width, device=device).argsort(1).argsort(1)
+        return (ranks >= int(width * ratio))[:, None].float(), attention_mask
+    tokens = attention_mask.sum(1, keepdim=True)
+    count = (tokens * ratio + 1e-6).long()  # 30 * 0.1 is 3, in float32 too
+    places = torch.arange(length, device=device)
+    if kind == "span":
+        start = 1 + (torch.rand(rows, 1, device=device) * (tokens - count)).long()
+        cut = (places >= start) & (places < start + count)
+    else:
+        free = (attention_mask != 0) & (places > 0)
+        draws = torch.rand(rows, length, device=device).masked_fill(~free, 2.0)
+        cut = draws.argsort(1).argsort(1) < count
+    mask = attention_mask * ~cut
+    return mask[..., None].float(), mask
+
+
+@contextlib.contextmanager
+def scaled_output(module: nn.Module, factors: Tensor) -> Iterator[None]:
+    """Multiply what `module` returns by `factors` meanwhile."""
+    handle = module.register_forward_hook(lambda _, inputs, output: output * factors.to(output.dtype))
+    try:
+        yield
+    finally:
+        handle.remove()
+
 
 POOLINGS = ("cls", "cls_before_pooler", "mean", "max", "avg_first_last", "avg_top2", "last")
 _TWO_LAYERS = {"avg_first_last": (1, -1), "avg_top2": (-2, -1)}

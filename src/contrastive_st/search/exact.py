@@ -13,11 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.filters import matches
-from contrastive_st.search.fusion import reciprocal_rank_fusion
-from contrastive_st.search.index import Batch, Hit
+from contrastive_st.search.index import Batch, Hit, as_queries, matches, reciprocal_rank_fusion
 from contrastive_st.search.shards import ShardFolder
-from contrastive_st.search.vectors import as_queries
 
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _FUSED = 100

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import VectorIndex
-from contrastive_st.search.server import default_store
+from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.shards import RECORD
 
 if TYPE_CHECKING:
-    from contrastive_st.search.bulk_encoder import BulkEncoder
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.models.encoder import BulkEncoder
+    from contrastive_st.search.postgres.store import VectorStore
 
 DEMO = Path("out/demo")
 
@@ -48,14 +48,14 @@ def vector_store() -> type[VectorStore]:
     missing = [name for name in ("psycopg", "psycopg_pool", "pgvector") if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"a store needs {', '.join(missing)}; pip install 'contrastive-st[search]'")
-    from contrastive_st.search.store import VectorStore
+    from contrastive_st.search.postgres.store import VectorStore
 
     return VectorStore
 
 
 def is_there(where: str) -> bool:
     """Whether a folder holds an embedded database; what a DSN names is taken to be there."""
-    from contrastive_st.search.database import is_dsn
+    from contrastive_st.search.postgres.database import is_dsn
 
     return is_dsn(where) or Path(where).expanduser().joinpath("pgdata").exists()
 
@@ -75,7 +75,7 @@ def open_encoder_for(index: VectorIndex, model: str | None = None, **options: An
     Raises:
         InputError: it cannot be opened, or is not the model that made the index.
     """
-    from contrastive_st.search.bulk_encoder import BulkEncoder
+    from contrastive_st.models.encoder import BulkEncoder
 
     made_by = getattr(index, "model", "")
     encoder = BulkEncoder(model or made_by or default_model(), **options)

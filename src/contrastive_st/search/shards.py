@@ -13,8 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.filters import storable_json
-from contrastive_st.search.index import Batch
+from contrastive_st.search.index import Batch, storable_json
 
 RECORD = "encoding.json"
 FIRST = 1 << 40  # documents of a source: ids are `source number * FIRST + place in the source`

@@ -6,11 +6,139 @@ import logging
 import math
 import signal
 import threading
+import time
 from typing import Any
 
+import torch
+from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_callback import ExportableState
 
-from contrastive_st.training.processes import any_process
+from contrastive_st.distributed import any_process
+from contrastive_st.models.buckets import bucket_rows
+from contrastive_st.safety.memory import peak_resident
+
+# --- What a run does a second, what of it is padding, and the memory that it takes: for the log.
+
+
+class Accounting(TrainerCallback):
+    """Counts batches and times steps between two logs; evaluation and saving are not timed, reading data is.
+
+    Figures: `sentences_per_second` (anchors) and `tokens_per_second` (real ones, of all views), both over all processes
+    (of equal shares), `padding_share` (of the tokens that were encoded, after bucketing) and `peak_memory_gib` of this
+    process: of the GPU where there is one, else resident.
+    """
+
+    def __init__(self) -> None:
+        self._mark = time.perf_counter()
+        self._reset()
+
+    def _reset(self) -> None:
+        self.sentences = self.tokens = self.encoded = 0
+        self.seconds = 0.0
+
+    def count(self, inputs: dict[str, Any], model: Any, chunk_size: int | None, chunk_tokens: int | None) -> None:
+        """Add a batch `[B, V, L]` that `model` encodes, in chunks where the cached step makes them."""
+        mask: Tensor | None = inputs.get("attention_mask")
+        if mask is None:
+            mask = torch.ones_like(inputs["input_ids"])
+        lengths = mask.flatten(0, -2).sum(1).cpu().numpy()
+        if chunk_size or chunk_tokens:
+            buckets = bucket_rows(lengths, max_rows=chunk_size or len(lengths), max_tokens=chunk_tokens or 1 << 62)
+            self.encoded += sum(len(rows) * int(lengths[rows[0]]) for rows in buckets)
+        elif getattr(model, "length_bucketing", False):
+            buckets = bucket_rows(lengths, **model.bucket_options)
+            self.encoded += sum(len(rows) * int(lengths[rows[0]]) for rows in buckets)
+        else:
+            self.encoded += mask.numel()
+        self.sentences += len(mask)
+        self.tokens += int(lengths.sum())
+
+    def figures(self, processes: int) -> dict[str, float]:
+        """The figures since they were last asked for; none before a step is timed."""
+        if not self.seconds:
+            return {}
+        figures = {
+            "sentences_per_second": round(self.sentences * processes / self.seconds, 2),
+            "tokens_per_second": round(self.tokens * processes / self.seconds, 1),
+            "padding_share": round(1 - self.tokens / max(self.encoded, 1), 4),
+            "peak_memory_gib": round(peak_memory() / 2**30, 3),
+        }
+        self._reset()
+        return figures
+
+    def _resume(self, *args: Any, **kwargs: Any) -> None:
+        self._mark = time.perf_counter()
+
+    on_train_begin = on_evaluate = on_save = _resume
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        now = time.perf_counter()
+        self.seconds += now - self._mark
+        self._mark = now
+
+
+def peak_memory() -> int:
+    """Most memory that this process has held so far, in bytes: on the GPU where there is one, else resident.
+
+    Example:
+        >>> peak_memory() > 10 * 2**20
+        True
+    """
+    return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else peak_resident()
+
+
+# --- InferSent's learning rate: it falls a little every epoch, and much where the dev figure does not rise.
+
+
+class DevDecay(TrainerCallback, ExportableState):
+    """After each epoch's evaluation: lr * decay, divided by `shrink` if the figure did not rise; stop below `lowest`.
+
+    For a constant schedule with evaluation each epoch (Conneau et al. 2017: SGD from 0.1). The best figure is kept in
+    the trainer's state, so that a resumed run goes on as the whole one.
+
+    Args:
+        metric: the figure, as the evaluator names it.
+        decay: of every epoch.
+        shrink: where the figure did not rise.
+        lowest: a rate below it ends the training.
+    """
+
+    def __init__(
+        self, metric: str = "dev_accuracy", decay: float = 0.99, shrink: float = 5.0, lowest: float = 1e-5
+    ) -> None:
+        self.metric, self.decay, self.shrink, self.lowest = metric, decay, shrink, lowest
+        self.best, self.seen = float("-inf"), 0.0
+
+    def state(self) -> dict[str, Any]:
+        """What a checkpoint keeps."""
+        names = ("metric", "decay", "shrink", "lowest")
+        return {
+            "args": {name: getattr(self, name) for name in names},
+            "attributes": {"best": self.best, "seen": self.seen},
+        }
+
+    def on_evaluate(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        metrics: dict[str, float] | None = None,
+        lr_scheduler: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        epoch = float(state.epoch or 0)
+        if lr_scheduler is None or epoch <= self.seen:  # before training, or again after its end
+            return
+        self.seen, figure = epoch, (metrics or {})[f"eval_{self.metric}"]
+        factor = self.decay if figure > self.best else self.decay / self.shrink
+        self.best = max(self.best, figure)
+        lr_scheduler.base_lrs = [rate * factor for rate in lr_scheduler.base_lrs]
+        for group, rate in zip(lr_scheduler.optimizer.param_groups, lr_scheduler.base_lrs, strict=True):
+            group["lr"] = rate
+        if max(lr_scheduler.base_lrs) < self.lowest:
+            control.should_training_stop = True
+
 
 logger = logging.getLogger(__name__)
 

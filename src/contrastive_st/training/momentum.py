@@ -18,12 +18,12 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
+from contrastive_st.distributed import Gather
 from contrastive_st.errors import InputError
-from contrastive_st.models.contrastive import ForCL
-from contrastive_st.objectives.gather import Gather
-from contrastive_st.objectives.info_nce import PastKeys
-from contrastive_st.objectives.scores import normalize
-from contrastive_st.training.cached import encode_chunks
+from contrastive_st.losses.functional import normalize
+from contrastive_st.losses.info_nce import PastKeys
+from contrastive_st.models.modeling import ForCL
+from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"
 

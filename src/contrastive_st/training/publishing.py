@@ -16,9 +16,9 @@ from transformers.utils.hub import PushInProgress
 
 from contrastive_st.errors import InputError
 from contrastive_st.hub.cards import CardData, write_card
+from contrastive_st.hub.metadata import RECIPE, Clock, describe_run, write_recipe
 from contrastive_st.hub.push import publishable_files, push, ready_repo, tried
-from contrastive_st.hub.recipe import RECIPE, Clock, describe_run, write_recipe
-from contrastive_st.storage.repositories import in_words
+from contrastive_st.safety.repositories import in_words
 
 logger = logging.getLogger(__name__)
 _NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads

@@ -1,0 +1,332 @@
+"""Sentences in the order of their documents, tokenized as they are read, from files of any size."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from datasets import config
+from datasets.fingerprint import Hasher
+from filelock import FileLock
+from torch.utils.data import Dataset, Sampler
+from transformers import PreTrainedTokenizerBase
+
+from contrastive_st.data.readers import any_of, numbered_lines
+from contrastive_st.errors import InputError
+
+# --- The order in which a corpus is read: blocks of neighbours, another order of the blocks each epoch.
+
+
+class BlockSampler(Sampler[int]):
+    """Row numbers `0 .. rows-1`, each once: contiguous blocks, shuffled by `(seed, epoch)` and nothing else.
+
+    Where blocks are as long as a batch (or a multiple), every batch is a stretch of neighbouring rows. Fewer than
+    `block` rows are left over, some at the start and some at the end of the corpus, others each epoch; they come
+    last, so that `drop_last` of the batch sampler drops (or keeps) them without moving a batch's boundary. What is
+    held is one number a block.
+
+    Args:
+        rows: length of the corpus.
+        block: rows of a block.
+        seed: of the order.
+        pool: that many blocks are mixed, row by row, before they are handed out: shuffling with a buffer, for data
+            whose order means nothing. 1 keeps the rows of a block together and in order.
+
+    Example:
+        >>> sampler = BlockSampler(rows=10, block=3, seed=0)
+        >>> list(sampler)
+        [7, 8, 9, 1, 2, 3, 4, 5, 6, 0]
+        >>> sampler.set_epoch(1)
+        >>> list(sampler)
+        [4, 5, 6, 1, 2, 3, 7, 8, 9, 0]
+    """
+
+    def __init__(self, rows: int, block: int, seed: int = 0, pool: int = 1) -> None:
+        self.rows, self.block, self.seed, self.pool = rows, block, seed, pool
+        self.epoch = 0
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order: the same epoch has the same order, whatever was read before."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __iter__(self) -> Iterator[int]:
+        random = np.random.default_rng((self.seed, self.epoch))
+        blocks, over = divmod(self.rows, self.block)
+        start = int(random.integers(over + 1))
+        order = random.permutation(blocks)
+        for first in range(0, blocks, self.pool):
+            rows = start + self.block * order[first : first + self.pool, None] + np.arange(self.block)
+            rows = rows.ravel()
+            if self.pool > 1:
+                random.shuffle(rows)
+            yield from rows.tolist()
+        yield from range(start)
+        yield from range(start + blocks * self.block, self.rows)
+
+
+# --- A corpus as it is given -> a file that any stretch of sentences can be read from without the rest.
+
+BLOCK = 1024  # sentences that are read at a time
+_CHUNK = 16_384  # sentences that are converted at a time
+_SCHEMA = pa.schema([("text", pa.string()), ("document", pa.int64()), ("position", pa.int64())])
+
+Chunk = tuple[pa.Array, np.ndarray]  # texts, and which of them start a document
+
+
+def block_file(path: Path, text_column: str, document_column: str | None) -> Path:
+    """The file of blocks of a corpus, made now if it is not in the cache; for the arguments see `SentenceCorpus`."""
+    read = {".txt": _text_chunks, ".parquet": _parquet_chunks}.get(path.suffix.lower())
+    if read is None:
+        raise InputError(f"{path}: a corpus in order is a .txt or a .parquet file; convert it to one of them")
+    try:
+        facts = path.stat()
+        if facts.st_size == 0:
+            raise InputError(f"{path}: the file is empty; it needs at least one sentence")
+        given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column]
+        folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
+        folder.mkdir(parents=True, exist_ok=True)
+        target = folder / f"corpus-{Hasher.hash(given)}.arrow"
+        with FileLock(f"{target}.lock"):  # of several processes one converts, the others wait for it
+            if not target.exists():
+                _write(read(path, text_column, document_column), target, str(path))
+    except FileNotFoundError:
+        raise InputError(f"{path}: there is no such file; check the path (seen from {Path.cwd()})") from None
+    except pa.ArrowException as failure:
+        first = str(failure).splitlines()[0][:200]
+        raise InputError(f"{path}: not a sound parquet file ({first}); write it anew") from failure
+    return target
+
+
+def _write(chunks: Iterator[Chunk], target: Path, source: str) -> None:
+    unfinished = target.with_suffix(f".{os.getpid()}")
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    rest, written = _SCHEMA.empty_table(), 0
+    try:
+        with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
+            for table in _numbered(chunks):
+                rest = pa.concat_tables([rest, table]).combine_chunks()
+                full = len(rest) // BLOCK * BLOCK
+                writer.write_table(rest.slice(0, full), max_chunksize=BLOCK)
+                rest, written = rest.slice(full), written + full
+            if len(rest):
+                writer.write_table(rest)
+        if not written + len(rest):
+            raise InputError(f"{source}: every line is blank; it needs at least one sentence")
+        unfinished.replace(target)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _numbered(chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
+    """Sentences with their document and their position in it; blank ones are counted, then dropped."""
+    seen, document, start = 0, -1, 0  # sentences, the present document and its first sentence
+    for texts, starts in chunks:
+        places = seen + np.arange(len(texts))
+        firsts = np.maximum.accumulate(np.where(starts, places, start))
+        documents = document + np.cumsum(starts)
+        table = pa.table([pc.utf8_trim_whitespace(texts), documents, places - firsts], schema=_SCHEMA)
+        if len(texts):
+            seen, document, start = seen + len(texts), int(documents[-1]), int(firsts[-1])
+        yield table.filter(pc.greater(pc.utf8_length(table["text"]), 0))
+
+
+def _text_chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
+    """A sentence a line; a blank line ends a document."""
+    texts: list[str] = []
+    starts: list[bool] = []
+    new = True
+    for _, line in numbered_lines(path, str(path)):
+        line = line.strip()
+        if line:
+            texts.append(line)
+            starts.append(new)
+        new = not line
+        if len(texts) == _CHUNK:
+            yield pa.array(texts, pa.string()), np.array(starts)
+            texts, starts = [], []
+    yield pa.array(texts, pa.string()), np.array(starts, dtype=bool)
+
+
+def _parquet_chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
+    """A row a sentence; a document is a run of equal values in its column, or the whole file."""
+    with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+        names = [text_column, *([document_column] if document_column else [])]
+        for name in names:
+            if name not in file.schema_arrow.names:
+                end = "" if name == text_column else ", or None where the file is one document"
+                there = any_of(file.schema_arrow.names)
+                raise InputError(f"{path}: there is no column {name!r}; name one of {there}{end}")
+        kind = file.schema_arrow.field(text_column).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+            raise InputError(f"{path}: column {text_column!r} holds {kind}, not text; name another")
+        runs = _Runs(str(path), document_column)
+        for batch in file.iter_batches(_CHUNK, columns=names, use_threads=False):
+            yield pc.fill_null(batch[text_column].cast(pa.string()), ""), runs.starts(batch)
+
+
+class _Runs:
+    """Where documents start, over the batches of one file; each may come once."""
+
+    def __init__(self, source: str, column: str | None) -> None:
+        self.source, self.column = source, column
+        self.seen: set[object] = set()
+        self.last: object = None
+        self.rows = 0
+
+    def starts(self, batch: pa.RecordBatch) -> np.ndarray:
+        starts = np.zeros(len(batch), dtype=bool)
+        if self.column is None:
+            starts[:1] = self.rows == 0
+        else:
+            ids = batch[self.column]
+            ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
+            if ids.null_count:
+                row = self.rows + pc.index(pc.is_null(ids), True).as_py() + 1
+                raise InputError(f"{self.source}, row {row}: no document in column {self.column!r}; fill it")
+            changes = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
+            starts[1:] = changes
+            starts[:1] = self.rows == 0 or ids[0].as_py() != self.last
+            for place in np.flatnonzero(starts):
+                self._add(ids[int(place)].as_py(), self.rows + int(place) + 1)
+            self.last = ids[-1].as_py()
+        self.rows += len(batch)
+        return starts
+
+    def _add(self, document: object, row: int) -> None:
+        if document in self.seen:
+            what = f"document {document!r} goes on after another one"
+            raise InputError(f"{self.source}, row {row}: {what}; sort the rows by {self.column!r}")
+        self.seen.add(document)
+
+
+def corpus_texts(
+    paths: str | Path | Sequence[str | Path], text_column: str = "text", document_column: str | None = "doc"
+) -> Iterator[str]:
+    """The sentences of a corpus, one after the other; arguments and errors as of `SentenceCorpus`."""
+    for path in _as_list(paths):
+        file = block_file(path, text_column, document_column)
+        with pa.OSFile(str(file)) as source, pa.ipc.open_file(source) as reader:
+            for i in range(reader.num_record_batches):
+                yield from reader.get_batch(i)["text"].to_pylist()
+
+
+def _as_list(paths: str | Path | Sequence[str | Path]) -> list[Path]:
+    given = [paths] if isinstance(paths, (str, Path)) else paths
+    if not given:
+        raise InputError("no file of sentences is given; name one or more")
+    return [Path(path).expanduser() for path in given]
+
+
+class SentenceCorpus(Dataset[dict[str, Any]]):
+    """Rows `{"input_ids": [...], "document": int, "position": int}` of a corpus that stays on disk.
+
+    `document` is counted from 0 over all files, and a document ends with its file; `position` is the sentence's number
+    in its document. Blank sentences are dropped, but counted: two rows are neighbours where their documents are equal
+    and their positions differ by 1.
+
+    `ContrastiveTrainer` reads it through `sampler`: contiguous batches, whose order changes each epoch. A resumed run
+    reads nothing of what it had before, and each process nothing of the others' batches.
+
+    Args:
+        paths: `.txt` files (a sentence a line, a blank line ends a document), or `.parquet` files. They are copied
+            once, a block at a time, to files in the cache of `datasets` from which any block can be read.
+        tokenizer: any tokenizer of transformers; it is called on each batch as it is read.
+        max_length: in tokens, special tokens included; longer sentences are cut.
+        text_column: of parquet files.
+        document_column: of parquet files; each value's rows stand together. None: a file is one document.
+        shuffle_buffer: mix this many sentences before they are batched (at least 1,024), for objectives to which
+            neighbours mean nothing. 0: batches are contiguous.
+
+    Raises:
+        InputError: a file cannot be read as above.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from contrastive_st.data import train_wordpiece
+        >>> tokenizer = train_wordpiece(["a b", "a c"] * 5, vocab_size=30)
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "story.txt")
+        ...     _ = path.write_text("a b\\na c\\n\\na\\n")
+        ...     corpus = SentenceCorpus(path, tokenizer, max_length=8)
+        >>> [(row["document"], row["position"]) for row in corpus]
+        [(0, 0), (0, 1), (1, 0)]
+    """
+
+    def __init__(
+        self,
+        paths: str | Path | Sequence[str | Path],
+        tokenizer: PreTrainedTokenizerBase,
+        max_length: int,
+        text_column: str = "text",
+        document_column: str | None = "doc",
+        shuffle_buffer: int = 0,
+    ) -> None:
+        self.files = [str(block_file(path, text_column, document_column)) for path in _as_list(paths)]
+        self.tokenizer, self.max_length, self.pool = tokenizer, max_length, -(-shuffle_buffer // BLOCK)
+        self._open()
+        last = [self._block(i, reader.num_record_batches - 1) for i, reader in enumerate(self._readers)]
+        rows = [BLOCK * (file.num_record_batches - 1) + len(end) for file, end in zip(self._readers, last, strict=True)]
+        self._first_row = np.cumsum([0, *rows])
+        self._first_document = np.cumsum([0, *(end["document"][-1].as_py() + 1 for end in last)])
+
+    def __len__(self) -> int:
+        return int(self._first_row[-1])
+
+    @property
+    def num_documents(self) -> int:
+        """How many documents there are."""
+        return int(self._first_document[-1])
+
+    def sampler(self, batch_size: int, seed: int) -> BlockSampler:
+        """The order for training with batches of `batch_size` a process."""
+        if self.pool:
+            return BlockSampler(len(self), BLOCK, seed, self.pool)
+        return BlockSampler(len(self), batch_size, seed)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if not 0 <= index < len(self):
+            raise IndexError(f"row {index} of {len(self)}")
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows of a batch, tokenized together; only the blocks that hold them are read."""
+        places = [self._place(index) for index in indices]
+        texts = [block["text"][row].as_py() for _, block, row in places]
+        ids = self.tokenizer(texts, truncation=True, max_length=self.max_length)["input_ids"]
+        return [
+            {
+                "input_ids": own,
+                "document": int(self._first_document[file]) + block["document"][row].as_py(),
+                "position": block["position"][row].as_py(),
+            }
+            for own, (file, block, row) in zip(ids, places, strict=True)
+        ]
+
+    def _place(self, index: int) -> tuple[int, pa.RecordBatch, int]:
+        file = int(np.searchsorted(self._first_row, index, side="right")) - 1
+        block, row = divmod(index - int(self._first_row[file]), BLOCK)
+        return file, self._block(file, block), row
+
+    def _open(self) -> None:
+        options = pa.ipc.IpcReadOptions(use_threads=False)  # it may run in a forked worker
+        self._readers = [pa.ipc.open_file(pa.OSFile(path), options=options) for path in self.files]
+        read = lambda file, block: self._readers[file].get_batch(block)
+        self._block = lru_cache(maxsize=2 * self.pool + 4)(read)  # what is mixed stays at hand
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_readers", "_block")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()

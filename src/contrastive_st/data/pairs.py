@@ -1,0 +1,372 @@
+"""Labelled pairs to train on: SNLI, MultiNLI, QQP, MRPC, STS benchmark, SICK, from their files or from the Hub."""
+
+from __future__ import annotations
+
+import csv
+import json
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+import torch
+import torch.distributed as dist
+from torch.utils.data import Dataset, Sampler
+from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
+
+from contrastive_st.data.readers import numbered_lines
+from contrastive_st.data.tokenizers import tokenize
+from contrastive_st.errors import InputError
+
+# --- Several data sets as one, whose batches are of one task at a time, in a fixed proportion.
+
+
+class TaskMix(Dataset[dict[str, Any]]):
+    """Rows of several data sets, each with the number of its `task`.
+
+    `ContrastiveTrainer` reads it through `sampler`: every batch, of all processes together, is of one task. The tasks
+    take turns evenly in proportion to their weights; a task that has run out begins its next pass. The order hangs on
+    seed and epoch alone, so a resumed run goes on where it was.
+
+    Args:
+        tasks: rows of each task by name; data sets that have a `sampler` (a `SentenceCorpus`) are read in its order.
+        weights: how many batches of each, relative to the others; by default alike.
+
+    Example:
+        >>> mix = TaskMix({"a": [{"n": i} for i in range(6)], "b": [{"n": i} for i in range(3)]}, {"a": 2, "b": 1})
+        >>> batches = list(mix.sampler(2, seed=0))
+        >>> [mix[i]["task"] for i in batches]
+        [0, 0, 1, 1, 0, 0, 0, 0]
+    """
+
+    def __init__(self, tasks: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> None:
+        self.names, self.parts = list(tasks), list(tasks.values())
+        self.weights = [float(1 if weights is None else weights[name]) for name in self.names]
+        if not self.parts or min(self.weights) <= 0:
+            raise InputError("a mix needs one or more tasks, each with a positive weight")
+        self.starts = np.cumsum([0, *(len(part) for part in self.parts)])
+
+    def __len__(self) -> int:
+        return int(self.starts[-1])
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: list[int]) -> list[dict[str, Any]]:
+        """The rows of a batch, read together where they are of one task."""
+        tasks = np.searchsorted(self.starts, indices, side="right") - 1
+        if len(set(tasks.tolist())) > 1:
+            return [self[index] for index in indices]
+        part, own = self.parts[tasks[0]], [index - int(self.starts[tasks[0]]) for index in indices]
+        rows = part.__getitems__(own) if hasattr(part, "__getitems__") else [part[index] for index in own]
+        return [{**row, "task": int(tasks[0])} for row in rows]
+
+    def sampler(self, batch_size: int, seed: int) -> TaskSampler:
+        """The order for training with batches of `batch_size` a process."""
+        world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+        return TaskSampler(self, batch_size, world, seed)
+
+
+class TaskSampler(Sampler[int]):
+    """Row numbers of a `TaskMix`, whole batches of one task after the other.
+
+    An epoch is as long as all the tasks' whole batches together.
+
+    Args:
+        mix: what is read.
+        batch_size: of a process.
+        world: processes that share a step.
+        seed: of the order.
+    """
+
+    def __init__(self, mix: TaskMix, batch_size: int, world: int, seed: int) -> None:
+        self.mix, self.batch_size, self.step, self.seed, self.epoch = mix, batch_size, batch_size * world, seed, 0
+        short = [name for name, part in zip(mix.names, mix.parts, strict=True) if len(part) < self.step]
+        if short:
+            raise InputError(f"the task {short[0]} has fewer rows than a batch of {self.step}; give a smaller batch")
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the order."""
+        self.epoch = epoch
+
+    def __len__(self) -> int:
+        return sum(len(part) // self.step for part in self.mix.parts) * self.step
+
+    def __iter__(self) -> Iterator[int]:
+        streams = [self._rows(number) for number in range(len(self.mix.parts))]
+        share = np.array(self.mix.weights) / sum(self.mix.weights)
+        taken = np.zeros(len(streams))
+        for done in range(len(self) // self.step):
+            number = int(np.argmax(share * (done + 1) - taken))  # the task most behind its share
+            taken[number] += 1
+            for _ in range(self.step):
+                yield next(streams[number])
+
+    def _rows(self, number: int) -> Iterator[int]:
+        """Pass after pass over a task, whole batches only."""
+        part, start = self.mix.parts[number], int(self.mix.starts[number])
+        whole, lap = len(part) // self.step * self.step, 0
+        while True:
+            if hasattr(part, "sampler"):
+                order = part.sampler(self.batch_size, self.seed)
+                order.set_epoch(self.epoch * 1000 + lap)
+                rows: Any = order
+            else:
+                rows = np.random.default_rng((self.seed, self.epoch, number, lap)).permutation(len(part))
+            for count, row in enumerate(rows):
+                if count == whole:
+                    break
+                yield start + int(row)
+            lap += 1
+
+
+# --- Paraphrases by machine translation into another language and back: positive pairs from single sentences (CERT).
+
+logger = logging.getLogger(__name__)
+
+
+class Translator:
+    """A translation model of transformers: texts in, texts out.
+
+    Args:
+        name: folder or Hub name, such as `Helsinki-NLP/opus-mt-en-de`.
+        device: where to run it; the GPU where there is one.
+        max_length: tokens of a text, and of its translation.
+        num_beams: of the search; 1 is greedy.
+
+    Raises:
+        InputError: it cannot be opened.
+    """
+
+    def __init__(self, name: str | Path, device: str | None = None, max_length: int = 128, num_beams: int = 4) -> None:
+        self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+        self.max_length, self.num_beams = max_length, num_beams
+        try:
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(name)
+            self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(name).to(self.device).eval()
+        except (OSError, ValueError, ImportError) as error:
+            reason = str(error).strip().split("\n")[0]
+            raise InputError(f"cannot open the translation model {name}: {reason}") from error
+
+    @torch.inference_mode()
+    def __call__(self, texts: Sequence[str]) -> list[str]:
+        """The translations, in the order of the texts."""
+        batch = self.tokenizer(
+            list(texts), return_tensors="pt", padding=True, truncation=True, max_length=self.max_length
+        ).to(self.device)
+        batch.pop("token_type_ids", None)
+        ids = self.model.generate(**batch, max_new_tokens=self.max_length, num_beams=self.num_beams, do_sample=False)
+        return self.tokenizer.batch_decode(ids, skip_special_tokens=True)
+
+
+def back_translate(texts: Iterable[str], there: Any, back: Any, batch_size: int = 32) -> Iterator[tuple[str, str]]:
+    """Pairs of a text and its back-translation; one that is blank, or the text itself, is left out.
+
+    Args:
+        texts: read once, a batch at a time.
+        there: texts to their translations, such as a `Translator`.
+        back: those to texts again.
+        batch_size: texts translated at a time.
+
+    Example:
+        >>> there, back = (lambda texts: [text.upper() for text in texts]), (lambda texts: [t.lower() for t in texts])
+        >>> list(back_translate(["Two cats", "one"], there, back))
+        [('Two cats', 'two cats')]
+    """
+    texts = iter(texts)
+    while some := list(islice(texts, batch_size)):
+        for text, other in zip(some, back(there(some)), strict=True):
+            if other.strip() and other.strip() != text.strip():
+                yield text, other.strip()
+
+
+def write_pairs(pairs: Iterable[tuple[str, str]], path: str | Path) -> int:
+    """Write pairs to a .csv file with the columns `text` and `back`, as `read_texts` reads it; returns their number."""
+    count = 0
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["text", "back"])
+        for pair in pairs:
+            writer.writerow(pair)
+            count += 1
+    if not count:
+        raise InputError("every back-translation is blank or the text itself, so there is no pair; try other models")
+    logger.info(f"{count} pairs in {path}")
+    return count
+
+
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+_FIRST = ("sentence1", "premise", "sentence_A", "question1", "#1 String", "first")
+_SECOND = ("sentence2", "hypothesis", "sentence_B", "question2", "#2 String", "second")
+_GOLD = ("gold_label", "entailment_judgment", "is_duplicate", "Quality", "label", "relatedness_score", "score")
+_RANGES = {"score": (0.0, 1.0), "relatedness_score": (1.0, 5.0)}
+_STS_HEADER = ["genre", "file", "year", "id", "sts_score", "sentence1", "sentence2"]  # its files have none
+
+
+@dataclass(frozen=True)
+class PairSet:
+    """A data set of the Hub: its name and config, its columns, and what it calls its splits."""
+
+    name: str
+    columns: tuple[str, str, str]
+    config: str | None = None
+    dev: str = "validation"
+    revision: str | None = None
+
+
+_NLI = ("premise", "hypothesis", "label")
+PAIR_SETS = {
+    "SNLI": PairSet("stanfordnlp/snli", _NLI),
+    "MultiNLI": PairSet("nyu-mll/multi_nli", _NLI, dev="validation_matched"),
+    "QQP": PairSet("nyu-mll/glue", ("question1", "question2", "label"), "qqp"),
+    "MRPC": PairSet("nyu-mll/glue", ("sentence1", "sentence2", "label"), "mrpc"),
+    "STSB": PairSet("sentence-transformers/stsb", ("sentence1", "sentence2", "score")),
+    "SICK-R": PairSet(
+        "RobZamp/sick", ("sentence_A", "sentence_B", "relatedness_score"), revision="refs/convert/parquet"
+    ),
+    "SICK-E": PairSet("RobZamp/sick", ("sentence_A", "sentence_B", "label"), revision="refs/convert/parquet"),
+}
+
+
+def read_pairs(
+    source: str | Path, gold: str | None = None, *, scale: tuple[float, float] | None = None, split: str = "train"
+) -> datasets.Dataset:
+    """Read labelled pairs: columns `first`, `second`, and `label` (0, 1, ...) or `score` (0 to 1).
+
+    | source                     | what is in it                                                          |
+    |----------------------------|------------------------------------------------------------------------|
+    | a name of `PAIR_SETS`      | that data set of the Hub; of it, `split` (train, dev or test)          |
+    | `.jsonl`                   | an object a line, as SNLI and MultiNLI come                            |
+    | `.tsv` `.txt`              | a header, then cells parted by tabs: SNLI, MultiNLI, QQP, MRPC, SICK   |
+    | `.csv`                     | a header and commas; or STS benchmark's `sts-train.csv`, as it comes   |
+
+    The columns are known by their names in those data sets. Labels are entailment 0, neutral 1, contradiction 2, or
+    numbers. Rows without a gold label (`-`, -1 or blank) are left out, and a warning tells how many.
+
+    Args:
+        source: a file, or a name.
+        gold: the column of labels or scores, where there are several (SICK: entailment_judgment, relatedness_score).
+        scale: the lowest and highest score; SICK's, STS benchmark's and 0 to 1 are known.
+        split: of a data set of the Hub.
+
+    Raises:
+        InputError: the source cannot be read as above; says where.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "pairs.tsv")
+        ...     _ = path.write_text("premise\\thypothesis\\tlabel\\nA cat sat.\\tAn animal sat.\\tentailment\\n")
+        ...     read_pairs(path)[0]
+        {'first': 'A cat sat.', 'second': 'An animal sat.', 'label': 0}
+    """
+    named = {name.lower(): own for name, own in PAIR_SETS.items()}.get(str(source).lower())
+    if named is not None:
+        rows, columns = _from_hub(named, split), named.columns
+    else:
+        rows, columns = _from_file(Path(source).expanduser(), gold)
+    scored = columns[2] if columns[2] in _RANGES or columns[2] == "sts_score" else None
+    scale = scale or (_RANGES.get(scored, (0.0, 5.0)) if scored else None)
+    kept: list[tuple[str, str, float]] = []
+    left_out = 0
+    for where, first, second, value in rows:
+        if value is None or str(value).strip() in ("", "-", "-1"):
+            left_out += 1
+        else:
+            kept.append((str(first).strip(), str(second).strip(), _gold(value, scale, where)))
+    if left_out:
+        logger.warning(f"{source}: left out {left_out} pairs without a gold label")
+    if not kept:
+        raise InputError(f"{source}: there is no labelled pair")
+    first, second, values = zip(*kept, strict=True)
+    return datasets.Dataset.from_dict({"first": first, "second": second, "score" if scale else "label": values})
+
+
+def tokenize_pairs(pairs: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> datasets.Dataset:
+    """Rows `{"input_ids": [ids, ids], "label" or "score"}` for `LabelledPairCollator`."""
+    name = next(name for name in ("label", "score") if name in pairs.column_names)
+    rows = tokenize(pairs.select_columns(["first", "second"]), tokenizer, max_length)
+    return rows.add_column(name, pairs[name][:])
+
+
+def _gold(value: Any, scale: tuple[float, float] | None, where: str) -> float:
+    text = str(value).strip().lower()
+    if scale is None and text in NLI_LABELS:
+        return NLI_LABELS.index(text)
+    try:
+        number = float(text)
+    except ValueError:
+        raise InputError(f"{where}: {value!r} is neither a number nor one of {', '.join(NLI_LABELS)}") from None
+    if scale is None:
+        if number != int(number) or number < 0:
+            raise InputError(f"{where}: {value!r} is no class; for scores name their column, or give a scale")
+        return int(number)
+    low, high = scale
+    if not low <= number <= high:
+        raise InputError(f"{where}: the score {number:g} is not in {low:g} to {high:g}; give another scale")
+    return (number - low) / (high - low)
+
+
+def _from_hub(own: PairSet, split: str) -> Iterator[tuple[str, Any, Any, Any]]:
+    split = own.dev if split == "dev" else split
+    try:
+        data = datasets.load_dataset(own.name, own.config, split=split, revision=own.revision)
+    except Exception as error:  # a dozen types, from no network to no such split
+        line = (str(error).strip() or type(error).__name__).splitlines()[0]
+        raise InputError(f"{own.name}, {split}: cannot be had from the Hub ({line}); give a file of it") from error
+    for number, row in enumerate(data, 1):
+        yield (f"{own.name}, row {number}", *(row[name] for name in own.columns))
+
+
+def _from_file(path: Path, gold: str | None) -> tuple[Iterator[tuple[str, Any, Any, Any]], tuple[str, str, str]]:
+    if not path.is_file():
+        raise InputError(f"{path}: there is no such file, nor is it one of {', '.join(PAIR_SETS)}")
+    table = _objects(path) if path.suffix == ".jsonl" else _table(path)
+    where, header = next(table, (str(path), []))
+    columns = []
+    for what, names in (("first", _FIRST), ("second", _SECOND), ("gold", (gold,) if gold else (*_GOLD, "sts_score"))):
+        found = [name for name in names if name in header]
+        if not found:
+            raise InputError(f"{where}: no column of the {what} texts or labels; name one {', '.join(map(str, names))}")
+        columns.append(str(found[0]))
+    places = [header.index(name) for name in columns]
+
+    def rows() -> Iterator[tuple[str, Any, Any, Any]]:
+        for place, cells in table:
+            if len(cells) < len(header):
+                raise InputError(f"{place}: {len(cells)} cells where the header has {len(header)}; mend the row")
+            yield (place, *(cells[i] for i in places))
+
+    return rows(), tuple(columns)  # type: ignore[return-value]
+
+
+def _table(path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
+    """The header, then the rows, each with its place."""
+    lines = numbered_lines(path, str(path))
+    number, first = next(lines, (1, ""))
+    tabs = "\t" in first
+    cells = lambda line: line.rstrip("\r\n").split("\t") if tabs else next(csv.reader([line]))
+    header = cells(first)
+    if tabs and path.suffix == ".csv" and not set(header) & {*_FIRST, *_SECOND}:
+        yield str(path), _STS_HEADER
+    yield f"{path}, line {number}", header
+    for number, line in lines:
+        if line.strip():
+            yield f"{path}, line {number}", cells(line)
+
+
+def _objects(path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
+    names: list[str] = []
+    for number, line in numbered_lines(path, str(path)):
+        try:
+            item = json.loads(line)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path}, line {number}: broken JSON ({error.msg}); write one object a line") from error
+        if not names:
+            names = list(item)
+            yield str(path), names
+        yield f"{path}, line {number}", [item.get(name) for name in names]

@@ -1,0 +1,276 @@
+"""From texts to token ids, once, with datasets' cache and worker processes."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset, config
+from datasets.fingerprint import Hasher
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from contrastive_st.errors import InputError
+
+# --- A WordPiece vocabulary from the user's own text, for encoders that start from scratch.
+
+SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+_INSIDE = 0xF0000  # private code points: a letter inside of a word, as against one at its start
+_MARK = {code: code + _INSIDE for code in range(0x10000)}
+_UNMARK = {marked: code for code, marked in _MARK.items()}
+
+
+def train_wordpiece(
+    texts: Iterable[str], vocab_size: int = 16_000, max_length: int = 128, min_frequency: int = 2
+) -> BertTokenizer:
+    """Learn a lower-cased WordPiece vocabulary and return it as a ready BERT tokenizer.
+
+    The same texts give the same vocabulary, which `tokenizers.trainers.WordPieceTrainer` does not promise: it numbers
+    the `##` letters in the order of a hash table, and ties between merges follow those numbers. Here the letters inside
+    of words are marked as letters of their own, byte-pair merges are learned from words in sorted order, and the marks
+    become `##` again.
+
+    Args:
+        texts: the corpus; read once, in any order.
+        vocab_size: upper bound on the number of word pieces, special tokens included.
+        max_length: the tokenizer's `model_max_length`, in tokens.
+        min_frequency: merges and letters seen less often are left out.
+
+    Example:
+        >>> tokenizer = train_wordpiece(["the cat sat", "the cat ran"] * 10, vocab_size=60)
+        >>> tokenizer.tokenize("The cat")
+        ['the', 'cat']
+    """
+    words = _count_words(texts)
+    letters: Counter[str] = Counter()
+    for word, count in words.items():
+        letters.update(dict.fromkeys(word, count))
+    rare = {letter for letter, count in letters.items() if count < min_frequency or ord(letter) >= 0x10000}
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size - len(SPECIAL_TOKENS), min_frequency=min_frequency, show_progress=False
+    )
+    tokenizer.train_from_iterator(_marked_lines(words, rare), trainer)
+    pieces = sorted(tokenizer.get_vocab(), key=tokenizer.get_vocab().__getitem__)
+    vocabulary = {token: i for i, token in enumerate([*SPECIAL_TOKENS, *map(_as_wordpiece, pieces)])}
+    return BertTokenizer(vocab=vocabulary, model_max_length=max_length)
+
+
+def _count_words(texts: Iterable[str]) -> Counter[str]:
+    normalize = normalizers.BertNormalizer(lowercase=True).normalize_str
+    split = pre_tokenizers.BertPreTokenizer().pre_tokenize_str
+    words: Counter[str] = Counter()
+    for text in texts:
+        words.update(word for word, _ in split(normalize(text)))
+    return words
+
+
+def _marked_lines(words: Counter[str], rare: set[str]) -> Iterator[str]:
+    for word in sorted(words):
+        if not rare.intersection(word):
+            marked = word[0] + word[1:].translate(_MARK)
+            yield " ".join([marked] * words[word])
+
+
+def _as_wordpiece(piece: str) -> str:
+    plain = piece.translate(_UNMARK)
+    return f"##{plain}" if ord(piece[0]) >= _INSIDE else plain
+
+
+# --- Word-level vocabularies: one id a word, for encoders with word embeddings of their own.
+
+PAD, UNK = "[PAD]", "[UNK]"
+PAD_ID, UNK_ID = 0, 1
+_APOSTROPHES = "\u2019"  # the typographic one; vector tables know the ASCII one
+# What one word is, tried in this order. Contractions are parted as in the Penn treebank, which is how GloVe's corpus
+# and SentEval's files are parted: "don't" and "do n't" are the same two words.
+_WORD = "|".join(
+    [
+        r"(?:[^\W\d_]\.){2,}",  # u.s.
+        r"\d+(?:[.,]\d+)+",  # 10,000 or 3.14
+        r"\w+?(?=n't\b)",  # do|n't
+        r"n't\b",
+        r"'(?:s|re|ve|ll|d|m)\b",  # it|'s
+        r"\w+",
+        r"([^\w\s])\1*",  # a mark, or a run of the same: ... and --
+    ]
+)
+
+
+def word_tokenizer(words: Iterable[str], max_length: int = 128, lowercase: bool = True) -> PreTrainedTokenizerFast:
+    """A tokenizer that knows `words`; id 0 is padding, id 1 any other word, the words follow in their order.
+
+    Text becomes NFC and, with `lowercase`, lower case, and is then cut into words, numbers and marks. No token is added
+    around a sentence; one without words gives an empty list. A reserved name within a text is text like any other.
+
+    Args:
+        words: distinct words.
+        max_length: the tokenizer's `model_max_length`, in words.
+        lowercase: False for a vocabulary that has capitals.
+
+    Raises:
+        InputError: no word, a repeated word, or one of the reserved names.
+
+    Example:
+        >>> tokenizer = word_tokenizer(["the", "cat", "sat"])
+        >>> tokenizer(["The cat sat", "a cat", ""])["input_ids"]
+        [[2, 3, 4], [1, 3], []]
+    """
+    ids = {PAD: PAD_ID, UNK: UNK_ID}
+    for word in words:
+        if ids.setdefault(word, len(ids)) != len(ids) - 1:
+            what = "a reserved name" if word in (PAD, UNK) else f"there twice (id {ids[word]} the first time)"
+            raise InputError(f"the vocabulary's word {word!r} is {what}; take it out")
+    if len(ids) == 2:
+        raise InputError("the vocabulary has no words; give at least one")
+    return _fast(_backend(models.WordLevel(vocab=ids, unk_token=UNK), lowercase), max_length)
+
+
+def train_word_tokenizer(
+    texts: Iterable[str], vocab_size: int = 30_000, max_length: int = 128, lowercase: bool = True
+) -> PreTrainedTokenizerFast:
+    """The most frequent words of a corpus; of equally frequent ones, those first in the order of code points.
+
+    The same texts, in any order, give the same vocabulary.
+
+    Args:
+        texts: the corpus; read once.
+        vocab_size: upper bound on the ids, the two reserved ones included.
+        max_length: as for `word_tokenizer`.
+        lowercase: as for `word_tokenizer`.
+
+    Raises:
+        InputError: no room for a word, or no word in the texts.
+
+    Example:
+        >>> tokenizer = train_word_tokenizer(["the cat sat", "the dog sat"], vocab_size=5)
+        >>> tokenizer.convert_ids_to_tokens(range(5))
+        ['[PAD]', '[UNK]', 'sat', 'the', 'cat']
+    """
+    if vocab_size < 3:
+        raise InputError(f"vocab_size {vocab_size} leaves no room beside the two reserved ids; give 3 or more")
+    backend = _backend(models.WordLevel(unk_token=UNK), lowercase)
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=vocab_size, min_frequency=0, special_tokens=[PAD, UNK], show_progress=False
+    )
+    backend.train_from_iterator(texts, trainer)
+    if backend.get_vocab_size() == 2:
+        raise InputError("the texts hold no word to make a vocabulary of; give other texts")
+    return _fast(backend, max_length)
+
+
+def words_of(tokenizer: PreTrainedTokenizerFast) -> list[str]:
+    """The tokens of a tokenizer in the order of their ids, reserved ones included.
+
+    Example:
+        >>> words_of(word_tokenizer(["cat"]))
+        ['[PAD]', '[UNK]', 'cat']
+    """
+    return tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+
+
+def reachable(words: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> list[str]:
+    """Those of `words` that a text can give: which the tokenizer's rules neither change nor cut.
+
+    Example:
+        >>> reachable(["cat", "Cat", "well-known", "[PAD]"], word_tokenizer(["dog"]))
+        ['cat']
+    """
+    backend = tokenizer.backend_tokenizer
+    normalize, cut = backend.normalizer.normalize_str, backend.pre_tokenizer.pre_tokenize_str
+    return [word for word in words if normalize(word) == word and [part for part, _ in cut(word)] == [word]]
+
+
+def with_more_words(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> PreTrainedTokenizerFast:
+    """The same tokenizer with further words; the ids it has stay as they are.
+
+    Raises:
+        InputError: a word that it has already.
+
+    Example:
+        >>> with_more_words(word_tokenizer(["cat"]), ["dog"])("a dog, a cat")["input_ids"]
+        [1, 3, 1, 1, 2]
+    """
+    state = json.loads(tokenizer.backend_tokenizer.to_str())
+    ids = state["model"]["vocab"]
+    for word in words:
+        if ids.setdefault(word, len(ids)) != len(ids) - 1:
+            raise InputError(f"the vocabulary has the word {word!r} already; take it out")
+    return _fast(Tokenizer.from_str(json.dumps(state)), tokenizer.model_max_length)
+
+
+def _backend(model: models.Model, lowercase: bool) -> Tokenizer:
+    backend = Tokenizer(model)
+    steps = [normalizers.NFC(), normalizers.Replace(_APOSTROPHES, "'")]
+    backend.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if lowercase else steps)
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(f"(?i){_WORD}"), "removed", invert=True)
+    return backend
+
+
+def _fast(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        pad_token=PAD,
+        unk_token=UNK,
+        padding_side="right",
+        model_max_length=max_length,
+        model_input_names=["input_ids", "attention_mask"],
+        split_special_tokens=True,  # else "[PAD]" within a text would be padding
+    )
+
+
+def check_max_length(max_length: int, limit: int) -> int:
+    """Return `max_length` if it leaves room for a word and fits the model's `limit` positions, else raise."""
+    if max_length < 3:
+        raise InputError(f"max_length {max_length} leaves no room for text between the special tokens; give 3 or more")
+    if max_length > limit:
+        raise InputError(f"max_length {max_length} is above the model's {limit} positions; give {limit} or less")
+    return max_length
+
+
+def tokenize(
+    texts: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int, num_proc: int | None = None
+) -> Dataset:
+    """Tokenize every column of `texts`, truncated to `max_length` tokens, special tokens included, unpadded.
+
+    The result is kept in the cache of `datasets`: the same texts, tokenizer and length are tokenized once.
+
+    Args:
+        texts: one column of sentences, or V >= 2 columns: anchor, positive, hard negatives.
+        tokenizer: any tokenizer of transformers.
+        max_length: in tokens.
+        num_proc: worker processes; worth it from some hundred thousand sentences on.
+
+    Returns:
+        One column `input_ids`: a list of ids where there is one text column, else a list of V lists.
+
+    Example:
+        >>> from contrastive_st.data import train_wordpiece
+        >>> tokenizer = train_wordpiece(["a b", "a c"] * 5, vocab_size=30)
+        >>> rows = tokenize(Dataset.from_dict({"text": ["a b", "a"]}), tokenizer, 8)
+        >>> [len(row) for row in rows["input_ids"]]
+        [4, 3]
+    """
+    columns = texts.column_names
+
+    def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
+        views = [tokenizer(batch[name], truncation=True, max_length=max_length)["input_ids"] for name in columns]
+        return {"input_ids": views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]}
+
+    # named by what goes in, and not by a pickle of the tokenizer, which changes as the tokenizer is used
+    name = Hasher.hash([texts._fingerprint, sorted(tokenizer.get_vocab().items()), repr(tokenizer), max_length])
+    folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
+    folder.mkdir(parents=True, exist_ok=True)
+    return texts.map(
+        encode,
+        batched=True,
+        num_proc=num_proc,
+        remove_columns=columns,
+        new_fingerprint=name,
+        cache_file_name=str(folder / f"tokens-{name}.arrow"),
+        desc="tokenize",
+    )

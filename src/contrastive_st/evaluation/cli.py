@@ -1,0 +1,229 @@
+"""`contrastive-st evaluate` and `contrastive-st classify`; `contrastive-st curl` is added with them."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.errors import InputError
+
+# --- `contrastive-st curl`: the contrastive loss of an encoder, and what it says of classifiers.
+
+
+def add_command(commands: Any) -> None:
+    """Add it to the subparsers of the command line."""
+    parser = commands.add_parser(
+        "curl", help="contrastive and classification losses on labelled sentences, and the bound between them"
+    )
+    parser.add_argument("model", metavar="MODEL", help="checkpoint folder or Hub name")
+    parser.add_argument("--task", required=True, help="MR, CR, SUBJ, MPQA, SST2 or TREC; several parted by commas")
+    parser.add_argument("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
+    parser.add_argument("--draws", type=int, default=100_000, help="anchors drawn for the blocks (default: 100,000)")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    parser.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    parser.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
+    parser.set_defaults(function=_curl)
+
+
+def _curl(args: argparse.Namespace) -> None:
+    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
+    if data != "hub" and not Path(data).is_dir():
+        raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
+    if args.draws < 2:
+        raise InputError(f"--draws {args.draws}: give 2 or more, or there is no standard error")
+    from contrastive_st.evaluation.curl import LOSSES, curl, table
+    from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
+    from contrastive_st.evaluation.tasks import choose
+    from contrastive_st.models.encoder import open_encoder
+
+    sets = [(task.name, *_labelled(task, data)) for task in choose(args.task)]
+    encoder = open_encoder(args.model, pooling=args.pooling)
+    cache = None if args.cache == "none" else args.cache or default_cache()
+    for number, (name, texts, labels) in enumerate(sets):
+        embeddings = EmbeddingStore(encoder, texts, cache)(texts)
+        found = [curl(embeddings, labels, loss, draws=args.draws, seed=args.seed) for loss in LOSSES]
+        print(("\n" if number else "") + f"{encoder.name}, {name}: {table(found)}")
+
+
+def _labelled(task: Any, data: str) -> tuple[list[str], list[int]]:
+    parts = task.load(data)
+    if any(len(rows.columns) != 1 for rows in parts.values()) or not parts.classes:
+        raise InputError(
+            f"{task.name} is not a task of single sentences in classes; take MR, CR, SUBJ, MPQA, SST2, TREC"
+        )
+    return list(parts.texts()), [int(label) for rows in parts.values() for label in rows.gold]
+
+
+def add_commands(commands: Any) -> None:
+    """Add them to the subparsers of the command line."""
+    evaluate = commands.add_parser("evaluate", help="score models on STS, transfer and other tasks; write one report")
+    evaluate.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
+    evaluate.add_argument("--tasks", default="sts,space", help="names or groups, parted by commas: sts, transfer, "
+                          "supervised, entailment, pairs, space, few-shot, all (default: sts,space)")  # fmt: skip
+    evaluate.add_argument(
+        "--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)"
+    )
+    evaluate.add_argument("--output", "-o", help="folder for report.json, report.md and plots")
+    evaluate.add_argument("--names", nargs="+", help="what the report calls the models")
+    evaluate.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    evaluate.add_argument("--max-length", type=int, help="tokens read of a sentence (default: what the model records)")
+    evaluate.add_argument(
+        "--folds", type=int, default=10, help="of cross-validations; SentEval's 10, or 5 when in haste"
+    )
+    evaluate.add_argument(
+        "--pairs",
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="also: labelled pairs, tab-separated, with a header: label (0 or 1), two texts",
+    )
+    evaluate.add_argument("--retrieval", action="append", default=[], metavar="FILE",
+                          help="also: (query, relevant document) pairs, tab-separated, with a header")  # fmt: skip
+    evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
+    evaluate.add_argument("--card", metavar="README.md", help="put the first model's figures into this model card")
+    evaluate.set_defaults(function=_evaluate)
+
+    classify = commands.add_parser("classify", help="label texts by the nearest class mean, from a few examples")
+    classify.add_argument("input", nargs="?", help="texts to label: a file, one a line, or - for stdin")
+    classify.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
+    classify.add_argument("--examples", nargs="+", metavar="LABEL=FILE",
+                          help="a file of examples a label; their means are saved in the model's folder")  # fmt: skip
+    classify.add_argument("--test", nargs="+", metavar="LABEL=FILE",
+                          help="print the accuracy on these, beside logistic regression and keywords")  # fmt: skip
+    classify.add_argument("--classifier", default="classes", metavar="NAME", help="name to save and load the means by")
+    classify.add_argument("--output", "-o", help="folder for the means (default: the model's)")
+    classify.add_argument("--pooling", help="for checkpoints that record none")
+    classify.set_defaults(function=_classify)
+
+    add_command(commands)
+
+
+def _evaluate(args: argparse.Namespace) -> None:
+    if args.names and len(args.names) != len(args.models):
+        raise InputError(f"--names gives {len(args.names)} names for {len(args.models)} models; give one each")
+    if args.card and not Path(args.card).is_file():
+        raise InputError(f"--card {args.card}: no such file; write the model card first")
+    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
+    if data != "hub" and not Path(data).is_dir():
+        raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
+    if args.folds < 2:
+        raise InputError(f"--folds {args.folds}: a cross-validation needs 2 or more")
+    device = _join_processes()
+    from contrastive_st.distributed import processes
+    from contrastive_st.evaluation.embedding_store import default_cache
+    from contrastive_st.evaluation.suite import evaluate
+    from contrastive_st.evaluation.tasks import choose
+
+    own = [_pairs(path) for path in args.pairs] + [_retrieval(path) for path in args.retrieval]
+    cache = None if args.cache == "none" else args.cache or default_cache()
+    options = {"pooling": args.pooling, "max_length": args.max_length, "device": device, "names": args.names}
+    report = evaluate(args.models, [*choose(args.tasks, args.folds), *own], data, cache=cache, **options)
+    if processes()[0] == 0:
+        print(report.table())
+        if args.output:
+            print("\nwritten: " + ", ".join(str(path) for path in report.save(args.output)), file=sys.stderr)
+        if args.card:
+            from contrastive_st.evaluation.report.card_results import write_metadata
+
+            write_metadata(report, report.models[0], args.card)
+    if report.failures:
+        raise InputError(f"not evaluated: {', '.join(report.failures)}; the reasons are in the report")
+
+
+def _join_processes() -> str | None:
+    """Join the processes that `accelerate launch` started; the device of this one."""
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return None
+    from accelerate import PartialState
+
+    return str(PartialState().device)
+
+
+def _pairs(path: str) -> Any:
+    from contrastive_st.evaluation.datasets.senteval import Parts, read_labelled_pairs
+    from contrastive_st.evaluation.tasks import pair_task
+
+    rows = read_labelled_pairs(path)
+    return pair_task(Path(path).stem, lambda: Parts({"test": rows}, {}, ("0", "1")))
+
+
+def _retrieval(path: str) -> Any:
+    from contrastive_st.data.readers import read_cells
+    from contrastive_st.evaluation.tasks import retrieval_task
+
+    pairs = [(query, document) for _, (query, document) in read_cells(path, (0, 1), header=True)]
+    return retrieval_task(Path(path).stem, pairs)
+
+
+def _classify(args: argparse.Namespace) -> None:
+    if not (args.input or args.examples or args.test):
+        raise InputError("nothing to do: give texts to label, or --examples LABEL=FILE ... to learn from")
+    if args.test and not args.examples:
+        raise InputError("--test compares classifiers made from the same --examples; give those too")
+    from contrastive_st.evaluation.scorers.few_shot import MeanClassifier
+    from contrastive_st.models.encoder import open_encoder
+
+    encoder = open_encoder(args.model, pooling=args.pooling)
+    folder = args.output or encoder.folder
+    if folder is None or not Path(folder).is_dir():
+        raise InputError("the means need a folder: the model is not a local one, so give --output FOLDER")
+    if args.examples:
+        texts, labels = _labelled_files(args.examples, "--examples")
+        classifier = MeanClassifier.fit(encoder, texts, labels)
+        path = classifier.save(folder, args.classifier)
+        counts = ", ".join(f"{labels.count(name)} {name}" for name in classifier.labels)
+        print(f"class means of {counts} in {path}", file=sys.stderr)
+        if args.test:
+            _compare(encoder, texts, labels, *_labelled_files(args.test, "--test"))
+    else:
+        classifier = MeanClassifier.load(encoder, folder, args.classifier)
+    if args.input:
+        lines = list(_texts(args.input))
+        for text, (label, score) in zip(lines, classifier.predict(lines) if lines else [], strict=True):
+            print(f"{label}\t{score:.4f}\t{text}")
+
+
+def _compare(
+    encoder: Any, texts: Sequence[str], labels: Sequence[str], tests: Sequence[str], wanted: Sequence[str]
+) -> None:
+    import numpy as np
+
+    from contrastive_st.evaluation.scorers.few_shot import METHODS
+
+    names = sorted(set(labels))
+    if unknown := sorted(set(wanted) - set(names)):
+        raise InputError(f"--test: no examples of {', '.join(unknown)}; the labels are {', '.join(names)}")
+    y, gold = (np.array([names.index(label) for label in column]) for column in (labels, wanted))
+    x, held = encoder.encode(texts), encoder.encode(tests)
+    for name, predict in METHODS.items():
+        accuracy = float(np.mean(predict(x, y, texts, held, tests) == gold))
+        print(f"{name:20} {100 * accuracy:6.2f}  accuracy on {len(gold)}")
+
+
+def _labelled_files(pairs: Sequence[str], option: str) -> tuple[list[str], list[str]]:
+    texts: list[str] = []
+    labels: list[str] = []
+    for pair in pairs:
+        label, equals, path = pair.partition("=")
+        if not (label and equals and path):
+            raise InputError(f"{option} {pair}: write LABEL=FILE, such as frozen=frozen.txt")
+        own = list(_texts(path))
+        texts += own
+        labels += [label] * len(own)
+    return texts, labels
+
+
+def _texts(source: str) -> Iterator[str]:
+    if source == "-":
+        yield from (line.strip() for line in sys.stdin if line.strip())
+        return
+    from contrastive_st.data.readers import read_lines
+
+    lines = [line.strip() for line in read_lines(source) if line.strip()]
+    if not lines:
+        raise InputError(f"{source} is empty; it holds one text a line")
+    yield from lines

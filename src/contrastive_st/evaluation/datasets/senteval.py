@@ -1,0 +1,225 @@
+"""Readers for SentEval's `data/downstream` layout, and for the pair files that go with it.
+
+Each takes the folder that holds the task's own folder and returns `Parts`. A split or subset whose file is not there
+is listed as missing; what is there is read strictly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.data.readers import MissingData, number_in, read_cells, read_lines, tidy
+from contrastive_st.errors import InputError
+
+# --- What a task reads: columns of sentences and what people say about them.
+
+Embed = Callable[[Sequence[str]], NDArray[np.floating]]  # [N] texts -> [N, d]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """N examples: `columns` of N sentences each (one, or two for pairs), `gold` `[N]` scores or class numbers."""
+
+    columns: tuple[list[str], ...]
+    gold: NDArray[Any]
+
+    def __post_init__(self) -> None:
+        if any(len(column) != len(self.gold) for column in self.columns):
+            raise ValueError(f"columns of {[len(c) for c in self.columns]} sentences, {len(self.gold)} gold values")
+
+    def __len__(self) -> int:
+        return len(self.gold)
+
+    def take(self, index: NDArray[Any]) -> Rows:
+        """The rows at `index`, in that order."""
+        return Rows(tuple([column[i] for i in index] for column in self.columns), self.gold[index])
+
+
+@dataclass(frozen=True)
+class Parts(Mapping[str, Rows]):
+    """The splits or subsets of a task by name, and why others are `missing`."""
+
+    rows: Mapping[str, Rows]
+    missing: Mapping[str, str]
+    classes: Sequence[str] = ()
+
+    def __getitem__(self, name: str) -> Rows:
+        return self.rows[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def texts(self) -> Iterator[str]:
+        """Every sentence, repeated ones too."""
+        return (text for rows in self.rows.values() for column in rows.columns for text in column)
+
+
+def pair_rows(pairs: Sequence[tuple[str, str]], gold: Sequence[float] | Sequence[int]) -> Rows:
+    """Rows of two columns."""
+    return Rows(([a for a, _ in pairs], [b for _, b in pairs]), np.asarray(gold))
+
+
+SUBSETS = {
+    "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
+    "STS13": ("FNWN", "headlines", "OnWN"),  # SMT is not free: SentEval leaves it out, and so does every paper
+    "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
+    "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
+    "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
+}
+QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
+ENTAILMENT = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
+
+
+def read_sts(root: Path, name: str) -> Parts:
+    """`STS/STS12-en-test/STS.input.*.txt` and `STS.gs.*.txt`; a pair with a blank gold score is not scored."""
+    folder = root / "STS" / f"{name}-en-test"
+    files = {subset: (folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt") for subset in SUBSETS[name]}
+    return read_present(files, lambda files: read_sts_subset(*files))
+
+
+def read_sts_subset(texts: Path, gold: Path) -> Rows:
+    """One subset: a pair a line, and its score 0 to 5 on the same line of the other file, or nothing."""
+    scores = read_lines(gold)
+    lines = read_lines(texts)
+    if len(scores) != len(lines):
+        raise InputError(f"{gold}: {len(scores)} lines, and {texts.name} has {len(lines)}; they must go together")
+    cells = dict(read_cells(texts, (0, 1)))
+    kept = [number for number in cells if scores[number - 1].strip()]
+    pairs = [(tidy(cells[number][0]), tidy(cells[number][1])) for number in kept]
+    return pair_rows(pairs, [number_in(scores[number - 1], gold, number) for number in kept])
+
+
+def read_stsb(root: Path) -> Parts:
+    """`STS/STSBenchmark/sts-*.csv`: score and sentences in the columns 5 to 7."""
+    folder = root / "STS" / "STSBenchmark"
+    return read_present({split: folder / f"sts-{split}.csv" for split in ("train", "dev", "test")}, read_stsb_file)
+
+
+def read_stsb_file(path: Path) -> Rows:
+    """One file of STS-B."""
+    rows = [(tidy(a), tidy(b), number_in(score, path, line)) for line, (score, a, b) in read_cells(path, (4, 5, 6))]
+    return pair_rows([row[:2] for row in rows], [row[2] for row in rows])
+
+
+def read_sick_relatedness(root: Path) -> Parts:
+    """`SICK/SICK_*.txt`, scores 1 to 5; "trial" is the dev split."""
+    return read_present(_sick(root), lambda path: _read_sick(path, 3))
+
+
+def read_sick_entailment(root: Path) -> Parts:
+    """`SICK/SICK_*.txt`, three classes."""
+    parts = read_present(_sick(root), lambda path: _read_sick(path, 4))
+    return Parts(parts.rows, parts.missing, ENTAILMENT)
+
+
+def _sick(root: Path) -> dict[str, Path]:
+    names = {"train": "SICK_train.txt", "dev": "SICK_trial.txt", "test": "SICK_test_annotated.txt"}
+    return {split: root / "SICK" / name for split, name in names.items()}
+
+
+def _read_sick(path: Path, column: int) -> Rows:
+    rows = list(read_cells(path, (1, 2, column), header=True))
+    gold = [
+        number_in(cell, path, line) if column == 3 else class_of(cell, ENTAILMENT, path, line)
+        for line, (_, _, cell) in rows
+    ]
+    return pair_rows([(tidy(a), tidy(b)) for _, (a, b, _) in rows], gold)
+
+
+def read_polarity(root: Path, positive: str, negative: str) -> Parts:
+    """MR, CR, SUBJ, MPQA: one file a class; in SentEval's order, by length in words and then by class."""
+    for name in (positive, negative):
+        if not (root / name).is_file():
+            raise MissingData(f"{name} is missing")
+    texts = [
+        (line.split(), label) for label, name in ((1, positive), (0, negative)) for line in read_lines(root / name)
+    ]
+    texts.sort(key=lambda row: (len(row[0]), row[1]))
+    gold = np.array([label for _, label in texts])
+    return Parts({"all": Rows(([" ".join(words) for words, _ in texts],), gold)}, {}, ("0", "1"))
+
+
+def read_sst2(root: Path) -> Parts:
+    """`SST/binary/sentiment-*`: text, tab, 0 or 1."""
+    files = {split: root / "SST" / "binary" / f"sentiment-{split}" for split in ("train", "dev", "test")}
+    parts = read_present(files, _read_sst2)
+    return Parts(parts.rows, parts.missing, ("0", "1"))
+
+
+def _read_sst2(path: Path) -> Rows:
+    rows = [(tidy(text), class_of(label, ("0", "1"), path, line)) for line, (text, label) in read_cells(path, (0, 1))]
+    return Rows(([text for text, _ in rows],), np.array([label for _, label in rows]))
+
+
+def read_trec(root: Path) -> Parts:
+    """`TREC/train_5500.label` and `TREC_10.label`: "NUM:dist How far ..."; the six coarse classes."""
+    folder = root / "TREC"
+    parts = read_present({"train": folder / "train_5500.label", "test": folder / "TREC_10.label"}, _read_trec)
+    return Parts(parts.rows, parts.missing, QUESTIONS)
+
+
+def _read_trec(path: Path) -> Rows:
+    texts, gold = [], []
+    for number, line in enumerate(read_lines(path), 1):
+        label, _, text = line.partition(" ")
+        gold.append(class_of(label.partition(":")[0], QUESTIONS, path, number))
+        texts.append(tidy(text))
+    return Rows((texts,), np.array(gold))
+
+
+def read_mrpc(root: Path) -> Parts:
+    """`MRPC/msr_paraphrase_*.txt`: a header, then label, two ids, two sentences."""
+    files = {split: root / "MRPC" / f"msr_paraphrase_{split}.txt" for split in ("train", "test")}
+    parts = read_present(files, lambda path: read_labelled_pairs(path, (0, 3, 4)))
+    return Parts(parts.rows, parts.missing, ("0", "1"))
+
+
+def read_qqp(root: Path) -> Parts:
+    """`quora_train.txt` and `quora_test.txt`: a header, then label and two questions."""
+    files = {split: root / f"quora_{split}.txt" for split in ("train", "test")}
+    parts = read_present(files, lambda path: read_labelled_pairs(path, (0, 1, 2)))
+    return Parts(parts.rows, parts.missing, ("0", "1"))
+
+
+def read_labelled_pairs(
+    path: str | Path, columns: tuple[int, int, int] = (0, 1, 2), classes: Sequence[str] = ("0", "1")
+) -> Rows:
+    """Any tab-separated file with a header: the columns of the label and of the two sentences."""
+    rows = list(read_cells(path, columns, header=True))
+    gold = [class_of(label, classes, path, line) for line, (label, _, _) in rows]
+    return pair_rows([(tidy(a), tidy(b)) for _, (_, a, b) in rows], gold)
+
+
+def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> int:
+    """The number of a class, or an error that names the place."""
+    try:
+        return classes.index(name.strip())
+    except ValueError:
+        raise InputError(f"{path}, line {line}: {name.strip()!r} is none of {', '.join(classes)}") from None
+
+
+def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Parts:
+    """Read the files that are there, `{part: path or tuple of paths}`; the others are listed as missing.
+
+    Raises:
+        MissingData: none is there.
+    """
+    absent = {part: [path for path in _paths(where) if not path.is_file()] for part, where in files.items()}
+    missing = {part: f"{paths[0].name} is missing" for part, paths in absent.items() if paths}
+    if len(missing) == len(files):
+        first = next(path for paths in absent.values() for path in paths)
+        raise MissingData(f"no {first.name} in the folder {first.parent.name}, nor the files that go with it")
+    return Parts({part: read(where) for part, where in files.items() if part not in missing}, missing)
+
+
+def _paths(where: object) -> tuple[Path, ...]:
+    return where if isinstance(where, tuple) else (where,)  # type: ignore[return-value]

@@ -1,0 +1,1 @@
+"""What an evaluation leaves behind: report, plots, results for a model card."""

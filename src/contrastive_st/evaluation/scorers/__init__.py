@@ -1,0 +1,1 @@
+"""How embeddings are judged: one file a kind of task."""

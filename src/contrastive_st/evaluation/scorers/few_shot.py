@@ -1,0 +1,204 @@
+"""A classifier from a handful of examples: the mean of each class's embeddings, beside two that people would try first.
+
+The mean classifier is the one Arora et al. (2019) prove bounds for: if the contrastive loss is small, class means
+separate well, from few examples on.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors.numpy import load_file, save_file
+from sklearn.feature_extraction.text import CountVectorizer
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.senteval import Embed, Parts
+from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.scorers.probes import fit_path
+from contrastive_st.models.encoder import OpenedEncoder
+
+SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
+DRAWS = 5
+SEED = 1111
+_C, _TEST_ROWS, _KEYWORDS = 1.0, 2000, 5
+Predict = Callable[[NDArray, NDArray, Sequence[str], NDArray, Sequence[str]], NDArray[np.int64]]
+
+
+def centroids(x: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:
+    """Unit mean of the unit vectors of each class, `[N, d], [N] -> [K, d]`.
+
+    Example:
+        >>> centroids(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]]), np.array([0, 0, 1])).tolist()
+        [[1.0, 0.0], [0.0, 1.0]]
+    """
+    x = _unit(x)
+    return _unit(np.stack([x[y == label].mean(0) for label in range(int(y.max()) + 1)]))
+
+
+def nearest(centres: NDArray[np.floating], x: NDArray[np.floating]) -> NDArray[np.int64]:
+    """The class whose centroid has the greatest cosine with each row, `[K, d], [N, d] -> [N]`."""
+    return (_unit(x) @ centres.T).argmax(1)
+
+
+def by_means(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+    """Predict by the nearest centroid."""
+    return nearest(centroids(x, y), test)
+
+
+def by_logistic(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+    """Predict by logistic regression on unit vectors, `C = 1`."""
+    both = np.concatenate([_unit(x), _unit(test)]).astype(np.float32)
+    seen = np.arange(len(both)) < len(x)
+    (solution,) = fit_path(both, np.concatenate([y, np.zeros(len(test), y.dtype)]), seen[None], [_C], 1e-5)
+    return solution.classes()[len(x) :, 0]
+
+
+def by_keywords(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+    """Predict by keywords: of each class the five words whose share of its texts is furthest above that of the others'.
+
+    A text goes to the class whose keywords in it weigh most; one without any goes to the most frequent class.
+    """
+    words = CountVectorizer(binary=True, token_pattern=r"(?u)\b\w+\b")
+    counts = words.fit_transform(texts)
+    sizes = np.bincount(y)
+    inside = np.stack([np.asarray(counts[y == label].sum(0))[0] for label in range(len(sizes))])
+    outside = inside.sum(0) - inside
+    weight = inside / sizes[:, None] - outside / np.maximum(len(y) - sizes, 1)[:, None]
+    least = np.sort(weight, axis=1)[:, -min(_KEYWORDS, weight.shape[1])][:, None]
+    found = words.transform(tests) @ np.where((weight >= least) & (weight > 0), weight, 0).T
+    return np.where(found.max(1) > 0, found.argmax(1), int(sizes.argmax()))
+
+
+METHODS: dict[str, Predict] = {
+    "mean classifier": by_means,
+    "logistic regression": by_logistic,
+    "keywords": by_keywords,
+}
+
+
+def score_few_shot(parts: Parts, embed: Embed, task: str, sizes: Sequence[int] = SIZES) -> list[Figure]:
+    """Accuracy against examples a class: mean and deviation over draws, the same draws for every method.
+
+    A class with fewer examples gives all it has; the curve ends where none has as many. The test split is the task's
+    own; without one a quarter of the rows, at most 2,000, is held out once.
+    """
+    pool, test = _pool_and_test(parts)
+    x, held = embed(pool.columns[0]), embed(test.columns[0])
+    figures = []
+    for size in sizes:
+        draws = [_draw(pool.gold, size, draw) for draw in range(DRAWS)]
+        if np.bincount(pool.gold).max() < size:
+            break
+        for name, predict in METHODS.items():
+            accuracy = [
+                np.mean(
+                    predict(x[i], pool.gold[i], [pool.columns[0][j] for j in i], held, test.columns[0]) == test.gold
+                )
+                for i in draws
+            ]
+            aggregation = f"{name}, {size} a class, {DRAWS} draws"
+            mean, deviation = float(np.mean(accuracy)), float(np.std(accuracy))
+            figures.append(Figure(task, "test", "accuracy", mean, aggregation, len(test), deviation))
+    return figures
+
+
+def _pool_and_test(parts: Parts) -> tuple:
+    if "train" in parts and "test" in parts:
+        return parts["train"], parts["test"]
+    rows = next(iter(parts.values()))
+    order = np.random.default_rng(SEED).permutation(len(rows))
+    size = min(len(rows) // 4, _TEST_ROWS)
+    return rows.take(np.sort(order[size:])), rows.take(np.sort(order[:size]))
+
+
+def _draw(gold: NDArray[np.integer], size: int, draw: int) -> NDArray[np.int64]:
+    """At most `size` rows of each class, drawn without replacement; the smaller draws are part of the larger ones."""
+    random = np.random.default_rng([SEED, draw])
+    chosen = [random.permutation(np.flatnonzero(gold == label))[:size] for label in np.unique(gold)]
+    return np.concatenate(chosen)
+
+
+def _unit(x: NDArray[np.floating]) -> NDArray[np.float64]:
+    x = np.asarray(x, dtype=np.float64)
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
+
+
+# --- A few-shot text classifier that is saved beside its model: one centroid a class.
+
+SUFFIX = ".centroids.safetensors"
+
+
+@dataclass
+class MeanClassifier:
+    """Texts to classes by the nearest class mean: `labels` of K classes and unit `centres` `[K, d]`.
+
+    Example:
+        >>> model = OpenedEncoder("vowels", lambda texts: np.array([[t.count("a"), t.count("o")] for t in texts]))
+        >>> classifier = MeanClassifier.fit(model, ["banana", "papaya", "oslo"], ["fruit", "fruit", "town"])
+        >>> classifier.predict(["cassava", "pogo"])
+        [('fruit', 1.0), ('town', 1.0)]
+    """
+
+    encoder: OpenedEncoder
+    labels: list[str]
+    centres: NDArray[np.floating]
+
+    @classmethod
+    def fit(cls, encoder: OpenedEncoder, texts: Sequence[str], labels: Sequence[str]) -> MeanClassifier:
+        """Average the embeddings of each label's texts.
+
+        Raises:
+            InputError: fewer than two labels.
+        """
+        names = sorted(set(labels))
+        if len(names) < 2:
+            raise InputError(f"all examples are labelled {names[0]!r}; a classifier needs two labels or more")
+        y = np.array([names.index(label) for label in labels])
+        return cls(encoder, names, centroids(_finite(encoder, texts), y))
+
+    def scores(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Cosine with each centroid, `[N, K]`."""
+        x = np.asarray(_finite(self.encoder, texts), dtype=np.float64)
+        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12) @ self.centres.T
+
+    def predict(self, texts: Sequence[str]) -> list[tuple[str, float]]:
+        """The nearest label of each text, and its cosine with that label's centroid."""
+        scores = self.scores(texts)
+        return [(self.labels[i], float(row[i])) for row, i in zip(scores, scores.argmax(1), strict=True)]
+
+    def save(self, folder: str | Path, name: str = "classes") -> Path:
+        """Write the centroids into the model's folder, as `NAME.centroids.safetensors`."""
+        path = Path(folder, name + SUFFIX)
+        about = {"labels": json.dumps(self.labels), "model": self.encoder.fingerprint or ""}
+        save_file({"centres": np.asarray(self.centres, dtype=np.float32)}, path, metadata=about)
+        return path
+
+    @classmethod
+    def load(cls, encoder: OpenedEncoder, folder: str | Path, name: str = "classes") -> MeanClassifier:
+        """Read what `save` wrote.
+
+        Raises:
+            InputError: there are no such centroids, or they were made with another model.
+        """
+        path = Path(folder, name + SUFFIX)
+        if not path.is_file():
+            known = ", ".join(sorted(p.name.removesuffix(SUFFIX) for p in Path(folder).glob("*" + SUFFIX))) or "none"
+            raise InputError(f"{path}: no such centroids (there: {known}); make them with --examples FILE")
+        with open(path, "rb") as file:
+            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        about = header["__metadata__"]
+        if about["model"] != (encoder.fingerprint or ""):
+            raise InputError(f"{path} was made with another model or other settings; make it anew with --examples FILE")
+        return cls(encoder, json.loads(about["labels"]), load_file(path)["centres"].astype(np.float64))
+
+
+def _finite(encoder: OpenedEncoder, texts: Sequence[str]) -> NDArray[np.floating]:
+    vectors = np.asarray(encoder.encode(list(texts)))
+    if not np.isfinite(vectors).all():
+        raise InputError(f"{encoder.name} returns NaN or infinite embeddings; did training diverge?")
+    return vectors

@@ -1,0 +1,89 @@
+"""`contrastive-st push`, `pull`, `card` and `convert`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import Any
+
+
+def add_commands(commands: Any) -> None:
+    """Add the four to the subparsers of the command line."""
+    push = commands.add_parser("push", help="push a checkpoint folder to the Hub, with its card")
+    push.add_argument("folder", help="what training saved")
+    push.add_argument("repo", help="user/name; made where it is not there yet")
+    push.add_argument("--private", action="store_true", default=None, help="make it a private repository")
+    push.add_argument("--revision", help="branch to push to; made where it is not there yet")
+    push.add_argument("--create-pr", action="store_true", help="propose it as a pull request")
+    push.add_argument("--message", help="title of the commit")
+    _card_options(push)
+    push.set_defaults(function=_push)
+
+    pull = commands.add_parser("pull", help="download a model from the Hub, into the cache or a folder")
+    pull.add_argument("repo", help="user/name")
+    pull.add_argument("--revision", help="branch, tag or commit")
+    pull.add_argument("--to", metavar="FOLDER", help="a new folder (default: the cache)")
+    pull.set_defaults(function=_pull)
+
+    card = commands.add_parser("card", help="write the model card of a checkpoint folder, from what was run")
+    card.add_argument("folder", help="what training saved; with evaluate's report in its folder evaluation")
+    card.add_argument("--output", "-o", help="write card, recipe, evaluation and plots, but no weights, to this folder")
+    card.add_argument("--name", help="what the card calls the model (default: the folder's name)")
+    card.add_argument("--overwrite", action="store_true", help="replace a card that was edited by hand")
+    _card_options(card)
+    card.set_defaults(function=_card)
+
+    convert = commands.add_parser("convert", help="write a checkpoint in another layout, with the same embeddings")
+    convert.add_argument("source", help="folder or Hub name")
+    convert.add_argument("destination", help="a new folder")
+    convert.add_argument("--to", required=True, choices=["package", "simcse", "backbone"], help="the layout to write")
+    convert.add_argument("--pooling", help="for checkpoints that record none: cls, cls_before_pooler, mean, ...")
+    convert.add_argument("--revision", help="branch, tag or commit of a Hub name")
+    convert.set_defaults(function=_convert)
+
+
+def _card_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--license", help="of the model, for its card: apache-2.0, mit, ...")
+    parser.add_argument("--language", nargs="+", default=(), help="of the model, for its card: en, de, ...")
+    parser.add_argument("--datasets", nargs="+", default=(), metavar="NAME", help="trained on, by their Hub names")
+
+
+def _data(args: argparse.Namespace) -> Any:
+    from contrastive_st.hub.cards import CardData
+
+    return CardData(args.license, args.language, args.datasets)
+
+
+def _push(args: argparse.Namespace) -> None:
+    from contrastive_st.hub.push import push
+
+    done = push(
+        args.folder, args.repo, private=args.private, revision=args.revision, create_pr=args.create_pr,
+        message=args.message, data=_data(args),
+    )  # fmt: skip
+    print(done.pr_url or done.commit_url)
+
+
+def _pull(args: argparse.Namespace) -> None:
+    from contrastive_st.hub.push import pull
+
+    print(pull(args.repo, args.revision, args.to))
+
+
+def _card(args: argparse.Namespace) -> None:
+    from contrastive_st.errors import InputError
+    from contrastive_st.hub.cards import write_card
+
+    name = args.name or (Path(args.output).resolve().name if args.output else None)
+    card = write_card(args.folder, args.output, name=name, data=_data(args), overwrite=args.overwrite)
+    if card is None:
+        raise InputError(f"{args.output or args.folder} holds a card that was edited by hand; --overwrite replaces it")
+    print(card)
+
+
+def _convert(args: argparse.Namespace) -> None:
+    from contrastive_st.hub.convert import convert
+
+    folder = convert(args.source, args.destination, args.to, args.pooling, args.revision)
+    print(f"{args.to} layout in {folder}", file=sys.stderr)

@@ -1,0 +1,137 @@
+"""`evaluate.Metric` classes that need no download: for `evaluate.combine`, and for anyone's own code.
+
+Each is made by its class, not by name: `CosineCorrelation().compute(predictions=[...], references=[...])`. Metrics
+over pairs of embeddings take them as `predictions` and `references`, those over one set as `predictions`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import datasets
+import evaluate
+import numpy as np
+import torch
+
+from contrastive_st.evaluation.scorers.geometry import alignment, anisotropy, effective_rank, uniformity
+from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
+from contrastive_st.evaluation.scorers.sts import CORRELATIONS
+
+_VECTOR = datasets.Sequence(datasets.Value("float64"))
+_NUMBER = datasets.Value("float64")
+_CITATIONS = {
+    "alignment": "Wang and Isola, 2020, Understanding contrastive representation learning",
+    "uniformity": "Wang and Isola, 2020, Understanding contrastive representation learning",
+    "anisotropy": "Ethayarajh, 2019, How contextual are contextualized word representations?",
+    "effective_rank": "Roy and Vetterli, 2007, The effective rank",
+}
+
+
+class _LocalMetric(evaluate.Metric):
+    description = ""
+    columns: dict[str, Any] = {"predictions": _NUMBER, "references": _NUMBER}
+
+    def _info(self) -> evaluate.MetricInfo:
+        return evaluate.MetricInfo(
+            description=self.description,
+            citation=_CITATIONS.get(self.name, ""),
+            inputs_description="columns " + ", ".join(self.columns),
+            features=datasets.Features(self.columns),
+        )
+
+    @property
+    def name(self) -> str:
+        """As in the result."""
+        return type(self).__name__.lower()
+
+
+class PairCorrelation(_LocalMetric):
+    """Pearson's r and Spearman's rho of `predictions` (similarities) with `references` (scores), by scipy.
+
+    Example:
+        >>> PairCorrelation().compute(predictions=[0.1, 0.4, 0.9], references=[0, 3, 5])
+        {'pearson': 0.9..., 'spearman': 1.0}
+    """
+
+    description = "Correlation of similarities with scores"
+
+    def _compute(self, predictions: Any, references: Any) -> dict[str, float]:
+        return {name: float(f(predictions, references).statistic) for name, f in CORRELATIONS.items()}
+
+
+class Ranking(_LocalMetric):
+    """MRR@k, recall@k and nDCG@k of query embeddings (`predictions`), each with its document's (`references`).
+
+    Row i's document is the one relevant to query i; it is searched for among all of them, by cosine.
+
+    Example:
+        >>> Ranking().compute(predictions=[[1.0, 0.0], [1.0, 0.0]], references=[[2.0, 0.0], [3.0, 0.1]], k=1)
+        {'mrr@1': 0.5, 'recall@1': 0.5, 'ndcg@1': 0.5}
+    """
+
+    description = "Ranking of each query's document among all documents"
+    columns = {"predictions": _VECTOR, "references": _VECTOR}
+
+    def _compute(self, predictions: Any, references: Any, k: int = 10) -> dict[str, float]:
+        own = [[i] for i in range(len(predictions))]
+        return ranking_metrics(ranks_of_relevant(np.asarray(predictions), np.asarray(references), own), k)
+
+
+class Alignment(_LocalMetric):
+    """Mean squared distance between unit vectors of positive pairs; 0 is best.
+
+    Example:
+        >>> Alignment().compute(predictions=[[1.0, 0.0]], references=[[0.0, 2.0]])
+        {'alignment': 2.0}
+    """
+
+    description = "Mean squared distance of positive pairs on the unit sphere"
+    columns = {"predictions": _VECTOR, "references": _VECTOR}
+
+    def _compute(self, predictions: Any, references: Any) -> dict[str, float]:
+        a, b = (torch.tensor(x, dtype=torch.float64) for x in (predictions, references))
+        return {"alignment": alignment(a, b).item()}
+
+
+class _OneSet(_LocalMetric):
+    columns = {"predictions": _VECTOR}
+    measure: staticmethod[[torch.Tensor], torch.Tensor]
+
+    def _compute(self, predictions: Any) -> dict[str, float]:
+        return {self.measure.__name__: self.measure(torch.tensor(predictions, dtype=torch.float64)).item()}
+
+
+class Uniformity(_OneSet):
+    """Log of the mean of `exp(-2 |x - y|^2)` over distinct pairs of unit vectors; lower is better.
+
+    Example:
+        >>> Uniformity().compute(predictions=[[1.0, 0.0], [-1.0, 0.0]])
+        {'uniformity': -8.0}
+    """
+
+    description = "Spread over the unit sphere"
+    measure = staticmethod(uniformity)
+
+
+class Anisotropy(_OneSet):
+    """Mean cosine of distinct rows: 0 where directions spread evenly, 1 in a narrow cone.
+
+    Example:
+        >>> Anisotropy().compute(predictions=[[1.0, 0.0], [0.0, 1.0]])
+        {'anisotropy': 0.0}
+    """
+
+    description = "Mean cosine of distinct vectors"
+    measure = staticmethod(anisotropy)
+
+
+class EffectiveRank(_OneSet):
+    """Exponential of the entropy of the centred singular values: how many dimensions are in use.
+
+    Example:
+        >>> EffectiveRank().compute(predictions=[[1.0, 0.0], [-1.0, 0.0]])
+        {'effective_rank': 1.0}
+    """
+
+    description = "Dimensions in use"
+    measure = staticmethod(effective_rank)

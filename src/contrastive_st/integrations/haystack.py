@@ -1,0 +1,232 @@
+"""Components for Haystack pipelines: embedders of texts and documents, and a retriever over an index.
+
+Needs `pip install 'contrastive-st[haystack]'`. A pipeline that was saved is read back with
+`Pipeline.load(file, allowed_modules=["contrastive_st.integrations.haystack"])`: Haystack trusts no module unasked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from haystack import Document, component, default_from_dict, default_to_dict
+from tqdm.auto import tqdm
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.encoder import BulkEncoder
+from contrastive_st.search.opening import open_index
+
+
+@component
+class ContrastiveTextEmbedder:
+    """The unit vector of a text, such as a query.
+
+    Args:
+        model: checkpoint folder or Hub name; opened by `warm_up`, or at the first run.
+        prefix: put before the text.
+        suffix: put after it.
+        precision: `bf16`, `fp32`, or `auto`: bf16 where the hardware is faster so.
+        pooling: for checkpoints that record none.
+
+    Example:
+        >>> embedder = ContrastiveTextEmbedder("out/demo")  # doctest: +SKIP
+        >>> len(embedder.run(text="pad a batch")["embedding"])  # doctest: +SKIP
+        256
+    """
+
+    def __init__(
+        self, model: str, prefix: str = "", suffix: str = "", precision: str = "auto", pooling: str | None = None
+    ) -> None:
+        self.settings = {"model": model, "prefix": prefix, "suffix": suffix, "precision": precision, "pooling": pooling}
+        self._encoder: BulkEncoder | None = None
+
+    def warm_up(self) -> None:
+        """Open the model."""
+        if self._encoder is None:
+            self._encoder = _open(self.settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `from_dict` makes the same component of."""
+        return default_to_dict(self, **self.settings)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ContrastiveTextEmbedder:
+        """The component that `to_dict` described."""
+        return default_from_dict(cls, data)
+
+    @component.output_types(embedding=list[float], meta=dict[str, Any])
+    def run(self, text: str) -> dict[str, Any]:
+        """`embedding`, and `meta` with the model's name.
+
+        Raises:
+            TypeError: `text` is not a string.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"ContrastiveTextEmbedder takes a string, not {type(text).__name__}; "
+                            "for documents there is ContrastiveDocumentEmbedder")  # fmt: skip
+        self.warm_up()
+        assert self._encoder is not None
+        vector = self._encoder.encode([self.settings["prefix"] + text + self.settings["suffix"]])[0]  # type: ignore[operator]
+        return {"embedding": vector.tolist(), "meta": {"model": self.settings["model"]}}
+
+
+@component
+class ContrastiveDocumentEmbedder:
+    """Documents with their unit vectors.
+
+    Args:
+        model: as of `ContrastiveTextEmbedder`, and so are prefix, suffix, precision and pooling.
+        prefix: put before each text.
+        suffix: put after it.
+        precision: `bf16`, `fp32` or `auto`.
+        pooling: for checkpoints that record none.
+        meta_fields_to_embed: metadata put before the content.
+        embedding_separator: between them.
+        batch_size: documents read ahead together; the model's own batches are by tokens.
+        progress_bar: show one.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        prefix: str = "",
+        suffix: str = "",
+        precision: str = "auto",
+        pooling: str | None = None,
+        meta_fields_to_embed: list[str] | None = None,
+        embedding_separator: str = "\n",
+        batch_size: int = 1024,
+        progress_bar: bool = True,
+    ) -> None:
+        self.settings: dict[str, Any] = {
+            "model": model, "prefix": prefix, "suffix": suffix, "precision": precision, "pooling": pooling,
+            "meta_fields_to_embed": meta_fields_to_embed or [], "embedding_separator": embedding_separator,
+            "batch_size": batch_size, "progress_bar": progress_bar,
+        }  # fmt: skip
+        self._encoder: BulkEncoder | None = None
+
+    def warm_up(self) -> None:
+        """Open the model."""
+        if self._encoder is None:
+            self._encoder = _open(self.settings)
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `from_dict` makes the same component of."""
+        return default_to_dict(self, **self.settings)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ContrastiveDocumentEmbedder:
+        """The component that `to_dict` described."""
+        return default_from_dict(cls, data)
+
+    @component.output_types(documents=list[Document], meta=dict[str, Any])
+    def run(self, documents: list[Document]) -> dict[str, Any]:
+        """New `documents` with their `embedding`, and `meta` with the model's name; those given are left as they are.
+
+        Raises:
+            TypeError: they are not a list of documents.
+        """
+        if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
+            raise TypeError("ContrastiveDocumentEmbedder takes a list of documents; "
+                            "for a string there is ContrastiveTextEmbedder")  # fmt: skip
+        self.warm_up()
+        assert self._encoder is not None
+        size, embedded = self.settings["batch_size"], []
+        with tqdm(total=len(documents), disable=not self.settings["progress_bar"], unit=" documents") as bar:
+            for start in range(0, len(documents), size):
+                own = documents[start : start + size]
+                vectors = self._encoder.encode([self._text(document) for document in own])
+                embedded += [replace(d, embedding=vector.tolist()) for d, vector in zip(own, vectors, strict=True)]
+                bar.update(len(own))
+        return {"documents": embedded, "meta": {"model": self.settings["model"]}}
+
+    def _text(self, document: Document) -> str:
+        fields = [document.meta.get(name) for name in self.settings["meta_fields_to_embed"]]
+        parts = [str(field) for field in fields if field is not None] + [document.content or ""]
+        return self.settings["prefix"] + self.settings["embedding_separator"].join(parts) + self.settings["suffix"]
+
+
+@component
+class ContrastiveRetriever:
+    """The documents of an index that are nearest to an embedding.
+
+    Args:
+        where: a DSN or folder of a store, or a folder of encoded shards; None is the default store.
+        collection: of the store.
+        top_k: how many.
+        filters: Haystack's filters on metadata: comparisons, `in`, and `AND` of these.
+
+    Example:
+        >>> retriever = ContrastiveRetriever(top_k=3)  # doctest: +SKIP
+        >>> retriever.run(query_embedding=embedding, filters={"field": "meta.year", "operator": ">=", "value": 2020})
+        ... # doctest: +SKIP
+    """
+
+    def __init__(
+        self,
+        where: str | None = None,
+        collection: str = "documents",
+        top_k: int = 10,
+        filters: dict[str, Any] | None = None,
+    ) -> None:
+        self.settings: dict[str, Any] = {"where": where, "collection": collection, "top_k": top_k, "filters": filters}
+        self._index: Any = None
+
+    def warm_up(self) -> None:
+        """Open the index."""
+        if self._index is None:
+            self._index = open_index(self.settings["where"], self.settings["collection"])
+
+    def close(self) -> None:
+        """Let go of the index."""
+        if self._index is not None:
+            self._index.close()
+            self._index = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `from_dict` makes the same component of."""
+        return default_to_dict(self, **self.settings)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> ContrastiveRetriever:
+        """The component that `to_dict` described."""
+        return default_from_dict(cls, data)
+
+    @component.output_types(documents=list[Document])
+    def run(
+        self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
+    ) -> dict[str, Any]:
+        """`documents`, best first, each with its cosine as `score`; both arguments replace those of the component."""
+        self.warm_up()
+        chosen = filters if filters is not None else self.settings["filters"]
+        vector = np.asarray(query_embedding, dtype=np.float32)
+        k = self.settings["top_k"] if top_k is None else top_k
+        hits = self._index.search(vector, k, filter=translate_filters(chosen) if chosen else None)[0]
+        found = [Document(id=str(hit.id), content=hit.text, meta=hit.metadata, score=hit.score) for hit in hits]
+        return {"documents": found}
+
+
+def translate_filters(filters: dict[str, Any]) -> dict[str, Any]:
+    """Haystack's filters as a filter of `VectorIndex`.
+
+    Raises:
+        InputError: `OR`, `NOT`, `not in`, or two conditions on a field of which one is not a comparison.
+    """
+    operator = filters.get("operator")
+    if operator == "AND":
+        found: dict[str, Any] = {}
+        for condition in filters.get("conditions", []):
+            for key, wanted in translate_filters(condition).items():
+                if key in found and not (isinstance(found[key], dict) and isinstance(wanted, dict)):
+                    raise InputError(f"filter on {key!r}: several conditions on a field must all be comparisons")
+                found[key] = {**found[key], **wanted} if key in found else wanted
+        return found
+    if "field" not in filters or operator not in ("==", "!=", "<", "<=", ">", ">=", "in"):
+        raise InputError(f"filter {filters}: an index takes comparisons, `in`, and AND of these")
+    value = filters.get("value")
+    return {filters["field"].removeprefix("meta."): list(value) if operator == "in" else {operator: value}}  # type: ignore[arg-type]
+
+
+def _open(settings: dict[str, Any]) -> BulkEncoder:
+    return BulkEncoder(settings["model"], precision=settings["precision"], pooling=settings["pooling"])

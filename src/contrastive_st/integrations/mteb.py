@@ -1,0 +1,70 @@
+"""Run `mteb` on any model that this package opens (the extra `mteb`; nothing here is imported before it is used)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.scorers.sts import cosine
+from contrastive_st.models.encoder import OpenedEncoder, open_encoder
+
+
+class MTEBModel:
+    """What `mteb.evaluate(model, tasks)` asks of an encoder: embeddings, similarities, metadata.
+
+    Args:
+        source: whatever `open_encoder` opens.
+        options: for `open_encoder`.
+
+    Example:
+        >>> model = MTEBModel(lambda texts: np.array([[len(text), 1.0] for text in texts]))
+        >>> model.encode([{"text": ["ab", "c"]}, {"text": ["def"]}])[:, 0].tolist()  # batches, as mteb hands them over
+        [2.0, 1.0, 3.0]
+    """
+
+    def __init__(self, source: Any, revision: str | None = None, **options: Any) -> None:
+        self.encoder: OpenedEncoder = open_encoder(source, **options)
+        self.revision = revision
+
+    def encode(self, inputs: Iterable[Any], **kwargs: Any) -> NDArray[np.floating]:
+        """Embeddings of a data loader's batches `{"text": [...]}`, or of a list of texts; prompts are not used."""
+        texts: list[str] = []
+        for batch in inputs:
+            texts += [batch] if isinstance(batch, str) else batch["text"]
+        return np.asarray(self.encoder.encode(texts))
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
+        """Cosines `[N, M]`."""
+        a, b = (_unit(x) for x in (embeddings1, embeddings2))
+        return a @ b.T
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
+        """Cosines of rows with the same number, `[N]`."""
+        return cosine(np.atleast_2d(embeddings1), np.atleast_2d(embeddings2))
+
+    @property
+    def mteb_model_meta(self) -> Any:
+        """`mteb.models.ModelMeta` of the model."""
+        try:
+            from mteb.models import ModelMeta
+        except ImportError:
+            raise InputError("mteb is not installed; pip install contrastive-st[mteb]") from None
+        name = self.encoder.name if "/" in self.encoder.name else f"contrastive-st/{self.encoder.name}"
+        empty = dict.fromkeys(
+            ("release_date", "languages", "n_parameters", "memory_usage_mb", "embed_dim", "license", "open_weights",
+             "public_training_code", "public_training_data", "training_datasets")
+        )  # fmt: skip
+        return ModelMeta(
+            loader=None, name=name, revision=self.revision or self.encoder.fingerprint or "unknown",
+            max_tokens=self.encoder.max_length, framework=["PyTorch"], similarity_fn_name="cosine",
+            use_instructions=False, **empty,
+        )  # fmt: skip
+
+
+def _unit(x: Any) -> NDArray[np.float64]:
+    x = np.atleast_2d(np.asarray(x, dtype=np.float64))
+    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)

@@ -1,0 +1,211 @@
+"""What every job has: arguments of its own output, a log that is shown, and what its recipe says of its data."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, TypeVar
+
+from transformers import BertConfig, HfArgumentParser
+from transformers.trainer_utils import get_last_checkpoint
+
+from contrastive_st.distributed import is_first_process
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.report.plots import training_curve
+from contrastive_st.hub.metadata import changed_arguments
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+
+# --- The encoder that jobs train from scratch: a BERT that two cores can train.
+
+
+def small_bert(args: Any, vocab_size: int, **others: Any) -> BertConfig:
+    """A BERT of `args.num_layers` and `args.hidden_size`, heads about 64 wide, for texts of `args.max_length`.
+
+    Args:
+        args: a job's arguments, with those three fields.
+        vocab_size: of its tokenizer.
+        others: of `BertConfig`.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> config = small_bert(SimpleNamespace(num_layers=1, hidden_size=200, max_length=48), 1000)
+        >>> config.num_attention_heads, config.intermediate_size, config.max_position_embeddings
+        (2, 800, 128)
+    """
+    width = args.hidden_size
+    return BertConfig(
+        vocab_size=vocab_size,
+        hidden_size=width,
+        num_hidden_layers=args.num_layers,
+        num_attention_heads=max(heads for heads in range(1, max(width // 64, 1) + 1) if width % heads == 0),
+        intermediate_size=4 * width,
+        max_position_embeddings=max(args.max_length, 128),
+        attention_probs_dropout_prob=0.0,  # lets the attention run in its fused kernel; the other dropouts stay
+        **others,
+    )
+
+
+# --- The way of a job from its trainer to figures and a finished checkpoint.
+
+
+def finish(trainer: ContrastiveTrainer, resume: str | None = None) -> dict[str, float]:
+    """Train, save the encoder without its heads, and print what the evaluator, if any, finds before and after."""
+    before = trainer.evaluate() if trainer.evaluator else {}
+    trainer.train(resume_from_checkpoint=resume)
+    if trainer.sigterm.stopped:
+        return before
+    after = trainer.evaluate() if trainer.evaluator else {}  # which may ask the heads
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    model.drop_heads()
+    trainer.save_model()
+    trainer.save_state()
+    if is_first_process():
+        report(trainer, before, after)
+    return after
+
+
+def report(trainer: ContrastiveTrainer, before: dict[str, float], after: dict[str, float]) -> None:
+    """Print the figures, and write them and the training curve beside the checkpoint."""
+    folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
+    training_curve(trainer.state.log_history, folder / "training_curve.png")
+    for name, value in after.items():
+        print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
+    results = json.dumps({"before": before, "after": after}, indent=2)
+    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
+    print(f"checkpoint in {folder}/")
+
+
+logger = logging.getLogger(__name__)
+_DOCUMENTATION = "the documentation of the Python packages installed where it was trained"
+
+
+Job = TypeVar("Job", bound="JobArguments")
+
+
+@dataclass
+class JobArguments:
+    """Arguments that every job takes."""
+
+    data_license: str | None = field(
+        default=None, metadata={"help": "Licence of the training data, for the recipe and the model card."}
+    )
+    overwrite_output_dir: bool = field(
+        default=False, metadata={"help": "Write into an output folder that holds another run."}
+    )
+
+
+@dataclass
+class CorpusArguments(JobArguments):
+    """Arguments of jobs that read sentences in their order."""
+
+    train_file: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Sentences in order: .txt (a sentence a line, a blank line ends a document) or .parquet. Without "
+            "it: the documentation of the installed Python packages."
+        },
+    )
+    text_column: str = field(default="text", metadata={"help": "Of parquet files."})
+    document_column: str = field(
+        default="doc", metadata={"help": "Of parquet files: the sentences of a document stand together."}
+    )
+
+
+def parse_job(
+    kind: type[Job], argv: Sequence[str] | None, description: str, defaults: Mapping[str, Any],
+    docs_defaults: Mapping[str, Any] | None = None,
+) -> tuple[Job, ContrastiveTrainingArguments]:  # fmt: skip
+    """A command line as a job's own arguments and those of training.
+
+    Args:
+        kind: the dataclass of the job's own.
+        argv: the command line; by default that of this process.
+        description: of the job, for `--help`.
+        defaults: where they differ from those of the two dataclasses.
+        docs_defaults: in their place where no argument `--..._file` names data: for the installed documentation.
+
+    Raises:
+        InputError: an argument that neither knows.
+    """
+    argv = list(sys.argv[1:] if argv is None else argv)
+    parser = HfArgumentParser((kind, ContrastiveTrainingArguments), description=description, allow_abbrev=False)  # type: ignore[arg-type]
+    files = {f"--{field.name}" for field in fields(kind) if field.name.endswith("_file")}
+    given = any(arg.partition("=")[0] in files for arg in argv)
+    parser.set_defaults(**(defaults if given or docs_defaults is None else docs_defaults))
+    args, training, unknown = parser.parse_args_into_dataclasses(argv, return_remaining_strings=True)
+    if unknown:
+        raise InputError(f"unknown argument {unknown[0]}; --help lists those there are")
+    return args, training
+
+
+def say_what_happens() -> None:
+    """Show the log of the package on the first process."""
+    if is_first_process():
+        logging.getLogger("contrastive_st").setLevel(logging.INFO)
+        logging.basicConfig(format="%(message)s", stream=sys.stderr)
+
+
+def check_output_dir(training: ContrastiveTrainingArguments, overwrite: bool) -> str | None:
+    """The checkpoint to resume from, if one is asked for; raise rather than write over another run."""
+    folder = Path(training.output_dir)  # type: ignore[arg-type]
+    resume = training.resume_from_checkpoint
+    if resume and resume.lower() in ("true", "1", "yes"):
+        resume = get_last_checkpoint(str(folder)) if folder.is_dir() else None
+        if resume is None:
+            raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
+    elif resume and resume.lower() in ("false", "0", "no"):
+        resume = None
+    if resume and not Path(resume, "trainer_state.json").is_file():
+        raise InputError(f"{resume} is no checkpoint of a training run (no trainer_state.json)")
+    if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
+        raise InputError(
+            f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "
+            "or give --overwrite_output_dir"
+        )
+    return resume
+
+
+def own_folder(
+    training: ContrastiveTrainingArguments, folder: str | Path, **changes: Any
+) -> ContrastiveTrainingArguments:
+    """The arguments of one training of several in a job: a folder of its own, and what else differs."""
+    own = copy.copy(training)
+    for name, value in {"output_dir": str(folder), **changes}.items():
+        setattr(own, name, value)
+    return own
+
+
+def fit_batch(training: ContrastiveTrainingArguments, rows: int, what: str = "rows") -> int:
+    """Make the batch of a process no larger than its share of the rows; returns it."""
+    batch = min(training.per_device_train_batch_size, rows // max(training.world_size, 1))
+    if batch < training.per_device_train_batch_size:
+        logger.warning(f"only {rows} {what}: the batch size is {batch}, not {training.per_device_train_batch_size}")
+        training.per_device_train_batch_size = batch
+    return batch
+
+
+def job_facts(
+    args: JobArguments, rows: int, files: str | Sequence[str] | None, licence: str | None = None
+) -> dict[str, Any]:
+    """`ContrastiveTrainer.facts` of a job: its data, by name only, and its arguments that are not at their defaults.
+
+    Args:
+        args: the job's arguments; their `data_license` wins over `licence`.
+        rows: of the training data.
+        files: files or data sets of the Hub; None is the documentation of the installed packages.
+        licence: what the data says of itself.
+    """
+    files = [files] if isinstance(files, str) else list(files or [])
+    on_hub = [name for name in files if not Path(name).exists()]
+    data = {"name": ", ".join(name if name in on_hub else Path(name).name for name in files) or _DOCUMENTATION}
+    data["from"] = "hub" if on_hub else "files" if files else "installed packages"
+    if known := args.data_license or licence:
+        data["licence"] = known
+    paths = [field for field in vars(args) if field.endswith("_file")]
+    unsaid = (*paths, "data_license", "overwrite_output_dir")
+    return {"data": {**data, "rows": rows}, "arguments": changed_arguments(args, *unsaid)}

@@ -1,0 +1,216 @@
+"""Train a QuickThoughts encoder, by neighbours or by shared words: from a corpus in order to a checkpoint."""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from transformers import set_seed
+
+from contrastive_st.data import (
+    ContextWindowCollator,
+    CooccurrenceCollator,
+    SentenceCorpus,
+    corpus_texts,
+    embedding_matrix,
+    fit_idf,
+    read_word_vectors,
+    train_word_tokenizer,
+    vector_tokenizer,
+)
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.evaluator import SuiteEvaluator
+from contrastive_st.evaluation.tasks import Task
+from contrastive_st.jobs.docs_search import package_task, write_docs_corpus
+from contrastive_st.jobs.job import (
+    CorpusArguments,
+    check_output_dir,
+    finish,
+    fit_batch,
+    job_facts,
+    parse_job,
+    say_what_happens,
+)
+from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+
+# --- The arguments of a QuickThoughts job, and their defaults.
+
+
+@dataclass
+class QuickThoughtsArguments(CorpusArguments):
+    """What to train on, what to pick, and what to train."""
+
+    targets: str = field(
+        default="window",
+        metadata={
+            "help": "What a sentence is to pick: next (the sentences after it), window (around it), counts or tfidf "
+            "(softmax of shared words), tfidf_bin (the one most similar by TF-IDF)."
+        },
+    )
+    loss: str = field(default="kl", metadata={"help": "kl, cross_entropy, l2, block (CURL) or pairwise."})
+    context_size: int = field(default=1, metadata={"help": "Sentences to a side in the window."})
+    context_weights: list[float] | None = field(
+        default=None, metadata={"help": "One weight a distance, nearest first; all 1 by default."}
+    )
+    target_temperature: float | None = field(
+        default=None,
+        metadata={"help": "Of the softmax of counts (default 1) and of TF-IDF similarities (default 0.1)."},
+    )
+    label_smoothing: float = field(default=0.0, metadata={"help": "Total mass of a row of targets given to all alike."})
+    link: str = field(default="logistic", metadata={"help": "logistic or hinge, of the block and pairwise losses."})
+    encoder: str = field(default="gru", metadata={"help": "gru, lstm, bigru, bilstm or transformer."})
+    hidden_size: int = field(default=300, metadata={"help": "Width of one tower; the embedding has twice that."})
+    embedding_size: int = field(default=200, metadata={"help": "Width of a word vector."})
+    num_layers: int = field(default=1, metadata={"help": "Layers of a tower."})
+    readout: str = field(default="last", metadata={"help": "last, max or mean."})
+    dropout: float = field(default=0.0, metadata={"help": "On word vectors, between layers and on the readout."})
+    shared_embeddings: bool = field(default=False, metadata={"help": "f and g share their word vectors."})
+    word_vectors: str | None = field(
+        default=None, metadata={"help": "GloVe, word2vec or fastText file: its words and vectors to start from."}
+    )
+    word_vectors_use: str = field(
+        default="trained", metadata={"help": "trained, frozen, or multichannel (a frozen and a trained channel)."}
+    )
+    vocab_size: int = field(default=20_000, metadata={"help": "Most words; the most frequent, or a file's first."})
+    max_length: int = field(default=50, metadata={"help": "Words a sentence is cut to."})
+    idf_sentences: int = field(default=200_000, metadata={"help": "Sentences of the corpus that IDF is fitted on."})
+    eval_tasks: str = field(
+        default="MR,CR,SST2,TREC",
+        metadata={
+            "help": "Tasks measured during training, where CONTRASTIVE_ST_DATA or --eval_data names their files."
+        },
+    )
+    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
+
+
+DEFAULTS: dict[str, Any] = {
+    "output_dir": "out/quickthoughts", "per_device_train_batch_size": 400, "learning_rate": 5e-4, "max_grad_norm": 5.0,
+    "num_train_epochs": 1, "logging_steps": 20, "lr_scheduler_type": "constant", "save_strategy": "no",
+}  # fmt: skip
+#: Where no file is given: several passes over the small corpus, measured after each
+DOCS_DEFAULTS: dict[str, Any] = {**DEFAULTS, "num_train_epochs": 3, "learning_rate": 2e-3, "eval_strategy": "epoch"}
+
+
+def parse(argv: Sequence[str] | None = None) -> tuple[QuickThoughtsArguments, ContrastiveTrainingArguments]:
+    """Command-line arguments to dataclasses; the defaults depend on whether a training file is given."""
+    return parse_job(QuickThoughtsArguments, argv, "Train a QuickThoughts encoder.", DEFAULTS, DOCS_DEFAULTS)
+
+
+logger = logging.getLogger(__name__)
+WEIGHTING = {"counts": "counts", "tfidf": "tfidf", "tfidf_bin": "binarized"}
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Run the whole job; returns the final figures."""
+    args, training = parse(argv)
+    say_what_happens()
+    resume = check_output_dir(training, args.overwrite_output_dir)
+    trainer = make_trainer(args, training, resume)
+    return finish(trainer, resume)
+
+
+def make_trainer(
+    args: QuickThoughtsArguments, training: ContrastiveTrainingArguments, resume: str | None = None
+) -> ContrastiveTrainer:
+    """Corpus, vocabulary, model, collator and evaluator, put together."""
+    set_seed(training.seed)
+    tasks: str | list[Task] = args.eval_tasks
+    from_documentation = args.train_file is None
+    if args.train_file is None:
+        path = Path(training.output_dir, "corpus.txt")  # type: ignore[arg-type]
+        with training.main_process_first(desc="read the documentation"):
+            tasks = [package_task(write_docs_corpus(path))]
+        args.train_file, args.eval_data = [str(path)], "hub"
+    elif args.eval_data is None:
+        args.eval_data = os.environ.get("CONTRASTIVE_ST_DATA")
+    tokenizer, vectors = vocabulary(args, resume)
+    corpus = SentenceCorpus(args.train_file, tokenizer, args.max_length, args.text_column, args.document_column)
+    check_batch(args, training, len(corpus))
+    evaluator = SuiteEvaluator(tokenizer, tasks, args.eval_data, folds=5) if args.eval_data else None
+    if evaluator is None:
+        training.eval_strategy = "no"
+        logger.info("nothing is measured in between: --eval_data or CONTRASTIVE_ST_DATA names no folder")
+    trainer = ContrastiveTrainer(
+        model=new_model(args, len(tokenizer), vectors), args=training, train_dataset=corpus,
+        data_collator=collator(args, tokenizer), processing_class=tokenizer, evaluator=evaluator,
+    )  # fmt: skip
+    trainer.facts = job_facts(args, len(corpus), None if from_documentation else args.train_file)
+    return trainer
+
+
+def vocabulary(args: QuickThoughtsArguments, resume: str | None) -> tuple[Any, Any]:
+    """The tokenizer, and the matrix of its words where a file of vectors is given."""
+    if args.word_vectors:
+        vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
+        tokenizer = load_tokenizer(resume) if resume else vector_tokenizer(vectors, args.max_length)
+        return tokenizer, embedding_matrix(vectors, tokenizer)
+    if args.word_vectors_use != "trained":
+        raise InputError(f"--word_vectors_use {args.word_vectors_use} needs a file of vectors; give --word_vectors")
+    texts = corpus_texts(args.train_file or [], args.text_column, args.document_column)
+    tokenizer = load_tokenizer(resume) if resume else train_word_tokenizer(texts, args.vocab_size, args.max_length)
+    return tokenizer, None
+
+
+def check_batch(args: QuickThoughtsArguments, training: ContrastiveTrainingArguments, sentences: int) -> None:
+    """Refuse a batch that no window fits in; make it no larger than the corpus."""
+    batch = fit_batch(training, sentences, "sentences")
+    if args.targets in ("next", "window") and batch <= args.context_size:
+        raise InputError(
+            f"a batch of {batch} sentences is smaller than a window of {args.context_size} and the sentence itself; "
+            "give a larger --per_device_train_batch_size, or a smaller --context_size"
+        )
+
+
+def new_model(args: QuickThoughtsArguments, vocab_size: int, vectors: Any) -> QuickThoughtsGRU:
+    """A fresh model, its word vectors from the file where one is given."""
+    try:
+        config = QuickThoughtsConfig(
+            vocab_size=vocab_size,
+            embedding_size=args.embedding_size if vectors is None else vectors.shape[1],
+            hidden_size=args.hidden_size,
+            encoder=args.encoder.removeprefix("bi"),
+            bidirectional=args.encoder.startswith("bi"),
+            num_layers=args.num_layers,
+            readout=args.readout,
+            word_vectors=args.word_vectors_use,
+            shared_embeddings=args.shared_embeddings,
+            dropout=args.dropout,
+        )
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    temperature = args.target_temperature or (0.1 if args.targets == "tfidf" else 1.0)
+    model = QuickThoughtsGRU(
+        config, objective=args.targets, loss=args.loss, context_size=args.context_size,
+        context_weights=args.context_weights and tuple(args.context_weights), target_temperature=temperature,
+        label_smoothing=args.label_smoothing, link=args.link,
+    )  # fmt: skip
+    if vectors is not None:
+        model.set_word_vectors(vectors)
+    return model
+
+
+def collator(args: QuickThoughtsArguments, tokenizer: Any) -> ContextWindowCollator | CooccurrenceCollator:
+    """Places for windows, bags of words for the rest, with IDF fitted on the corpus."""
+    if args.targets not in WEIGHTING:
+        return ContextWindowCollator(tokenizer)
+    idf = None
+    if args.targets != "counts":
+        texts = corpus_texts(args.train_file or [], args.text_column, args.document_column)
+        ids = token_ids(itertools.islice(texts, args.idf_sentences), tokenizer, args.max_length)
+        idf = np.asarray(fit_idf(ids, len(tokenizer)))
+    return CooccurrenceCollator(tokenizer, WEIGHTING[args.targets], idf)
+
+
+def token_ids(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator[list[int]]:
+    """Token ids of each text, tokenized a thousand at a time."""
+    texts = iter(texts)
+    while some := list(itertools.islice(texts, 1000)):
+        yield from tokenizer(some, truncation=True, max_length=max_length)["input_ids"]

@@ -1,0 +1,172 @@
+"""Train Sentence-BERT: its three objectives and its three poolings, side by side."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import set_seed
+
+from contrastive_st.data import (
+    LabelledPairCollator,
+    PairCollator,
+    installed_docs,
+    read_pairs,
+    read_texts,
+    split_pairs,
+    tokenize,
+    tokenize_pairs,
+    train_wordpiece,
+)
+from contrastive_st.distributed import is_first_process
+from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
+from contrastive_st.jobs.job import (
+    JobArguments,
+    check_output_dir,
+    job_facts,
+    own_folder,
+    parse_job,
+    say_what_happens,
+    small_bert,
+)
+from contrastive_st.jobs.labelled import labelled_docs, measures, sample, triplets_of
+from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
+from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.training import ContrastiveTrainer
+
+LEFT_OUT = ("label", "score")
+FILES = {"classification": "nli_file", "regression": "sts_file", "triplet": "triplet_file"}
+
+
+@dataclass
+class SBERTArguments(JobArguments):
+    """What to train on, and which of the objectives and poolings."""
+
+    nli_file: str | None = field(
+        default=None, metadata={"help": "For classification: a file of SNLI, MultiNLI, ... or a name such as SNLI."}
+    )
+    sts_file: str | None = field(
+        default=None, metadata={"help": "For regression: sts-train.csv, or STSB (of the Hub)."}
+    )
+    triplet_file: str | None = field(
+        default=None, metadata={"help": "For triplets: a file of three columns, anchor, positive, negative."}
+    )
+    objectives: list[str] = field(default_factory=lambda: ["classification", "regression", "triplet"])
+    poolings: list[str] = field(
+        default_factory=lambda: ["cls_before_pooler", "mean", "max"],
+        metadata={"help": "The paper's CLS is cls_before_pooler; cls has the projection head on top."},
+    )
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small BERT."})
+    max_train_samples: int | None = field(
+        default=None, metadata={"help": "Train on so many rows of each, drawn at random."}
+    )
+    max_length: int = field(default=48, metadata={"help": "Tokens a text is cut to."})
+    num_layers: int = field(default=1, metadata={"help": "From scratch: transformer layers."})
+    hidden_size: int = field(default=128, metadata={"help": "From scratch: width."})
+    vocab_size: int = field(default=8000, metadata={"help": "From scratch: word pieces."})
+
+
+DOCS_DEFAULTS: dict[str, Any] = {
+    "output_dir": "out/sbert", "per_device_train_batch_size": 64, "learning_rate": 1e-3, "max_steps": 180,
+    "warmup_steps": 0.1, "save_strategy": "no", "logging_steps": 50, "report_to": "none", "max_train_samples": 12_000,
+}  # fmt: skip
+DEFAULTS = {
+    **DOCS_DEFAULTS, "max_train_samples": None, "per_device_train_batch_size": 16, "learning_rate": 2e-5,
+    "max_steps": -1, "num_train_epochs": 1,
+}  # fmt: skip
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
+    """Train each objective with each pooling from the same start; returns the figures of each."""
+    args, training = parse_job(SBERTArguments, argv, "Train Sentence-BERT.", DEFAULTS, DOCS_DEFAULTS)
+    say_what_happens()
+    check_output_dir(training, args.overwrite_output_dir)
+    data, heldout = read(args)
+    tokenizer = open_tokenizer(args, data)
+    evaluate = measures(tokenizer, **({"docs_mrr": lambda model: mrr(model, tokenizer, heldout)} if heldout else {}))
+    figures = {}
+    for objective, pooling in itertools.product(args.objectives, args.poolings):
+        set_seed(training.seed)
+        model = open_model(args, tokenizer, objective=objective, pooling=pooling)
+        if "untrained " + pooling not in figures:
+            figures["untrained " + pooling] = evaluate(model)
+        own = own_folder(training, Path(str(training.output_dir), f"{objective}-{pooling}"))
+        rows, collator = collated(data[objective], tokenizer, args.max_length)
+        trainer = ContrastiveTrainer(
+            model=model, args=own, train_dataset=rows, data_collator=collator, processing_class=tokenizer,
+            evaluator=evaluate,
+        )  # fmt: skip
+        trainer.facts = job_facts(args, len(rows), vars(args)[FILES[objective]])
+        trainer.train()
+        model.drop_heads()
+        trainer.save_model()
+        figures[f"{objective} {pooling}"] = evaluate(model)
+    if is_first_process():
+        report(figures, Path(str(training.output_dir)))
+    return figures
+
+
+def read(args: SBERTArguments) -> tuple[dict[str, Dataset], Any]:
+    """The rows of each objective, from the files given and else from the documentation; and its held-out pairs."""
+    files = {objective: vars(args)[flag] for objective, flag in FILES.items()}
+    data: dict[str, Dataset] = {}
+    heldout = None
+    if any(files[objective] is None for objective in args.objectives):
+        pairs, heldout = split_pairs(installed_docs(), 1000)
+        rows = labelled_docs(pairs)
+        data = {
+            "classification": rows.remove_columns("score"),
+            "regression": rows.remove_columns("label"),
+            "triplet": triplets_of(rows),
+        }
+    for objective, file in files.items():
+        if file is not None and objective in args.objectives:
+            data[objective] = read_texts(file, (0, 1, 2)) if objective == "triplet" else read_pairs(file)
+    return {name: sample(rows, args.max_train_samples) for name, rows in data.items()}, heldout
+
+
+def open_tokenizer(args: SBERTArguments, data: dict[str, Dataset]) -> Any:
+    """That of the encoder, or one learned from the texts."""
+    if args.model_name_or_path:
+        tokenizer = load_tokenizer(args.model_name_or_path)
+        tokenizer.model_max_length = args.max_length
+        return tokenizer
+    columns = [rows[name][:] for rows in data.values() for name in rows.column_names if name not in LEFT_OUT]
+    return train_wordpiece((text for column in columns for text in column), args.vocab_size, args.max_length)
+
+
+def open_model(args: SBERTArguments, tokenizer: Any, **settings: Any) -> Any:
+    """The encoder, with a new head for the objective."""
+    if args.model_name_or_path:
+        return AutoModelForCL.from_pretrained(args.model_name_or_path, with_head=True, **settings)
+    return BertForCL(small_bert(args, len(tokenizer)), **settings)
+
+
+def collated(rows: Dataset, tokenizer: Any, max_length: int) -> tuple[Dataset, PairCollator]:
+    """Tokenized rows and their collator: of labelled pairs, or of triplets."""
+    if set(LEFT_OUT) & set(rows.column_names):
+        return tokenize_pairs(rows, tokenizer, max_length), LabelledPairCollator(tokenizer)
+    return tokenize(rows, tokenizer, max_length), PairCollator(tokenizer)
+
+
+def mrr(model: Any, tokenizer: Any, heldout: Any) -> float:
+    """Find a paragraph of the documentation among a thousand by its summary."""
+    titles, texts = (
+        SentenceEncoder(model, tokenizer).encode([pair[i] for pair in heldout], normalize=True) for i in (0, 1)
+    )
+    return retrieval_metrics(ranks_of_own(titles, texts))["mrr@10"]
+
+
+def report(figures: dict[str, dict[str, float]], folder: Path) -> None:
+    """Print the table and write it beside the checkpoints."""
+    names = list(next(iter(figures.values())))
+    print(f"{'':34}" + "".join(f"{name:>16}" for name in names))
+    for run, values in figures.items():
+        print(f"{run:34}" + "".join(f"{100 * values[name]:>16.2f}" for name in names))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "results.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,263 @@
+"""Train a SimCSE encoder: dropout pairs, pairs or triplets, from text to a checkpoint that every loader opens."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import PreTrainedConfig, set_seed
+
+from contrastive_st.data import (
+    DropoutPairCollator,
+    NLITripletCollator,
+    PairCollator,
+    SentenceCorpus,
+    check_max_length,
+    read_texts,
+    tokenize,
+    train_wordpiece,
+)
+from contrastive_st.distributed import is_first_process
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.report.plots import training_curve
+from contrastive_st.evaluation.scorers.sts import find_stsb, read_stsb, sts_spearman
+from contrastive_st.jobs.docs_search import DocsSearch
+from contrastive_st.jobs.job import (
+    JobArguments,
+    check_output_dir,
+    fit_batch,
+    job_facts,
+    parse_job,
+    say_what_happens,
+    small_bert,
+)
+from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
+from contrastive_st.models.checkpoint import load_config
+from contrastive_st.models.configuration import max_positions
+from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+
+# --- The arguments of a training job, and their defaults.
+
+
+@dataclass
+class SimCSEArguments(JobArguments):
+    """What to train on, and what to train."""
+
+    train_file: str | None = field(
+        default=None,
+        metadata={
+            "help": ".txt, .csv, .tsv, .json(l), .parquet or a Hub data set; one column trains dropout pairs, two "
+            "pairs, three or more add hard negatives. Without it: the documentation of the installed Python packages."
+        },
+    )
+    columns: list[str] | None = field(
+        default=None, metadata={"help": "Columns to use, by name or position: anchor, positive, hard negatives."}
+    )
+    strict: bool = field(
+        default=False, metadata={"help": "Stop at a blank cell instead of dropping and counting its row."}
+    )
+    max_train_samples: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+    shuffle_buffer: int = field(
+        default=0,
+        metadata={
+            "help": "Read a .parquet or .txt file of one text column from disk while training, tokenized on the way "
+            "and mixed by a buffer of this many sentences (10000, say). By default every row is tokenized first, once, "
+            "and rows are drawn from the whole file."
+        },
+    )
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Encoder to start from; by default a small BERT from scratch."}
+    )
+    max_length: int = field(
+        default=32, metadata={"help": "Tokens a text is cut to, in training and by the saved tokenizer."}
+    )
+    pooling: str = field(
+        default="cls",
+        metadata={"help": "cls (with projection head), cls_before_pooler, mean, max, avg_first_last, avg_top2, last."},
+    )
+    temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
+    hard_negative_weight: float = field(
+        default=0.0, metadata={"help": "Log of the weight on an anchor's own hard negatives."}
+    )
+    mlp_only_train: bool = field(
+        default=False, metadata={"help": "Use the projection head in training only (unsupervised SimCSE)."}
+    )
+    objective: str = field(
+        default="info_nce", metadata={"help": "info_nce, or info_nce_symmetric: also pick anchors from positives."}
+    )
+    cutoff: str | None = field(
+        default=None, metadata={"help": "Take away a part of each sentence in training: token, span or feature."}
+    )
+    cutoff_ratio: float = field(default=0.1, metadata={"help": "The share that a cutoff takes away."})
+    js_weight: float = field(
+        default=0.0, metadata={"help": "Weight of the Jensen-Shannon divergence of the two views beside the loss."}
+    )
+    do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
+    mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
+    mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
+    new_head: bool | None = field(
+        default=None, metadata={"help": "Draw a new projection head; by default when starting from a plain encoder."}
+    )
+    dropout: float | None = field(
+        default=None, metadata={"help": "Dropout of the encoder; by default its own, 0.1 from scratch."}
+    )
+    num_layers: int = field(default=2, metadata={"help": "From scratch: transformer layers."})
+    hidden_size: int = field(default=256, metadata={"help": "From scratch: width."})
+    vocab_size: int = field(
+        default=16_000, metadata={"help": "From scratch: word pieces, learned from the training text."}
+    )
+    preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that tokenize."})
+
+
+#: Defaults where they differ from those of transformers: (any text, the documentation corpus)
+TEXT_DEFAULTS: dict[str, Any] = {
+    "output_dir": "out", "per_device_train_batch_size": 64, "learning_rate": 3e-5, "num_train_epochs": 1,
+    "logging_steps": 50, "metric_for_best_model": "stsb_spearman", "greater_is_better": True,
+}  # fmt: skip
+DOCS_DEFAULTS: dict[str, Any] = {
+    **TEXT_DEFAULTS,
+    "per_device_train_batch_size": 1024, "learning_rate": 3e-3, "num_train_epochs": 5, "warmup_steps": 0.1,
+    "logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1,
+    "metric_for_best_model": "mrr@10", "max_length": 96, "pooling": "mean",
+    "objective": "info_nce_symmetric", "num_layers": 1,
+}  # fmt: skip
+
+
+def parse(argv: Sequence[str] | None = None) -> tuple[SimCSEArguments, ContrastiveTrainingArguments]:
+    """Command-line arguments to dataclasses; the defaults depend on whether a training file is given."""
+    return parse_job(SimCSEArguments, argv, "Train a SimCSE encoder.", TEXT_DEFAULTS, DOCS_DEFAULTS)
+
+
+logger = logging.getLogger(__name__)
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Run the whole job; returns the final figures."""
+    args, training = parse(argv)
+    say_what_happens()
+    resume = check_output_dir(training, args.overwrite_output_dir)
+    set_seed(training.seed)
+    docs = DocsSearch.load() if args.train_file is None else None
+    texts = docs.training_texts() if docs else read_training_texts(args)
+    model, tokenizer = open_model(args, texts, resume)
+    with training.main_process_first(desc="tokenize"):
+        rows = training_rows(args, texts, tokenizer)
+    if len(rows) < 2:
+        raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
+    fit_batch(training, len(rows))
+    evaluate = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
+    if evaluate is None and training.load_best_model_at_end:
+        raise InputError(
+            "load_best_model_at_end needs STS-B dev; set CONTRASTIVE_ST_DATA to a folder with SentEval's files"
+        )
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=rows, data_collator=collator(args, texts, tokenizer),
+        processing_class=tokenizer, evaluator=evaluate,
+    )  # fmt: skip
+    trainer.facts = job_facts(args, len(rows), args.train_file, texts.info.license)
+    before = trainer.evaluate() if evaluate else {}
+    trainer.train(resume_from_checkpoint=resume)
+    after = before
+    if not trainer.sigterm.stopped:
+        model.drop_heads()
+        trainer.save_model()
+        trainer.save_state()
+        after = trainer.evaluate() if evaluate else {}
+        if is_first_process():
+            report(trainer, before, after, docs, SentenceEncoder(model, tokenizer))
+    return after
+
+
+def read_training_texts(args: SimCSEArguments) -> Dataset:
+    """The training texts, one column a view."""
+    columns = [int(name) if name.isdigit() else name for name in args.columns] if args.columns else None
+    texts = read_texts(str(args.train_file), columns, strict=args.strict)
+    return texts if args.max_train_samples is None else texts.select(range(min(args.max_train_samples, len(texts))))
+
+
+def training_rows(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> Dataset | SentenceCorpus:
+    """Tokenized rows: all of them, kept on disk, or as they are read."""
+    if not args.shuffle_buffer:
+        return tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers)
+    if args.train_file is None or args.max_train_samples is not None or len(texts.column_names) > 1:
+        raise InputError(
+            "--shuffle_buffer reads one column of a .parquet or .txt file, whole; leave it out for pairs, for the "
+            "documentation, and with --max_train_samples"
+        )
+    column = texts.column_names[0]
+    return SentenceCorpus(args.train_file, tokenizer, args.max_length, column, None, args.shuffle_buffer)
+
+
+def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None) -> tuple[Any, Any]:
+    """The encoder and its tokenizer: a given checkpoint, or a small BERT with a vocabulary learned from the texts."""
+    names = (
+        "pooling", "temperature", "hard_negative_weight", "mlp_only_train", "objective", "do_mlm", "mlm_weight",
+        "cutoff", "cutoff_ratio", "js_weight",
+    )  # fmt: skip
+    settings = {name: getattr(args, name) for name in names}
+    if args.model_name_or_path is None:
+        check_max_length(args.max_length, 512)
+        words = (text for name in texts.column_names for batch in texts.iter(10_000) for text in batch[name])
+        tokenizer = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, args.max_length)
+        model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings)
+    else:
+        config = with_dropout(load_config(args.model_name_or_path), args.dropout)
+        model = AutoModelForCL.from_pretrained(
+            args.model_name_or_path, config=config, new_head=args.new_head, **settings
+        )
+        tokenizer = load_tokenizer(args.model_name_or_path)
+        check_max_length(args.max_length, max_positions(model.config))
+        tokenizer.model_max_length = args.max_length
+    return model, tokenizer
+
+
+def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrainedConfig:
+    """`config` with every dropout of the encoder set to `probability`, or as it is for None."""
+    for name in (
+        "hidden_dropout_prob",
+        "attention_probs_dropout_prob",
+        "dropout",
+        "attention_dropout",
+        "mlp_dropout",
+        "embedding_dropout",
+    ):
+        if probability is not None and hasattr(config, name):
+            setattr(config, name, probability)
+    return config
+
+
+def collator(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> PairCollator:
+    """Dropout pairs from one column, pairs from two, hard negatives from the third on."""
+    kind = (DropoutPairCollator, PairCollator, NLITripletCollator)[min(len(texts.column_names), 3) - 1]
+    return kind(tokenizer, do_mlm=args.do_mlm, mlm_probability=args.mlm_probability)
+
+
+def sts_evaluator(tokenizer: Any) -> Any:
+    """STS-B dev Spearman where `CONTRASTIVE_ST_DATA` has it, else None."""
+    path = find_stsb("dev")
+    if path is None:
+        return None
+    pairs = read_stsb(path)
+    return lambda model: {"stsb_spearman": sts_spearman(SentenceEncoder(model, tokenizer).encode, pairs)}
+
+
+def report(
+    trainer: ContrastiveTrainer, before: dict, after: dict, docs: DocsSearch | None, encoder: SentenceEncoder
+) -> None:
+    """Print the figures and write the training curve beside the checkpoint."""
+    folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
+    curve = training_curve(trainer.state.log_history, folder / "training_curve.png")
+    if docs:
+        print(docs.report(before, after, encoder))
+    elif after:
+        was, now = (100 * figures["eval_stsb_spearman"] for figures in (before, after))
+        print(f"STS-B dev Spearman x100: {was:.2f} before, {now:.2f} after")
+    results = json.dumps({"before": before, "after": after}, indent=2)
+    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
+    print(f"checkpoint in {folder}/" + (f", training curve in {curve}" if curve else ""))

@@ -1,0 +1,224 @@
+"""Relational distillation: the student's sentences stand to each other as the teacher's do, whatever the two widths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from contrastive_st.distributed import LOCAL, Gather
+from contrastive_st.errors import InputError
+from contrastive_st.losses.base import Objective
+from contrastive_st.losses.functional import at_least_float32, cosine_scores, in_blocks, kl_divergence, normalize
+
+
+@dataclass(frozen=True)
+class Relational(Objective):
+    r"""A weighted sum of three ways to compare the relations of student `s` and teacher `t` in a batch of N sentences.
+
+        similarities  mean over i of KL(softmax_j(cos(t_i, t_j) / T) || softmax_j(cos(s_i, s_j) / T)), j not i
+        distances     mean over i, j of h(|s_i - s_j| / mean |s - s'|, |t_i - t_j| / mean |t - t'|)
+        angles        mean over i, j, k of h(cos of the angle at s_j of s_i and s_k, the same of t)
+
+    `h` is the smooth L1 loss (Huber's); pairs and triples are of distinct sentences. Distances and angles are Park et
+    al. 2019 (RKD, https://arxiv.org/abs/1904.05068), whose weights are the defaults; the mean distance is that of the
+    batch of all processes. Similarities are soft targets as of `TargetsLoss`, made by a teacher in place of shared
+    words. Triples are compared for a block of vertices at a time: memory grows with N^2.
+
+    Args:
+        similarity_weight: of the similarities.
+        distance_weight: of the distances.
+        angle_weight: of the angles.
+        temperature: `T`, of student and teacher alike.
+
+    Example:
+        >>> import torch
+        >>> views = torch.randn(6, 1, 4)  # B=6 sentences, one view, d=4
+        >>> teacher = torch.cat([views[:, 0], torch.zeros(6, 5)], 1) * 3  # the same relations, in 9 dimensions
+        >>> abs(Relational(1.0)(views, teacher).item()) < 1e-6
+        True
+    """
+
+    similarity_weight: float = 0.0
+    distance_weight: float = 1.0
+    angle_weight: float = 2.0
+    temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        weights = (self.similarity_weight, self.distance_weight, self.angle_weight)
+        if min(weights) < 0 or max(weights) <= 0 or self.temperature <= 0:
+            raise InputError(
+                f"weights {weights} of similarities, distances and angles: none may be negative, one must be positive, "
+                f"and so must the temperature ({self.temperature})"
+            )
+
+    def __call__(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> Tensor:
+        """The loss of one batch.
+
+        Args:
+            views: `[B, V, d]`: the student; the views of a sentence stand side by side (towers f and g: `[f; g]`).
+            targets: `[B, D]`, the teacher's embeddings of the same sentences.
+            keys: `[B, V]` integers, equal where the texts are equal: from one to the other there is no direction, and
+                no angle is measured there.
+            gather: the relations are those of the batch of all processes.
+
+        Raises:
+            InputError: no teacher embeddings, or fewer sentences than a relation takes.
+        """
+        batch = _Batch.of(views, targets, keys, gather)
+        if batch.total < 3:
+            raise InputError(f"relations of {batch.total} sentences say nothing; give batches of 3 or more")
+        loss = views.new_zeros(())
+        if self.similarity_weight:
+            loss = loss + self.similarity_weight * self._similarities(batch)
+        if self.distance_weight:
+            loss = loss + self.distance_weight * _distances(batch)
+        if self.angle_weight:
+            loss = loss + self.angle_weight * _angles(batch)
+        return loss
+
+    def figures(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """What a training log wants to see of a batch.
+
+        `accuracy`: how often the nearest other sentence is the teacher's nearest; the number of `candidates`; and
+        `correlation`: Pearson's, of student and teacher cosines.
+        """
+        batch = _Batch.of(views, targets, None, gather)
+        others = batch.others(slice(0, len(views)))
+        student = cosine_scores(batch.student, batch.all_student)
+        teacher = cosine_scores(batch.teacher, batch.all_teacher)
+        nearest = [scores.masked_fill(~others, float("-inf")).argmax(1) for scores in (student, teacher)]
+        pairs = torch.stack([student[others], teacher[others]])
+        return {
+            "accuracy": (nearest[0] == nearest[1]).float().mean().item(),
+            "candidates": batch.total - 1,
+            "correlation": torch.corrcoef(pairs)[0, 1].nan_to_num(0.0).item(),
+        }
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step compares, in words."""
+        weights = (self.similarity_weight, self.distance_weight, self.angle_weight)
+        named = [
+            f"{name} x {w:g}" for name, w in zip(("similarities", "distances", "angles"), weights, strict=True) if w
+        ]
+        return f"{anchors} sentences a step, related as the teacher relates them: {', '.join(named)}"
+
+    def _similarities(self, batch: _Batch) -> Tensor:
+        student, all_student = normalize(batch.student), normalize(batch.all_student)
+
+        def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+            others = batch.others(part)
+            teacher = cosine_scores(batch.teacher[part], batch.all_teacher, self.temperature)
+            wanted = teacher.masked_fill(~others, float("-inf")).softmax(1)
+            with torch.autocast(anchors.device.type, enabled=False):
+                scores = (anchors @ candidates.T / self.temperature).masked_fill(~others, float("-inf"))
+            return kl_divergence(scores, wanted.to(scores.dtype)).sum(), others.any(1).sum()
+
+        total, count = in_blocks(student, all_student, rows_loss)
+        return batch.gather.mean(total, int(count))
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """The local rows of student and teacher, and everybody's."""
+
+    student: Tensor  # [B, d]
+    teacher: Tensor  # [B, D]
+    all_student: Tensor  # [N, d]
+    all_teacher: Tensor  # [N, D]
+    own: Tensor  # [B], the column of each row's own sentence
+    keys: Tensor | None  # [B]
+    all_keys: Tensor | None  # [N]
+    gather: Gather
+
+    @classmethod
+    def of(cls, views: Tensor, targets: Tensor | None, keys: Tensor | None, gather: Gather) -> _Batch:
+        if targets is None or targets.dim() != 2 or len(targets) != len(views):
+            got = "none" if targets is None else str(tuple(targets.shape))
+            raise InputError(
+                f"distillation wants the teacher's embeddings [B, D] of {len(views)} sentences, got {got}; "
+                "collate with TeacherCollator"
+            )
+        student, exact = at_least_float32(views.flatten(1)), torch.promote_types(views.dtype, torch.float32)
+        teacher = targets.detach().to(exact)
+        own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
+        keys = None if keys is None else keys[:, 0].contiguous()
+        all_keys = None if keys is None else gather(keys)
+        return cls(student, teacher, gather(student), gather(teacher), own, keys, all_keys, gather)
+
+    @property
+    def total(self) -> int:
+        return len(self.all_student)
+
+    def others(self, part: slice) -> Tensor:
+        """True `[b, N]` but for a row's own sentence."""
+        own = self.own[part, None]
+        return torch.ones((len(own), self.total), dtype=torch.bool, device=own.device).scatter_(1, own, False)
+
+    def other_texts(self, part: slice) -> Tensor:
+        """True `[b, N]` but for sentences of the row's own text."""
+        others = self.others(part)
+        if self.keys is not None and self.all_keys is not None:
+            others &= self.keys[part, None] != self.all_keys
+        return others
+
+
+def _distances(batch: _Batch) -> Tensor:
+    student = _at_mean_distance_one(batch.student, batch.all_student, batch.gather)
+    teacher = _at_mean_distance_one(batch.teacher, batch.all_teacher, batch.gather)
+
+    def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        ours, theirs = _pairwise(anchors, candidates), _pairwise(teacher[0][part], teacher[1])
+        loss = functional.smooth_l1_loss(ours, theirs, reduction="none")
+        others = batch.others(part)
+        return (loss * others).sum(), others.sum()
+
+    total, count = in_blocks(*student, rows_loss)
+    return batch.gather.mean(total, int(count))
+
+
+def _at_mean_distance_one(rows: Tensor, all_rows: Tensor, gather: Gather) -> tuple[Tensor, Tensor]:
+    """Rows and everybody's rows over the mean distance of two of them; the gradient goes through the mean too."""
+
+    def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        return _pairwise(anchors, candidates).sum(), torch.tensor(len(anchors))
+
+    total, _ = in_blocks(rows, all_rows, rows_loss)
+    mean = gather(total[None]).sum() / (len(all_rows) * (len(all_rows) - 1))
+    mean = torch.where(mean > 0, mean, 1.0)  # all sentences in one point
+    return rows / mean, all_rows / mean
+
+
+def _pairwise(a: Tensor, b: Tensor) -> Tensor:
+    """Distances `[B, C]`: exactly 0, with gradient 0, between equal rows, which a difference of squares is not."""
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+
+
+def _angles(batch: _Batch) -> Tensor:
+    def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+        ours, theirs = _cosines_at(anchors, candidates), _cosines_at(batch.teacher[part], batch.all_teacher)
+        others = batch.other_texts(part)
+        triples = others[:, :, None] & others[:, None, :]
+        triples.diagonal(dim1=1, dim2=2).fill_(False)
+        loss = functional.smooth_l1_loss(ours, theirs.to(ours.dtype), reduction="none")
+        return (loss * triples).sum(), triples.sum()
+
+    width = max(batch.total, batch.student.shape[1], batch.teacher.shape[1])
+    total, count = in_blocks(batch.student, batch.all_student, rows_loss, batch.total * width)
+    return batch.gather.mean(total, int(count))
+
+
+def _cosines_at(vertices: Tensor, points: Tensor) -> Tensor:
+    """Cosines `[b, N, N]` of the angle at each vertex between each two points; 0 where a point is the vertex."""
+    with torch.autocast(vertices.device.type, enabled=False):
+        lines = points[None] - vertices[:, None]
+        square = lines.square().sum(-1, keepdim=True)
+        # not normalize(): its gradient at a zero line is 1 / eps
+        unit = lines / torch.where(square > 0, square, 1.0).sqrt()
+        return unit @ unit.transpose(1, 2)

@@ -1,0 +1,225 @@
+"""Anchor x candidate similarities, in float32 whatever the autocast dtype."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from contrastive_st.errors import InputError
+
+# --- How far a row of scores is from a row of targets: `[B, N]` scores and targets to `[B]` losses.
+
+
+def cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
+    """`- sum_j t_j log softmax(scores)_j`; candidates scored -inf take no part.
+
+    Example:
+        >>> import torch
+        >>> cross_entropy(torch.zeros(1, 2), torch.tensor([[1.0, 0.0]]))
+        tensor([0.6931])
+    """
+    return -(targets * scores.log_softmax(1).masked_fill(targets == 0, 0.0)).sum(1)
+
+
+def kl_divergence(scores: Tensor, targets: Tensor) -> Tensor:
+    """`KL(targets || softmax(scores))`: cross-entropy less the targets' own entropy, so that 0 is a perfect match.
+
+    Example:
+        >>> import torch
+        >>> kl_divergence(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))
+        tensor([0.])
+    """
+    return cross_entropy(scores, targets) + torch.special.xlogy(targets, targets).sum(1)
+
+
+def squared_error(scores: Tensor, targets: Tensor) -> Tensor:
+    """Mean of `(score - target)^2` over the candidates not scored -inf: L2 against raw counts.
+
+    Example:
+        >>> import torch
+        >>> squared_error(torch.tensor([[1.0, 5.0, float("-inf")]]), torch.tensor([[3.0, 5.0, 9.0]]))
+        tensor([2.])
+    """
+    allowed = ~scores.isneginf()
+    error = torch.where(allowed, scores - targets, 0.0)
+    return error.square().sum(1) / allowed.sum(1).clamp_min(1)
+
+
+def jensen_shannon(scores: Tensor, others: Tensor) -> Tensor:
+    """`(KL(p || m) + KL(q || m)) / 2`, `m = (p + q) / 2`, of the softmaxes p and q of two rows of scores: 0 to ln 2.
+
+    Candidates scored -inf have probability 0. (The published code of Cutoff has the divergences the wrong way round.)
+
+    Example:
+        >>> import torch
+        >>> p, q = torch.tensor([[0.9, 0.1]]), torch.tensor([[0.1, 0.9]])
+        >>> jensen_shannon(p.log(), q.log())
+        tensor([0.3681])
+    """
+    logs = [rows.log_softmax(1) for rows in (scores, others)]
+    first, second = (log.masked_fill(log.isneginf(), -1e30) for log in logs)  # finite: infinities have no difference
+    middle = torch.logaddexp(first, second) - math.log(2)
+    return (first.exp() * (first - middle) + second.exp() * (second - middle)).sum(1) / 2
+
+
+def margin(difference: Tensor, link: str = "logistic") -> Tensor:
+    """`l(positive - negative)` of Arora et al. 2019 (CURL): logistic `log(1 + exp(-x))`, or hinge `max(0, 1 - x)`.
+
+    Example:
+        >>> import torch
+        >>> margin(torch.tensor([0.0, 3.0]), "hinge")
+        tensor([1., 0.])
+    """
+    if link == "logistic":
+        return functional.softplus(-difference)
+    if link == "hinge":
+        return functional.relu(1 - difference)
+    raise InputError(f"unknown link {link!r}; choose logistic or hinge")
+
+
+def block_loss(scores: Tensor, positives: Tensor, negatives: Tensor, link: str = "logistic") -> Tensor:
+    """CURL's `l(f(x) . (mean of positives - mean of negatives))`; the scores are linear in the candidates.
+
+    Args:
+        scores: `[B, N]` dot products, finite wherever a weight is positive.
+        positives: `[B, N]` rows that sum to one: the Toeplitz matrix that averages a block of positives.
+        negatives: `[B, N]` rows that sum to one.
+        link: logistic or hinge.
+    """
+    weights = positives - negatives
+    return margin((weights * torch.where(weights == 0, 0.0, scores)).sum(1), link)
+
+
+def pairwise_loss(scores: Tensor, positives: Tensor, negatives: Tensor, link: str = "logistic") -> Tensor:
+    """CURL's `L_un`: the mean of `l(f(x) . (x+ - x-))` over an anchor's pairs of a positive and a negative.
+
+    By Jensen's inequality it is at least `block_loss` of the same arguments.
+    """
+    total = torch.zeros_like(scores[:, 0])
+    for weight, column in _columns(positives):
+        difference = scores.gather(1, column) - torch.where(negatives == 0, 0.0, scores)
+        total = total + weight * (negatives * margin(difference, link)).sum(1)
+    return total
+
+
+def _columns(weights: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The weights of each row from the largest down, `[B]`, with their columns `[B, 1]`, until all are zero."""
+    width = int((weights > 0).sum(1).max()) if weights.numel() else 0
+    values, columns = weights.topk(width, dim=1)
+    return [(values[:, i], columns[:, i : i + 1]) for i in range(width)]
+
+
+# --- Losses over many anchors x many candidates, a block of rows at a time: never a matrix of all scores.
+
+BLOCK = 1 << 24  # scores held at a time, 64 MiB in float32: a larger matrix is never made
+
+RowsLoss = Callable[[Tensor, Tensor, slice], tuple[Tensor, Tensor]]
+
+
+def in_blocks(
+    anchors: Tensor, candidates: Tensor, rows_loss: RowsLoss, width: int | None = None
+) -> tuple[Tensor, Tensor]:
+    """Sum `rows_loss` over blocks of anchors; value and gradient are those of one whole block.
+
+    Each block's gradient is taken while its scores are there, so the memory is that of one block.
+
+    Args:
+        anchors: `[B, d]`.
+        candidates: `[C, d]`.
+        rows_loss: of the block's anchors `[b, d]`, all candidates and the slice of rows: the sum of the losses of
+            these rows, and a count to be summed beside it (of the rows that have a loss, say).
+        width: how many numbers `rows_loss` holds of one anchor; by default a score for each candidate.
+
+    Returns:
+        The sum of the losses and the sum of the counts, scalars.
+
+    Example:
+        >>> import torch
+        >>> loss = lambda a, c, rows: ((a @ c.T).sum(), torch.tensor(len(a)))
+        >>> total, count = in_blocks(torch.ones(3, 2), torch.ones(4, 2), loss)
+        >>> total.item(), count.item()
+        (24.0, 3)
+    """
+    size = max(BLOCK // max(len(candidates) if width is None else width, 1), 1)
+    if size >= len(anchors):
+        return rows_loss(anchors, candidates, slice(0, len(anchors)))
+    blocks = [slice(start, min(start + size, len(anchors))) for start in range(0, len(anchors), size)]
+    return _Blocked.apply(anchors, candidates, blocks, rows_loss)
+
+
+class _Blocked(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, anchors: Tensor, candidates: Tensor, blocks: list[slice], rows_loss: RowsLoss
+    ) -> tuple[Tensor, Tensor]:
+        leaves = [anchors.detach().requires_grad_(), candidates.detach().requires_grad_()]
+        sums = [torch.zeros_like(leaf) for leaf in leaves]
+        total, count = anchors.new_zeros(()), torch.zeros((), dtype=torch.long, device=anchors.device)
+        for rows in blocks:
+            with torch.enable_grad():
+                loss, found = rows_loss(leaves[0][rows], leaves[1], rows)
+            for gradient, part in zip(sums, torch.autograd.grad(loss, leaves), strict=True):
+                gradient += part
+            total += loss.detach()
+            count += found
+        ctx.save_for_backward(*sums)
+        ctx.mark_non_differentiable(count)
+        return total, count
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+        anchors, candidates = ctx.saved_tensors
+        return grad * anchors, grad * candidates, None, None
+
+
+def at_least_float32(x: Tensor) -> Tensor:
+    """`x` in float32, or in float64 when it already is: half precision never reaches a loss."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
+
+
+def normalize(x: Tensor) -> Tensor:
+    """Unit vectors along the last dimension; a zero vector stays zero and has a finite gradient."""
+    return torch.nn.functional.normalize(at_least_float32(x), dim=-1, eps=1e-12)
+
+
+def cosine_scores(anchors: Tensor, candidates: Tensor, temperature: float = 1.0) -> Tensor:
+    """Cosine similarity over temperature, `[B, d], [C, d] -> [B, C]`, as one matrix product.
+
+    Example:
+        >>> import torch
+        >>> cosine_scores(torch.tensor([[2.0, 0.0]]), torch.tensor([[3.0, 0.0], [0.0, 1.0]]), 0.5)
+        tensor([[2., 0.]])
+    """
+    return matmul_float32(normalize(anchors), normalize(candidates)) / temperature
+
+
+def angular_similarity(a: Tensor, b: Tensor) -> Tensor:
+    """`1 - arccos(cos(a, b)) / pi`, `[B, d], [C, d] -> [B, C]`: 1 for the same direction, 0 for the opposite.
+
+    It tells nearly equal vectors apart better than the cosine (Cer et al. 2018, Universal Sentence Encoder). In float64
+    inside, since the arc cosine loses half of the digits near 1; short of 0 and 1 by 5e-7, so that it has a gradient.
+
+    Example:
+        >>> import torch
+        >>> a, b = torch.tensor([[1.0, 0.0]]), torch.tensor([[2.0, 0.0], [0.0, 1.0], [-3.0, 0.0]])
+        >>> angular_similarity(a, b).round(decimals=4)
+        tensor([[1.0000, 0.5000, 0.0000]])
+    """
+    cosines = matmul_float32(normalize(a.double()), normalize(b.double())).clamp(-1 + 1e-12, 1 - 1e-12)
+    return (1 - cosines.acos() / math.pi).to(at_least_float32(a).dtype)
+
+
+def dot_scores(anchors: Tensor, candidates: Tensor) -> Tensor:
+    """Plain dot products, `[B, d], [C, d] -> [B, C]`."""
+    return matmul_float32(at_least_float32(anchors), at_least_float32(candidates))
+
+
+def matmul_float32(anchors: Tensor, candidates: Tensor) -> Tensor:
+    """`anchors @ candidates.T` outside autocast."""
+    with torch.autocast(anchors.device.type, enabled=False):
+        return anchors @ candidates.T

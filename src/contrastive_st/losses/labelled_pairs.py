@@ -1,0 +1,239 @@
+"""Objectives of labelled pairs and of triplets: those of Sentence-BERT, and InferSent's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from contrastive_st.distributed import LOCAL, Gather
+from contrastive_st.errors import InputError
+from contrastive_st.losses.base import Objective
+from contrastive_st.losses.functional import at_least_float32, normalize
+
+# --- Modules that an objective trains beside the encoder: a finished encoder is saved without them.
+
+#: What a classifier may read of the embeddings u and v of a pair
+PARTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "u": lambda u, v: u,
+    "v": lambda u, v: v,
+    "abs(u-v)": lambda u, v: (u - v).abs(),
+    "u*v": lambda u, v: u * v,
+}
+
+
+def pair_features(u: Tensor, v: Tensor, parts: Sequence[str]) -> Tensor:
+    """The parts side by side, `[B, d], [B, d] -> [B, len(parts) * d]`.
+
+    Example:
+        >>> pair_features(torch.tensor([[3.0]]), torch.tensor([[5.0]]), ["u", "v", "abs(u-v)", "u*v"])
+        tensor([[ 3.,  5.,  2., 15.]])
+    """
+    if not parts or (unknown := [part for part in parts if part not in PARTS]):
+        raise InputError(f"a classifier cannot read {', '.join(unknown) if parts else 'nothing'}; choose from "
+                         f"{', '.join(PARTS)}")  # fmt: skip
+    return torch.cat([PARTS[part](u, v) for part in parts], dim=-1)
+
+
+class PairHead(nn.Module):
+    """Scores `[B, num_labels]` of the labels of pairs: a linear layer, or with `hidden` two tanh layers below it.
+
+    (InferSent's classifier without a non-linearity between its three layers is one linear layer that trains slowly.)
+
+    Example:
+        >>> PairHead(4, ("u", "v", "abs(u-v)"), num_labels=3)(torch.ones(2, 4), torch.ones(2, 4)).shape
+        torch.Size([2, 3])
+    """
+
+    def __init__(self, width: int, parts: Sequence[str], num_labels: int, hidden: int = 0) -> None:
+        super().__init__()
+        self.parts = tuple(parts)
+        wide = width * len(self.parts)
+        if hidden:
+            layers = [nn.Linear(wide, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh()]
+            self.layers = nn.Sequential(*layers, nn.Linear(hidden, num_labels))
+        else:
+            self.layers = nn.Sequential(nn.Linear(wide, num_labels))
+
+    def forward(self, u: Tensor, v: Tensor) -> Tensor:
+        return self.layers(pair_features(u, v, self.parts))
+
+
+@dataclass(frozen=True)
+class Classification(Objective):
+    r"""Cross-entropy of a pair's label: `softmax(W [u; v; |u - v|])`, or InferSent's `[u; v; |u - v|; u * v]`.
+
+    Reimers and Gurevych 2019 (Sentence-BERT), section 3; Conneau et al. 2017 (InferSent).
+
+    Args:
+        num_labels: k.
+        parts: what the head reads; names of `contrastive_st.losses.labelled_pairs.PARTS`.
+        hidden: width of the head's two hidden layers; 0 is a linear head.
+        head: the module that scores the labels; `make_head` makes one.
+
+    Example:
+        >>> views = torch.zeros(2, 2, 4)  # B=2 pairs, d=4
+        >>> objective = Classification()
+        >>> head = objective.make_head(4)
+        >>> _ = [torch.nn.init.zeros_(weight) for weight in head.parameters()]
+        >>> round(objective.with_head(head)(views, torch.tensor([0, 2])).item(), 4)  # ln 3
+        1.0986
+    """
+
+    num_labels: int = 3
+    parts: tuple[str, ...] = ("u", "v", "abs(u-v)")
+    hidden: int = 0
+    head: Any = None
+
+    def __post_init__(self) -> None:
+        pair_features(torch.zeros(1, 1), torch.zeros(1, 1), self.parts)
+        if self.num_labels < 2:
+            raise InputError(f"num_labels {self.num_labels}: a classification needs two or more")
+
+    def __call__(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> Tensor:
+        """The mean over the pairs of all processes.
+
+        Args:
+            views: `[B, 2, d]`, u and v.
+            targets: `[B]` labels, 0 to num_labels - 1.
+            keys: not used.
+            gather: how the mean goes over all processes.
+
+        Raises:
+            InputError: labels are missing, or one is out of range; or the model was saved without its head.
+        """
+        targets = _rows(targets, views, 2, "labels").long()
+        if ((targets < 0) | (targets >= self.num_labels)).any():
+            found = sorted(set(targets.tolist()))
+            raise InputError(f"labels {found} are not all in 0 to {self.num_labels - 1}; set num_labels, or mend them")
+        return gather.mean(functional.cross_entropy(self._scores(views), targets, reduction="sum"), len(views))
+
+    def figures(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """`accuracy`, and the labels as `candidates`."""
+        right = self._scores(views).argmax(1) == _rows(targets, views, 2, "labels")
+        return {"accuracy": right.float().mean().item(), "candidates": self.num_labels}
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step compares, in words."""
+        return f"{anchors} pairs a step, {self.num_labels} labels, told from [{'; '.join(self.parts)}]"
+
+    def make_head(self, width: int) -> nn.Module:
+        """A fresh head for embeddings of that width."""
+        return PairHead(width, self.parts, self.num_labels, self.hidden)
+
+    def with_head(self, head: Any) -> Classification:
+        """This objective, with that head."""
+        return replace(self, head=head)
+
+    def _scores(self, views: Tensor) -> Tensor:
+        if self.head is None:
+            raise InputError("this model was saved without its classifier; open it with with_head=True to train anew")
+        u, v = at_least_float32(views[:, :2]).unbind(1)
+        with torch.autocast(views.device.type, enabled=False):
+            return self.head(u, v)
+
+
+@dataclass(frozen=True)
+class Regression(Objective):
+    """Squared error of the cosine of a pair against its score in [0, 1] (Sentence-BERT, section 3).
+
+    Example:
+        >>> views = torch.tensor([[[3.0, 4.0], [4.0, 3.0]]])  # cosine 0.96
+        >>> round(Regression()(views, torch.tensor([0.5])).item(), 4)
+        0.2116
+    """
+
+    def __call__(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> Tensor:
+        """The mean over the pairs of all processes.
+
+        Args:
+            views: `[B, 2, d]`.
+            targets: `[B]` scores, 0 to 1.
+            keys: not used.
+            gather: how the mean goes over all processes.
+
+        Raises:
+            InputError: scores are missing, or one is out of range.
+        """
+        targets = _rows(targets, views, 2, "scores")
+        if not ((targets >= 0) & (targets <= 1)).all():
+            low, high = targets.min().item(), targets.max().item()
+            raise InputError(f"scores go from {low:g} to {high:g}; scale them to 0 to 1")
+        cosines = _cosines(views)
+        return gather.mean((cosines - targets.to(cosines.dtype)).square().sum(), len(views))
+
+    def figures(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """`correlation`: Pearson's, of cosines and scores, in this process's part of the batch."""
+        both = torch.stack([_cosines(views).float(), _rows(targets, views, 2, "scores").float()])
+        return {"correlation": torch.nan_to_num(torch.corrcoef(both)[0, 1]).item() if len(views) > 1 else 0.0}
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step compares, in words."""
+        return f"{anchors} pairs a step, the cosine of each against its score"
+
+
+@dataclass(frozen=True)
+class Triplet(Objective):
+    """`max(|a - p| - |a - n| + margin, 0)` with Euclidean distances (Sentence-BERT, section 3; margin 1 there).
+
+    Equal embeddings have distance 0 and gradient 0, never NaN.
+
+    Example:
+        >>> views = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [0.0, 5.5]]])  # distances 5 and 5.5
+        >>> Triplet()(views)
+        tensor(0.5000)
+    """
+
+    margin: float = 1.0
+
+    def __call__(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> Tensor:
+        """The mean over the triplets of all processes; `views` are `[B, 3, d]`: anchor, positive, negative."""
+        near, far = _distances(views)
+        return gather.mean(functional.relu(near - far + self.margin).sum(), len(views))
+
+    def figures(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """`accuracy`: how often the positive is nearer than the negative."""
+        near, far = _distances(views)
+        return {"accuracy": (near < far).float().mean().item()}
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step compares, in words."""
+        return f"{anchors} triplets a step, the positive nearer than the negative by {self.margin:g}"
+
+
+def _cosines(views: Tensor) -> Tensor:
+    u, v = normalize(views[:, :2]).unbind(1)
+    return (u * v).sum(-1)
+
+
+def _distances(views: Tensor) -> tuple[Tensor, Tensor]:
+    if views.dim() != 3 or views.shape[1] != 3:
+        raise InputError(f"a triplet is an anchor, a positive and a negative; these views are {tuple(views.shape)}")
+    anchor, positive, negative = at_least_float32(views).unbind(1)
+    norm = torch.linalg.vector_norm
+    return norm(anchor - positive, dim=-1), norm(anchor - negative, dim=-1)
+
+
+def _rows(targets: Tensor | None, views: Tensor, count: int, what: str) -> Tensor:
+    if views.dim() != 3 or views.shape[1] != count:
+        raise InputError(f"{what} belong to rows of {count} texts; these views are {tuple(views.shape)}")
+    if targets is None or targets.shape != views.shape[:1]:
+        got = "none" if targets is None else str(tuple(targets.shape))
+        raise InputError(f"this objective wants [B] {what}, got {got}; collate with LabelledPairCollator")
+    return targets

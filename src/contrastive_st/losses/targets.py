@@ -1,0 +1,384 @@
+"""Targets: which candidates belong to which anchor, from where sentences stand or from the words they share.
+
+Every function gives rows of `[B, N]`: one row an anchor, one column a sentence of the whole batch (of all processes).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from contrastive_st.distributed import LOCAL, Gather
+from contrastive_st.errors import InputError
+from contrastive_st.losses import functional as row_losses
+from contrastive_st.losses.base import Objective
+from contrastive_st.losses.functional import at_least_float32, in_blocks, matmul_float32
+
+
+def window_offsets(size: int, weights: Sequence[float] | None = None, *, both_sides: bool = True) -> dict[int, float]:
+    """Offset to weight, for a context window of `size` sentences to either side (or only after, as "next" does).
+
+    Args:
+        size: at least 1.
+        weights: one weight a distance, nearest first; all 1 by default.
+        both_sides: also the sentences before.
+
+    Raises:
+        InputError: a size below 1, or another number of weights than distances, or no positive weight.
+
+    Example:
+        >>> window_offsets(2, [1.0, 0.5])
+        {1: 1.0, -1: 1.0, 2: 0.5, -2: 0.5}
+        >>> window_offsets(1, both_sides=False)
+        {1: 1.0}
+    """
+    if size < 1:
+        raise InputError(f"context size {size}: a context window needs at least one sentence; give 1 or more")
+    weights = [1.0] * size if weights is None else list(weights)
+    if len(weights) != size:
+        raise InputError(f"{len(weights)} context weights for a context size of {size}; give one weight a distance")
+    if min(weights) < 0 or max(weights) <= 0:
+        raise InputError(f"context weights {weights}: none may be negative and one must be positive")
+    signs = (1, -1) if both_sides else (1,)
+    return {sign * distance: float(weight) for distance, weight in enumerate(weights, 1) for sign in signs}
+
+
+def context_window(places: Tensor, all_places: Tensor, offsets: Mapping[int, float]) -> Tensor:
+    """Weights of the sentences in each other's context window, inside one document (QuickThoughts).
+
+    A place is (document, position in it). Sentences 0-2 are one document, 3-4 another; next sentence only::
+
+        places  [0 0]      targets  [ 0 1 0  0 0 ]
+                [0 1]               [ 0 0 1  0 0 ]
+                [0 2]               [ 0 0 0  0 0 ]   <- the last of its document: no positive, no loss
+                [1 0]               [ 0 0 0  0 1 ]
+                [1 1]               [ 0 0 0  0 0 ]
+
+    A sentence left out of the data leaves a gap in the positions: its neighbours do not become adjacent.
+
+    Args:
+        places: `[B, 2]` integers, the anchors' documents and positions.
+        all_places: `[N, 2]`, the candidates'.
+        offsets: weight by offset of position; see `window_offsets`.
+
+    Returns:
+        `[B, N]` weights, not normalised.
+
+    Example:
+        >>> import torch
+        >>> places = torch.tensor([[0, 0], [0, 1], [1, 0]])
+        >>> context_window(places, places, {1: 1.0, -1: 0.5})
+        tensor([[0.0000, 1.0000, 0.0000],
+                [0.5000, 0.0000, 0.0000],
+                [0.0000, 0.0000, 0.0000]])
+    """
+    reach = max(map(abs, offsets))
+    table = torch.zeros(2 * reach + 3, device=places.device)  # a zero on either end for whatever is further away
+    for offset, weight in offsets.items():
+        table[offset + reach + 1] = weight
+    distance = (all_places[None, :, 1] - places[:, None, 1]).clamp(-reach - 1, reach + 1) + reach + 1
+    return table[distance] * (all_places[None, :, 0] == places[:, None, 0])
+
+
+def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
+    """Dot products of bags of words, `[B, K, 2], [N, M, 2] -> [B, N]`: co-occurrence counts, or TF-IDF similarities.
+
+    A bag is a list of (word id, weight), padded with weight 0. Over "the lamp is red", "the birds sang", "birds eat
+    worms", "the boy near the gate fed the cows", with counts and with TF-IDF weights::
+
+        counts  [ 4  1  0  3 ]        TF-IDF  [ 1     0.155 0     0.225 ]
+                [ 1  3  1  3 ]                [ 0.155 1     0.270 0.291 ]
+                [ 0  1  3  0 ]                [ 0     0.270 1     0     ]
+                [ 3  3  0 14 ]                [ 0.225 0.291 0     1     ]
+
+    The words are joined by id: nothing of size batch x vocabulary is made.
+
+    Example:
+        >>> import torch
+        >>> bags = torch.tensor([[[7, 1.0], [8, 1.0]], [[7, 2.0], [9, 1.0]]])  # words 7 8, and 7 7 9
+        >>> overlap(bags, bags)
+        tensor([[2., 2.],
+                [2., 5.]])
+    """
+    ids = torch.cat([bags[..., 0].flatten(), all_bags[..., 0].flatten()])
+    _, columns = ids.unique(return_inverse=True)
+    left, right = columns.split([bags[..., 0].numel(), all_bags[..., 0].numel()])
+    width = int(columns.max()) + 1 if len(columns) else 1
+    a, b = _sparse(bags, left, width), _sparse(all_bags, right, width)
+    with torch.autocast(bags.device.type, enabled=False), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # the product goes through it
+        return torch.sparse.mm(a, b.T).to_dense()
+
+
+def _sparse(bags: Tensor, columns: Tensor, width: int) -> Tensor:
+    rows = torch.arange(len(bags), device=bags.device).repeat_interleave(bags.shape[1])
+    kept = bags[..., 1].flatten() != 0
+    where = torch.stack([rows, columns])[:, kept]
+    values = bags[..., 1].flatten()[kept]
+    return torch.sparse_coo_tensor(where, values, (len(bags), width), check_invariants=True).coalesce()
+
+
+def soften(similarities: Tensor, allowed: Tensor, temperature: float = 1.0) -> Tensor:
+    """softmax(similarities / temperature) over the allowed candidates; T -> 0 is the peaked limit.
+
+    Example:
+        >>> import torch
+        >>> soften(torch.tensor([[9.0, 1.0, 1.0]]), torch.tensor([[False, True, True]]))
+        tensor([[0.0000, 0.5000, 0.5000]])
+    """
+    return (similarities / temperature).masked_fill(~allowed, float("-inf")).softmax(1).nan_to_num(0.0)
+
+
+def binarize(similarities: Tensor, allowed: Tensor) -> Tensor:
+    """One-hot of the most similar allowed candidate, the first of equals; a row that resembles nothing has none.
+
+    Of the TF-IDF similarities shown at `overlap`, without the diagonal::
+
+        [ 0 0 0 1 ]
+        [ 0 0 0 1 ]
+        [ 0 1 0 0 ]
+        [ 0 1 0 0 ]
+
+    Example:
+        >>> import torch
+        >>> binarize(torch.tensor([[1.0, 0.2, 0.3], [0.2, 1.0, 0.0]]), ~torch.eye(3, dtype=torch.bool)[:2])
+        tensor([[0., 0., 1.],
+                [1., 0., 0.]])
+    """
+    best, column = similarities.masked_fill(~allowed, 0.0).max(1, keepdim=True)
+    return torch.zeros_like(similarities).scatter_(1, column, (best > 0).to(similarities.dtype))
+
+
+def normalize_rows(weights: Tensor) -> Tensor:
+    """Rows that sum to one; a row of zeros stays so.
+
+    Example:
+        >>> import torch
+        >>> normalize_rows(torch.tensor([[1.0, 3.0], [0.0, 0.0]]))
+        tensor([[0.2500, 0.7500],
+                [0.0000, 0.0000]])
+    """
+    return weights / weights.sum(1, keepdim=True).clamp_min(1e-30)
+
+
+def smooth_labels(targets: Tensor, allowed: Tensor, mass: float) -> Tensor:
+    """Move a total of `mass` of each row to all its allowed candidates alike.
+
+    Example:
+        >>> import torch
+        >>> smooth_labels(torch.tensor([[0.0, 1.0, 0.0]]), torch.tensor([[False, True, True]]), 0.1)
+        tensor([[0.0000, 0.9500, 0.0500]])
+    """
+    return (1 - mass) * targets + mass * targets.sum(1, keepdim=True) * normalize_rows(allowed.to(targets.dtype))
+
+
+# --- Scores against target rows: QuickThoughts, CURL blocks, co-occurrence counts, TF-IDF and binarized TF-IDF.
+
+PLACES, BAGS = ("next", "window"), ("counts", "tfidf", "tfidf_bin")
+LOSSES = ("kl", "cross_entropy", "l2", "block", "pairwise")
+
+
+@dataclass(frozen=True)
+class TargetsLoss(Objective):
+    r"""Dot products of f and g towers against rows of targets.
+
+        scores_ij = f(s_i) . g(s_j),   j over the sentences of the whole batch but i itself
+        loss      = mean over the anchors that have a positive of KL(targets_i || softmax(scores_i))
+
+    Args:
+        targets: `next` and `window` (the sentences after, or around, inside the document: Logeswaran and Lee 2018,
+            QuickThoughts), `counts` and `tfidf` (softmax of shared words over the temperature), `tfidf_bin` (the most
+            similar other sentence).
+        loss: `kl`, `cross_entropy`, `l2` (against the raw weights or counts), `block` and `pairwise` (Arora et al.
+            2019: the mean of the positives against the mean of as many negatives, taken from half a batch away, or
+            each pair of them).
+        context_size: sentences to a side that belong to the window.
+        context_weights: one weight a distance, nearest first; all 1 by default.
+        temperature: of the softmax that makes targets of counts and similarities.
+        label_smoothing: total mass of a row that goes to all candidates alike.
+        link: `logistic` or `hinge`, of the block and pairwise losses.
+
+    Example:
+        >>> import torch
+        >>> views = torch.zeros(3, 2, 4)  # B=3 sentences, f and g towers, d=4
+        >>> places = torch.tensor([[0, 0], [0, 1], [0, 2]])  # one document, positions 0 1 2
+        >>> round(TargetsLoss("next")(views, places).item(), 4)  # ln 2: each has two candidates; the last is left out
+        0.6931
+    """
+
+    targets: str = "next"
+    loss: str = "kl"
+    context_size: int = 1
+    context_weights: tuple[float, ...] | None = None
+    temperature: float = 1.0
+    label_smoothing: float = 0.0
+    link: str = "logistic"
+    offsets: dict[int, float] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        if self.targets not in PLACES + BAGS or self.loss not in LOSSES:
+            raise InputError(
+                f"targets {self.targets!r} with loss {self.loss!r}: choose from {', '.join(PLACES + BAGS)} "
+                f"and from {', '.join(LOSSES)}"
+            )
+        if not 0 <= self.label_smoothing < 1 or self.temperature <= 0:
+            raise InputError("label_smoothing must be in [0, 1) and the temperature of the targets positive")
+        row_losses.margin(torch.zeros(1), self.link)
+        offsets = window_offsets(self.context_size, self.context_weights, both_sides=self.targets == "window")
+        object.__setattr__(self, "offsets", offsets)
+
+    def __call__(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> Tensor:
+        """The loss of one batch.
+
+        Args:
+            views: `[B, V, d]`: the first is the anchor (f), the last the candidate (g); V = 1 is one tower for both.
+            targets: what the targets are built from: places `[B, 2]` (document, position), or bags of words
+                `[B, K, 2]` (word id, weight); see `contrastive_st.losses.targets`.
+            keys: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
+            gather: where the candidates come from; the targets are those of the batch of all processes.
+
+        Raises:
+            InputError: no anchor has a positive, so there is nothing to learn from.
+        """
+        rows = _Rows.of(self, views, targets, keys, gather)
+
+        def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
+            losses, valid = self._losses(rows.scores(anchors, candidates, part), *rows.targets(part), rows.own[part])
+            return torch.where(valid, losses, 0.0).sum(), valid.sum()
+
+        total, count = in_blocks(at_least_float32(views[:, 0]), rows.candidates, rows_loss)
+        if not gather.total(int(count)):
+            raise InputError(self._nothing())
+        return gather.mean(total, int(count))
+
+    def figures(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """What a training log wants to see of a batch.
+
+        `accuracy`: how often the best scored candidate is a positive (for soft targets, the heaviest one), the number
+        of `candidates`, and `positives`: the share of the anchors that have any.
+        """
+        rows = _Rows.of(self, views, targets, keys, gather)
+        everything = slice(0, len(views))
+        raw, allowed = rows.targets(everything)
+        scores = rows.scores(at_least_float32(views[:, 0]), rows.candidates, everything)
+        scores = scores.masked_fill(~allowed, float("-inf"))
+        weights = raw.masked_fill(~allowed, 0.0)
+        valid = weights.sum(1) > 0
+        wanted = weights == weights.amax(1, keepdim=True) if self.targets in BAGS else weights > 0
+        right = wanted.gather(1, scores.argmax(1, keepdim=True))[:, 0][valid]
+        return {
+            "accuracy": right.float().mean().item() if len(right) else 0.0,
+            "candidates": scores.shape[1] - 1,
+            "positives": valid.float().mean().item(),
+        }
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step contrasts, in words."""
+        positives = {
+            "next": f"the next {self.context_size} of its document",
+            "window": f"those within {self.context_size} of it in its document",
+            "counts": "shared words",
+            "tfidf": "the similarity of their TF-IDF",
+            "tfidf_bin": "the one whose TF-IDF is most similar",
+        }[self.targets]
+        return f"{anchors} sentences a step, each against the {anchors - 1} others; targets: {positives}"
+
+    def _losses(self, scores: Tensor, raw: Tensor, allowed: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
+        """Losses `[b]` and which rows have one."""
+        if self.loss == "l2":
+            return row_losses.squared_error(scores.masked_fill(~allowed, float("-inf")), raw), allowed.any(1)
+        positives = self._rows_of_targets(raw, allowed)
+        valid = positives.sum(1) > 0
+        if self.loss in ("block", "pairwise"):
+            negatives = self._negatives(positives, allowed, own)
+            loss = row_losses.block_loss if self.loss == "block" else row_losses.pairwise_loss
+            return loss(scores, positives, negatives, self.link), valid & (negatives.sum(1) > 0)
+        valid &= allowed.sum(1) > 1
+        scores = torch.where(valid[:, None], scores.masked_fill(~allowed, float("-inf")), 0.0)
+        if self.label_smoothing:
+            positives = smooth_labels(positives, allowed, self.label_smoothing)
+        loss = row_losses.kl_divergence if self.loss == "kl" else row_losses.cross_entropy
+        return loss(scores, torch.where(valid[:, None], positives, 0.0)), valid
+
+    def _rows_of_targets(self, raw: Tensor, allowed: Tensor) -> Tensor:
+        if self.targets == "tfidf_bin":
+            return binarize(raw, allowed)
+        if self.targets in PLACES or self.loss in ("block", "pairwise"):  # CURL's positives are weighted, never all
+            return normalize_rows(raw.masked_fill(~allowed, 0.0))
+        similar = (raw.masked_fill(~allowed, 0.0) > 0).any(1, keepdim=True)  # sharing no word says nothing
+        return soften(raw, allowed, self.temperature) * similar
+
+    def _negatives(self, positives: Tensor, allowed: Tensor, own: Tensor) -> Tensor:
+        """Rows that average a block of negatives, as long as the window, half a batch further on."""
+        total = positives.shape[1]
+        block = own[:, None] + total // 2 + torch.arange(len(self.offsets), device=own.device)
+        negatives = torch.zeros_like(positives).scatter_(1, block % total, 1.0)
+        return normalize_rows(negatives * (allowed & (positives == 0)))
+
+    def _nothing(self) -> str:
+        if self.targets in BAGS:
+            return "no two sentences of this batch share a word, so there is no positive; give a larger batch size"
+        return (
+            f"no sentence of this batch has another within {self.context_size} of it in its document: give documents "
+            "of more than one sentence, in order, and batches larger than the context window"
+        )
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Local anchors against everybody's sentences; any block of rows of scores and targets."""
+
+    candidates: Tensor  # [N, d]
+    own: Tensor  # [B], the column of each anchor's own sentence
+    local: Tensor
+    everybody: Tensor
+    build: Callable[[Tensor, Tensor], Tensor]
+    keys: Tensor | None
+    all_keys: Tensor | None
+
+    @classmethod
+    def of(
+        cls, objective: TargetsLoss, views: Tensor, targets: Tensor | None, keys: Tensor | None, gather: Gather
+    ) -> _Rows:
+        bags = objective.targets in BAGS
+        if targets is None or targets.dim() != (3 if bags else 2) or targets.shape[-1] != 2:
+            collator = "CooccurrenceCollator" if bags else "ContextWindowCollator"
+            got = "none" if targets is None else str(tuple(targets.shape))
+            wanted = "[B, K, 2] bags of words" if bags else "[B, 2] places"
+            raise InputError(
+                f"targets {objective.targets!r} are built from {wanted}, got {got}; collate with {collator}"
+            )
+        everybody = targets
+        if bags:
+            everybody = functional.pad(targets, (0, 0, 0, gather.widest(targets.shape[1]) - targets.shape[1]))
+        own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
+        make = overlap if bags else lambda a, b: context_window(a, b, objective.offsets)
+        return cls(
+            gather(at_least_float32(views[:, -1])),
+            own,
+            targets,
+            gather(everybody),
+            make,
+            None if keys is None else keys[:, 0],
+            None if keys is None else gather(keys[:, 0].contiguous()),
+        )
+
+    def scores(self, anchors: Tensor, candidates: Tensor, part: slice) -> Tensor:
+        return matmul_float32(anchors, candidates)
+
+    def targets(self, part: slice) -> tuple[Tensor, Tensor]:
+        """Raw targets `[b, N]` and which candidates an anchor may be contrasted with."""
+        raw = self.build(self.local[part], self.everybody).to(self.candidates.dtype)
+        allowed = torch.ones_like(raw, dtype=torch.bool).scatter_(1, self.own[part, None], False)
+        if self.keys is not None and self.all_keys is not None:
+            allowed &= (self.keys[part, None] != self.all_keys) | (raw > 0)
+        return raw, allowed

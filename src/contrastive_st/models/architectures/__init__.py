@@ -1,0 +1,1 @@
+"""Encoders in self-contained files that travel with a checkpoint: they import torch, transformers, each other."""

@@ -1,0 +1,472 @@
+"""The QuickThoughts encoder. Saved beside checkpoints: it imports torch and transformers alone."""
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
+from torch.nn import functional
+from torch.nn.utils.rnn import PackedSequence
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import can_return_tuple
+
+# --- Configuration of the QuickThoughts encoder. Saved beside checkpoints: it imports transformers alone.
+
+CHOICES = {
+    "encoder": ("gru", "lstm", "transformer"),
+    "readout": ("last", "max", "mean"),
+    "word_vectors": ("trained", "frozen", "multichannel"),
+    "positions": ("sinusoidal", "learned"),
+}
+
+
+class QuickThoughtsConfig(PreTrainedConfig):
+    """Two sentence encoders f and g over word vectors (Logeswaran and Lee, 2018, https://arxiv.org/abs/1803.02893).
+
+    Args:
+        vocab_size: rows of every word table, pad and unk included.
+        embedding_size: width of a word vector.
+        hidden_size: width of one tower's output; the sentence embedding `[f; g]` is twice as wide.
+        encoder: `gru`, `lstm` or `transformer`.
+        bidirectional: read recurrent towers both ways, half of `hidden_size` each.
+        num_layers: layers of a tower.
+        readout: what a tower makes of its states: the `last` (of each direction, where that has read everything), their
+            `max` or their `mean`.
+        word_vectors: `trained`; `frozen`, one table for both towers; or `multichannel`, a frozen and a trained vector
+            of each word side by side, the tower reading both.
+        shared_embeddings: whether f and g share their trained vectors.
+        dropout: on a tower's word vectors, between its layers and on its readout.
+        num_attention_heads: of a transformer tower.
+        intermediate_size: inner width of a transformer tower's feed-forward layers.
+        positions: of a transformer tower, `sinusoidal` (any length) or `learned`.
+        max_position_embeddings: longest sentence of learned positions, in words.
+        initializer_range: word vectors and recurrent weights start uniform in plus or minus this.
+        pad_token_id: the row of the word tables that stays zero.
+
+    Raises:
+        ValueError: an unknown choice, or a width that cannot be split as asked.
+
+    Example:
+        >>> QuickThoughtsConfig(hidden_size=1000, readout="max").projection_dim
+        2000
+    """
+
+    model_type = "quickthoughts"
+
+    def __init__(
+        self,
+        vocab_size: int = 20000,
+        embedding_size: int = 300,
+        hidden_size: int = 1000,
+        encoder: str = "gru",
+        bidirectional: bool = False,
+        num_layers: int = 1,
+        readout: str = "last",
+        word_vectors: str = "trained",
+        shared_embeddings: bool = False,
+        dropout: float = 0.0,
+        num_attention_heads: int = 4,
+        intermediate_size: int = 1024,
+        positions: str = "sinusoidal",
+        max_position_embeddings: int = 512,
+        initializer_range: float = 0.1,
+        pad_token_id: int = 0,
+        **kwargs: Any,
+    ) -> None:
+        self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
+        self.encoder, self.bidirectional, self.num_layers, self.readout = encoder, bidirectional, num_layers, readout
+        self.word_vectors, self.shared_embeddings = word_vectors, shared_embeddings
+        self.dropout, self.initializer_range = dropout, initializer_range
+        self.num_attention_heads, self.intermediate_size = num_attention_heads, intermediate_size
+        self.positions, self.max_position_embeddings = positions, max_position_embeddings
+        for name, allowed in CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"unknown {name} {getattr(self, name)!r}; choose one of {', '.join(allowed)}")
+        heads = num_attention_heads if encoder == "transformer" else 1 + bidirectional
+        if hidden_size % heads or (encoder == "transformer" and positions == "sinusoidal" and hidden_size % 2):
+            raise ValueError(f"hidden_size {hidden_size} cannot be split over {heads} heads or directions, or is odd")
+        super().__init__(pad_token_id=pad_token_id, **kwargs)
+
+    @property
+    def projection_dim(self) -> int:
+        """Width of the sentence embedding `[f; g]`, under the name by which sentence-transformers asks for it."""
+        return 2 * self.hidden_size
+
+
+# --- Batches without padding, and a GRU over them. Saved beside checkpoints: it imports torch alone.
+
+
+class Packing:
+    """The T real words of a batch in the order of a `PackedSequence`: rows by falling length, word after word.
+
+    Every first word comes first, then every second word, and so on. Padding may stand anywhere in a row. Rows
+    without a word are left out.
+
+    Args:
+        attention_mask: `[N, L]`, not zero on real words.
+
+    Example:
+        >>> packing = Packing(torch.tensor([[1, 0, 0], [1, 1, 1], [0, 0, 0]]))
+        >>> packing.source.tolist(), packing.sizes.tolist()
+        ([3, 0, 4, 5], [2, 1, 1])
+    """
+
+    def __init__(self, attention_mask: Tensor) -> None:
+        mask = attention_mask != 0
+        self.shape = mask.shape
+        lengths = mask.sum(1)
+        self.order = lengths.argsort(descending=True, stable=True)[: int((lengths > 0).sum())]  # [n], longest first
+        self.lengths = lengths[self.order]
+        steps = torch.arange(int(self.lengths[0]) if len(self.lengths) else 0, device=mask.device)
+        self.sizes = (self.lengths > steps[:, None]).sum(1)  # [steps] rows that have a word there
+        starts = self.sizes.cumsum(0) - self.sizes
+        rank = torch.zeros_like(lengths)
+        rank[self.order] = torch.arange(len(self.order), device=mask.device)
+        row, column = mask.nonzero(as_tuple=True)
+        step = (mask.cumsum(1) - 1)[row, column]
+        place = starts[step] + rank[row]
+        back = place.argsort()
+        self.source = (row * mask.shape[1] + column)[back]  # [T] places in the flat batch
+        self.rank, step = rank[row][back], step[back]  # [T] place of the row in `order`
+        self.cell = self.rank * len(steps) + step  # [T] places in the flat `pad`
+        self.flip = starts[self.lengths[self.rank] - 1 - step] + self.rank  # [T] the same rows read backwards
+        self.last = starts[self.lengths - 1] + torch.arange(len(self.order), device=mask.device)  # [n]
+
+    def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
+        """Packed `[T, d]` to `[n, steps, d]`, the rows in the order of `order`."""
+        rows, steps, width = len(self.order), len(self.sizes), packed.shape[1]
+        return packed.new_full((rows * steps, width), value).index_copy(0, self.cell, packed).view(rows, steps, width)
+
+    def unpack(self, packed: Tensor) -> Tensor:
+        """Packed `[T, d]` to the batch's own `[N, L, d]`, zero on padding."""
+        flat = packed.new_zeros(self.shape.numel(), packed.shape[1]).index_copy(0, self.source, packed)
+        return flat.view(*self.shape, packed.shape[1])
+
+    def rows(self, found: Tensor) -> Tensor:
+        """One vector for each row of `order`, `[n, d]`, to `[N, d]`; zero for a row without words."""
+        return found.new_zeros(self.shape[0], found.shape[1]).index_copy(0, self.order, found)
+
+
+class PackedGRU(nn.GRU):
+    """`nn.GRU` on packed words `[T, d]`: the same parameters, values and gradients, faster on a CPU.
+
+    The input projection is one product, and so is the gradient of the recurrent weight, which torch adds up step by
+    step. Under bf16 autocast the products are in bf16 and the state stays in float32.
+    """
+
+    def forward(self, words: Tensor, packing: Packing) -> Tensor:  # type: ignore[override]
+        if words.device.type != "cpu":
+            return run_packed(super().forward, words, packing)
+        sizes = packing.sizes.tolist()
+        for layer in range(self.num_layers):
+            if layer:
+                words = functional.dropout(words, self.dropout, self.training)
+            read = [self._read(words, sizes, f"l{layer}")]
+            if self.bidirectional:
+                read.append(self._read(words[packing.flip], sizes, f"l{layer}_reverse")[packing.flip])
+            words = torch.cat(read, dim=1)
+        return words
+
+    def _read(self, words: Tensor, sizes: list[int], name: str) -> Tensor:
+        inputs, recurrent = (
+            (getattr(self, f"weight_{kind}_{name}"), getattr(self, f"bias_{kind}_{name}")) for kind in ("ih", "hh")
+        )
+        half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else words.dtype
+        return _Recurrence.apply(functional.linear(words, *inputs), *recurrent, sizes, half)
+
+
+class PackedLSTM(nn.LSTM):
+    """`nn.LSTM` on packed words `[T, d]`."""
+
+    def forward(self, words: Tensor, packing: Packing) -> Tensor:  # type: ignore[override]
+        return run_packed(super().forward, words, packing)
+
+
+def run_packed(module: Any, words: Tensor, packing: Packing) -> Tensor:
+    """Run one of torch's recurrent modules on packed words `[T, d]`."""
+    if not len(words):
+        words = torch.cat([words, words.new_zeros(1, words.shape[1])])  # torch refuses a batch without words
+        return module(PackedSequence(words, torch.ones(1, dtype=torch.long)))[0].data[:0]
+    return module(PackedSequence(words, packing.sizes.cpu()))[0].data
+
+
+class _Recurrence(torch.autograd.Function):
+    """The states `[T, h]` of a GRU layer, from its projected inputs `[T, 3h]` (reset, update, new)."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor, sizes: list[int], product: torch.dtype
+    ) -> Tensor:
+        width = weight.shape[1]
+        exact = torch.promote_types(weight.dtype, torch.float32)
+        states = inputs.new_empty(len(inputs), width, dtype=exact)
+        gates, hidden = torch.empty_like(inputs), inputs.new_empty(len(inputs), width)
+        weight_, bias_ = weight.to(product), bias.to(product)
+        state, start = states.new_zeros(sizes[0] if sizes else 0, width), 0
+        for size in sizes:
+            at, state = slice(start, start + size), state[:size]
+            seen, gate = functional.linear(state.to(product), weight_, bias_), gates[at]
+            hidden[at] = seen[:, 2 * width :]
+            gate[:, : 2 * width] = (inputs[at, : 2 * width] + seen[:, : 2 * width]).sigmoid_()
+            gate[:, 2 * width :] = torch.addcmul(inputs[at, 2 * width :], gate[:, :width], hidden[at]).tanh_()
+            _, update, new = gate.to(exact).chunk(3, 1)
+            states[at] = state = torch.lerp(new, state, update)
+            start += size
+        ctx.save_for_backward(weight_, gates, hidden, states)
+        ctx.sizes, ctx.parameter = sizes, weight.dtype
+        return states.to(weight.dtype)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+        weight, gates, hidden, states = ctx.saved_tensors
+        width, end = weight.shape[1], len(grad)
+        before = torch.zeros_like(states, dtype=weight.dtype)  # the state that each step starts from
+        d_inputs, d_seen = torch.empty_like(gates), torch.empty_like(gates, dtype=weight.dtype)
+        carried = states.new_zeros(0, width)
+        for step in reversed(range(len(ctx.sizes))):
+            size = ctx.sizes[step]
+            at = slice(end - size, end)
+            end -= size
+            d_state = grad[at].to(states.dtype, copy=True)
+            d_state[: len(carried)] += carried
+            reset, update, new = gates[at].to(states.dtype).chunk(3, 1)
+            state = torch.zeros_like(d_state)
+            if step:
+                state = states[end - ctx.sizes[step - 1] :][:size]
+                before[at] = state
+            d_new = d_state * (1 - update) * (1 - new * new)
+            d_update = d_state * (state - new) * update * (1 - update)
+            d_reset = d_new * hidden[at] * reset * (1 - reset)
+            d_inputs[at] = torch.cat([d_reset, d_update, d_new], 1)
+            d_seen[at] = torch.cat([d_reset, d_update, d_new * reset], 1)
+            if step:
+                carried = d_state * update + d_seen[at] @ weight
+        d_weight = (d_seen.T @ before).to(ctx.parameter)
+        return d_inputs, d_weight, d_seen.sum(0, dtype=states.dtype).to(ctx.parameter), None, None
+
+
+class QuickThoughtsModel(PreTrainedModel):
+    """Two sentence encoders f and g, whose outputs side by side are the sentence embedding `[f; g]`.
+
+    A sentence without words has the embedding zero. Padding takes no part in any product.
+
+    Example:
+        >>> model = QuickThoughtsModel(QuickThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8)).eval()
+        >>> ids = torch.tensor([[2, 7, 8], [9, 0, 0], [0, 0, 0]])
+        >>> output = model(ids, attention_mask=(ids > 0).long())
+        >>> output.pooler_output.shape, output.last_hidden_state.shape
+        (torch.Size([3, 16]), torch.Size([3, 3, 16]))
+    """
+
+    config_class = QuickThoughtsConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+
+    def __init__(self, config: QuickThoughtsConfig) -> None:
+        super().__init__(config)
+        size, pad = config.embedding_size, config.pad_token_id
+        if config.word_vectors != "frozen":  # the vectors for f and for g stand side by side in a row
+            width = size if config.shared_embeddings else 2 * size
+            self.word_embeddings = nn.Embedding(config.vocab_size, width, padding_idx=pad)
+        if config.word_vectors != "trained":
+            self.frozen_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=pad)
+        self.f, self.g = Tower(config), Tower(config)
+        self.post_init()
+        self._freeze()
+
+    @classmethod
+    def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
+        """As `PreTrainedModel.from_pretrained`, which makes every loaded weight a trained one; not the frozen table."""
+        loaded = super().from_pretrained(*args, **kwargs)
+        (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze()
+        return loaded
+
+    @can_return_tuple
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutputWithPooling:
+        """Encode rows of word ids `[N, L]`.
+
+        Args:
+            input_ids: word ids, padded anywhere.
+            attention_mask: not zero on real words; every word is one when absent.
+
+        Returns:
+            `pooler_output [N, 2h]`, the embeddings, and `last_hidden_state [N, L, 2h]`, the states of f and of g side
+            by side, zero on padding.
+        """
+        return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
+
+    def encode(self, input_ids: Tensor, attention_mask: Tensor, states: bool = True) -> BaseModelOutputWithPooling:
+        """As `forward`; without `states` the padded states are not made."""
+        packing = Packing(attention_mask)
+        words_f, words_g = self._look_up(input_ids.flatten()[packing.source])
+        (states_f, f), (states_g, g) = self.f(words_f, packing), self.g(words_g, packing)
+        return BaseModelOutputWithPooling(
+            last_hidden_state=packing.unpack(torch.cat([states_f, states_g], dim=-1)) if states else None,
+            pooler_output=torch.cat([f, g], dim=-1),
+        )
+
+    def set_word_vectors(self, vectors: Tensor) -> None:
+        """Put vectors `[V, embedding_size]` into the frozen table where there is one, else into both trained ones.
+
+        The pad row becomes zero. A frozen or trained table of another length gives way to one of V rows; with
+        `multichannel` the length must be that of the model.
+
+        Raises:
+            ValueError: the width or, with `multichannel`, the length is not the model's.
+        """
+        config = self.config
+        table = self.word_embeddings if config.word_vectors == "trained" else self.frozen_embeddings
+        fits = vectors.dim() == 2 and vectors.shape[1] == config.embedding_size
+        if not fits or (config.word_vectors == "multichannel" and len(vectors) != config.vocab_size):
+            wanted = f"[{config.vocab_size}, {config.embedding_size}]"
+            raise ValueError(f"word vectors are {list(vectors.shape)}; this model takes {wanted}")
+        copies = table.embedding_dim // config.embedding_size
+        values = vectors.detach().to(table.weight).repeat(1, copies)
+        values[config.pad_token_id] = 0
+        table.weight = nn.Parameter(values, requires_grad=table.weight.requires_grad)
+        table.num_embeddings = config.vocab_size = len(values)
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The trained word table, the vectors of f and g side by side; the frozen one where no other is."""
+        return self.frozen_embeddings if self.config.word_vectors == "frozen" else self.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replace what `get_input_embeddings` gives."""
+        if self.config.word_vectors == "frozen":
+            self.frozen_embeddings = value.requires_grad_(False)
+        else:
+            self.word_embeddings = value
+
+    def _freeze(self) -> None:
+        if self.config.word_vectors != "trained":
+            self.frozen_embeddings.requires_grad_(False)
+
+    def _look_up(self, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Word ids `[T]` to the vectors that f and that g reads, each `[T, d]`."""
+        towers: list[list[Tensor]] = [[], []]
+        if self.config.word_vectors != "trained":
+            frozen = self.frozen_embeddings(ids)
+            towers = [[frozen], [frozen]]
+        if self.config.word_vectors != "frozen":
+            trained = self.word_embeddings(ids)
+            halves = (trained, trained) if self.config.shared_embeddings else trained.chunk(2, dim=-1)
+            towers = [[*channels, half] for channels, half in zip(towers, halves, strict=True)]
+        first, second = (torch.cat(channels, dim=-1) for channels in towers)
+        return first, second
+
+    def _init_weights(self, module: nn.Module) -> None:
+        init_weights(module, self.config.initializer_range)
+
+
+@torch.no_grad()
+def init_weights(module: nn.Module, span: float) -> None:
+    """Draw new weights: word vectors and recurrent weights uniform in plus or minus `span`."""
+    if isinstance(module, nn.Embedding):
+        if not getattr(module.weight, "_is_hf_initialized", False):
+            nn.init.uniform_(module.weight, -span, span)
+            if module.padding_idx is not None:
+                module.weight[module.padding_idx] = 0
+    elif isinstance(module, nn.GRU | nn.LSTM):
+        for name, weight in module.named_parameters():
+            _ = nn.init.zeros_(weight) if name.startswith("bias") else nn.init.uniform_(weight, -span, span)
+    elif isinstance(module, nn.Linear):
+        nn.init.xavier_uniform_(module.weight)
+        if module.bias is not None:
+            nn.init.zeros_(module.bias)
+    elif isinstance(module, nn.LayerNorm):
+        nn.init.ones_(module.weight)
+        nn.init.zeros_(module.bias)
+
+
+class Tower(nn.Module):
+    """One sentence encoder: packed word vectors `[T, d]` to states `[T, h]` and embeddings `[N, h]`."""
+
+    def __init__(self, config: QuickThoughtsConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.dropout = nn.Dropout(config.dropout)
+        width = config.embedding_size * (2 if config.word_vectors == "multichannel" else 1)
+        if config.encoder == "transformer":
+            self.encoder: nn.Module = PackedTransformer(width, config)
+        else:
+            self.encoder = (PackedGRU if config.encoder == "gru" else PackedLSTM)(
+                width,
+                config.hidden_size // (1 + config.bidirectional),
+                config.num_layers,
+                bidirectional=config.bidirectional,
+                dropout=config.dropout if config.num_layers > 1 else 0.0,
+            )
+
+    def forward(self, words: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+        states = self.encoder(self.dropout(words), packing)
+        return states, self.dropout(packing.rows(self._read_out(states, packing)))
+
+    def _read_out(self, states: Tensor, packing: Packing) -> Tensor:
+        if self.config.readout == "max":
+            return packing.pad(states, float("-inf")).amax(1) if len(states) else states
+        if self.config.readout == "mean":
+            exact = states.to(torch.promote_types(states.dtype, torch.float32))
+            sums = exact.new_zeros(len(packing.order), states.shape[1]).index_add(0, packing.rank, exact)
+            return (sums / packing.lengths[:, None]).to(states.dtype)
+        last = states[packing.last]
+        if self.config.bidirectional and self.config.encoder != "transformer":
+            half = states.shape[1] // 2  # the backward half has read everything at the first word
+            last = torch.cat([last[:, :half], states[: len(last), half:]], dim=-1)
+        return last
+
+
+class PackedTransformer(nn.Module):
+    """A small pre-norm transformer on packed words `[T, d]`; attention alone sees the padded batch."""
+
+    def __init__(self, width: int, config: QuickThoughtsConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.project, self.norm = nn.Linear(width, config.hidden_size), nn.LayerNorm(config.hidden_size)
+        if config.positions == "learned":
+            self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
+        self.dropout = nn.Dropout(config.dropout)
+        self.layers = nn.ModuleList(TransformerLayer(config) for _ in range(config.num_layers))
+        self.last_norm = nn.LayerNorm(config.hidden_size)
+
+    def forward(self, words: Tensor, packing: Packing) -> Tensor:
+        steps = len(packing.sizes)
+        mask = packing.pad(words.new_ones(len(words), 1))[:, None, None, :, 0] > 0  # [n, 1, 1, steps]
+        states = self.norm(self.project(words))
+        states = states + self._positions(steps, states)[packing.cell % max(steps, 1)]
+        for layer in self.layers:
+            states = layer(self.dropout(states), packing, mask)
+        return self.last_norm(states)
+
+    def _positions(self, steps: int, like: Tensor) -> Tensor:
+        if self.config.positions == "learned":
+            if steps > self.config.max_position_embeddings:
+                limit = self.config.max_position_embeddings
+                raise ValueError(f"a sentence of {steps} words; this model has learned {limit} positions: truncate")
+            return self.position_embeddings.weight[:steps]
+        exact = torch.promote_types(like.dtype, torch.float32)
+        half = torch.arange(like.shape[1] // 2, device=like.device, dtype=exact)
+        angles = torch.arange(steps, device=like.device)[:, None] * torch.exp(half * (-math.log(1e4) / len(half)))
+        return torch.cat([angles.sin(), angles.cos()], dim=1).to(like.dtype)
+
+
+class TransformerLayer(nn.Module):
+    """Self-attention and a feed-forward layer, each behind a layer norm and beside a shortcut."""
+
+    def __init__(self, config: QuickThoughtsConfig) -> None:
+        super().__init__()
+        width, inner = config.hidden_size, config.intermediate_size
+        self.heads = config.num_attention_heads
+        self.norm, self.inner_norm = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.widen, self.narrow = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.dropout = nn.Dropout(config.dropout)
+
+    def forward(self, states: Tensor, packing: Packing, mask: Tensor) -> Tensor:
+        padded = packing.pad(self.qkv(self.norm(states)))
+        query, key, value = padded.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
+        seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
+        states = states + self.dropout(self.out(seen.transpose(1, 2).flatten(2).flatten(0, 1)[packing.cell]))
+        return states + self.dropout(self.narrow(functional.gelu(self.widen(self.inner_norm(states)))))

@@ -1,0 +1,91 @@
+"""The Skip-Thoughts encoder. Saved beside checkpoints: it imports torch and transformers alone."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import can_return_tuple
+
+from .quickthoughts import Packing, QuickThoughtsConfig, Tower, init_weights
+
+# --- Configuration of the Skip-Thoughts encoder. Saved beside checkpoints: it imports transformers alone.
+
+
+class SkipThoughtsConfig(QuickThoughtsConfig):
+    """One sentence encoder over word vectors (Kiros et al. 2015, https://arxiv.org/abs/1506.06726).
+
+    Args:
+        hidden_size: width of the sentence embedding, and of the decoders that train it.
+        bidirectional: bi-skip, half of `hidden_size` in each direction; by default uni-skip.
+        other: as of `QuickThoughtsConfig`.
+
+    Raises:
+        ValueError: an unknown choice, or a width that cannot be split as asked.
+
+    Example:
+        >>> SkipThoughtsConfig(hidden_size=2400).projection_dim
+        2400
+    """
+
+    model_type = "skipthoughts"
+
+    def __init__(self, **other: Any) -> None:
+        super().__init__(**{"shared_embeddings": True, **other})
+
+    @property
+    def projection_dim(self) -> int:
+        """Width of the sentence embedding, under the name by which sentence-transformers asks for it."""
+        return self.hidden_size
+
+
+class SkipThoughtsModel(PreTrainedModel):
+    """A sentence encoder: the state of a GRU when it has read the sentence.
+
+    A sentence without words has the embedding zero. Padding takes no part in any product.
+
+    Example:
+        >>> model = SkipThoughtsModel(SkipThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8)).eval()
+        >>> ids = torch.tensor([[2, 7, 8], [9, 0, 0], [0, 0, 0]])
+        >>> model(ids, attention_mask=(ids > 0).long()).pooler_output.shape
+        torch.Size([3, 8])
+    """
+
+    config_class = SkipThoughtsConfig
+    base_model_prefix = ""
+    main_input_name = "input_ids"
+
+    def __init__(self, config: SkipThoughtsConfig) -> None:
+        super().__init__(config)
+        self.word_embeddings = nn.Embedding(config.vocab_size, config.embedding_size, padding_idx=config.pad_token_id)
+        self.f = Tower(config)
+        self.post_init()
+
+    @can_return_tuple
+    def forward(self, input_ids: Tensor, attention_mask: Tensor | None = None) -> BaseModelOutputWithPooling:
+        """Encode rows of word ids `[N, L]`, padded anywhere.
+
+        Returns:
+            `pooler_output [N, h]`, the embeddings, and `last_hidden_state [N, L, h]`, the states, zero on padding.
+        """
+        return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
+
+    def encode(self, input_ids: Tensor, attention_mask: Tensor, states: bool = True) -> BaseModelOutputWithPooling:
+        """As `forward`; without `states` the padded states are not made."""
+        packing = Packing(attention_mask)
+        found, embeddings = self.f(self.word_embeddings(input_ids.flatten()[packing.source]), packing)
+        return BaseModelOutputWithPooling(
+            last_hidden_state=packing.unpack(found) if states else None, pooler_output=embeddings
+        )
+
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The word table."""
+        return self.word_embeddings
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:
+        """Replace the word table."""
+        self.word_embeddings = value
+
+    def _init_weights(self, module: nn.Module) -> None:
+        init_weights(module, self.config.initializer_range)

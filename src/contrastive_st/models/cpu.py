@@ -1,0 +1,108 @@
+"""float32 products by oneDNN on CPUs: torch's own go to another library, half as fast on some of them."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+# --- Dropout whose masks are cheap to draw on a CPU.
+
+_STEPS = 1 << 16  # a mask compares 16 random bits with the probability
+
+
+class IntegerDropout(nn.Dropout):
+    """`nn.Dropout`, several times as fast on the CPU: four 16-bit draws come from each 64-bit random number.
+
+    The probability is rounded to a multiple of 1/65536 and what is kept is scaled by its exact inverse, so the
+    expectation is exact. On other devices, and for probability 1, it is `nn.Dropout`. Like that, it draws from the
+    default generator: the same state gives the same mask.
+
+    Example:
+        >>> dropped = IntegerDropout(0.25)(torch.ones(1000))
+        >>> sorted(set(dropped.tolist())) == [0.0, torch.tensor(4 / 3).item()]
+        True
+    """
+
+    def forward(self, input: Tensor) -> Tensor:
+        steps = round(self.p * _STEPS)
+        if not self.training or steps == 0:
+            return input
+        if input.device.type != "cpu" or steps == _STEPS:
+            return super().forward(input)
+        return _Drop.apply(input, steps)
+
+
+class _Drop(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, steps: int) -> Tensor:
+        words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
+        draws = words.view(torch.int16)[: x.numel()].view(x.shape)
+        dropped = draws < steps - _STEPS // 2
+        ctx.save_for_backward(dropped)
+        ctx.scale = _STEPS / (_STEPS - steps)
+        return (x * ctx.scale).masked_fill_(dropped, 0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+        (dropped,) = ctx.saved_tensors
+        return (grad * ctx.scale).masked_fill_(dropped, 0), None
+
+
+def use_integer_dropout(module: nn.Module) -> None:
+    """Make every `nn.Dropout` inside of `module` an `IntegerDropout`, in place."""
+    for name, child in module.named_children():
+        if type(child) is nn.Dropout:
+            setattr(module, name, IntegerDropout(child.p))
+        else:
+            use_integer_dropout(child)
+
+
+_ROWS = 1024  # tokens that the layout of the packed weights is chosen for; any other number works
+_OPS = torch.ops.mkldnn
+
+
+@contextlib.contextmanager
+def packed_products(model: nn.Module) -> Iterator[None]:
+    """Within, the `nn.Linear` layers of `model` that are in float32 on a CPU run on packed copies of their weights.
+
+    For inference: values agree to rounding (both add up in float32), gradients are not kept, and weights must not
+    change within. Does nothing where torch was built without oneDNN.
+
+    Example:
+        >>> layer, x = nn.Linear(8, 4), torch.ones(2, 8)
+        >>> with torch.inference_mode(), packed_products(layer):
+        ...     packed = layer(x)
+        >>> torch.allclose(packed, layer(x))
+        True
+    """
+    layers = [layer for layer in model.modules() if type(layer) is nn.Linear and _can_be_packed(layer)]
+    with torch.no_grad():
+        products = [_product(layer) for layer in layers]
+    for layer, product in zip(layers, products, strict=True):
+        layer.forward = product  # type: ignore[method-assign, assignment]
+    try:
+        yield
+    finally:
+        for layer in layers:
+            del layer.forward
+
+
+def _can_be_packed(layer: nn.Linear) -> bool:
+    here = layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
+    return here and torch.backends.mkldnn.is_available() and hasattr(_OPS, "_reorder_linear_weight")
+
+
+def _product(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
+    weight = _OPS._reorder_linear_weight(layer.weight.detach(), _ROWS)
+    bias = None if layer.bias is None else layer.bias.detach()
+
+    def product(x: Tensor) -> Tensor:
+        if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):  # a model in training brings its own autocast
+            return nn.functional.linear(x, layer.weight, layer.bias)
+        return _OPS._linear_pointwise(x, weight, bias, "none", [], "")
+
+    return product

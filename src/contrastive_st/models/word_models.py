@@ -1,0 +1,308 @@
+"""Encoders of two towers f and g, trained by what stands near or shares words (QuickThoughts and its relatives)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+from transformers.utils import can_return_tuple
+
+from contrastive_st.errors import InputError
+from contrastive_st.losses import LOCAL, Gather, Objective, default_gather
+from contrastive_st.losses.functional import at_least_float32
+from contrastive_st.models.architectures.infersent import InferSentConfig, InferSentModel
+from contrastive_st.models.architectures.quickthoughts import (
+    PackedGRU,
+    Packing,
+    QuickThoughtsConfig,
+    QuickThoughtsModel,
+)
+from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig, SkipThoughtsModel
+from contrastive_st.models.architectures.universal import UniversalConfig, UniversalModel
+from contrastive_st.models.configuration import RELATIONAL, TARGETS, ObjectiveSettings, apply_settings
+from contrastive_st.models.modeling import ContrastiveOutput, ForCL, text_keys
+from contrastive_st.models.remote_code import CarriesCode, register
+
+# --- Skip-Thoughts: an encoder trained by writing the sentences around. The generative baseline of QuickThoughts.
+
+END = 0  # the id of padding, which is no word: the decoders start from it and end with it
+
+
+@dataclass(frozen=True)
+class SkipThoughtsSettings(ObjectiveSettings):
+    """The one objective there is, and whether its decoders are there (`with_head`)."""
+
+    objective: str = "skip_thoughts"
+
+    def build(self) -> Objective:
+        if self.objective != "skip_thoughts":
+            raise InputError(f"objective {self.objective!r}: a Skip-Thoughts model has 'skip_thoughts' alone")
+        return WrittenNeighbors()
+
+
+@dataclass(frozen=True)
+class WrittenNeighbors(Objective):
+    """What a log says of Skip-Thoughts: its loss is of words, not of views, so `SkipThoughts.forward` has it."""
+
+    def __call__(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> Tensor:
+        raise InputError(
+            "Skip-Thoughts learns from the words of neighbours, which views do not hold: its memory is that of a batch "
+            "of words. Leave out chunk_size and chunk_tokens"
+        )
+
+    def figures(
+        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """`neighbors`: sentences to write, per sentence read; 2 but for the ends of documents and of the batch."""
+        return {} if targets is None else {"neighbors": sum(len(pair[0]) for pair in neighbors(targets)) / len(views)}
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        return f"{anchors} sentences a step, each to write the one before and the one after it"
+
+
+@register
+class SkipThoughts(CarriesCode, ForCL, SkipThoughtsModel):
+    r"""Skip-Thoughts (Kiros et al. 2015): from a sentence's vector two decoders write its neighbours.
+
+        loss = - mean over the words w_t of all neighbours, their ends too, of log P(w_t | w_1 .. w_{t-1}, vector)
+
+    The decoders are GRUs that read the word before (teacher forcing) and the vector at every step, which is what the
+    paper's conditional gates do; word vectors are the encoder's. Both share a softmax over the vocabulary in a tree of
+    three (Grave et al. 2017, https://arxiv.org/abs/1609.04309: an exact probability, for ids by falling frequency, as
+    word tokenizers have them). `drop_heads` makes the encoder a finished one, as which it is saved.
+
+    A batch is a stretch of a corpus (`ContextWindowCollator`): what is to be written is in it.
+
+    Args:
+        config: widths, encoder, readout.
+        settings: `with_head=False` for a finished encoder.
+
+    Example:
+        >>> model = SkipThoughts(SkipThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8))
+        >>> ids = torch.tensor([[2, 7, 8], [9, 5, 0], [4, 0, 0]])  # three sentences, one after the other
+        >>> places = torch.tensor([[0, 0], [0, 1], [0, 2]])
+        >>> model(ids[:, None], attention_mask=(ids > 0)[:, None].long(), targets=places).loss.shape
+        torch.Size([])
+        >>> model.eval()(ids).pooler_output.shape
+        torch.Size([3, 8])
+    """
+
+    code_class = SkipThoughtsModel
+    settings_class = SkipThoughtsSettings
+
+    def __init__(self, config: SkipThoughtsConfig, **settings: Any) -> None:
+        chosen = apply_settings(config, settings, SkipThoughtsSettings)
+        super().__init__(config)
+        if chosen.with_head:
+            self.objective_head = Decoders(config)
+            self.objective_head.apply(self._init_weights)
+
+    @can_return_tuple
+    def forward(  # type: ignore[override]
+        self, input_ids: Tensor, attention_mask: Tensor | None = None, targets: Tensor | None = None
+    ) -> BaseModelOutputWithPooling | ContrastiveOutput:
+        """`input_ids [N, L]` gives embeddings in `pooler_output [N, h]`; `[B, 1, L]` the loss of B sentences in order.
+
+        Args:
+            input_ids: word ids.
+            attention_mask: not zero on real words.
+            targets: `[B, 2]`: the document of each sentence, and its position there.
+        """
+        if input_ids.dim() == 2:
+            return self._encode(**self._rows(input_ids, attention_mask))
+        if targets is None or targets.shape != (len(input_ids), 2) or input_ids.shape[1] != 1:
+            raise InputError(
+                "Skip-Thoughts needs single sentences in order and their places; use ContextWindowCollator"
+            )
+        if not self.settings.with_head:
+            raise InputError("this encoder is finished: its decoders were dropped, so it cannot be trained on")
+        rows = self._rows(input_ids, attention_mask)
+        embeddings = self._encode(**rows).pooler_output
+        vectors = self.word_embeddings.weight
+        total, count = self.objective_head(vectors, embeddings, rows["input_ids"], rows["attention_mask"], targets)
+        gather = default_gather() if self.training else LOCAL
+        if not gather.total(count):
+            raise InputError("no sentence of this batch has a neighbour in it; give documents of several sentences")
+        keys = text_keys(input_ids, attention_mask)
+        return ContrastiveOutput(loss=gather.mean(total, count), views=embeddings[:, None], text_keys=keys)
+
+    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
+        return self.encode(input_ids, attention_mask, states=not self.training)
+
+
+class Decoders(nn.Module):
+    """Writes the sentence before and the sentence after, word by word."""
+
+    def __init__(self, config: SkipThoughtsConfig) -> None:
+        super().__init__()
+        width = config.embedding_size + config.hidden_size
+        self.before, self.after = PackedGRU(width, config.hidden_size), PackedGRU(width, config.hidden_size)
+        often = sorted({max(config.vocab_size // 10, 1), max(config.vocab_size // 2, 1)})
+        self.words = nn.AdaptiveLogSoftmaxWithLoss(config.hidden_size, config.vocab_size, often)
+
+    def forward(
+        self, vectors: Tensor, embeddings: Tensor, input_ids: Tensor, attention_mask: Tensor, places: Tensor
+    ) -> tuple[Tensor, int]:
+        """The sum of the losses of all words to be written, and their number.
+
+        Args:
+            vectors: `[V, e]` of words.
+            embeddings: `[B, h]` of the sentences.
+            input_ids: `[B, L]`, padded on the right.
+            attention_mask: `[B, L]`, 1 on words.
+            places: `[B, 2]`: document and position.
+        """
+        states, words = [], []
+        end = torch.full_like(input_ids[:, :1], END)
+        ids, mask = input_ids * attention_mask, torch.cat([end + 1, attention_mask], 1)
+        read, write = torch.cat([end, ids], 1), torch.cat([ids, end], 1)  # the word before, and the word
+        for decoder, (readers, written) in zip((self.before, self.after), neighbors(places), strict=True):
+            packing = Packing(mask[written])
+            own = embeddings[readers][packing.source // mask.shape[1]]
+            before = functional.embedding(read[written].flatten()[packing.source], vectors, padding_idx=END)
+            states.append(decoder(torch.cat([before, own], 1), packing))
+            words.append(write[written].flatten()[packing.source])
+        found, wanted = at_least_float32(torch.cat(states)), torch.cat(words)
+        with torch.autocast(found.device.type, enabled=False):
+            # without a neighbour in the batch: zero, with every parameter in its graph as DDP expects
+            loss = -self.words(found, wanted).output.sum() if len(wanted) else found.sum() + _nothing_of(self)
+        return loss, len(wanted)
+
+
+def neighbors(places: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """Who reads and who is written, row numbers `[n]` each: the sentences before the readers, and those after.
+
+    Example:
+        >>> places = torch.tensor([[0, 5], [0, 6], [1, 0]])  # two of document 0, the first of document 1
+        >>> [(readers.tolist(), written.tolist()) for readers, written in neighbors(places)]
+        [([1], [0]), ([0], [1])]
+    """
+    same = places[:, None, 0] == places[None, :, 0]
+    offset = places[None, :, 1] - places[:, None, 1]
+    found = [(same & (offset == step)).nonzero(as_tuple=True) for step in (-1, 1)]
+    return [(readers, written) for readers, written in found]
+
+
+def _nothing_of(module: nn.Module) -> Tensor:
+    return sum((p.sum() * 0 for p in module.parameters()), torch.zeros(()))
+
+
+# --- Encoders over word vectors that are trained by labelled pairs and by several tasks: InferSent's and USE's.
+
+
+@register
+class InferSentBiLSTM(CarriesCode, ForCL, InferSentModel):
+    """InferSent (Conneau et al. 2017): a max-pooled BiLSTM, by default trained to classify pairs.
+
+    The classifier reads `[u; v; |u - v|; u * v]`; it is dropped when the encoder is finished (`drop_heads`).
+
+    Args:
+        config: widths and word vectors.
+        settings: of the objective, such as `head_hidden=512`; see `contrastive_st.models.configuration`.
+
+    Example:
+        >>> import torch
+        >>> model = InferSentBiLSTM(InferSentConfig(vocab_size=50, embedding_size=4, hidden_size=8))
+        >>> ids = torch.tensor([[[2, 7], [8, 9]], [[5, 6], [4, 3]]])  # two pairs
+        >>> model(ids, targets=torch.tensor([0, 2])).loss.shape
+        torch.Size([])
+    """
+
+    code_class = InferSentModel
+    _keys_to_ignore_on_load_missing = [r"^objective_head\."]
+
+    def __init__(self, config: InferSentConfig, **settings: Any) -> None:
+        if not hasattr(config, "contrastive"):
+            settings = {"objective": "classification", "parts": ("u", "v", "abs(u-v)", "u*v"), **settings}
+        apply_settings(config, settings, ObjectiveSettings)
+        super().__init__(config)
+        self.add_head()
+
+    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
+        return self.encode(input_ids, attention_mask)
+
+
+@register
+class UniversalSentenceEncoder(CarriesCode, ForCL, UniversalModel):
+    """Universal Sentence Encoder (Cer et al. 2018): one encoder for several tasks with heads of their own.
+
+    Args:
+        config: `UniversalConfig(encoder="dan")`, the deep averaging network, or `encoder="transformer"`.
+        settings: of the objective, such as `objective="multi_task", tasks={...}`.
+
+    Example:
+        >>> import torch
+        >>> config = UniversalConfig(vocab_size=50, embedding_size=4, hidden_size=8, bigram_buckets=30)
+        >>> tasks = {"answers": {"objective": "info_nce"}, "nli": {"objective": "classification"}}
+        >>> model = UniversalSentenceEncoder(config, objective="multi_task", tasks=tasks)
+        >>> ids = torch.tensor([[[2, 7], [8, 9]], [[5, 6], [4, 3]]])  # two pairs
+        >>> model(ids, targets=torch.tensor([[1, 0], [1, 2]])).loss.shape  # of task 1: labels 0 and 2
+        torch.Size([])
+    """
+
+    code_class = UniversalModel
+    _keys_to_ignore_on_load_missing = [r"^objective_head\."]
+
+    def __init__(self, config: UniversalConfig, **settings: Any) -> None:
+        apply_settings(config, settings, ObjectiveSettings)
+        super().__init__(config)
+        self.add_head()
+
+    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
+        return self.encode(input_ids, attention_mask)
+
+
+@dataclass(frozen=True)
+class TowerSettings(ObjectiveSettings):
+    """As `ObjectiveSettings`, of objectives with targets; by default the neighbours to either side, as in the paper."""
+
+    objective: str = "window"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.objective not in (*TARGETS, RELATIONAL):
+            known = ", ".join((*TARGETS, RELATIONAL))
+            raise InputError(f"objective {self.objective!r} is for views of one tower; choose {known}")
+
+
+@register
+class QuickThoughtsGRU(CarriesCode, ForCL, QuickThoughtsModel):
+    """QuickThoughts (Logeswaran and Lee 2018): the f tower of a sentence picks its neighbours' g towers.
+
+    The sentence embedding is `[f; g]`; the encoder is a GRU, or what the config says.
+
+    Args:
+        config: widths, encoder, readout, word vectors.
+        settings: of the objective, such as `objective="tfidf_bin"`; see `contrastive_st.models.configuration`.
+
+    Example:
+        >>> import torch
+        >>> config = QuickThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8)
+        >>> model = QuickThoughtsGRU(config, objective="next")
+        >>> ids = torch.tensor([[2, 7, 8], [9, 5, 0], [4, 0, 0]])  # three sentences, one after the other
+        >>> places = torch.tensor([[0, 0], [0, 1], [0, 2]])
+        >>> model(ids[:, None], attention_mask=(ids > 0)[:, None].long(), targets=places).loss.shape
+        torch.Size([])
+        >>> model.eval()(ids).pooler_output.shape
+        torch.Size([3, 16])
+    """
+
+    code_class = QuickThoughtsModel
+    settings_class = TowerSettings
+
+    def __init__(self, config: QuickThoughtsConfig, **settings: Any) -> None:
+        apply_settings(config, settings, TowerSettings)
+        super().__init__(config)
+
+    def split_views(self, embeddings: Tensor) -> Tensor:
+        """Embeddings `[B, 1, 2h]` to the two towers `[B, 2, h]`."""
+        return embeddings.unflatten(-1, (2, -1)).flatten(1, 2)
+
+    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
+        return self.encode(input_ids, attention_mask, states=not self.training)

@@ -1,0 +1,150 @@
+"""A checkpoint by Hub name: its files in the local cache, whole and unharmed, without pickles; and errors in words."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+from huggingface_hub.utils import httpx
+
+from contrastive_st.errors import InputError
+from contrastive_st.safety.folders import check_folder
+from contrastive_st.safety.redact import without_secrets
+
+WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
+TOKENIZER = ("*.json", "*.txt", "*.model", "*.jinja")
+ENCODER = (*WEIGHTS, *TOKENIZER)
+RESUMING = ("last-checkpoint/*", "checkpoint-*/*")  # what a run is resumed from, and no part of the model
+_PASSED = ("token", "cache_dir", "local_files_only", "force_download")
+HUB_OPTIONS = (*_PASSED, "subfolder")  # keyword arguments of a loader that are about finding files
+
+
+def local_folder(
+    name: str | Path,
+    revision: str | None = None,
+    *,
+    patterns: Sequence[str] = ENCODER,
+    subfolder: str = "",
+    **options: Any,
+) -> Path:
+    """The folder of a checkpoint: a local one as it is, one of the Hub from the cache, downloaded where it is not yet.
+
+    Works offline once a checkpoint was downloaded (`HF_HUB_OFFLINE=1`). Every downloaded file's hash is compared with
+    what the Hub announced.
+
+    Args:
+        name: folder or Hub name.
+        revision: branch, tag or commit; of a Hub name.
+        patterns: the files wanted of a Hub repository.
+        subfolder: below it.
+        options: `token`, `cache_dir`, `local_files_only`, `force_download`, as for `snapshot_download`; others are
+            not looked at.
+
+    Raises:
+        InputError: there is no such checkpoint, it may not be read, the Hub cannot be reached, a file is damaged, or
+            the folder reaches outside of itself.
+
+    Example:
+        >>> local_folder("/no/such/folder")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: /no/such/folder: no such folder, and not a name on the Hub (user/name)
+    """
+    if Path(name).is_dir():
+        return check_folder(Path(name, subfolder))
+    wanted = [f"{subfolder}/{pattern}" if subfolder else pattern for pattern in patterns]
+    ignored = None if subfolder else list(RESUMING)
+    passed = {key: options[key] for key in _PASSED if options.get(key) is not None}
+    with in_words(str(name), revision):
+        folder = snapshot_download(
+            str(name), revision=revision, allow_patterns=wanted, ignore_patterns=ignored, **passed
+        )
+    _check_hashes(Path(folder), wanted, str(name))
+    return check_folder(Path(folder)) / subfolder
+
+
+@contextlib.contextmanager
+def in_words(name: str, revision: str | None = None) -> Iterator[None]:
+    """Turn what goes wrong between here and the Hub into an `InputError` of one line, without secrets in it."""
+    try:
+        yield
+    except (HfHubHTTPError, httpx.HTTPError, OSError, HFValidationError) as error:
+        raise InputError(without_secrets(_words(error, name, revision))) from None
+    except RuntimeError as error:  # of an upload; what went wrong is its cause
+        if not isinstance(error.__cause__, (HfHubHTTPError, httpx.HTTPError, OSError)):
+            raise
+        raise InputError(without_secrets(_words(error.__cause__, name, revision))) from None
+
+
+def _words(error: Exception, name: str, revision: str | None) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, HFValidationError):
+        return f"{name}: no such folder, and not a name on the Hub (user/name)"
+    if isinstance(error, GatedRepoError):
+        return f"{name} is gated: ask for access on its page, and log in (hf auth login)"
+    if isinstance(error, RevisionNotFoundError):
+        return f"{name} has no revision {revision!r}; give a branch, a tag or a commit of it"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"there is no {name} on the Hub, or it is private: check the name, or log in (hf auth login)"
+    if status == 401:
+        return f"{name}: the Hub does not accept this token; log in again (hf auth login) or mend HF_TOKEN"
+    if status == 403:
+        return f"{name}: this token may not do that; it needs the right to write there"
+    if status is not None:
+        return f"{name}: the Hub answered {status}: {_first_line(error)}; try again"
+    if isinstance(error, LocalEntryNotFoundError):
+        return f"{name} is neither a folder nor in the local cache, and the Hub cannot be reached: {_first_line(error)}"
+    if "xet" in str(error):
+        return f"{name}: this Hub has no Xet storage; set HF_HUB_DISABLE_XET=1 ({_first_line(error)})"
+    return f"{name}: the transfer failed: {_first_line(error) or type(error).__name__}; try again"
+
+
+def _first_line(error: BaseException) -> str:
+    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+
+
+def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:
+    """Compare each file of a cached snapshot with its hash, which is what the cache calls its content.
+
+    The client compares sizes only, so a flipped byte would be found by nobody. A damaged file leaves the cache.
+    """
+    for path in sorted(path for path in folder.rglob("*") if path.is_symlink()):
+        if not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in wanted):
+            continue
+        blob = path.parent / os.readlink(path)
+        if path.is_file() and not _has_hash(path, blob.name):
+            blob.resolve().unlink(missing_ok=True)
+            blob.unlink(missing_ok=True)
+            path.unlink()
+            raise InputError(
+                f"{name}: {path.relative_to(folder)} was damaged on its way (its hash is not what the Hub announced) "
+                "and is removed from the cache; try again"
+            )
+
+
+def _has_hash(path: Path, expected: str) -> bool:
+    if re.fullmatch(r"[0-9a-f]{64}", expected):  # large files: SHA-256
+        digest: Any = hashlib.sha256()
+    elif re.fullmatch(r"[0-9a-f]{40}", expected):  # others: git's hash of a blob
+        digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    else:
+        return True  # this Hub announces no hash
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest() == expected

@@ -1,0 +1,194 @@
+"""Near-duplicates of an index, exactly: every pair is looked at, and no N x N matrix is ever held."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+from tqdm.auto import tqdm
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.analysis.sampling import sample, unit
+from contrastive_st.search.index import VectorIndex
+
+ROWS = 2048  # of a block of scores: 2048 x 8192 float32 are 64 MiB
+COLUMNS = 8192
+HEAD = 64  # dimensions that decide about most pairs
+_SLACK = 1e-5  # more than float32 rounding of a bound: it lets pairs through, never keeps one away
+
+
+@dataclass(frozen=True)
+class Member:
+    """One document of a group.
+
+    Args:
+        id: of the document.
+        similarity: cosine to the member nearest to it.
+        nearest: id of that member.
+        text: of the document.
+        metadata: of the document.
+    """
+
+    id: int
+    similarity: float
+    nearest: int
+    text: str
+    metadata: dict[str, Any]
+
+
+Group = list[Member]
+
+
+def find_duplicates(
+    index: VectorIndex, threshold: float = 0.95, *, progress: bool = False, limit: int | None = None
+) -> list[Group]:
+    """Groups of documents chained by pairs of cosine `threshold` or more, largest first; members ordered by id.
+
+    The vectors are scanned once into a temporary file, turned so that their first 64 dimensions hold most of their
+    length. By Cauchy and Schwarz the cosine is at most the product over these 64 plus the product of the lengths of the
+    rest: one matrix product 65 wide tells which pairs of a block need the full one, so that no pair is missed.
+
+    Args:
+        index: any `VectorIndex`.
+        threshold: a cosine above 0, at most 1.
+        progress: show a bar with the time left.
+        limit: of groups; their texts are fetched, the others' are not.
+
+    Raises:
+        InputError: the index is empty, or the threshold is not above 0 and at most 1.
+    """
+    if not 0 < threshold <= 1:
+        raise InputError(f"--threshold {threshold}: a cosine above 0 and at most 1, such as 0.95")
+    with _turned_vectors(index) as (ids, heads, vectors):
+        links = _Links(len(ids))
+        blocks = [(i, j) for i in range(0, len(ids), ROWS) for j in range(i // COLUMNS * COLUMNS, len(ids), COLUMNS)]
+        for i, j in tqdm(blocks, disable=not progress, unit=" blocks", desc="compare"):
+            links.add(*_pairs_of_block(heads, vectors, i, j, threshold))
+    members, roots = links.groups()
+    ends = np.flatnonzero(roots[1:] != roots[:-1]) + 1
+    groups = sorted(np.split(members, ends), key=len, reverse=True) if len(members) else []
+    return [_with_texts(index, group, ids, links) for group in groups[:limit]]
+
+
+def _pairs_of_block(
+    heads: Any, vectors: Any, i: int, j: int, threshold: float
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+    """Rows, columns and cosines of the pairs, row before column, of one block."""
+    # heads hold (first dimensions, length of the rest): their product is the bound itself
+    rows, columns = np.nonzero(heads[i : i + ROWS] @ heads[j : j + COLUMNS].T >= threshold - _SLACK)
+    rows, columns = rows + i, columns + j
+    upper = rows < columns
+    rows, columns = rows[upper], columns[upper]
+    cosines = np.empty(len(rows), dtype=np.float32)
+    for start in range(0, len(rows), COLUMNS):
+        part = slice(start, start + COLUMNS)
+        cosines[part] = np.einsum("nd,nd->n", vectors[rows[part]], vectors[columns[part]])
+    near = cosines >= threshold - 1e-6  # the cosine of a text with itself may round to less than 1
+    return rows[near], columns[near], cosines[near]
+
+
+class _Links:
+    """Union-find over the places 0 to n-1, and for each the nearest other; whole arrays of pairs at a time."""
+
+    def __init__(self, n: int) -> None:
+        self.parent = np.arange(n)
+        self.best, self.nearest = np.full(n, -2, dtype=np.float32), np.full(n, -1)
+
+    def add(self, a: NDArray[np.int64], b: NDArray[np.int64], cosines: NDArray[np.float32]) -> None:
+        if not len(a):
+            return
+        for one, other in ((a, b), (b, a)):
+            order = np.lexsort((-other, cosines))  # the largest cosine is written last, and of equals the first place
+            one, other, values = one[order], other[order], cosines[order]
+            better = values > self.best[one]
+            self.best[one[better]], self.nearest[one[better]] = values[better], other[better]
+        self._union(self._find(a), self._find(b))
+
+    def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """The places that have a link, in order of their roots, and these roots."""
+        members = np.flatnonzero(self.nearest >= 0)
+        roots = self._find(members)
+        order = np.argsort(roots, kind="stable")
+        return members[order], roots[order]
+
+    def _find(self, places: NDArray[np.int64]) -> NDArray[np.int64]:
+        roots = self.parent[places]
+        while (up := self.parent[roots]).tobytes() != roots.tobytes():
+            roots = up
+        self.parent[places] = roots
+        return roots
+
+    def _union(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
+        nodes, ends = np.unique(np.stack([a, b]), return_inverse=True)
+        graph = coo_array((np.ones(len(a), dtype=bool), tuple(ends.reshape(2, -1))), shape=(len(nodes),) * 2)
+        number, component = connected_components(graph, directed=False)
+        lowest = np.full(number, len(self.parent))
+        np.minimum.at(lowest, component, nodes)
+        self.parent[nodes] = lowest[component]
+
+
+@contextmanager
+def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any, Any]]:
+    """Ids `[N]`, heads `[N, 65]` and turned unit vectors `[N, d]`, the latter two in files that the system may page."""
+    basis = _principal_basis(index)
+    head = min(HEAD, index.dimension)
+    with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
+        found = []
+        with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
+            for ids, _, _, batch in index.scan():
+                turned = unit(batch) @ basis
+                rest = np.linalg.norm(turned[:, head:], axis=1, keepdims=True)
+                turned.tofile(vectors)
+                np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)
+                found.append(ids)
+        ids = np.concatenate(found)
+        turned = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
+        bounds = np.memmap(Path(folder, "heads"), dtype=np.float32, mode="r", shape=(len(ids), head + 1))
+        yield ids, bounds, turned
+
+
+def _principal_basis(index: VectorIndex) -> NDArray[np.float32]:
+    """An orthonormal basis `[d, d]`, the directions that hold most of a sample's length first."""
+    vectors = sample(index, 5_000).vectors.astype(np.float64)
+    return np.linalg.eigh(vectors.T @ vectors)[1][:, ::-1].astype(np.float32)
+
+
+def _with_texts(index: VectorIndex, places: NDArray[np.int64], ids: NDArray[np.int64], links: _Links) -> Group:
+    hits = {hit.id: hit for hit in index.get([int(ids[place]) for place in places])}
+    return [
+        Member(int(ids[p]), float(links.best[p]), int(ids[links.nearest[p]]), hits[int(ids[p])].text,
+               hits[int(ids[p])].metadata)
+        for p in places if int(ids[p]) in hits
+    ]  # fmt: skip
+
+
+def save(groups: list[Group], path: str | os.PathLike[str]) -> Path:
+    """Write `.csv` (a row a document: group, id, similarity, nearest, text) or `.json`.
+
+    Raises:
+        InputError: the name ends otherwise.
+    """
+    path = Path(path)
+    if path.suffix == ".json":
+        content = [[asdict(member) for member in group] for group in groups]
+        path.write_text(json.dumps(content, ensure_ascii=False, indent=1, default=str), encoding="utf-8")
+    elif path.suffix == ".csv":
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(["group", "id", "similarity", "nearest", "text"])
+            for number, group in enumerate(groups, 1):
+                writer.writerows([number, m.id, f"{m.similarity:.4f}", m.nearest, m.text] for m in group)
+    else:
+        raise InputError(f"--output {path}: write .csv or .json")
+    return path

@@ -1,0 +1,186 @@
+"""`SearchSession`: what the page does, apart from its widgets."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.analysis.occlusion import Part, explain
+from contrastive_st.search.analysis.projection import Map, lay_out
+from contrastive_st.search.analysis.topics import find_trends, one_line
+from contrastive_st.search.index import Hit, VectorIndex, storable
+
+LONGEST_QUERY = 20_000  # characters; models read far less
+MOST_HITS = 50
+
+
+class Encoder(Protocol):
+    """What a session needs of an encoder, such as `BulkEncoder`."""
+
+    name: str
+
+    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Unit vectors `[n, d]`."""
+        ...
+
+
+@dataclass(frozen=True)
+class Source:
+    """An index, the encoder that made it, and what the page calls them."""
+
+    name: str
+    index: VectorIndex
+    encoder: Encoder
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one source found.
+
+    Args:
+        source: its name.
+        query: as it was searched for.
+        vector: the query's, `[d]`.
+        hits: best first.
+        encode_seconds: that the model took for the query.
+        query_seconds: that the index took.
+        notes: what was done to the query, in words.
+        parts: of each hit, with their effect; None before `SearchSession.explained`.
+        explain_seconds: that these took.
+    """
+
+    source: str
+    query: str
+    vector: NDArray[np.float32]
+    hits: list[Hit]
+    encode_seconds: float
+    query_seconds: float
+    notes: list[str] = field(default_factory=list)
+    parts: list[list[Part]] | None = None
+    explain_seconds: float = 0.0
+
+
+class SearchSession:
+    """Search in one or several sources; safe to use from several threads.
+
+    Args:
+        sources: at least one; their names differ.
+
+    Raises:
+        InputError: no source, or two of one name.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = {source.name: source for source in sources}
+        if not sources or len(self.sources) < len(sources):
+            raise InputError(f"{len(sources)} indices with {len(self.sources)} names; name each of them differently")
+        self.sizes = {name: len(source.index) for name, source in self.sources.items()}
+        self._encoding, self._mapping = threading.Lock(), threading.Lock()
+        self._maps: dict[str, Map] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sources."""
+        return list(self.sources)
+
+    def answer(self, source: str, query: str, k: int = 10, filter: str = "", hybrid: bool = False) -> Answer:
+        """Search one source.
+
+        Args:
+            source: its name.
+            query: any text.
+            k: hits, 1 to 50.
+            filter: conditions on metadata, parted by semicolons: "package=torch; year>=2020".
+            hybrid: rank by nearness and by full text, fused.
+
+        Raises:
+            InputError: the query is empty, or the filter cannot be read.
+        """
+        chosen = self._source(source)
+        query, notes = _clean(query)
+        conditions = read_filter(filter)
+        started = time.perf_counter()
+        vector = self._encode(chosen, [query])[0]
+        encoded = time.perf_counter()
+        k = int(np.clip(k, 1, MOST_HITS))
+        hits = chosen.index.search(vector, k, filter=conditions or None, text=query if hybrid else None)[0]
+        return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
+
+    def explained(self, answer: Answer) -> Answer:
+        """The answer with the parts of its hits and their effect."""
+        started = time.perf_counter()
+        with self._encoding:
+            encoder = self._source(answer.source).encoder
+            parts = explain(encoder, answer.vector, [hit.text for hit in answer.hits])
+        return replace(answer, parts=parts, explain_seconds=time.perf_counter() - started)
+
+    def columns(self, source: str, rows: int = 500) -> dict[str, list[str]]:
+        """The metadata columns of the first documents, each with its three commonest values if these come up again."""
+        for _, _, metadata, _ in self._source(source).index.scan(rows):
+            keys = dict.fromkeys(key for entry in metadata for key in entry)
+            return {key: _commonest([entry.get(key) for entry in metadata]) for key in keys}
+        return {}
+
+    def map(self, source: str) -> Map:
+        """The map of a source; made when first asked for, which takes a scan or three and some seconds."""
+        with self._mapping:
+            if source not in self._maps:
+                index = self._source(source).index
+                self._maps[source] = lay_out(index, find_trends(index))
+            return self._maps[source]
+
+    def places(self, answer: Answer) -> NDArray[np.float32]:
+        """Where on the map the hits of an answer are, `[hits, 2]`."""
+        layout = self.map(answer.source)
+        return layout.place(self._encode(self._source(answer.source), [hit.text for hit in answer.hits]))
+
+    def _encode(self, source: Source, texts: Sequence[str]) -> NDArray[np.float32]:
+        with self._encoding:  # a tokenizer serves one thread at a time
+            return source.encoder.encode(texts)
+
+    def _source(self, name: str) -> Source:
+        if name not in self.sources:
+            raise InputError(f"there is no index {one_line(str(name), 60)!r}; there is: {', '.join(self.sources)}")
+        return self.sources[name]
+
+
+def read_filter(text: str) -> dict[str, Any]:
+    """Conditions parted by semicolons, as a filter.
+
+    Example:
+        >>> read_filter("package=torch; year>=2020")
+        {'package': ['torch'], 'year': {'>=': 2020}}
+    """
+    from contrastive_st.search.cli import parse_filter
+
+    try:
+        return parse_filter([condition for condition in text.split(";") if condition.strip()])
+    except InputError as error:
+        raise InputError("filter " + str(error).removeprefix("--filter ")) from None
+
+
+def _clean(query: str) -> tuple[str, list[str]]:
+    """The query as it is searched for, and words on what was changed."""
+    notes = []
+    if len(query) > LONGEST_QUERY:
+        notes.append(f"The query has {len(query):,} characters; its first {LONGEST_QUERY:,} were read.")
+        query = query[:LONGEST_QUERY]
+    if (clean := storable(query)) != query:
+        notes.append("Characters that no text can hold (NUL, half a character) were replaced.")
+    if not clean.strip("\ufffd \t\r\n\v\f\u00a0\u200b"):
+        raise InputError("The query is empty: say what to look for.")
+    return clean, notes
+
+
+def _commonest(values: Sequence[Any]) -> list[str]:
+    texts = Counter(one_line(str(value), 30) for value in values if value is not None)
+    total = sum(texts.values())
+    return [text for text, _ in texts.most_common(3)] if 2 * len(texts) <= total or total == 1 else []

@@ -1,0 +1,314 @@
+"""A corpus as a stream: files of any size, data sets of the Hub, the installed documentation."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.data.readers import READERS, Row, estimated_rows, parquet_rows, typed
+from contrastive_st.errors import InputError
+
+# --- Documents cut into sentences or passages.
+
+WHOLE, SENTENCES, PASSAGES = "whole", "sentences", "passages"
+PARTS = (WHOLE, SENTENCES, PASSAGES)
+PASSAGE_WORDS = 100  # about 130 tokens: what sentence encoders were trained on, and well below what they cut
+_END = re.compile(
+    r"(?<=[.!?。！？])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|(?<=[。！？])(?=\S)|\n\s*\n"
+)  # a mark and a capital or digit, CJK full stops, and blank lines
+_ABBREVIATION = re.compile(r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Gen|Col|Lt|vs|cf|No|Fig|[ei]\.[ge]|al))\.$")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, by its marks; initials and common abbreviations end none.
+
+    Example:
+        >>> sentences("Gen. Meade won. Lee, however, lost! 1863 was over.")
+        ['Gen. Meade won.', 'Lee, however, lost!', '1863 was over.']
+    """
+    parts: list[str] = []
+    for piece in _END.split(text):
+        piece = " ".join(piece.split())
+        if not piece:
+            continue
+        if parts and _ABBREVIATION.search(parts[-1]):
+            parts[-1] += " " + piece
+        else:
+            parts.append(piece)
+    return parts
+
+
+def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
+    """A text as a whole, by sentences, or by passages of whole sentences with at most about `words` words.
+
+    A sentence longer than that is cut between words.
+
+    Example:
+        >>> split("One two. Three four. Five.", "passages", words=4)
+        ['One two. Three four.', 'Five.']
+    """
+    if into not in PARTS:
+        raise InputError(f"texts cannot be split into {into!r}; choose one of {', '.join(PARTS)}")
+    if into == WHOLE:
+        return [text]
+    if into == SENTENCES:
+        return sentences(text)
+    passages: list[list[str]] = []
+    for sentence in sentences(text):
+        own = sentence.split()
+        for start in range(0, len(own), words):
+            chunk = own[start : start + words]
+            if passages and len(passages[-1]) + len(chunk) <= words:
+                passages[-1] += chunk
+            else:
+                passages.append(list(chunk))
+    return [" ".join(passage) for passage in passages]
+
+
+SUFFIXES = (*READERS, ".parquet")
+_SAMPLE = 1 << 20  # bytes at each end of a file that its mark is made of
+_LONGEST_VALUE = 1000  # characters of a text column that is kept as metadata unasked
+
+
+@dataclass(frozen=True)
+class Document:
+    """A row of the index: its text, its metadata, the texts that are encoded for it, and its row in the corpus."""
+
+    text: str
+    metadata: dict[str, Any]
+    parts: tuple[str, ...]
+    row: int
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """Documents in a fixed order, read as a stream, as often as wanted.
+
+    Args:
+        name: what it is called in the store; there, a corpus is indexed once.
+        mark: changes when the content or the way of splitting does, so that an interrupted run is not taken up with
+            other documents.
+        read: gives the documents from the first on.
+        rows: how many rows the source has, about; None where that is not known.
+    """
+
+    name: str
+    mark: str
+    read: Callable[[], Iterator[Document]]
+    rows: int | None = None
+
+
+def open_corpus(
+    source: str,
+    *,
+    column: str | None = None,
+    metadata: Sequence[str] | None = None,
+    hub_split: str = "train",
+) -> Corpus:
+    """A corpus of one document a row.
+
+    Args:
+        source: a `.txt` (a document a line), `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet` file, a folder of such, or
+            a data set of the Hub, "owner/name" or "owner/name:config", which is streamed.
+        column: holds the text; by default the one named `text`, or the only one that holds text.
+        metadata: columns kept beside the text; by default all others that hold short texts, numbers or booleans.
+        hub_split: which split of a data set of the Hub.
+
+    Raises:
+        InputError: there is no such source, or it is not what its name says; with file, row and what to do.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "talks.csv")
+        ...     _ = path.write_text("text,year\\nOn tides,1999\\nOn rain,2004\\n")
+        ...     [(document.text, document.metadata) for document in open_corpus(str(path)).read()]
+        [('On tides', {'year': 1999}), ('On rain', {'year': 2004})]
+    """
+    files = _files(source)
+    tables = all(path.suffix.lower() in (".csv", ".tsv") for path in files or [Path(source)])
+    choice = _Choice(source, column, metadata, typed if tables else _plain)
+    if files is None:
+        rows = lambda: _hub_rows(source, hub_split)
+        return Corpus(
+            f"hub:{source}:{hub_split}", _mark([str(column), str(metadata)]), lambda: choice.documents(rows())
+        )
+    mark = _mark([str(column), str(metadata), *(part for path in files for part in _ends(path))])
+    read = lambda: choice.documents(row for path in files for row in _rows(path))
+    return Corpus(str(Path(source).absolute()), mark, read, sum(estimated_rows(path) for path in files))
+
+
+def installed_docs_corpus() -> Corpus:
+    """The explanations in the docstrings of the installed packages, with `title`, `source` and `package`."""
+    from contrastive_st.data import installed_docs
+    from contrastive_st.data.installed_docs import environment_fingerprint
+
+    pairs = installed_docs()
+
+    def read() -> Iterator[Document]:
+        for row, pair in enumerate(pairs):
+            metadata = {"title": pair.title, "source": pair.source, "package": pair.source.split(".")[0]}
+            yield Document(pair.text, metadata, (pair.text,), row)
+
+    return Corpus("installed-docs", environment_fingerprint(), read, len(pairs))
+
+
+def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str, Any]] | None = None) -> Corpus:
+    """A corpus of texts in memory."""
+    kept = [{} for _ in texts] if metadata is None else [dict(item) for item in metadata]
+    documents = [Document(text, item, (text,), i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
+    return Corpus(
+        name, _mark([json.dumps(kept, sort_keys=True, default=str), *texts]), lambda: iter(documents), len(texts)
+    )
+
+
+def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
+    """The corpus with its documents split into `sentences` or `passages`.
+
+    Apart, each part becomes a document with `document` (the row it comes from) and `part` in its metadata. With `pool`
+    a document stays one, and its vector is the mean of its parts'.
+    """
+    if into == WHOLE:
+        return corpus
+    split("", into)  # an unknown word is named here, not by the first document
+
+    def read() -> Iterator[Document]:
+        for document in corpus.read():
+            parts = split(document.text, into) or [document.text]
+            if pool:
+                yield replace(document, parts=tuple(parts))
+                continue
+            for number, part in enumerate(parts):
+                place = {"document": document.row, "part": number}
+                yield Document(part, {**document.metadata, **place}, (part,), document.row)
+
+    return replace(corpus, mark=_mark([corpus.mark, into, str(pool)]), read=read)
+
+
+@dataclass(frozen=True)
+class _Choice:
+    """Which cells of a row are its text and its metadata."""
+
+    source: str
+    column: str | None
+    metadata: Sequence[str] | None
+    value: Callable[[Any], Any]
+
+    def documents(self, rows: Iterable[Row]) -> Iterator[Document]:
+        kept = blank = 0
+        column = self.column
+        for number, (where, row) in enumerate(rows):
+            column = column or self._text_column(row, where)
+            if column not in row:
+                raise InputError(f"{where}: there is no column {column!r}; there is: {', '.join(row) or 'nothing'}")
+            text = row[column]
+            if text is not None and not isinstance(text, str):
+                raise InputError(
+                    f"{where}: column {column!r} holds {type(text).__name__}, not text; name another --column"
+                )
+            text = (text or "").strip()
+            if not text:
+                blank += 1
+                continue
+            kept += 1
+            yield Document(text, self._kept(row, column, where), (text,), number)
+        if not kept:
+            what = f"all {blank} rows are blank" if blank else "there are no rows"
+            raise InputError(f"{self.source}: {what}; it needs at least one text")
+
+    def _text_column(self, row: Mapping[str, Any], where: str) -> str:
+        texts = [name for name, cell in row.items() if isinstance(cell, str)]
+        if "text" in row or len(texts) == 1:
+            return "text" if "text" in row else texts[0]
+        found = ", ".join(texts or row) or "nothing"
+        raise InputError(f"{where}: which column holds the text? There is: {found}; name it with --column")
+
+    def _kept(self, row: Mapping[str, Any], column: str, where: str) -> dict[str, Any]:
+        if self.metadata is not None:
+            if missing := [name for name in self.metadata if name not in row]:
+                raise InputError(f"{where}: there is no column {missing[0]!r}; there is: {', '.join(row)}")
+            return {name: self.value(row[name]) for name in self.metadata}
+        return {
+            name: self.value(cell)
+            for name, cell in row.items()
+            if name != column and (isinstance(cell, (bool, int)) or _is_short(cell) or _is_finite(cell))
+        }
+
+
+def _is_short(cell: Any) -> bool:
+    return isinstance(cell, str) and 0 < len(cell) <= _LONGEST_VALUE
+
+
+def _is_finite(cell: Any) -> bool:
+    return isinstance(cell, float) and abs(cell) < float("inf")
+
+
+def _plain(cell: Any) -> Any:
+    """A cell as JSON has it; dates and the like as text."""
+    if isinstance(cell, float) and not _is_finite(cell):
+        return None
+    return json.loads(json.dumps(cell, default=str))
+
+
+def _files(source: str) -> list[Path] | None:
+    """The files of a source in the order of their names; None where it names no file or folder."""
+    path = Path(source).expanduser()
+    known = ", ".join(SUFFIXES)
+    if path.is_dir():
+        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
+        if not files:
+            raise InputError(f"{source}: the folder holds none of {known}; name a file or another folder")
+        return files
+    if path.exists():
+        if path.suffix.lower() not in SUFFIXES:
+            raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
+        return [path]
+    if path.suffix.lower() in SUFFIXES or path.is_absolute() or source.startswith("."):
+        raise InputError(f"{source}: there is no such file; check the path (seen from {Path.cwd()})")
+    return None
+
+
+def _rows(path: Path) -> Iterator[Row]:
+    try:
+        if path.suffix.lower() == ".parquet":
+            yield from parquet_rows(path)
+        else:
+            yield from READERS[path.suffix.lower()](path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}; check its permissions") from error
+
+
+def _hub_rows(source: str, split: str) -> Iterator[Row]:
+    from datasets import load_dataset
+
+    name, _, config = source.partition(":")
+    try:
+        rows = load_dataset(name, config or None, split=split, streaming=True)
+    except Exception as error:  # a dozen types, from not found to no network to no such split
+        what = str(error).strip().split("\n")[0][:200]
+        raise InputError(
+            f"{source} is no file, nor can split {split!r} be had from the Hub ({what}); check it"
+        ) from error
+    for number, row in enumerate(rows, 1):
+        yield f"{source}, row {number}", row
+
+
+def _ends(path: Path) -> list[str]:
+    size = path.stat().st_size
+    with open(path, "rb") as file:
+        head = file.read(_SAMPLE)
+        file.seek(max(size - _SAMPLE, 0))
+        return [path.name, str(size), hashlib.blake2b(head + file.read(_SAMPLE), digest_size=16).hexdigest()]
+
+
+def _mark(parts: Iterable[str]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        content = part.encode("utf-8", "surrogatepass")
+        digest.update(str(len(content)).encode() + b" " + content)
+    return digest.hexdigest()

@@ -1,0 +1,1 @@
+"""Vectors inside PostgreSQL: the server, the schema, writes and queries."""

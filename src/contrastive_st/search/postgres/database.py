@@ -1,0 +1,144 @@
+"""A bounded pool of connections to a PostgreSQL: one that was named, or the embedded one of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+import psycopg
+from pgvector.psycopg import register_vector
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.postgres.schema import migrate
+from contrastive_st.search.postgres.server import EmbeddedServer, default_store
+
+POOL = 8  # connections; more clients than this wait for their turn
+_WAIT = 60.0  # seconds
+Result = TypeVar("Result")
+
+
+class StoreConnection(psycopg.Connection[Any]):
+    """A connection that remembers which settings it has, so that they are sent only when they change."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.known: dict[str, str] = {}
+
+    def use(self, settings: Mapping[str, object]) -> None:
+        """Set parameters of the session."""
+        for name, value in settings.items():
+            if self.known.get(name) != str(value):
+                self.execute("SELECT set_config(%s, %s, false)", (name, str(value)))
+                self.known[name] = str(value)
+
+
+class Database:
+    """Runs statements; brings the embedded server up, and up again where it was killed.
+
+    Args:
+        where: a folder for the embedded server, or a DSN (`postgresql://...`); None is `default_store()`.
+        pool: most connections at a time.
+
+    Raises:
+        InputError: the database cannot be reached or cannot hold vectors.
+    """
+
+    def __init__(self, where: str | Path | None = None, pool: int = POOL) -> None:
+        self.where = str(where or default_store())
+        self.shown = hide_password(self.where)
+        self.server = None if is_dsn(self.where) else EmbeddedServer(self.where)
+        self.dsn = self.server.dsn if self.server else self.where
+        try:
+            self._prepare()
+            self._pool = ConnectionPool(
+                self.dsn, connection_class=StoreConnection, min_size=1, max_size=pool, timeout=_WAIT, open=True,
+                kwargs={"autocommit": True, "application_name": "contrastive-st"}, configure=_configure,
+            )  # fmt: skip
+        except BaseException:
+            if self.server:
+                self.server.close()
+            raise
+
+    def run(self, work: Callable[[StoreConnection], Result]) -> Result:
+        """Call `work` with a connection. It must be safe to repeat: where the server goes away it is, once."""
+        try:
+            with self._pool.connection() as connection:
+                return work(connection)
+        except PoolTimeout:
+            raise InputError(f"no connection to {self.shown} within {_WAIT:.0f} s; it is down, or overloaded") from None
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if isinstance(error, psycopg.errors.DiskFull):
+                raise InputError(f"the disk of {self.shown} is full; free some space and run again") from error
+        if self.server:
+            self.server.ensure_running()
+        self._pool.check()
+        try:
+            with self._pool.connection() as connection:
+                return work(connection)
+        except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
+            where = hide_password(self.where)
+            raise InputError(
+                f"the database {where} went away: {_first_line(error)}; run again when it is up"
+            ) from error
+
+    def connect(self, **settings: str) -> StoreConnection:
+        """A connection of one's own, outside of the pool, for what takes long or holds a lock; close it."""
+        connection = StoreConnection.connect(self.dsn, autocommit=True, application_name="contrastive-st")
+        _configure(connection)
+        connection.use(settings)
+        return connection
+
+    def close(self) -> None:
+        """Close all connections; the last user of an embedded server stops it."""
+        self._pool.close()
+        if self.server:
+            self.server.close()
+
+    def _prepare(self) -> None:
+        try:
+            with psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
+                migrate(connection)
+        except psycopg.OperationalError as error:
+            raise InputError(f"cannot reach the database {self.shown}: {_first_line(error)}") from error
+        except psycopg.ProgrammingError as error:
+            raise InputError(f"{self.shown} cannot be used: {_first_line(error)}") from error
+
+
+def is_dsn(where: str) -> bool:
+    """Whether this names a database rather than a folder.
+
+    Example:
+        >>> is_dsn("postgresql://host/name"), is_dsn("host=/run dbname=x"), is_dsn("./store")
+        (True, True, False)
+    """
+    return where.startswith(("postgresql://", "postgres://", "host=")) or "dbname=" in where
+
+
+def hide_password(dsn: str) -> str:
+    """The DSN without its password, to show in a message.
+
+    Example:
+        >>> hide_password("postgresql://me:secret@host/name")
+        'host=host dbname=name user=me'
+    """
+    if not is_dsn(dsn):
+        return dsn
+    try:
+        parts = psycopg.conninfo.conninfo_to_dict(dsn)
+    except psycopg.ProgrammingError:
+        return "(not a valid connection string)"
+    shown = ("host", "port", "dbname", "user")
+    return " ".join(f"{name}={parts[name]}" for name in shown if parts.get(name))
+
+
+def _configure(connection: psycopg.Connection[Any]) -> None:
+    register_vector(connection)
+    # Plans are made for the values at hand: a generic plan knows neither LIMIT nor filter, and may scan everything.
+    for setting in ("plan_cache_mode = force_custom_plan", "work_mem = '32MB'", "hnsw.max_scan_tuples = 200000"):
+        connection.execute(f"SET {setting}".encode())
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -1,0 +1,261 @@
+"""Tables of the store: their names, their versions, and the statements that make them.
+
+Names go into statements as quoted identifiers, and only names that match a fixed pattern; all else is a parameter.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import Connection, errors, sql
+
+from contrastive_st.errors import InputError
+
+SCHEMA = "contrastive_st"
+NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+STORAGES = {"halfvec": 4000, "vector": 2000}  # and the widest vectors that pgvector indexes as such
+FLOAT_BYTES = {"halfvec": 2, "vector": 4}
+INDEXES = ("none", "hnsw", "binary")
+BINARY_LIMIT = 64_000
+_LOCK = 0x636F6E7472617374  # of the schema; an advisory lock
+
+MIGRATIONS = (
+    """
+    CREATE TABLE contrastive_st.collections (
+        name text PRIMARY KEY,
+        model text NOT NULL,
+        fingerprint text NOT NULL,
+        dimension int NOT NULL,
+        storage text NOT NULL,
+        partitions int NOT NULL,
+        index text NOT NULL DEFAULT 'none',
+        created timestamptz NOT NULL DEFAULT now()
+    );
+    CREATE TABLE contrastive_st.sources (
+        collection text NOT NULL REFERENCES contrastive_st.collections ON DELETE CASCADE,
+        number int NOT NULL,
+        name text NOT NULL,
+        mark text NOT NULL,
+        shards int,
+        PRIMARY KEY (collection, number),
+        UNIQUE (collection, name)
+    );
+    CREATE TABLE contrastive_st.shards (
+        collection text NOT NULL,
+        source int NOT NULL,
+        shard int NOT NULL,
+        rows int NOT NULL,
+        added timestamptz NOT NULL DEFAULT now(),
+        PRIMARY KEY (collection, source, shard),
+        FOREIGN KEY (collection, source) REFERENCES contrastive_st.sources ON DELETE CASCADE
+    );
+    """,
+)  # statement i takes a store from version i to i + 1; what was released is never edited
+
+
+def migrate(connection: Connection[Any]) -> None:
+    """Bring the store to this version of the package, one process at a time.
+
+    Raises:
+        InputError: a newer version made the store, or the database lacks pgvector or the right to make tables.
+    """
+    try:
+        with connection.transaction():
+            connection.execute("SELECT pg_advisory_xact_lock(%s)", (_LOCK,))
+            connection.execute("SET LOCAL client_min_messages = error")
+            connection.execute("CREATE EXTENSION IF NOT EXISTS vector")
+            connection.execute("CREATE SCHEMA IF NOT EXISTS contrastive_st")
+            connection.execute(
+                "CREATE TABLE IF NOT EXISTS contrastive_st.migrations"
+                " (version int PRIMARY KEY, applied timestamptz NOT NULL DEFAULT now())"
+            )
+            row = connection.execute("SELECT coalesce(max(version), 0) FROM contrastive_st.migrations").fetchone()
+            version = row[0] if row else 0
+            if version > len(MIGRATIONS):
+                raise InputError(
+                    f"the store has schema version {version}, this package knows {len(MIGRATIONS)}; "
+                    "update contrastive-st, or use another store"
+                )
+            for number in range(version, len(MIGRATIONS)):
+                connection.execute(MIGRATIONS[number].encode())  # a constant of this module
+                connection.execute("INSERT INTO contrastive_st.migrations (version) VALUES (%s)", (number + 1,))
+    except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
+        what = str(error).splitlines()[0]
+        raise InputError(f"the database cannot hold vectors ({what}); it needs pgvector and CREATE rights") from error
+
+
+def check_name(name: str) -> str:
+    """The name of a collection if it is one, else `InputError`.
+
+    Example:
+        >>> check_name("docs; DROP TABLE x")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: 'docs; DROP TABLE x' names no collection; use a-z, 0-9 and _, 32 at most
+    """
+    if not NAME.fullmatch(name):
+        raise InputError(f"{name!r} names no collection; use a-z, 0-9 and _, 32 at most")
+    return name
+
+
+@dataclass(frozen=True)
+class Tables:
+    """The tables of one collection, as identifiers to compose statements of."""
+
+    collection: str
+
+    def __post_init__(self) -> None:
+        check_name(self.collection)
+
+    def _name(self, suffix: str = "") -> sql.Identifier:
+        return sql.Identifier(SCHEMA, self.collection + suffix)
+
+    @property
+    def vectors(self) -> sql.Identifier:
+        """`(id, embedding)`, hash-partitioned by id."""
+        return self._name("_vectors")
+
+    @property
+    def texts(self) -> sql.Identifier:
+        """`(id, text, metadata)`: what changes lies apart, as each new version of a row enters every index again."""
+        return self._name("_texts")
+
+    @property
+    def view(self) -> sql.Identifier:
+        """Both joined, for plain SQL."""
+        return self._name()
+
+    def partition(self, number: int) -> sql.Identifier:
+        """One partition of the vectors."""
+        return self._name(f"_vectors_{number}")
+
+    def index(self, what: str) -> sql.Identifier:
+        """An index by its short name; indices live in the schema of their table."""
+        return sql.Identifier(f"{self.collection}_{what}")
+
+    def qualified_index(self, what: str) -> sql.Identifier:
+        """The same where a statement wants the schema, such as DROP."""
+        return self._name(f"_{what}")
+
+
+def create_tables(connection: Connection[Any], tables: Tables, dimension: int, storage: str, partitions: int) -> None:
+    """Make the tables and the view of a collection."""
+    column = sql.SQL("{}({})").format(sql.SQL(storage), sql.Literal(dimension))
+    connection.execute(
+        sql.SQL(
+            "CREATE TABLE {} (id bigint PRIMARY KEY, text text NOT NULL, metadata jsonb NOT NULL DEFAULT '{{}}')"
+        ).format(tables.texts)
+    )
+    connection.execute(sql.SQL("ALTER TABLE {} ALTER metadata SET STATISTICS 1000").format(tables.texts))
+    connection.execute(
+        sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, embedding {} NOT NULL) PARTITION BY HASH (id)").format(
+            tables.vectors, column
+        )
+    )
+    for number in range(partitions):
+        connection.execute(
+            sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})").format(
+                tables.partition(number), tables.vectors, sql.Literal(partitions), sql.Literal(number)
+            )
+        )
+        # computed on far more often than compressible: plain rows are read without detoasting
+        connection.execute(
+            sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE {}").format(
+                tables.partition(number), sql.SQL("PLAIN" if dimension * FLOAT_BYTES[storage] < 4000 else "EXTERNAL")
+            )
+        )
+    connection.execute(
+        sql.SQL(
+            "CREATE VIEW {} AS SELECT v.id, t.text, t.metadata, v.embedding FROM {} AS v JOIN {} AS t ON t.id = v.id"
+        ).format(tables.view, tables.vectors, tables.texts)
+    )
+
+
+# --- The statements that search: composed of constants and checked identifiers, everything else a parameter.
+
+Statement = sql.Composed
+_MATCHES = "t.metadata @@ %(filter)s::jsonpath"
+
+# Adding 0 keeps the planner from answering by the approximate index.
+_EXACT = """
+    SELECT v.id, v.embedding <=> %(q)b AS distance FROM {vectors} AS v
+    ORDER BY (v.embedding <=> %(q)b) + 0 LIMIT %(k)s"""
+_EXACT_FILTERED = f"""
+    SELECT v.id, v.embedding <=> %(q)b AS distance
+    FROM (SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}) AS matching JOIN {{vectors}} AS v ON v.id = matching.id
+    ORDER BY (v.embedding <=> %(q)b) + 0 LIMIT %(k)s"""
+_HNSW = """
+    SELECT v.id, v.embedding <=> %(q)b AS distance FROM {vectors} AS v ORDER BY v.embedding <=> %(q)b LIMIT %(k)s"""
+_HNSW_FILTERED = f"""
+    SELECT v.id, v.embedding <=> %(q)b AS distance FROM {{vectors}} AS v JOIN {{texts}} AS t ON t.id = v.id
+    WHERE {_MATCHES} ORDER BY v.embedding <=> %(q)b LIMIT %(k)s"""
+_BINARY = """
+    SELECT c.id, c.embedding <=> %(q)b AS distance FROM (
+        SELECT v.id, v.embedding FROM {vectors} AS v
+        ORDER BY binary_quantize(v.embedding)::bit({width}) <~> binary_quantize(%(q)b)::bit({width}) LIMIT %(many)s
+    ) AS c ORDER BY 2 LIMIT %(k)s"""
+_BINARY_FILTERED = f"""
+    SELECT c.id, c.embedding <=> %(q)b AS distance FROM (
+        SELECT v.id, v.embedding FROM {{vectors}} AS v JOIN {{texts}} AS t ON t.id = v.id WHERE {_MATCHES}
+        ORDER BY binary_quantize(v.embedding)::bit({{width}}) <~> binary_quantize(%(q)b)::bit({{width}})
+        LIMIT %(many)s
+    ) AS c ORDER BY 2 LIMIT %(k)s"""
+_BY_INDEX = {"none": _EXACT, "hnsw": _HNSW, "binary": _BINARY}
+_BY_INDEX_FILTERED = {"none": _EXACT_FILTERED, "hnsw": _HNSW_FILTERED, "binary": _BINARY_FILTERED}
+
+
+def nearest(tables: Tables, index: str, dimension: int, filtered: bool) -> Statement:
+    """`id, cosine, text, metadata` of the k nearest; `index` is `none` for an exact search."""
+    inner = (_BY_INDEX_FILTERED if filtered else _BY_INDEX)[index]
+    outer = f"""WITH nearest AS MATERIALIZED ({inner})
+    SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {{texts}} AS t ON t.id = n.id
+    ORDER BY n.distance, n.id"""
+    return _compose(outer, tables, width=sql.Literal(dimension))
+
+
+def matching_estimate(tables: Tables) -> Statement:
+    """The planner's plan, as JSON, for the documents that meet the filter."""
+    return _compose(f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_MATCHES}", tables)
+
+
+def by_ids(tables: Tables) -> Statement:
+    """`id, cosine, text, metadata` of some documents."""
+    return _compose(
+        """SELECT v.id, 1 - (v.embedding <=> %(q)b), t.text, t.metadata
+        FROM {vectors} AS v JOIN {texts} AS t ON t.id = v.id WHERE v.id = ANY(%(ids)s)""",
+        tables,
+    )
+
+
+_DOCUMENT = "to_tsvector('english', left(t.text, 100000))"  # a tsvector has room for 1 MB
+_ANY_WORD = """(SELECT coalesce(string_agg('''' || replace(replace(w, '\\', '\\\\'), '''', '''''') || '''', ' | '), '')
+    FROM unnest(tsvector_to_array(to_tsvector('english', left(%(words)s, 10000)))) AS w)::tsquery"""
+_ALL_WORDS = "websearch_to_tsquery('english', left(%(words)s, 10000))"
+
+
+def words_estimate(tables: Tables) -> Statement:
+    """The planner's plan, as JSON, for the documents that hold any of the words."""
+    return _compose(
+        f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_DOCUMENT} @@ %(any)s::tsquery", tables
+    )
+
+
+def any_word() -> Statement:
+    """The words as a tsquery of alternatives: text in, text out."""
+    return sql.SQL(f"SELECT {_ANY_WORD}::text, {_ALL_WORDS}::text").format()
+
+
+def by_words(tables: Tables, filtered: bool) -> Statement:
+    """Ids of the k documents that a tsquery ranks first, of at most 10,000 that it finds."""
+    condition = f"{_DOCUMENT} @@ %(tsquery)s::tsquery" + (f" AND {_MATCHES}" if filtered else "")
+    return _compose(
+        f"""SELECT id FROM (SELECT t.id, t.text FROM {{texts}} AS t WHERE {condition} LIMIT 10000) AS t
+        ORDER BY ts_rank_cd({_DOCUMENT}, %(tsquery)s::tsquery, 1) DESC, id LIMIT %(k)s""",
+        tables,
+    )
+
+
+def _compose(template: str, tables: Tables, **more: sql.Composable) -> Statement:
+    return sql.SQL(template).format(vectors=tables.vectors, texts=tables.texts, **more)  # type: ignore[arg-type]

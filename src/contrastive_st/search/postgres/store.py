@@ -1,0 +1,332 @@
+"""`VectorStore`: texts, metadata and vectors in PostgreSQL with pgvector."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from pgvector import HalfVector, Vector
+from psycopg import sql
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.index import Batch, Hit, as_jsonpath, as_queries, reciprocal_rank_fusion, storable
+from contrastive_st.search.postgres import schema as queries
+from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
+from contrastive_st.search.postgres.schema import STORAGES, Tables, check_name, create_tables
+from contrastive_st.search.postgres.writes import StoreWrites, vectors_of
+
+EF_SEARCH = 200  # candidates that HNSW keeps: more find more of the true neighbours and take longer
+EXACT_ROWS = 20_000  # a filter that leaves fewer is answered exactly: tens of milliseconds
+_FUSED = 100  # of each ranking
+_MOST_EF = 1000  # pgvector's limit
+
+
+class VectorStore(StoreWrites):
+    """A collection of documents with their vectors, in a PostgreSQL of one's own or in the embedded one.
+
+    Args:
+        where: a DSN (`postgresql://...`), or a folder for the embedded server; by default
+            `contrastive_st.search.server.default_store()`.
+        collection: its name; a database holds any number.
+        fingerprint: of the model whose vectors will be searched for; refused where it made not this collection.
+        pool: most connections at a time; more clients wait for their turn.
+
+    Raises:
+        InputError: no such collection, another model or dimension, a store made by a newer version, or no database.
+
+    Example:
+        >>> made = VectorStore.create("/tmp/s", "docs", model="m", fingerprint="f", dimension=3)  # doctest: +SKIP
+        >>> with made as store:  # doctest: +SKIP
+        ...     store.upsert([7], ["a text"], [[1.0, 0.0, 0.0]], [{"source": "x"}])
+        ...     store.search([1.0, 0.1, 0.0])[0][0].text
+        'a text'
+    """
+
+    def __init__(
+        self,
+        where: str | Path | None = None,
+        collection: str = "documents",
+        *,
+        fingerprint: str | None = None,
+        pool: int = POOL,
+    ) -> None:
+        self.collection, self.tables = check_name(collection), Tables(collection)
+        self.database = Database(where, pool)
+        try:
+            self._load()
+            self.check(fingerprint=fingerprint)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def create(
+        cls,
+        where: str | Path | None = None,
+        collection: str = "documents",
+        *,
+        model: str,
+        fingerprint: str,
+        dimension: int,
+        storage: str = "halfvec",
+        partitions: int = 1,
+        pool: int = POOL,
+    ) -> VectorStore:
+        """Open a collection, and make it first where it is not there.
+
+        Args:
+            where: as for `VectorStore`.
+            collection: its name.
+            model: the name of the model that makes the vectors, for messages.
+            fingerprint: a hash of that model.
+            dimension: width of the vectors.
+            storage: `halfvec` (16-bit floats) or `vector` (32-bit floats, twice the space).
+            partitions: tables that the vectors are spread over by a hash of their id. More than one is for
+                collections that are to be spread over nodes; each partition has an index of its own.
+            pool: as for `VectorStore`.
+        """
+        tables = Tables(check_name(collection))
+        if storage not in STORAGES:
+            raise InputError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}")
+        if not 1 <= dimension <= 16_000 or not 1 <= partitions <= 4096:
+            raise InputError(f"dimension {dimension}, partitions {partitions}: give 1 to 16000, and 1 to 4096")
+
+        def make(connection: StoreConnection) -> None:
+            with connection.transaction():
+                row = (collection, model, fingerprint, dimension, storage, partitions)
+                made = connection.execute(
+                    "INSERT INTO contrastive_st.collections (name, model, fingerprint, dimension, storage, partitions)"
+                    " VALUES (%s, %s, %s, %s, %s, %s) ON CONFLICT (name) DO NOTHING RETURNING name",
+                    tuple(storable(item) if isinstance(item, str) else item for item in row),
+                ).fetchone()
+                if made:
+                    create_tables(connection, tables, dimension, storage, partitions)
+
+        database = Database(where, pool)
+        try:
+            database.run(make)
+            store = cls(where, collection, pool=pool)
+        finally:
+            database.close()
+        try:
+            store.check(fingerprint=fingerprint, dimension=dimension)
+        except BaseException:
+            store.close()
+            raise
+        return store
+
+    def check(self, *, fingerprint: str | None = None, dimension: int | None = None) -> None:
+        """Raise `InputError` unless vectors of this model and dimension belong here."""
+        what = f"collection {self.collection!r} holds vectors of {self.model}"
+        mend = "open that model, or index into another --collection"
+        if dimension is not None and dimension != self.dimension:
+            raise InputError(f"{what} with {self.dimension} dimensions, not {dimension}; {mend}")
+        if fingerprint is not None and fingerprint != self.fingerprint:
+            raise InputError(f"{what} (fingerprint {self.fingerprint[:8]}, not {fingerprint[:8]}); {mend}")
+
+    def close(self) -> None:
+        """Close the connections; the last user of an embedded server stops it."""
+        self.database.close()
+
+    def __enter__(self) -> VectorStore:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __len__(self) -> int:
+        statement = sql.SQL("SELECT count(*) FROM {}").format(self.tables.texts)
+        return self.database.run(lambda connection: connection.execute(statement).fetchone()[0])  # type: ignore[index]
+
+    # ------------------------------------------------------------------ reading
+
+    def search(
+        self,
+        vectors: NDArray[np.float32],
+        k: int = 10,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        text: str | None = None,
+        exact: bool | None = None,
+        ef_search: int = EF_SEARCH,
+        **options: Any,
+    ) -> list[list[Hit]]:
+        """The k nearest documents of each query; see `VectorIndex.search`.
+
+        Args:
+            vectors: `[d]` or `[Q, d]`.
+            k: how many hits.
+            filter: conditions on the metadata. Where the planner expects few matches (`EXACT_ROWS`) they are compared
+                exactly; else the index is scanned until k of them have turned up.
+            text: makes the ranking hybrid.
+            exact: compare with every document. By default only where there is no index, or a filter leaves few.
+            ef_search: candidates that the index keeps, at least k and at most 1000. With a binary index that many are
+                compared by their full vectors.
+        """
+        if options:
+            raise InputError(f"unknown option {', '.join(options)}; a store takes exact and ef_search")
+        queries_ = as_queries(vectors, self.dimension)
+        if k < 1 or ef_search < 1:
+            raise InputError(f"k {k}, ef_search {ef_search}: both must be positive")
+        if text is not None and len(queries_) != 1:
+            raise InputError(f"a hybrid search takes one query, not {len(queries_)}; call it once for each")
+
+        def work(connection: StoreConnection) -> list[list[Hit]]:
+            index, ef = self._plan(connection, filter, exact, max(ef_search, k))
+            if text is not None:
+                return [self._hybrid(connection, queries_[0], k, filter, text, index, ef)]
+            return [self._nearest(connection, query, k, filter, index, ef) for query in queries_]
+
+        return self.database.run(work)
+
+    def similar(self, id: int, k: int = 10, *, filter: Mapping[str, Any] | None = None) -> list[Hit]:
+        """The k documents nearest to document `id`, without itself."""
+        hits = self.search(self.vectors([id])[0], k + 1, filter=filter)[0]
+        return [hit for hit in hits if hit.id != id][:k]
+
+    def vectors(self, ids: Sequence[int]) -> NDArray[np.float32]:
+        """The vectors of these documents, `[n, d]`, in that order."""
+        send = sql.SQL("{}_send(embedding)").format(sql.SQL(self.storage))
+        statement = sql.SQL("SELECT id, {} FROM {} WHERE id = ANY(%s)").format(send, self.tables.vectors)
+        rows = self.database.run(lambda connection: connection.execute(statement, (_ids(ids),)).fetchall())
+        found = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], self.storage), strict=True))
+        return (
+            np.stack([found[id] for id in self._known(ids, found)])
+            if ids
+            else np.empty((0, self.dimension), np.float32)
+        )
+
+    def get(self, ids: Sequence[int]) -> list[Hit]:
+        """The documents of these ids, in that order; their score is NaN."""
+        statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.tables.texts)
+        rows = self.database.run(lambda connection: connection.execute(statement, (_ids(ids),)).fetchall())
+        found = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
+        return [found[id] for id in self._known(ids, found)]
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
+        """All documents in batches, ordered by id; each batch is a snapshot of its own."""
+        statement = sql.SQL(
+            "SELECT v.id, t.text, t.metadata, {}_send(v.embedding) FROM {} AS v JOIN {} AS t ON t.id = v.id"
+            " WHERE v.id > %s ORDER BY v.id LIMIT %s"
+        ).format(sql.SQL(self.storage), self.tables.vectors, self.tables.texts)
+        last = -(1 << 63)
+        while True:
+            parameters = (last, batch_size)
+            rows = self.database.run(lambda connection: connection.execute(statement, parameters).fetchall())  # noqa: B023
+            if not rows:
+                return
+            ids, texts, metadata, vectors = zip(*rows, strict=True)
+            yield np.array(ids, dtype=np.int64), list(texts), list(metadata), vectors_of(vectors, self.storage)
+            last = ids[-1]
+
+    # ------------------------------------------------------------------ inside
+
+    def _load(self) -> None:
+        names = "model, fingerprint, dimension, storage, partitions, index"
+        statement = f"SELECT {names} FROM contrastive_st.collections WHERE name = %s".encode()
+        row = self.database.run(lambda connection: connection.execute(statement, (self.collection,)).fetchone())
+        if row is None:
+            others = self.database.run(
+                lambda connection: connection.execute(
+                    "SELECT name FROM contrastive_st.collections ORDER BY 1"
+                ).fetchall()
+            )
+            known = ", ".join(name for (name,) in others) or "none yet; make one with contrastive-st index"
+            raise InputError(f"there is no collection {self.collection!r} in {self.database.shown}; there is: {known}")
+        self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row
+
+    def _plan(
+        self, connection: StoreConnection, filter: Mapping[str, Any] | None, exact: bool | None, ef: int
+    ) -> tuple[str, int]:
+        """Which index to search (`none` for exactly), and how many candidates it is to keep."""
+        if exact or self.index == "none":
+            return "none", 0
+        ef = min(ef, _MOST_EF)
+        if not filter or exact is False:
+            return self.index, ef
+        statement, parameters = queries.matching_estimate(self.tables), {"filter": as_jsonpath(filter)}
+        expected = _plan_rows(connection, statement, parameters)
+        if expected <= EXACT_ROWS:
+            return "none", 0
+        total = connection.execute(
+            "SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass",
+            (f"contrastive_st.{self.collection}_texts",),
+        ).fetchone()[0]  # type: ignore[index]
+        return self.index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
+
+    def _nearest(
+        self,
+        connection: StoreConnection,
+        query: NDArray[np.float32],
+        k: int,
+        filter: Mapping[str, Any] | None,
+        index: str,
+        ef: int,
+    ) -> list[Hit]:
+        parameters: dict[str, Any] = {"q": self._parameter(query), "k": k, "many": max(ef, k)}
+        if filter:
+            parameters["filter"] = as_jsonpath(filter)
+        if index != "none":
+            scan = "relaxed_order" if filter else "off"
+            connection.use({"hnsw.ef_search": max(ef, min(k, _MOST_EF)), "hnsw.iterative_scan": scan})
+        statement = queries.nearest(self.tables, index, self.dimension, bool(filter))
+        rows = connection.execute(statement, parameters, binary=True).fetchall()
+        if len(rows) < k and index != "none":  # the index ends its scan early; few documents are compared quickly
+            return self._nearest(connection, query, k, filter, "none", 0)
+        return [Hit(id, float(score), text, metadata) for id, score, text, metadata in rows]
+
+    def _hybrid(
+        self,
+        connection: StoreConnection,
+        query: NDArray[np.float32],
+        k: int,
+        filter: Mapping[str, Any] | None,
+        text: str,
+        index: str,
+        ef: int,
+    ) -> list[Hit]:
+        many = max(k, _FUSED)
+        near = {hit.id: hit for hit in self._nearest(connection, query, many, filter, index, max(ef, many))}
+        order = reciprocal_rank_fusion([list(near), self._by_words(connection, text, many, filter)])[:k]
+        if missing := [id for id in order if id not in near]:
+            parameters = {"q": self._parameter(query), "ids": missing}
+            for id, score, found, metadata in connection.execute(queries.by_ids(self.tables), parameters, binary=True):
+                near[id] = Hit(id, float(score), found, metadata)
+        return [near[id] for id in order if id in near]
+
+    def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Mapping[str, Any] | None) -> list[int]:
+        """Documents with any of the words where those are not too many, else with all of them."""
+        any_word, all_words = connection.execute(queries.any_word(), {"words": storable(text)}).fetchone()  # type: ignore[misc]
+        if not any_word:
+            return []
+        expected = _plan_rows(connection, queries.words_estimate(self.tables), {"any": any_word})
+        parameters = {"tsquery": any_word if expected <= EXACT_ROWS else all_words, "k": k}
+        if filter:
+            parameters["filter"] = as_jsonpath(filter)
+        rows = connection.execute(queries.by_words(self.tables, bool(filter)), parameters).fetchall()
+        return [id for (id,) in rows]
+
+    def _parameter(self, query: NDArray[np.float32]) -> HalfVector | Vector:
+        return HalfVector(query) if self.storage == "halfvec" else Vector(query)
+
+    def _known(self, ids: Sequence[int], found: Mapping[int, Any]) -> Sequence[int]:
+        for id in ids:
+            if id not in found:
+                raise InputError(f"collection {self.collection!r} has no document {id}")
+        return ids
+
+
+def _ids(ids: Sequence[int]) -> list[int]:
+    wrong = [id for id in ids if not -(1 << 63) <= int(id) < 1 << 63]
+    if wrong:
+        raise InputError(f"{wrong[0]} is no document's id: ids are 64-bit integers")
+    return [int(id) for id in ids]
+
+
+def _plan_rows(connection: StoreConnection, statement: sql.Composed, parameters: dict[str, Any]) -> float:
+    plan = connection.execute(statement, parameters).fetchone()[0]  # type: ignore[index]
+    return float(plan[0]["Plan"]["Plan Rows"])

@@ -1,0 +1,276 @@
+"""What changes a collection: upserts, deletions, indices."""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.index import as_queries, storable, storable_json
+from contrastive_st.search.postgres.schema import BINARY_LIMIT, INDEXES, STORAGES, Tables
+from contrastive_st.search.shards import FIRST
+
+if TYPE_CHECKING:
+    from contrastive_st.search.postgres.database import Database, StoreConnection
+
+
+# --- Rows as PostgreSQL's binary COPY format, made by numpy a block at a time; objects would be slow.
+
+SIGNATURE = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+END = b"\xff\xff"
+FLOATS = {"vector": ">f4", "halfvec": ">f2"}
+
+
+def vector_rows(ids: NDArray[np.int64], vectors: NDArray[np.floating], storage: str) -> bytes:
+    """Rows `(id bigint, embedding)` of ids `[n]` and vectors `[n, d]`."""
+    count, width = vectors.shape
+    floats = np.dtype((FLOATS[storage], width))
+    row = np.dtype(
+        [("fields", ">i2"), ("n1", ">i4"), ("id", ">i8"), ("n2", ">i4"), ("dim", ">i2"), ("zero", ">i2"), ("x", floats)]
+    )
+    rows = np.zeros(count, dtype=row)
+    rows["fields"], rows["n1"], rows["id"] = 2, 8, ids
+    rows["n2"], rows["dim"], rows["x"] = 4 + floats.itemsize, width, vectors
+    return rows.tobytes()
+
+
+def text_rows(ids: NDArray[np.int64], texts: Sequence[str], metadata: Sequence[Mapping[str, Any]]) -> bytes:
+    """Rows `(id bigint, text, metadata jsonb)`; what PostgreSQL cannot hold is replaced (`filters.storable`)."""
+    head, length = struct.Struct(">hiqi").pack, struct.Struct(">i").pack
+    parts: list[bytes] = []
+    for id, text, item in zip(ids.tolist(), texts, metadata, strict=True):
+        content = storable(text).encode()
+        value = (
+            b"\x01" + json.dumps(storable_json(item), ensure_ascii=False, allow_nan=False).encode()
+            if item
+            else b"\x01{}"
+        )
+        parts += (head(3, 8, id, len(content)), content, length(len(value)), value)
+    return b"".join(parts)
+
+
+def vectors_of(rows: Sequence[bytes], storage: str) -> NDArray[np.float32]:
+    """What `vector_send` or `halfvec_send` gave for each row, as float32 `[n, d]`."""
+    if not rows:
+        return np.empty((0, 0), dtype=np.float32)
+    raw = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), -1)
+    return np.ascontiguousarray(raw[:, 4:]).view(FLOATS[storage]).astype(np.float32)
+
+
+BUILD_MEMORY = "1GB"
+_OPERATORS = {"hnsw": "embedding {}_cosine_ops", "binary": "(binary_quantize(embedding)::bit({})) bit_hamming_ops"}
+
+
+class StoreWrites:
+    """The writing half of `VectorStore`."""
+
+    database: Database
+    tables: Tables
+    collection: str
+    dimension: int
+    storage: str
+    partitions: int
+    index: str
+
+    def upsert(
+        self,
+        ids: Sequence[int],
+        texts: Sequence[str],
+        vectors: Any,
+        metadata: Sequence[Mapping[str, Any]] | None = None,
+    ) -> None:
+        """Insert documents, or replace those of the same ids; all or none of them.
+
+        A vector that did not change is left as it is, so that new metadata costs no work on the index.
+
+        Args:
+            ids: 64-bit integers, each once.
+            texts: as many.
+            vectors: `[n, d]`.
+            metadata: JSON objects.
+
+        Raises:
+            InputError: different numbers of each, an id twice, or vectors that nothing is near to.
+        """
+        numbers = np.asarray(ids, dtype=np.int64)
+        rows = _checked(numbers, texts, vectors, metadata, self.dimension)
+
+        def work(connection: StoreConnection) -> None:
+            with connection.transaction():
+                staged_texts, staged_vectors = sql.Identifier("staged_texts"), sql.Identifier("staged_vectors")
+                for staged, table in ((staged_texts, self.tables.texts), (staged_vectors, self.tables.vectors)):
+                    connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(staged, table))
+                copy_documents(connection, staged_texts, staged_vectors, self.storage, numbers, *rows)
+                connection.execute(
+                    sql.SQL(
+                        "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE"
+                        " SET text = excluded.text, metadata = excluded.metadata"
+                        " WHERE (old.text, old.metadata) IS DISTINCT FROM (excluded.text, excluded.metadata)"
+                    ).format(self.tables.texts, staged_texts)
+                )
+                connection.execute(
+                    sql.SQL(
+                        "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE"
+                        " SET embedding = excluded.embedding WHERE old.embedding IS DISTINCT FROM excluded.embedding"
+                    ).format(self.tables.vectors, staged_vectors)
+                )
+
+        self.database.run(work)
+
+    def set_metadata(self, id: int, metadata: Mapping[str, Any]) -> None:
+        """Replace a document's metadata; its vector and its place in the index stay."""
+        statement = sql.SQL("UPDATE {} SET metadata = %s WHERE id = %s").format(self.tables.texts)
+        content = Jsonb(storable_json(metadata))
+        changed = self.database.run(lambda connection: connection.execute(statement, (content, id)).rowcount)
+        if not changed:
+            raise InputError(f"collection {self.collection!r} has no document {id}")
+
+    def delete(self, ids: Sequence[int]) -> int:
+        """Delete documents; returns how many there were."""
+
+        def work(connection: StoreConnection) -> int:
+            with connection.transaction():
+                for table in (self.tables.vectors, self.tables.texts):
+                    statement = sql.SQL("DELETE FROM {} WHERE id = ANY(%s)").format(table)
+                    deleted = connection.execute(statement, ([int(id) for id in ids],)).rowcount
+            return deleted
+
+        return self.database.run(work)
+
+    def delete_source(self, connection: StoreConnection, number: int) -> None:
+        """Delete all that a source brought, in the transaction that is open."""
+        for table in (self.tables.vectors, self.tables.texts):
+            statement = sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(table)
+            connection.execute(statement, (number * FIRST, (number + 1) * FIRST))
+        connection.execute(
+            "DELETE FROM contrastive_st.sources WHERE collection = %s AND number = %s", (self.collection, number)
+        )
+
+    def drop(self) -> None:
+        """Delete the whole collection."""
+
+        def work(connection: StoreConnection) -> None:
+            with connection.transaction():
+                connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(self.tables.view))
+                connection.execute(
+                    sql.SQL("DROP TABLE IF EXISTS {}, {}").format(self.tables.vectors, self.tables.texts)
+                )
+                connection.execute("DELETE FROM contrastive_st.collections WHERE name = %s", (self.collection,))
+
+        self.database.run(work)
+
+    def build_index(
+        self,
+        kind: str = "hnsw",
+        *,
+        m: int = 16,
+        ef_construction: int = 64,
+        memory: str = BUILD_MEMORY,
+        workers: int = 1,
+    ) -> None:
+        """Build the index of the vectors, in place of one of another kind, and those of full text and metadata.
+
+        Load first: each row that is added to an HNSW index afterwards takes milliseconds.
+
+        Args:
+            kind: `hnsw`; `binary`, an HNSW index of one bit a dimension whose finds are compared again by the full
+                vectors; or `none`, then every search is exact.
+            m: links of a node of the graph.
+            ef_construction: candidates kept while it is built.
+            memory: PostgreSQL's `maintenance_work_mem`; a graph that does not fit is built many times slower.
+            workers: parallel workers beside the one process.
+
+        Raises:
+            InputError: an unknown kind, or more dimensions than the kind takes.
+        """
+        if kind not in INDEXES:
+            raise InputError(f"unknown index {kind!r}; choose one of {', '.join(INDEXES)}")
+        widest = STORAGES[self.storage] if kind == "hnsw" else BINARY_LIMIT
+        if kind != "none" and self.dimension > widest:
+            what = f"pgvector indexes {self.storage} up to {widest} dimensions, not {self.dimension}"
+            raise InputError(f"{what}; choose another --index, or none")
+        connection = self.database.connect(maintenance_work_mem=memory, max_parallel_maintenance_workers=str(workers))
+        try:
+            connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {self.collection}",))
+            try:
+                self._build(connection, kind, m, ef_construction)
+            except psycopg.errors.DiskFull:  # parallel workers share memory in /dev/shm, which containers keep small
+                connection.use({"max_parallel_maintenance_workers": 0})
+                self._build(connection, kind, m, ef_construction)
+            connection.execute(sql.SQL("ANALYZE {}, {}").format(self.tables.texts, self.tables.vectors))
+        finally:
+            connection.close()
+        self.index = kind
+
+    def _build(self, connection: StoreConnection, kind: str, m: int, ef_construction: int) -> None:
+        with connection.transaction():
+            for other in set(_OPERATORS) - {kind}:
+                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(self.tables.qualified_index(other)))
+            if kind != "none":
+                width = sql.SQL(self.storage) if kind == "hnsw" else sql.Literal(self.dimension)
+                operators = sql.SQL(_OPERATORS[kind]).format(width)
+                options = sql.SQL("m = {}, ef_construction = {}").format(int(m), int(ef_construction))
+                connection.execute(
+                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw ({}) WITH ({})").format(
+                        self.tables.index(kind), self.tables.vectors, operators, options
+                    )
+                )
+            connection.execute(
+                sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin (metadata jsonb_path_ops)").format(
+                    self.tables.index("metadata"), self.tables.texts
+                )
+            )
+            connection.execute(
+                sql.SQL(
+                    "CREATE INDEX IF NOT EXISTS {} ON {} USING gin (to_tsvector('english', left(text, 100000)))"
+                ).format(self.tables.index("words"), self.tables.texts)
+            )
+            connection.execute(
+                "UPDATE contrastive_st.collections SET index = %s WHERE name = %s", (kind, self.collection)
+            )
+
+
+def copy_documents(
+    connection: StoreConnection,
+    texts_table: sql.Identifier,
+    vectors_table: sql.Identifier,
+    storage: str,
+    ids: NDArray[np.int64],
+    texts: Sequence[str],
+    vectors: NDArray[np.float32],
+    metadata: Sequence[Mapping[str, Any]],
+) -> None:
+    """COPY documents into two tables, in the transaction that is open."""
+    for table, columns, rows in (
+        (texts_table, "id, text, metadata", text_rows(ids, texts, metadata)),
+        (vectors_table, "id, embedding", vector_rows(ids, vectors, storage)),
+    ):
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, sql.SQL(columns))  # type: ignore[arg-type]
+        with connection.cursor() as cursor, cursor.copy(statement) as copy:
+            for part in (SIGNATURE, rows, END):
+                copy.write(part)
+
+
+def _checked(
+    ids: NDArray[np.int64],
+    texts: Sequence[str],
+    vectors: Any,
+    metadata: Sequence[Mapping[str, Any]] | None,
+    dimension: int,
+) -> tuple[Sequence[str], NDArray[np.float32], Sequence[Mapping[str, Any]]]:
+    unit = as_queries(vectors, dimension) if len(ids) else np.empty((0, dimension), dtype=np.float32)
+    metadata = [{}] * len(ids) if metadata is None else metadata
+    if not len(ids) == len(texts) == len(unit) == len(metadata):
+        counts = f"{len(ids)} ids, {len(texts)} texts, {len(unit)} vectors, {len(metadata)} metadata"
+        raise InputError(f"{counts}: give one of each for every document")
+    if len(np.unique(ids)) < len(ids):
+        raise InputError("an id is given twice; give each document once")
+    return texts, unit, metadata

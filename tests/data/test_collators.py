@@ -1,0 +1,85 @@
+"""Collators: literal tensors, and what a row of the wrong shape gets."""
+
+import pytest
+import torch
+from datasets import Dataset
+
+from contrastive_st import DropoutPairCollator, InputError, NLITripletCollator, PairCollator
+from contrastive_st.data import check_max_length
+from contrastive_st.data.tokenizers import tokenize
+
+
+def ids(tokenizer, *texts):
+    return [tokenizer(text)["input_ids"] for text in texts]
+
+
+def test_a_dropout_pair_is_one_text_twice(tokenizer):
+    first, second = ids(tokenizer, "the cat sat", "a dog")
+    batch = DropoutPairCollator(tokenizer)([{"input_ids": first}, {"input_ids": second}])
+    pad = [0] * (len(first) - len(second))
+    assert batch["input_ids"].tolist() == [[first, first], [second + pad, second + pad]]
+    assert batch["attention_mask"].tolist() == [[[1] * len(first)] * 2, [[1] * len(second) + pad] * 2]
+    assert batch["token_type_ids"].shape == batch["input_ids"].shape
+
+
+@pytest.mark.parametrize("num_texts", [2, 3, 4])
+def test_texts_stay_in_their_row_and_view(tokenizer, num_texts):
+    kind = PairCollator if num_texts == 2 else NLITripletCollator
+    rows = [ids(tokenizer, *(f"{word} {i}" for i in range(num_texts))) for word in ("cat", "dog on the mat", "rain")]
+    batch = kind(tokenizer)([{"input_ids": row} for row in rows])
+    assert batch["input_ids"].shape[:2] == (3, num_texts)
+    for row, views, masks in zip(rows, batch["input_ids"], batch["attention_mask"], strict=True):
+        assert [view[mask.bool()].tolist() for view, mask in zip(views, masks, strict=True)] == row
+
+
+def test_mlm_masks_copies_and_leaves_the_contrastive_inputs_alone(tokenizer):
+    row = {"input_ids": tokenizer("the cat sat on the mat today")["input_ids"]}
+    plain = DropoutPairCollator(tokenizer)([row] * 8)
+    batch = DropoutPairCollator(tokenizer, do_mlm=True, mlm_probability=0.4)([row] * 8)
+    assert torch.equal(batch["input_ids"], plain["input_ids"])
+    predicted = batch["mlm_labels"] != -100
+    assert predicted.any()
+    assert torch.equal(batch["mlm_labels"][predicted], batch["input_ids"][predicted])
+    assert torch.equal(batch["mlm_input_ids"][~predicted], batch["input_ids"][~predicted])
+    assert (batch["mlm_input_ids"][predicted] == tokenizer.mask_token_id).any()
+    special = torch.isin(batch["input_ids"], torch.tensor(tokenizer.all_special_ids))
+    assert not (predicted & special).any()
+
+
+def test_rows_of_the_wrong_shape_are_named(tokenizer):
+    one, two = ids(tokenizer, "a cat", "a dog")
+    with pytest.raises(InputError, match="DropoutPairCollator"):
+        PairCollator(tokenizer)([{"input_ids": one}])
+    with pytest.raises(InputError, match="PairCollator"):
+        DropoutPairCollator(tokenizer)([{"input_ids": [one, two]}])
+    with pytest.raises(InputError, match="hard negative"):
+        NLITripletCollator(tokenizer)([{"input_ids": [one, two]}])
+    with pytest.raises(InputError, match=r"\[2, 3\]"):
+        PairCollator(tokenizer)([{"input_ids": [one, two]}, {"input_ids": [one, two, one]}])
+
+
+def test_tokenize_truncates_and_keeps_the_columns_in_order(tokenizer):
+    texts = Dataset.from_dict({"b": ["the cat sat on the mat"], "a": ["a dog"]})
+    rows = tokenize(texts, tokenizer, 5)
+    assert rows.column_names == ["input_ids"]
+    first, second = rows[0]["input_ids"]
+    assert len(first) == 5
+    assert second == tokenizer("a dog")["input_ids"]
+
+
+def test_the_same_texts_are_tokenized_once(tokenizer, monkeypatch):
+    texts = Dataset.from_dict({"text": ["a cat", "a dog ran", f"{id(monkeypatch)}"]})
+    first = tokenize(texts, tokenizer, 5)
+    calls = []
+    monkeypatch.setattr(type(tokenizer), "__call__", lambda *args, **kwargs: calls.append(args))
+    again = tokenize(Dataset.from_dict({"text": texts["text"][:]}), tokenizer, 5)
+    assert not calls
+    assert again["input_ids"][:] == first["input_ids"][:]
+    with pytest.raises(TypeError):  # another length is not the same
+        tokenize(texts, tokenizer, 6)
+
+
+@pytest.mark.parametrize(("length", "words"), [(2, "3 or more"), (513, "512 or less")])
+def test_a_length_that_cannot_be_is_said(length, words):
+    with pytest.raises(InputError, match=words):
+        check_max_length(length, 512)

@@ -1,0 +1,221 @@
+"""Ordered and streamed corpora: documents, positions, blocks, and one line for bad input."""
+
+import itertools
+import pickle
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from torch.utils.data import BatchSampler, DataLoader
+
+from conftest import SENTENCES
+from contrastive_st import InputError
+from contrastive_st.data.corpus import BLOCK, BlockSampler, SentenceCorpus
+
+
+def write(path, texts, documents, row_group_size=None, **columns):
+    pq.write_table(pa.table({"text": texts, "doc": documents, **columns}), path, row_group_size=row_group_size)
+    return path
+
+
+def many(count, seed=0):
+    """Sentences that differ, and documents of 1 to 9 of them."""
+    random = np.random.default_rng(seed)
+    words = " ".join(SENTENCES).split()
+    texts = [" ".join(random.choice(words, random.integers(1, 6))) for _ in range(count)]
+    documents = np.repeat(np.arange(count), random.integers(1, 10, count))[:count]
+    return texts, documents
+
+
+@pytest.mark.parametrize("row_group_size", [None, 700, 5])
+def test_rows_are_those_of_a_plain_loop(tokenizer, tmp_path, row_group_size):
+    count = 2 * BLOCK + 300 if row_group_size != 5 else 300
+    texts, documents = many(count)
+    for blank in (0, 3, 4, count - 1):
+        texts[blank] = "  "
+    texts[5] = None
+    wanted, position = [], 0
+    for i, (text, document) in enumerate(zip(texts, documents, strict=True)):
+        position = position + 1 if i and documents[i - 1] == document else 0
+        if text and text.strip():
+            ids = tokenizer(text, truncation=True, max_length=6)["input_ids"]
+            wanted.append({"input_ids": ids, "document": int(document), "position": position})
+    corpus = SentenceCorpus(write(tmp_path / "a.parquet", texts, documents, row_group_size), tokenizer, 6)
+    assert len(corpus) == len(wanted)
+    assert corpus.num_documents == documents[-1] + 1
+    order = np.random.default_rng(1).permutation(len(wanted)).tolist()
+    assert corpus.__getitems__(order) == [wanted[i] for i in order]
+    assert corpus[len(wanted) - 1] == wanted[-1]
+    with pytest.raises(IndexError):
+        corpus[len(wanted)]
+
+
+def test_documents_of_several_files_stay_apart(tokenizer, tmp_path):
+    one = write(tmp_path / "a.parquet", ["a cat", "a dog"], ["x", "x"])
+    two = tmp_path / "b.txt"
+    two.write_text("\n\nthe town\n   \n\nthe rain\nthe mat\n")
+    three = write(tmp_path / "c.parquet", ["rain", "book"], ["x", "y"])
+    corpus = SentenceCorpus([one, two, three], tokenizer, 8)
+    places = [(row["document"], row["position"]) for row in corpus]
+    assert places == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (3, 0), (4, 0)]
+    assert tokenizer.decode(corpus[4]["input_ids"], skip_special_tokens=True) == "the mat"
+    whole = SentenceCorpus(three, tokenizer, 8, document_column=None)
+    assert [(row["document"], row["position"]) for row in whole] == [(0, 0), (0, 1)]
+
+
+def test_a_document_goes_on_over_row_groups_and_chunks(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr("contrastive_st.data.corpus._CHUNK", 7)
+    documents = [0] * 20 + [1] * 20
+    corpus = SentenceCorpus(write(tmp_path / "a.parquet", ["rain"] * 40, documents, 6), tokenizer, 8)
+    assert [row["position"] for row in corpus] == [*range(20), *range(20)]
+    text = tmp_path / "a.txt"
+    text.write_text("rain\n" * 20 + "\n" + "rain\n" * 20)
+    again = SentenceCorpus(text, tokenizer, 8)
+    assert [(row["document"], row["position"]) for row in again] == [(d, i % 20) for i, d in enumerate(documents)]
+
+
+def test_a_file_is_converted_once_and_anew_when_it_changes(tokenizer, tmp_path, monkeypatch):
+    path = write(tmp_path / "a.parquet", ["rain", "book"], [0, 0])
+    SentenceCorpus(path, tokenizer, 8)
+    with monkeypatch.context() as patch:
+        patch.setattr("contrastive_st.data.corpus._write", None)
+        SentenceCorpus(path, tokenizer, 8)
+    write(path, ["rain", "book", "mat"], [0, 0, 1])
+    assert len(SentenceCorpus(path, tokenizer, 8)) == 3
+
+
+def test_only_the_blocks_that_are_asked_for_are_read(tokenizer, tmp_path):
+    texts, documents = many(8 * BLOCK)
+    corpus = SentenceCorpus(write(tmp_path / "a.parquet", texts, documents), tokenizer, 8)
+    read = corpus._block.cache_info().misses
+    corpus.__getitems__(range(3 * BLOCK + 10, 3 * BLOCK + 74))
+    assert corpus._block.cache_info().misses == read + 1
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_the_sampler_makes_contiguous_batches_for_workers_too(tokenizer, tmp_path, workers):
+    texts, documents = many(BLOCK + 70)
+    corpus = SentenceCorpus(write(tmp_path / "a.parquet", texts, documents), tokenizer, 8)
+    sampler = corpus.sampler(32, seed=3)
+    loader = DataLoader(
+        corpus, batch_size=32, sampler=sampler, drop_last=True, num_workers=workers, collate_fn=lambda rows: rows
+    )
+    every = corpus.__getitems__(range(len(corpus)))
+    expected = [[every[i] for i in batch] for batch in BatchSampler(sampler, 32, drop_last=True)]
+    assert list(loader) == expected
+
+
+def test_a_pickled_corpus_reads_the_same(tokenizer, tmp_path):
+    texts, documents = many(100)
+    corpus = SentenceCorpus(write(tmp_path / "a.parquet", texts, documents), tokenizer, 8, shuffle_buffer=50)
+    again = pickle.loads(pickle.dumps(corpus))
+    assert again[99] == corpus[99]
+    assert list(again.sampler(4, 1)) == list(corpus.sampler(4, 1))
+
+
+# ------------------------------------------------------------------ the order
+
+
+@pytest.mark.parametrize(("rows", "block", "pool"), [(103, 10, 1), (100, 10, 1), (7, 10, 1), (1000, 16, 5)])
+def test_every_row_comes_once_in_an_order_of_seed_and_epoch(rows, block, pool):
+    orders = {}
+    for seed in (0, 1):
+        for epoch in (0, 1):
+            sampler = BlockSampler(rows, block, seed, pool)
+            sampler.set_epoch(epoch)
+            orders[seed, epoch] = list(sampler)
+            assert list(sampler) == orders[seed, epoch]
+            assert sorted(orders[seed, epoch]) == list(range(rows))
+            assert len(sampler) == rows
+    if rows >= 100:
+        assert len({tuple(order) for order in orders.values()}) == 4
+
+
+def test_blocks_stay_whole_and_what_is_left_over_comes_last():
+    order = list(BlockSampler(103, 10, seed=5))
+    for first in range(0, 100, 10):
+        assert order[first : first + 10] == list(range(order[first], order[first] + 10))
+    assert sorted(order[first] % 10 for first in range(0, 100, 10)) == [order[0] % 10] * 10
+
+
+def test_what_is_left_over_differs_from_epoch_to_epoch():
+    sampler, last = BlockSampler(103, 10, seed=5), set()
+    for epoch in range(20):
+        sampler.set_epoch(epoch)
+        last.update(list(sampler)[100:])
+    assert last == {0, 1, 2, 100, 101, 102}
+
+
+def test_a_pool_mixes_its_rows_and_no_others():
+    order = np.array(list(BlockSampler(160, 10, seed=5, pool=4)))
+    for first in range(0, 160, 40):
+        pool = order[first : first + 40]
+        assert len(set(pool // 10)) == 4
+        assert not np.array_equal(pool, np.sort(pool))
+        assert len(set(pool[:10] // 10)) > 1
+
+
+# ------------------------------------------------------------------ bad input
+
+
+BAD = {
+    "no column 'text'; name one of words, doc": ({"words": ["a"], "doc": [0]}, {}),
+    "no column 'doc'; name one of text, or None where the file is one document": ({"text": ["a"]}, {}),
+    "column 'doc' holds int64, not text": ({"text": ["a"], "doc": [0]}, {"text_column": "doc"}),
+    "row 4: document 0 goes on after another one; sort the rows by 'doc'": (
+        {"text": list("abcd"), "doc": [0, 0, 1, 0]}, {},
+    ),
+    "row 2: no document in column 'doc'; fill it": ({"text": list("ab"), "doc": [0, None]}, {}),
+    "it needs at least one sentence": ({"text": ["", " "], "doc": [0, 1]}, {}),
+    "every line is blank": ({"text": pa.array([], pa.string()), "doc": pa.array([], pa.int64())}, {}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("message", BAD)
+def test_bad_parquet_is_one_line(tokenizer, tmp_path, message):
+    columns, arguments = BAD[message]
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table(columns), path)
+    with pytest.raises(InputError) as caught:
+        SentenceCorpus(path, tokenizer, 8, **arguments)
+    assert message in str(caught.value)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.parquet", b"PAR1 but no more", "not a sound parquet file"),
+        ("a.parquet", b"", "the file is empty"),
+        ("a.txt", b"", "the file is empty"),
+        ("a.txt", b"\n \n", "every line is blank"),
+        ("a.txt", b"caf\xe9\n", "line 1: byte 0xe9 is not UTF-8"),
+        ("a.csv", b"text\n", "is a .txt or a .parquet file"),
+        ("none.txt", None, "there is no such file"),
+    ],
+)
+def test_a_bad_file_is_one_line(tokenizer, tmp_path, name, content, message):
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=message) as caught:
+        SentenceCorpus(tmp_path / name, tokenizer, 8)
+    assert "\n" not in str(caught.value)
+    assert name in str(caught.value)
+
+
+def test_a_conversion_that_fails_leaves_nothing_behind(tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+    path = write(tmp_path / "a.parquet", ["a"] * 3, [0, 1, 0])
+    with pytest.raises(InputError):
+        SentenceCorpus(path, tokenizer, 8)
+    assert [p.name for p in (tmp_path / "cache" / "contrastive_st").iterdir() if p.suffix != ".lock"] == []
+
+
+def test_real_documents_are_read_in_order(tokenizer, data_root):
+    corpus = SentenceCorpus(data_root / "novels.parquet", tokenizer, 32)
+    assert corpus.num_documents == 77
+    rows = corpus.__getitems__(range(400_000, 400_064))
+    steps = {b["position"] - a["position"] for a, b in itertools.pairwise(rows)}
+    assert steps <= {1, 2, 3}

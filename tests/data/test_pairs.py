@@ -1,0 +1,132 @@
+"""Readers of SNLI, MultiNLI, QQP, MRPC, STS and SICK as training data, from files laid out as those come."""
+
+import datasets
+import pytest
+
+from contrastive_st.data import (
+    PAIR_SETS,
+    LabelledPairCollator,
+    PairCollator,
+    TaskCollator,
+    read_pairs,
+    tokenize_pairs,
+)
+from contrastive_st.errors import InputError
+
+SNLI = "gold_label\tsentence1_parse\tsentence1\tsentence2\tpairID\n"
+FILES = {
+    "snli_1.0_train.txt": (
+        SNLI + "neutral\t(A)\tA cat sat.\tIt slept.\t1\n-\t(A)\tA cat.\tA dog.\t2\ncontradiction\t(B)\tB\tC\t3\n",
+        [("A cat sat.", "It slept.", 1), ("B", "C", 2)],
+    ),
+    "multinli_1.0_train.jsonl": (
+        '{"gold_label": "entailment", "sentence1": "You\\u0020know", "sentence2": "Known", "genre": "x"}\n'
+        '{"sentence2": "b", "sentence1": "a", "gold_label": "-"}\n',
+        [("You know", "Known", 0)],
+    ),
+    "quora_train.txt": (
+        'is_duplicate\tquestion1\tquestion2\r\n1\tHow, "so"?\tHow?\r\n0\tWhy?\tWho?\r\n',
+        [('How, "so"?', "How?", 1), ("Why?", "Who?", 0)],
+    ),
+    "msr_paraphrase_train.txt": (
+        '\ufeffQuality\t#1 ID\t#2 ID\t#1 String\t#2 String\n1\t7\t8\tHe said "no\n\tx'.replace("\n\tx", "\tShe said\n"),
+        [('He said "no', "She said", 1)],
+    ),
+    "sts-train.csv": (
+        "main\tMSRvid\t2012\t1\t5.000\ta plane .\tan air, plane .\nmain\tMSRvid\t2012\t4\t3.75\tb\tc\textra\n",
+        [("a plane .", "an air, plane .", 1.0), ("b", "c", 0.75)],
+    ),
+    "pairs.csv": ('first,second,score\n"Well, a",b,0.25\n', [("Well, a", "b", 0.25)]),
+}
+SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t4.5\tNEUTRAL\n"
+
+
+def rows_of(data):
+    name = "score" if "score" in data.column_names else "label"
+    return list(zip(data["first"], data["second"], data[name], strict=True))
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_files_as_they_come(tmp_path, name):
+    text, rows = FILES[name]
+    (tmp_path / name).write_bytes(text.encode())
+    assert rows_of(read_pairs(tmp_path / name)) == rows
+
+
+def test_sick_has_a_label_and_a_score(tmp_path):
+    path = tmp_path / "SICK_train.txt"
+    path.write_text(SICK)
+    assert rows_of(read_pairs(path)) == [("a", "b", 1)]
+    assert rows_of(read_pairs(path, "relatedness_score")) == [("a", "b", 0.875)]
+
+
+@pytest.mark.parametrize("name", PAIR_SETS)
+def test_names_of_the_hub(monkeypatch, name):
+    asked = []
+
+    def load(repository, config, split, revision):
+        asked.append((repository, config, split, revision))
+        first, second, gold = PAIR_SETS[name].columns
+        value = {"score": 0.5, "relatedness_score": 3.0}.get(gold, 1)
+        return [{first: "a", second: "b", gold: value}, {first: "c", second: "d", gold: -1}]
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    assert rows_of(read_pairs(name.lower(), split="dev")) == [("a", "b", 0.5 if name in ("STSB", "SICK-R") else 1)]
+    assert asked[0][2] == ("validation_matched" if name == "MultiNLI" else "validation")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("premise\thypothesis\tlabel\na\tb\tmaybe\n", "line 2: 'maybe' is neither"),
+        ("premise\thypothesis\tlabel\na\tb\n", "line 2: 2 cells where the header has 3"),
+        ("premise\thypothesis\n", "line 1: no column of the gold"),
+        ("premise\thypothesis\tlabel\na\tb\t-\n", "no labelled pair"),
+        ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "give another scale"),
+        ("sentence1\tsentence2\tlabel\na\tb\t0.5\n", "is no class"),
+    ],
+)
+def test_what_cannot_be_read_says_where(tmp_path, text, message):
+    path = tmp_path / "pairs.tsv"
+    path.write_text(text)
+    with pytest.raises(InputError, match=message):
+        read_pairs(path)
+    with pytest.raises(InputError, match="SICK-E"):
+        read_pairs(tmp_path / "none.tsv")
+
+
+def test_pairs_become_batches(tokenizer):
+    pairs = datasets.Dataset.from_dict({"first": ["the cat", "a dog"], "second": ["rain", "he ran"], "label": [2, 0]})
+    rows = tokenize_pairs(pairs, tokenizer, 16)
+    batch = LabelledPairCollator(tokenizer)(list(rows))
+    assert batch["targets"].tolist() == [2, 0]
+    assert batch["input_ids"].shape[:2] == (2, 2)
+    tasks = TaskCollator([PairCollator(tokenizer), LabelledPairCollator(tokenizer)])
+    assert tasks([{**row, "task": 1} for row in rows])["targets"].tolist() == [[1, 2], [1, 0]]
+    assert tasks([{**row, "task": 0} for row in rows])["targets"].tolist() == [[0], [0]]
+    scores = rows.rename_column("label", "score")
+    assert LabelledPairCollator(tokenizer)(list(scores))["targets"].tolist() == [2.0, 0.0]
+    with pytest.raises(InputError, match="of the tasks"):
+        tasks([{**rows[0], "task": 0}, {**rows[1], "task": 1}])
+    with pytest.raises(InputError, match="read_pairs"):
+        LabelledPairCollator(tokenizer)([{"input_ids": [[2], [3]]}])
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("file", "count", "gold"),
+    [
+        ("nli/pairs.tsv", 74_474, {0, 1, 2}),
+        ("qqp/quora_train.txt", 7_996, {0, 1}),
+        ("senteval/MRPC/msr_paraphrase_train.txt", 4_076, {0, 1}),
+        ("senteval/STS/STSBenchmark/sts-train.csv", 5_749, None),
+        ("senteval/SICK/SICK_train.txt", 4_500, {0, 1, 2}),
+    ],
+)
+def test_real_files(data_root, file, count, gold):
+    pairs = read_pairs(data_root / file)
+    assert len(pairs) == count
+    if gold:
+        assert set(pairs["label"]) == gold
+    else:
+        assert (min(pairs["score"]), max(pairs["score"])) == (0.0, 1.0)

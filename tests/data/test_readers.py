@@ -1,0 +1,301 @@
+"""Every format and every kind of bad input of `read_texts`, from real small files. No network."""
+
+import json
+import logging
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from contrastive_st.data import readers as columns
+from contrastive_st.data import readers as stored
+from contrastive_st.data import readers as text_files
+from contrastive_st.data.readers import read_texts
+from contrastive_st.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Write a file of this name and give its path as a string."""
+
+    def _write(name, content):
+        path = tmp_path / name
+        if isinstance(content, pa.Table):
+            pq.write_table(content, path, row_group_size=2)
+        else:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        return str(path)
+
+    return _write
+
+
+def rows(data):
+    return [tuple(row.values()) for row in data]
+
+
+def refused(source, *fragments, **arguments):
+    """`read_texts` raises an InputError of one line that holds these fragments."""
+    with pytest.raises(InputError) as caught:
+        read_texts(source, **arguments)
+    message = str(caught.value)
+    assert "\n" not in message
+    for fragment in fragments:
+        assert fragment in message, message
+    return message
+
+
+# ---- formats
+
+
+def test_txt_is_a_sentence_a_line_whatever_its_punctuation(write):
+    lines = ['Well, "quoted, once', "tab\tinside", " padded ", "no\u2028line end here", "x\x0cy"]
+    data = read_texts(write("a.txt", "\r\n".join(lines)))
+    assert data.column_names == ["text"]
+    assert data.features["text"] == datasets.Value("string")
+    assert data["text"][:] == [line.strip() for line in lines]
+
+
+def test_a_byte_order_mark_is_dropped(write):
+    assert rows(read_texts(write("a.txt", b"\xef\xbb\xbfone\ntwo\n"))) == [("one",), ("two",)]
+    assert read_texts(write("a.csv", b"\xef\xbb\xbftext\none\n")).column_names == ["text"]
+    assert rows(read_texts(write("a.jsonl", b'\xef\xbb\xbf{"text": "one"}\n'))) == [("one",)]
+
+
+def test_csv_with_quoted_commas_quotes_and_line_ends(write):
+    source = write("a.csv", 'q,n,a\r\n"why, then",1,"so ""it"" is\nand was"\r\nhow,2,thus\r\n')
+    data = read_texts(source)
+    assert data.column_names == ["q", "n", "a"]
+    assert rows(data) == [("why, then", "1", 'so "it" is\nand was'), ("how", "2", "thus")]
+
+
+def test_tsv_does_not_parse_quotes(write):
+    data = read_texts(write("a.tsv", 'q\ta\n"half a quote\tone, two\nnext\t"whole"\n'))
+    assert rows(data) == [('"half a quote', "one, two"), ("next", '"whole"')]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.jsonl", '{"id": 1, "q": "one", "a": "uno"}\n\n{"id": 2, "a": "due", "q": "two"}\n'),
+        ("a.json", '{"id": 1, "q": "one", "a": "uno"}\n{"id": 2, "q": "two", "a": "due"}'),
+        ("a.json", '[\n {"id": 1, "q": "one", "a": "uno"},\n {"id": 2, "q": "two", "a": "due"}\n]\n'),
+    ],
+)
+def test_json_by_the_line_and_as_a_list(write, name, content):
+    source = write(name, content)
+    assert read_texts(source).column_names == ["q", "a"], "a column of numbers is no candidate"
+    assert rows(read_texts(source)) == [("one", "uno"), ("two", "due")]
+    assert rows(read_texts(source, ["id", "q"])) == [("1", "one"), ("2", "two")]
+
+
+def test_parquet_reads_text_columns_only_and_from_disk(write):
+    table = pa.table({"id": [1, 2], "q": ["one", "two"], "v": [[1], [2]], "a": ["x", "y"]})
+    data = read_texts(write("a.parquet", table))
+    assert data.column_names == ["q", "a"]
+    assert rows(data) == [("one", "x"), ("two", "y")]
+    assert data.cache_files, "the table lies in memory instead of in a mapped file"
+
+
+def test_parquet_is_stripped_where_it_needs_it_and_stays_on_disk(write):
+    source = write("a.parquet", pa.table({"q": ["one ", "two"], "n": pa.array([1, 2])}))
+    data = read_texts(source, ["n", "q"])
+    assert rows(data) == [("1", "one"), ("2", "two")]
+    assert data.features == {"n": datasets.Value("string"), "q": datasets.Value("string")}
+    assert data.cache_files
+    assert rows(read_texts(source, ["q"])) == [("one",), ("two",)]
+
+
+def test_parquet_counts_rows_over_batches(write, monkeypatch, caplog):
+    monkeypatch.setattr(stored, "CHUNK", 2)
+    source = write("a.parquet", pa.table({"q": ["a", "b", "c", "d", "", "f", ""]}))
+    assert rows(read_texts(source)) == [("a",), ("b",), ("c",), ("d",), ("f",)]
+    assert "2 of 7 rows" in caplog.text
+    assert "row 5" in caplog.text
+
+
+@pytest.mark.parametrize("kind", [pa.large_string(), pa.dictionary(pa.int32(), pa.string())])
+def test_parquet_strings_of_other_widths_become_strings(write, kind):
+    data = read_texts(write("a.parquet", pa.table({"q": pa.array(["one", "two"]).cast(kind)})))
+    assert data.features["q"] == datasets.Value("string")
+    assert rows(data) == [("one",), ("two",)]
+
+
+def test_a_parquet_file_written_anew_is_read_anew(write):
+    assert rows(read_texts(write("a.parquet", pa.table({"q": ["old one"]})))) == [("old one",)]
+    assert rows(read_texts(write("a.parquet", pa.table({"q": ["the new one"]})))) == [("the new one",)]
+
+
+def test_chunks_join_in_order(write, monkeypatch):
+    monkeypatch.setattr(text_files, "CHUNK", 3)
+    expected = [(f"s{i}", f"t{i}") for i in range(10)]
+    source = write("a.csv", "a,b\n" + "".join(f"{a},{b}\n" for a, b in expected))
+    assert rows(read_texts(source)) == expected
+
+
+def test_a_name_that_is_no_file_is_asked_of_the_hub(monkeypatch):
+    asked = []
+
+    def load_dataset(*args, **kwargs):
+        asked.append((args, kwargs))
+        table = {"label": [0, 1, 1], "q": ["one", " two", ""], "a": ["x", "y", "z"]}
+        return datasets.Dataset.from_dict(table)
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    assert rows(read_texts("owner/name", split="test")) == [("one", "x"), ("two", "y")]
+    assert rows(read_texts("owner/name:config", ["a", "label"])) == [("x", "0"), ("y", "1"), ("z", "1")]
+    assert asked[0] == (("owner/name", None), {"split": "test"})
+    assert asked[1] == (("owner/name", "config"), {"split": "train"})
+
+
+# ---- columns
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl", "a.parquet"])
+def test_columns_by_name_or_position_in_the_order_wanted(write, name):
+    table = {"x": ["x1", "x2"], "y": ["y1", "y2"], "z": ["z1", "z2"]}
+    lines = list(zip(*table.values(), strict=True))
+    contents = {
+        "a.csv": "\n".join(map(",".join, [tuple(table), *lines])),
+        "a.tsv": "\n".join(map("\t".join, [tuple(table), *lines])),
+        "a.jsonl": "\n".join(json.dumps(dict(zip(table, line, strict=True))) for line in lines),
+        "a.parquet": pa.table(table),
+    }
+    source = write(name, contents[name])
+    assert rows(read_texts(source, ["z", "x"])) == [("z1", "x1"), ("z2", "x2")]
+    assert rows(read_texts(source, [2, "y"])) == [("z1", "y1"), ("z2", "y2")]
+    assert rows(read_texts(source, ["1"])) == [("y1",), ("y2",)]
+    assert rows(read_texts(source, "y")) == [("y1",), ("y2",)]
+
+
+def test_a_column_named_by_a_digit_goes_before_a_position(write):
+    assert rows(read_texts(write("a.csv", "1,0\none,nought\n"), ["0"])) == [("nought",)]
+
+
+@pytest.mark.parametrize("column", ["c", 2, -1, "2"])
+def test_an_unknown_column_is_told_with_those_there_are(write, column):
+    refused(write("a.csv", "a,b\n1,2\n"), "a.csv", repr(column), "a, b", columns=[column])
+
+
+def test_other_faults_of_columns(write):
+    source = write("a.csv", "a,b\n1,2\n")
+    refused(source, "twice", "'a'", columns=["a", 0])
+    refused(source, "no column", "a, b", columns=[])
+    refused(write("b.csv", "a,a\n1,2\n"), "two columns are named 'a'")
+    refused(write("a.txt", "one\n"), "'label'", "text", columns=["label"])
+    refused(write("a.jsonl", '{"id": 1}\n'), "no column of text", "id")
+    refused(write("a.parquet", pa.table({"id": [1]})), "no column of text", "id")
+    refused(write("b.parquet", pa.table({"v": [[1]]})), "'v'", "list", columns=["v"])
+    refused(write("b.jsonl", '{"v": "a"}\n{"v": [1]}\n'), "line 2", "'v'", columns=["v"])
+
+
+# ---- blank cells
+
+
+BLANKS = {
+    "a.txt": "one\n \ntwo\n\n",
+    "a.csv": 'a,b\none,x\n,y\n  ,"z"\ntwo,x\n',
+    "b.csv": "a\none\n\ntwo\n",
+    "a.tsv": "a\tb\none\tx\n\ty\ntwo\tx\n",
+    "a.jsonl": '{"a": "one"}\n{"a": null}\n{"b": 1}\n{"a": " "}\n{"a": "two"}\n',
+    "a.parquet": pa.table({"a": ["one", None, "\t", "two"]}),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "dropped", "where"),
+    [
+        ("a.txt", "2 of 4 lines", "line 2"),
+        ("a.csv", "2 of 4 rows", "row 3"),
+        ("b.csv", "1 of 3 rows", "row 3"),
+        ("a.tsv", "1 of 3 rows", "row 3"),
+        ("a.jsonl", "3 of 5 lines", "line 2"),
+        ("a.parquet", "2 of 4 rows", "row 2"),
+    ],
+)
+def test_blank_cells_drop_their_row_with_one_warning_or_are_refused(write, caplog, name, dropped, where):
+    source = write(name, BLANKS[name])
+    with caplog.at_level(logging.WARNING, logger=columns.__name__):
+        data = read_texts(source, [0])
+    assert rows(data) == [("one",), ("two",)]
+    (record,) = (record for record in caplog.records if record.name == columns.__name__)
+    assert dropped in record.getMessage()
+    assert record.getMessage().endswith(where)
+    refused(source, name, where, columns=[0], strict=True)
+
+
+def test_only_wanted_columns_are_looked_at_for_blanks(write, caplog):
+    source = write("a.csv", "a,b\none,\ntwo,x\n")
+    assert rows(read_texts(source, ["a"], strict=True)) == [("one",), ("two",)]
+    assert not caplog.records
+
+
+def test_nothing_left_is_refused(write):
+    refused(write("a.txt", " \n\t\n"), "all 2 lines")
+    refused(write("a.csv", "a,b\n,x\n,y\n"), "all 2 rows")
+    refused(write("a.parquet", pa.table({"a": ["", " "]})), "all 2 rows")
+
+
+# ---- bad input
+
+
+def test_what_is_not_there_or_not_a_file(write, tmp_path, monkeypatch):
+    def load_dataset(*args, **kwargs):
+        raise ConnectionError("no route to the Hub\nsecond line")
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    refused(str(tmp_path / "gone.csv"), "gone.csv", "no such file")
+    refused("./gone", "./gone", "no such file")
+    refused("owner/gone", "owner/gone", "not a file", "Hub", "no route")
+    refused(str(tmp_path), "is a folder")
+    refused(write("a.doc", "x"), "a.doc", ".doc", ".jsonl")
+    refused(write("plain", "x"), "no extension", ".txt")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.json", "a.jsonl", "a.parquet"])
+def test_empty_files(write, name):
+    refused(write(name, ""), name, "empty")
+
+
+def test_files_without_rows(write):
+    refused(write("a.csv", "a,b\n"), "no rows")
+    refused(write("b.csv", "\na,b\n"), "row 1", "names of the columns")
+    refused(write("a.json", "[]"), "no objects")
+    refused(write("a.parquet", pa.table({"a": pa.array([], pa.string())})), "no rows")
+
+
+def test_ragged_rows(write):
+    refused(write("a.csv", 'a,b\n"x\ny",1\nwell, it, is\n'), "a.csv, row 3", "3 cells", "has 2", "quote")
+    refused(write("a.tsv", "a\tb\nx\ty\nx\n"), "a.tsv, row 3", "1 cells", "has 2", "missing")
+
+
+def test_broken_quotes(write):
+    refused(write("a.csv", 'a,b\nx,y\n"never closed,y\nx,y\n'), "row 3", "quote")
+    refused(write("b.csv", 'a,b\nx,"one" more\n'), "row 2", "quote")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.jsonl"])
+def test_bytes_that_are_not_utf8(write, name):
+    line = b'{"a": "x"}\n' if name.endswith("jsonl") else b"a,b\n"
+    refused(write(name, line * 2 + line.replace(b"a", b"\xe9")), f"{name}, line 3", "0xe9", "UTF-8")
+
+
+def test_broken_json(write):
+    refused(write("a.jsonl", '{"a": "x"}\n\n{"a": "y"\n'), "line 3", "JSON")
+    refused(write("a.json", '[\n{"a": "x"},\n{"a" "y"}\n]'), "line 3", "JSON")
+    refused(write("b.jsonl", '{"a": "x"}\n"y"\n'), "line 2", "not an object")
+    refused(write("c.jsonl", '{"a": "x"}\n{"a": "\\ud83d"}\n'), "line 2", "surrogate")
+
+
+def test_broken_parquet(write, tmp_path):
+    refused(write("a.parquet", "PAR1 but not really"), "a.parquet", "not a sound parquet file")
+    whole = write("whole.parquet", pa.table({"a": [f"sentence {i}" for i in range(1000)]}))
+    content = bytearray((tmp_path / "whole.parquet").read_bytes())
+    content[4:200] = bytes(196)  # the first pages; the footer stays sound
+    assert rows(read_texts(whole))[999] == ("sentence 999",)
+    refused(write("b.parquet", bytes(content)), "b.parquet", "not a sound parquet file")

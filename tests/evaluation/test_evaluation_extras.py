@@ -1,0 +1,230 @@
+"""Few-shot classifiers, local metrics, mteb's interface, the commands, and evaluation in training."""
+
+import argparse
+import importlib.util
+import random
+
+import evaluate as hf_evaluate
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from evaluation_files import ANIMALS, TOOLS, bag_of_words, write, write_all
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, ContrastiveTrainer, InputError, SentenceEncoder
+from contrastive_st.data import DropoutPairCollator
+from contrastive_st.data.tokenizers import tokenize
+from contrastive_st.evaluation.cli import add_commands
+from contrastive_st.evaluation.datasets.senteval import read_polarity
+from contrastive_st.evaluation.evaluator import EvaluationCallback, SuiteEvaluator
+from contrastive_st.evaluation.scorers.few_shot import METHODS, MeanClassifier, centroids, nearest, score_few_shot
+from contrastive_st.integrations import evaluate_metrics as metrics
+from contrastive_st.integrations.mteb import MTEBModel
+from contrastive_st.models.encoder import OpenedEncoder
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
+
+
+def test_the_mean_classifier_is_a_plain_mean():
+    x, y = np.random.default_rng(0).normal(size=(40, 5)), np.arange(40) % 3
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    expected = [
+        int(np.argmax([row @ (m := unit[y == k].mean(0)) / np.linalg.norm(m) for k in range(3)])) for row in unit
+    ]
+    assert nearest(centroids(x, y), x).tolist() == expected
+
+
+def test_few_shot_curves_rise_and_all_methods_see_the_same_draws(tmp_path):
+    parts = read_polarity(write_all(tmp_path, size=200), "CR/custrev.pos", "CR/custrev.neg")
+    figures = score_few_shot(parts, bag_of_words, "CR", sizes=(5, 50, 5000))
+    found = {f.aggregation: f for f in figures}
+    assert len(figures) == 2 * len(METHODS)  # nobody has 5,000 examples a class here
+    for name in METHODS:
+        few, many = (found[f"{name}, {size} a class, 5 draws"] for size in (5, 50))
+        assert many.value > 0.65
+        assert few.deviation > 0
+        assert many.n == 100
+    again = score_few_shot(parts, bag_of_words, "CR", sizes=(5, 50, 5000))
+    assert figures == again
+
+
+def test_keywords_are_the_typical_words():
+    texts = ["app froze again", "it froze", "frozen and froze", "lovely colours", "lovely app", "very lovely"]
+    y = np.array([1, 1, 1, 0, 0, 0])
+    predicted = METHODS["keywords"](None, y, texts, None, ["it froze today", "what lovely weather"])
+    assert predicted.tolist() == [1, 0]
+
+
+def test_centroids_are_saved_with_the_model_and_refuse_another(tmp_path):
+    model = OpenedEncoder("words", bag_of_words, fingerprint="1")
+    classifier = MeanClassifier.fit(model, [f"a {w}" for w in ANIMALS + TOOLS], ["animal"] * 4 + ["tool"] * 4)
+    classifier.save(tmp_path, "nouns")
+    loaded = MeanClassifier.load(model, tmp_path, "nouns")
+    texts = ["the old dog", "a new saw is bad", "horse"]
+    assert [label for label, _ in loaded.predict(texts)] == ["animal", "tool", "animal"]
+    np.testing.assert_allclose(loaded.scores(texts), classifier.scores(texts), atol=1e-6)
+    with pytest.raises(InputError, match="another model"):
+        MeanClassifier.load(OpenedEncoder("words", bag_of_words, fingerprint="2"), tmp_path, "nouns")
+    with pytest.raises(InputError, match=r"there: nouns"):
+        MeanClassifier.load(model, tmp_path, "verbs")
+    with pytest.raises(InputError, match="two labels"):
+        MeanClassifier.fit(model, ["cat"], ["animal"])
+
+
+def test_metrics_combine_and_equal_the_functions():
+    random_numbers = np.random.default_rng(0)
+    x = random_numbers.normal(size=(12, 4))
+    both = hf_evaluate.combine([metrics.Uniformity(), metrics.Anisotropy(), metrics.EffectiveRank()])
+    both.add_batch(predictions=x[:5].tolist())
+    both.add_batch(predictions=x[5:].tolist())
+    found = both.compute()
+    unit = x / np.linalg.norm(x, axis=1, keepdims=True)
+    off = ~np.eye(12, dtype=bool)
+    assert found["anisotropy"] == pytest.approx((unit @ unit.T)[off].mean())
+    assert found["uniformity"] == pytest.approx(np.log(np.exp(-2 * (2 - 2 * unit @ unit.T))[off].mean()))
+    values = np.linalg.svd(x - x.mean(0), compute_uv=False)
+    share = values / values.sum()
+    assert found["effective_rank"] == pytest.approx(np.exp(-(share * np.log(share)).sum()))
+    pairs = hf_evaluate.combine([metrics.Alignment(), metrics.Ranking()])
+    found = pairs.compute(predictions=x.tolist(), references=(x + 1e-6).tolist())
+    assert found["alignment"] == pytest.approx(0, abs=1e-9)
+    assert found["mrr@10"] == 1.0
+
+
+def test_mteb_gets_what_it_asks_for():
+    model = MTEBModel(bag_of_words)
+    loader = torch.utils.data.DataLoader(Dataset.from_dict({"text": ["cat", "dog", "old saw"]}), batch_size=2)
+    vectors = model.encode(loader, task_metadata=None, hf_split="test", hf_subset="default", prompt_type=None)
+    np.testing.assert_array_equal(vectors, bag_of_words(["cat", "dog", "old saw"]))
+    assert model.similarity(vectors, vectors).shape == (3, 3)
+    np.testing.assert_allclose(model.similarity_pairwise(vectors, vectors), 1)
+    if importlib.util.find_spec("mteb") is None:
+        with pytest.raises(InputError, match=r"pip install contrastive-st\[mteb\]"):
+            _ = model.mteb_model_meta
+
+
+def test_mteb_itself_accepts_the_adapter():
+    pytest.importorskip("mteb")
+    from mteb.models.models_protocols import EncoderProtocol
+
+    model = MTEBModel(bag_of_words)
+    assert isinstance(model, EncoderProtocol)
+    assert model.mteb_model_meta.name == "contrastive-st/bag_of_words"
+
+
+# ------------------------------------------------------------------ commands
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    add_commands(parser.add_subparsers(required=True))
+    args = parser.parse_args([str(argument) for argument in arguments])
+    return args.function(args)
+
+
+@pytest.fixture
+def checkpoint(bert_config, tokenizer, tmp_path):
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_path, capsys):
+    root = write_all(tmp_path / "data")
+    write(tmp_path / "same.tsv", ["label\ta\tb", "1\tcat\tcat", "0\tcat\tdog"])
+    write(tmp_path / "faq.tsv", ["query\tanswer", "old cat\tthe old cat", "new dog\ta new dog"])
+    own = ("--pairs", tmp_path / "same.tsv", "--retrieval", tmp_path / "faq.tsv", "--names", "tiny")
+    run(
+        "evaluate", checkpoint, "--data", root, "--tasks", "STSB,STS13", "-o", tmp_path / "out", "--cache", "none", *own
+    )
+    out = capsys.readouterr().out
+    assert "tiny: mean pooling, 16 tokens" in out
+    assert "STS13 not run" in out
+    assert all(word in out for word in ("same", "faq", "mrr@10"))
+    assert (tmp_path / "out/report.json").is_file()
+    for bad, message in (
+        (["--data", tmp_path / "nowhere"], "no such folder"),
+        (["--data", root, "--tasks", "STS99"], "unknown task"),
+        (["--data", root, "--names", "a", "b"], "2 names for 1 models"),
+        (["--data", root, "--folds", "1"], "2 or more"),
+    ):
+        with pytest.raises(InputError, match=message):
+            run("evaluate", checkpoint, "--cache", "none", *bad)
+    with pytest.raises(InputError, match="not evaluated: missing-model"):
+        run("evaluate", checkpoint, "missing-model", "--data", root, "--tasks", "STSB", "--cache", "none")
+    assert "tiny" not in capsys.readouterr().out
+
+
+def test_the_classify_command_learns_saves_loads_and_compares(checkpoint, tmp_path, capsys):
+    for name, words in (("animal", ANIMALS), ("tool", TOOLS)):
+        write(tmp_path / f"{name}.txt", [f"the {word} is old" for word in words])
+    examples = [f"{name}={tmp_path / name}.txt" for name in ("animal", "tool")]
+    run("classify", "--model", checkpoint, "--examples", *examples, "--test", *examples)
+    out, err = capsys.readouterr()
+    assert all(name in out for name in METHODS)
+    assert "4 animal, 4 tool" in err
+    run("classify", tmp_path / "tool.txt", "--model", checkpoint)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert all(line.split("\t")[0] in ("animal", "tool") for line in lines)
+    with pytest.raises(InputError, match="LABEL=FILE"):
+        run("classify", "--model", checkpoint, "--examples", "animal")
+    with pytest.raises(InputError, match="nothing to do"):
+        run("classify", "--model", checkpoint)
+
+
+# ------------------------------------------------------------------ in training
+
+
+def train(folder, bert_config, tokenizer, evaluator=None, callback=None):
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+    model = BertForCL(bert_config, pooling="mean")
+    arguments = ContrastiveTrainingArguments(
+        str(folder), max_steps=6, per_device_train_batch_size=4, seed=3, report_to=[], use_cpu=True,
+        eval_strategy="steps" if evaluator else "no", eval_steps=2, save_strategy="no", disable_tqdm=True,
+    )  # fmt: skip
+    trainer = ContrastiveTrainer(
+        model=model, args=arguments, train_dataset=tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16),
+        data_collator=DropoutPairCollator(tokenizer), processing_class=tokenizer, evaluator=evaluator,
+        callbacks=[callback] if callback else None,
+    )  # fmt: skip
+    trainer.train()
+    return trainer
+
+
+def test_weights_after_training_are_bit_equal_with_and_without_evaluation(tmp_path, bert_config, tokenizer):
+    root = write_all(tmp_path / "data")
+    suite = SuiteEvaluator(tokenizer, "STSB,CR,TREC", root, folds=3)
+
+    def careless(model):  # outside of the suite's guard: this is what it guards against
+        torch.rand(5)
+        return suite(model)
+
+    without = train(tmp_path / "a", bert_config, tokenizer)
+    within = train(tmp_path / "b", bert_config, tokenizer, evaluator=suite)
+    called = train(tmp_path / "c", bert_config, tokenizer, callback=EvaluationCallback(suite, every=2))
+    for other in (within, called):
+        for (name, a), b in zip(without.model.state_dict().items(), other.model.state_dict().values(), strict=True):
+            assert torch.equal(a, b), name
+        logged = [row for row in other.state.log_history if "eval_stsb_dev_spearman" in row]
+        assert [row["step"] for row in logged][:3] == [2, 4, 6]
+        assert {"eval_cr_dev_accuracy", "eval_trec_dev_accuracy"} <= set(logged[0])
+    assert within.model.training
+    moved = train(tmp_path / "d", bert_config, tokenizer, evaluator=careless).model.state_dict().values()
+    assert not all(torch.equal(a, b) for a, b in zip(without.model.state_dict().values(), moved, strict=True))
+
+
+def test_the_evaluator_restores_random_states_and_mode(tmp_path, bert_config, tokenizer):
+    suite = SuiteEvaluator(tokenizer, "STSB", write_all(tmp_path), dev=False)
+    model = BertForCL(bert_config, pooling="mean").train()
+    state = torch.get_rng_state()
+    figures = suite(model)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert model.training
+    assert list(figures) == ["stsb_spearman"]
+    from contrastive_st.evaluation.suite import evaluate
+
+    report = evaluate([SentenceEncoder(model, tokenizer)], "STSB", tmp_path)
+    assert figures["stsb_spearman"] == report.main("model", report.tasks[0]).value

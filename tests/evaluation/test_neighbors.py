@@ -1,0 +1,245 @@
+"""Nearest neighbours: exact, in blocks, side by side."""
+
+import re
+import tracemalloc
+
+import numpy as np
+import pytest
+from datasets import Dataset
+from evaluation_files import bag_of_words
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st.cli import main
+from contrastive_st.data import train_word_tokenizer
+from contrastive_st.evaluation import neighbors as module
+from contrastive_st.evaluation.neighbors import (
+    as_markdown,
+    as_text,
+    embedding_blocks,
+    first_of_each,
+    nearest,
+    neighbors,
+)
+from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models.encoder import OpenedEncoder
+
+
+def full_argsort(queries, candidates, k):
+    """Every cosine at once; the lower number first where two are equal."""
+    a, b = (x / np.linalg.norm(x, axis=1, keepdims=True) for x in (queries, candidates))
+    scores = a @ b.T
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(scores, order, 1), order
+
+
+def cut(candidates, *at):
+    return np.split(candidates, at)
+
+
+@pytest.mark.parametrize("k", [1, 4, 30, 500])
+@pytest.mark.parametrize("at", [(), (1, 2, 100), (0, 7, 7, 150, 299)])
+def test_a_running_merge_equals_a_full_argsort(k, at):
+    random = np.random.default_rng(k)
+    queries, candidates = random.normal(size=(9, 6)), random.normal(size=(300, 6))
+    scores, found = nearest(queries, cut(candidates, *at), k)
+    expected, order = full_argsort(queries, candidates, k)
+    np.testing.assert_array_equal(found, order)
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("k", [1, 5, 60])
+@pytest.mark.parametrize("at", [(), (3, 50, 51), tuple(range(1, 120))])
+def test_of_equal_cosines_the_lower_number_comes_first(k, at):
+    random = np.random.default_rng(0)
+    axes = np.eye(4)[random.integers(4, size=120)] * 2.0 ** random.integers(-2, 3, size=(120, 1))  # exact, many ties
+    queries = random.normal(size=(7, 4))
+    scores, found = nearest(queries, cut(axes, *at), k)
+    expected, order = full_argsort(queries, axes, k)
+    assert len(set(expected[0].tolist())) <= 4
+    np.testing.assert_array_equal(found, order)
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+
+
+def test_many_queries_zero_vectors_and_half_width(monkeypatch):
+    monkeypatch.setattr(module, "_QUERIES", 4)
+    random = np.random.default_rng(0)
+    queries, candidates = random.normal(size=(11, 3)), random.normal(size=(40, 3)).astype(np.float16)
+    candidates[5] = 0
+    scores, found = nearest(queries, cut(candidates, 13), 40)
+    assert scores[np.arange(11), (found == 5).argmax(1)].tolist() == [0] * 11
+    others = np.delete(candidates.astype(np.float64), 5, axis=0)
+    expected, _ = full_argsort(queries, others, 39)
+    np.testing.assert_allclose(scores[found != 5].reshape(11, 39), expected, atol=1e-6)
+    assert nearest(queries[:0], [candidates], 3)[1].shape == (0, 3)
+
+
+def test_nothing_of_the_size_of_queries_times_corpus_is_held():
+    random = np.random.default_rng(0)
+    queries = random.normal(size=(64, 8)).astype(np.float32)
+    blocks = (random.normal(size=(1000, 8)).astype(np.float32) for _ in range(100))
+    tracemalloc.start()
+    nearest(queries, blocks, 5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * 100_000 * 4 / 10
+
+
+def test_embeddings_are_kept_and_found_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(module, "BLOCK", 3)
+    calls = []
+
+    def encode(texts):
+        calls.extend(texts)
+        return bag_of_words(texts)
+
+    encoder = OpenedEncoder("words", encode, fingerprint="1")
+    without = list(embedding_blocks(encoder, SENTENCES))
+    first = embedding_blocks(encoder, SENTENCES, tmp_path)
+    next(first)
+    first.close()
+    assert not list(tmp_path.rglob("*corpus*"))  # an unfinished file is not left behind
+    calls.clear()
+    written, read = (list(embedding_blocks(encoder, SENTENCES, tmp_path)) for _ in range(2))
+    assert len(calls) == len(SENTENCES)
+    for blocks in (written, read):
+        assert [len(block) for block in blocks] == [3, 3, 2]
+        np.testing.assert_array_equal(np.concatenate(blocks), np.concatenate(without))
+    (path,) = tmp_path.rglob("corpus-*.npy")
+    np.testing.assert_array_equal(np.load(path), np.concatenate(without))
+    list(embedding_blocks(encoder, SENTENCES[::-1], tmp_path))
+    assert len(list(tmp_path.rglob("corpus-*.npy"))) == 2
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="give another cache"):
+        list(embedding_blocks(encoder, SENTENCES, tmp_path / "file"))
+
+
+def test_the_query_itself_is_left_out():
+    encoder = OpenedEncoder("words", bag_of_words)
+    corpus = ["a cat and a dog", "the cat", "the dog", "a horse", "the cat and the dog"]
+    (own,) = neighbors(encoder, ["a cat and a dog"], corpus, 2)
+    assert [text for _, text in own] == ["the cat and the dog", "the cat"]
+    (other,) = neighbors(encoder, ["one cat and one dog"], corpus, 2)
+    assert [text for _, text in other] == ["a cat and a dog", "the cat and the dog"]
+    assert [score for score, _ in other] == pytest.approx([1, 1])
+    (few,) = neighbors(encoder, ["a horse"], corpus, 9)
+    assert len(few) == 4
+
+
+def test_first_of_each():
+    texts = [str(i % 700) for i in range(3000)]
+    assert first_of_each(iter(texts)).tolist() == list(range(700))
+
+
+def test_tables():
+    found = {
+        "A": [[(0.9, "one two three four five six"), (0.8, "b|c")]],
+        "B": [[(0.7, "x")]],
+    }
+    lines = as_text(["query"], found, 50).splitlines()
+    assert lines == [
+        "query",
+        "  A                       B",
+        "  0.900 one two three     0.700 x",
+        "        four five six",
+        "  0.800 b|c",
+    ]
+    assert all(len(line) <= 50 for line in lines)
+    rows = as_markdown(["query"], found, "Nearest.").splitlines()
+    assert rows[2] == "**query**"
+    assert rows[4:8] == [
+        "| cosine | A | cosine | B |",
+        "|--:|---|--:|---|",
+        "| 0.900 | one two three four five six | 0.700 | x |",
+        "| 0.800 | b\\|c |  |  |",
+    ]
+
+
+# ------------------------------------------------------------------ the command
+
+
+@pytest.fixture
+def checkpoints(bert_config, tokenizer, tmp_path):
+    for name, pooling in (("one", "mean"), ("two", "cls")):
+        BertForCL(bert_config, pooling=pooling).save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+    return [str(tmp_path / "one"), str(tmp_path / "two")]
+
+
+@pytest.mark.parametrize("kind", ["txt", "parquet"])
+def test_the_command_prints_two_models_side_by_side(checkpoints, kind, tmp_path, capsys):
+    corpus = [*SENTENCES, SENTENCES[0], SENTENCES[2]]  # a sentence that is there twice is found once
+    if kind == "txt":
+        (tmp_path / "corpus.txt").write_text("\n".join(corpus))
+    else:
+        Dataset.from_dict({"text": corpus, "doc": range(10)}).to_parquet(str(tmp_path / "corpus.parquet"))
+    (tmp_path / "queries.txt").write_text(f"{SENTENCES[2]}\n\n{SENTENCES[2]}\n")
+    arguments = ["neighbors", *checkpoints, "--corpus", str(tmp_path / f"corpus.{kind}"), "--query", "a cat",
+                 "--query_file", str(tmp_path / "queries.txt"), "-k", "3", "--cache", str(tmp_path / "cache"),
+                 "--output", str(tmp_path / "out.md")]  # fmt: skip
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    tables = (tmp_path / "out.md").read_text()
+    assert "8 distinct sentences of corpus." in tables
+    assert printed.count("\n\n") == 1
+    for query in ("a cat", SENTENCES[2]):
+        rows = tables.split(f"**{query}**")[1].split("**")[0].strip().splitlines()
+        assert rows[0] == "| cosine | one | cosine | two |"
+        others = [text for text in SENTENCES if text != query]
+        for model, column in zip(checkpoints, (1, 3), strict=True):
+            cosines = SentenceEncoder.from_pretrained(model).similarity([query], others)[0]
+            order = np.argsort(-cosines)[:3]
+            cells = [row.split("|") for row in rows[2:]]
+            assert [row[column + 1].strip() for row in cells] == [others[i] for i in order]
+            assert [float(row[column]) for row in cells] == pytest.approx(cosines[order].tolist(), abs=1e-3)
+    assert main(arguments) == 0  # from the cache
+    assert capsys.readouterr().out == printed
+    assert len(list((tmp_path / "cache").rglob("corpus-*.npy"))) == 2
+    assert main([*arguments, "--max_sentences", "2", "--names", "first", "second"]) == 0
+    assert "2 distinct sentences" in (tmp_path / "out.md").read_text()
+    assert "| cosine | first | cosine | second |" in (tmp_path / "out.md").read_text()
+
+
+def test_a_quickthoughts_model_beside_another(checkpoints, tmp_path, capsys):
+    words = train_word_tokenizer(SENTENCES, max_length=16)
+    config = QuickThoughtsConfig(vocab_size=len(words), embedding_size=5, hidden_size=6)
+    QuickThoughtsGRU(config).save_pretrained(tmp_path / "towers")
+    words.save_pretrained(tmp_path / "towers")
+    (tmp_path / "corpus.txt").write_text("\n".join(SENTENCES))
+    arguments = ["--corpus", str(tmp_path / "corpus.txt"), "--query", SENTENCES[1], "--cache", "none"]
+    assert main(["neighbors", checkpoints[0], str(tmp_path / "towers"), *arguments, "-k", "7"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1].split() == ["one", "towers"]
+    expected = SentenceEncoder.from_pretrained(tmp_path / "towers").similarity([SENTENCES[1]], SENTENCES)[0]
+    found = [float(number) for line in lines[2:] for number in re.findall(r"-?\d\.\d{3}", line)[1:2]]
+    assert found == pytest.approx(sorted(expected.tolist(), reverse=True)[1:], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "nothing to look for"),
+        (["--query", " "], "nothing to look for"),
+        (["--query", "a", "-k", "0"], "-k 0"),
+        (["--query", "a", "--names", "x", "y"], "--names x y"),
+        (["--query", "a", "--max_sentences", "0"], "--max_sentences 0"),
+        (["--query", "a", "--output", "x.txt"], ".md"),
+        (["--query", "a", "--output", "no/such/x.md"], "does not exist"),
+        (["--query_file", "none.txt"], "none.txt"),
+        (["--query", "a", "--corpus", "none.txt"], "none.txt"),
+        (["--query", "a", "--column", "x"], "'x'"),
+    ],
+)
+def test_bad_input_is_one_line(options, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "c.txt").write_text("a\n")
+    assert main(["neighbors", "/no/such/model", "--corpus", "c.txt", *options]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert words in error
+    assert error.count("\n") == 1
+
+
+def test_the_same_model_twice(tmp_path, capsys):
+    assert main(["neighbors", "m", "m", "--corpus", "c.txt", "--query", "a"]) == 2
+    assert "twice" in capsys.readouterr().err

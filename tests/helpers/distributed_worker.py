@@ -1,0 +1,205 @@
+"""Runs in each of W gloo processes: gradients and trained weights of one grid of cases, saved by rank 0.
+
+python distributed_worker.py RANK WORLD PORT OUT
+"""
+
+import contextlib
+import itertools
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch.nn.parallel import DistributedDataParallel
+from transformers import BertConfig
+
+from contrastive_st.models import (
+    BertForCL,
+    InferSentBiLSTM,
+    InferSentConfig,
+    QuickThoughtsConfig,
+    QuickThoughtsGRU,
+    UniversalConfig,
+    UniversalSentenceEncoder,
+)
+from contrastive_st.models.configuration import BAGS, RELATIONAL
+from contrastive_st.models.modeling import text_keys
+from contrastive_st.training.gradcache import cached_step
+
+ROWS, LENGTH, STEPS = 10, 9, 5
+TASKS = {
+    "neighbours": {"objective": "next"}, "answers": {"objective": "info_nce"}, "nli": {"objective": "classification"},
+}  # fmt: skip
+UNIVERSAL = UniversalConfig(60, embedding_size=6, hidden_size=8, bigram_buckets=30)
+
+
+def bert(num_views, **settings):
+    def make(dropout):
+        config = BertConfig(
+            vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+            hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
+        )  # fmt: skip
+        return BertForCL(config, hard_negative_weight=0.2, **settings)
+
+    return num_views, make
+
+
+def cut_bert(kind):
+    """Cutoff beside dropout, and none where there is none: it is drawn as dropout is."""
+    return 2, lambda dropout: bert(2, js_weight=1.0, cutoff=kind, cutoff_ratio=3 * dropout)[1](dropout)
+
+
+def towers(encoder="gru", **settings):
+    def make(dropout):
+        shape = {"vocab_size": 60, "embedding_size": 6, "hidden_size": 8, "num_attention_heads": 2}
+        return QuickThoughtsGRU(QuickThoughtsConfig(**shape, encoder=encoder, dropout=dropout), **settings)
+
+    return 1, make
+
+
+# Every objective, each with the number of views of its rows and what makes its model
+METHODS = {
+    "info_nce-V2": bert(2),
+    "info_nce-V3": bert(3),
+    "symmetric-V2": bert(2, objective="info_nce_symmetric"),
+    "symmetric-V3": bert(3, objective="info_nce_symmetric"),
+    "window-one_tower": bert(1, objective="window", context_size=2),
+    "next-kl": towers(objective="next"),
+    "window-smoothed": towers("lstm", objective="window", context_size=2, label_smoothing=0.1),
+    "window-block": towers(objective="window", loss="block", context_size=2),
+    "window-pairwise": towers(objective="window", loss="pairwise", link="hinge"),
+    "counts-kl": towers(objective="counts"),
+    "counts-l2": towers(objective="counts", loss="l2"),
+    "tfidf-cross_entropy": towers(objective="tfidf", loss="cross_entropy", target_temperature=0.2),
+    "tfidf_bin-kl": towers("transformer", objective="tfidf_bin"),
+    "classification-sbert": bert(2, objective="classification", pooling="mean"),
+    "classification-infersent": bert(2, objective="classification", parts=("u", "v", "abs(u-v)", "u*v"), head_hidden=7),
+    "regression": bert(2, objective="regression", pooling="max"),
+    "triplet": bert(3, objective="triplet"),
+    "consistent": bert(3, js_weight=0.7),
+    "token_cutoff": cut_bert("token"),
+    "span_cutoff": cut_bert("span"),
+    "feature_cutoff": cut_bert("feature"),
+    "multi_task": bert(2, objective="multi_task", tasks=TASKS),
+    "classification-bilstm": (2, lambda dropout: InferSentBiLSTM(InferSentConfig(60, 6, 4))),
+    "multi_task-dan": (2, lambda dropout: UniversalSentenceEncoder(UNIVERSAL, objective="multi_task", tasks=TASKS)),
+    "relational-distances_and_angles": bert(1, objective="relational"),
+    "relational-similarities": towers(objective="relational", similarity_weight=1.0, distance_weight=0, angle_weight=0),
+}
+HEADED = ("classification", "regression", "triplet", "multi_task")  # once is enough
+CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
+GRID = [
+    case
+    for case in itertools.product(METHODS, (torch.float64, torch.float32), (0.0, 0.1))
+    if case[2] == 0.0 or METHODS[case[0]][0] > 1  # masks are drawn a chunk at a time: towers draw them in one
+    if not case[0].startswith(HEADED) or case[1:] == (torch.float64, 0.0)
+    if case[0] not in CUT or case[1:] == (torch.float64, 0.1)
+]
+
+
+def batches(num_views, kind):
+    generator = torch.Generator().manual_seed(3)
+    for step in range(STEPS):
+        ids = torch.randint(5, 60, (ROWS, num_views, LENGTH), generator=generator)
+        lengths = torch.randint(2, LENGTH + 1, (ROWS, num_views, 1), generator=generator)
+        mask = (torch.arange(LENGTH) < lengths).long()
+        ids[7] = ids[1]  # the same texts in two places, on two ranks
+        mask[7] = mask[1]
+        batch = {"input_ids": ids * mask, "attention_mask": mask}
+        places = torch.tensor([[i // 7, i] for i in range(ROWS)])  # a document that both ranks have a part of
+        if kind in ("classification", "regression", "multi_task"):
+            labels = torch.randint(0, 3, (ROWS,), generator=generator)
+            own = [places, torch.zeros(ROWS, 0, dtype=torch.long), labels[:, None]][step % 3]
+            tasks = torch.cat([torch.full((ROWS, 1), step % 3), own], 1)
+            scores = torch.rand(ROWS, generator=generator)
+            batch["targets"] = {"classification": labels, "regression": scores, "multi_task": tasks}[kind]
+        if num_views == 1:
+            words = torch.randint(0, 12, (ROWS, 4), generator=generator)
+            weights = torch.rand(ROWS, 4, generator=generator).where(
+                torch.arange(4) < 4 - torch.tensor([[i // 6] for i in range(ROWS)]), 0
+            )
+            bags, teacher = torch.stack([words, weights], -1), weights
+            batch["targets"] = bags if kind in BAGS else teacher if kind == RELATIONAL else places
+        yield batch
+
+
+def share(batch, rank, world):
+    """Uneven shares: rank 0 has one row more than half."""
+    cut = [0, ROWS] if world == 1 else [0, ROWS // 2 + 1, ROWS]
+    own = {name: tensor[cut[rank] : cut[rank + 1]] for name, tensor in batch.items()}
+    if "targets" in own and own["targets"].dim() == 3:  # a collator pads bags to the widest of its own rows
+        own["targets"] = own["targets"][:, : int((own["targets"][..., 1] > 0).sum(1).max())]
+    return own
+
+
+def count_and_reduce(reductions, bucket):
+    """What DDP does with a bucket of gradients, counted."""
+    reductions.append(bucket.index())
+    return default_hooks.allreduce_hook(None, bucket)
+
+
+def train(case, cached, bucketed, rank, world):
+    """Gradients of the first step and the weights after the last."""
+    method, dtype, dropout = case
+    num_views, make = METHODS[method]
+    torch.manual_seed(0)
+    core = make(dropout).to(dtype).train()
+    core.length_bucketing = bucketed
+    core.bucket_options = {"max_rows": 3}  # the chunks of the cached step, so that both draw the same dropout masks
+    model = DistributedDataParallel(core, broadcast_buffers=False) if world > 1 else core
+    reductions = []
+    if world > 1:
+        model.register_comm_hook(reductions, count_and_reduce)
+    optimizer = torch.optim.AdamW(core.parameters(), lr=1e-3)
+    torch.manual_seed(10 + rank)
+    losses, first = [], None
+    for whole in batches(num_views, method.partition("-")[0]):
+        batch = share(whole, rank, world)
+        optimizer.zero_grad()
+        if cached:
+            keys = text_keys(batch["input_ids"], batch["attention_mask"])
+            targets = batch.pop("targets", None)
+            loss, _ = cached_step(
+                batch,
+                lambda **rows: model(**rows).pooler_output,
+                lambda views, keys=keys, targets=targets: core.objective(core.split_views(views), targets, keys),
+                lambda scalar: scalar.backward(),
+                model.no_sync if world > 1 else contextlib.nullcontext,
+                chunk_size=3,
+                parameters=list(core.objective_head.parameters()) if hasattr(core, "objective_head") else (),
+            )
+        else:
+            loss = model(**batch).loss
+            loss.backward()
+            loss = loss.detach()
+        if world > 1:
+            dist.all_reduce(loss)
+            loss /= world
+        losses.append(loss)
+        first = first or {name: p.grad.clone() for name, p in core.named_parameters() if p.grad is not None}
+        optimizer.step()
+    return {
+        "losses": torch.stack(losses),
+        "gradients": first,
+        "weights": core.state_dict(),
+        "reductions": len(reductions),
+    }
+
+
+def main(rank, world, port, out):
+    torch.set_num_threads(1)
+    if world > 1:
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    results = {}
+    for case, cached, bucketed in itertools.product(GRID, (False, True), (False, True)):
+        if case[-1] and not cached and not bucketed:
+            continue  # one padded pass draws other dropout masks
+        results[(*case, cached, bucketed)] = train(case, cached, bucketed, rank, world)
+    if rank == 0:
+        torch.save(results, out)
+    if world > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

@@ -1,0 +1,79 @@
+"""Runs in each of W gloo processes: plain and cached steps of a sharded model (`fully_shard`), saved by rank 0.
+
+python fsdp_worker.py RANK WORLD PORT OUT
+"""
+
+import contextlib
+import itertools
+import sys
+
+import torch
+import torch.distributed as dist
+from distributed_worker import ROWS, STEPS, batches
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.tensor import DTensor
+from transformers import BertConfig
+
+from contrastive_st.models import BertForCL
+from contrastive_st.models.modeling import text_keys
+from contrastive_st.training.gradcache import cached_step
+
+
+@contextlib.contextmanager
+def no_sync(model):
+    model.set_requires_gradient_sync(False)
+    yield
+    model.set_requires_gradient_sync(True)
+
+
+def whole(tensor):
+    return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def train(cached, rank, world, steps=STEPS):
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    model = BertForCL(config).double().train()
+    model.length_bucketing = False
+    if world > 1:
+        for layer in model.bert.encoder.layer:
+            fully_shard(layer)
+        fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for batch in itertools.islice(batches(2, "info_nce"), steps):
+        own = slice(ROWS // world * rank, ROWS // world * (rank + 1))  # as many rows on each
+        batch = {name: batch[name][own] for name in ("input_ids", "attention_mask")}
+        optimizer.zero_grad()
+        if cached:
+            keys = text_keys(batch["input_ids"], batch["attention_mask"])
+            cached_step(
+                batch,
+                lambda **rows: model(**rows).pooler_output,
+                lambda views, keys=keys: model.objective(views, None, keys),
+                lambda scalar: scalar.backward(),
+                (lambda: no_sync(model)) if world > 1 else contextlib.nullcontext,
+                chunk_size=3,
+                even=True,
+            )
+        else:
+            model(**batch).loss.backward()
+        optimizer.step()
+    return {name: whole(parameter).detach() for name, parameter in model.named_parameters()}
+
+
+def main(rank, world, port, out):
+    torch.set_num_threads(1)
+    if world > 1:
+        dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
+    results = {cached: train(cached, rank, world) for cached in (False, True)}
+    if rank == 0:
+        torch.save(results, out)
+    if world > 1:
+        dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), sys.argv[3], sys.argv[4])

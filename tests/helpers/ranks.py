@@ -1,0 +1,24 @@
+"""Start a worker script as several processes that know each other, and compare what they found."""
+
+import socket
+import subprocess
+import sys
+
+import torch
+
+
+def launch(world, out, worker):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, str(worker)]
+    ranks = [subprocess.Popen([*command, str(rank), str(world), str(port), str(out)]) for rank in range(world)]
+    assert [rank.wait(timeout=300) for rank in ranks] == [0] * world
+    return torch.load(out, weights_only=True)
+
+
+def relative_error(ours, reference):
+    """Norm of the difference over the norm, of all tensors as one vector."""
+    assert ours.keys() == reference.keys()
+    a, b = (torch.cat([tensors[name].flatten() for name in sorted(tensors)]) for tensors in (ours, reference))
+    return ((a - b).norm() / b.norm()).item()

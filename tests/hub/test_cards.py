@@ -1,0 +1,224 @@
+"""Model cards: made from what was run, valid for the Hub, and their snippets run."""
+
+import json
+import re
+import shutil
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import transformers
+from datasets import Dataset
+from huggingface_hub import ModelCard
+
+from conftest import SENTENCES
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    InputError,
+    SentenceEncoder,
+    tokenize,
+)
+from contrastive_st.cli import main
+from contrastive_st.evaluation.report.report import Report
+from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.tasks import retrieval_task, tasks
+from contrastive_st.hub.cards import CardData, write_card
+from contrastive_st.models import POOLINGS, QuickThoughtsConfig, QuickThoughtsGRU
+
+PUBLISHED = Path(__file__).parents[2] / "model_cards"
+PAIR = ["A sentence.", "Another one."]
+
+
+@pytest.fixture
+def checkpoint(bert_config, tokenizer, tmp_path):
+    """A trained folder: weights, tokenizer, recipe, state."""
+    rows = tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16)
+    args = ContrastiveTrainingArguments(
+        str(tmp_path / "tiny"), per_device_train_batch_size=4, max_steps=3, logging_steps=1, report_to=[],
+        disable_tqdm=True,
+    )  # fmt: skip
+    trainer = ContrastiveTrainer(
+        BertForCL(bert_config), args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer),
+        processing_class=tokenizer,
+    )  # fmt: skip
+    trainer.facts = {"data": {"name": "alice/sentences", "from": "hub", "licence": "cc0-1.0"}}
+    trainer.train()
+    trainer.save_model()
+    trainer.save_state()
+    return tmp_path / "tiny"
+
+
+def add_report(folder, names=("tiny",)):
+    known = tasks()
+    chosen = [known["STSB"], known["STS12"], known["MR"], retrieval_task("faq", [("a", "b")])]
+    figures = []
+    for i, name in enumerate(names):
+        about = {"model": name, "pooling": "cls", "max_length": 16}
+        figures += [
+            Figure("STSB", "dev", "spearman", 0.5 + i, n=1500, **about),
+            Figure("STSB", "test", "spearman", 0.61239 - i, n=1379, **about),
+            Figure("STS12", "test", "spearman", None, note="no folder STS12-en-test", **about),
+            Figure("MR", "cross-validation", "accuracy", 0.7, "10 folds", 100, deviation=0.01, **about),
+            Figure("faq", "test", "mrr@10", 0.25, "among 9", 9, **about),
+        ]
+    Report("files", chosen, figures).save(folder / "evaluation")
+
+
+def metadata(folder):
+    return ModelCard.load(folder / "README.md").data
+
+
+def run_snippets(folder):
+    """The vectors that each of the card's snippets makes."""
+    text = (folder / "README.md").read_text()
+    found = re.findall(r"With ([\w-]+(?: package)?):\n\n```python\n(.*?)\n```", text, re.DOTALL)
+    vectors = {}
+    for loader, code in found:
+        scope = {}
+        exec(compile(code, loader, "exec"), scope)
+        vectors[loader] = np.asarray(scope["embeddings"])
+    return vectors
+
+
+@pytest.mark.parametrize("pooling", [*POOLINGS, "mlp_only_train"])
+def test_every_snippet_of_a_card_runs_and_gives_the_embedding(bert_config, tokenizer, tmp_path, pooling):
+    settings = {"pooling": "cls", "mlp_only_train": True} if pooling == "mlp_only_train" else {"pooling": pooling}
+    BertForCL(bert_config, **settings).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    write_card(tmp_path, name=str(tmp_path))
+    vectors = run_snippets(tmp_path)
+    assert vectors.keys() == {"this package", "sentence-transformers", "transformers"}
+    expected = SentenceEncoder.from_pretrained(tmp_path).encode(PAIR)
+    for loader, found in vectors.items():
+        np.testing.assert_allclose(found, expected, rtol=0, atol=1e-6, err_msg=loader)
+
+
+@pytest.mark.allow_warnings
+def test_snippets_of_an_architecture_of_its_own_name_the_flag_and_run(tmp_path, tokenizer):
+    model = QuickThoughtsGRU(QuickThoughtsConfig(vocab_size=len(tokenizer), embedding_size=4, hidden_size=8))
+    model.save_pretrained(tmp_path)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer._tokenizer, pad_token="[PAD]").save_pretrained(
+        tmp_path
+    )
+    write_card(tmp_path, name=str(tmp_path))
+    text = (tmp_path / "README.md").read_text()
+    assert text.count("trust_remote_code=True") == 4  # in the text, and wherever it is needed
+    vectors = run_snippets(tmp_path)
+    assert vectors.keys() == {"this package", "sentence-transformers", "transformers"}
+    for loader, found in vectors.items():
+        np.testing.assert_allclose(found, vectors["this package"], rtol=0, atol=1e-6, err_msg=loader)
+
+
+def test_the_card_says_what_was_run(checkpoint):
+    add_report(checkpoint)
+    path = write_card(checkpoint, data=CardData("apache-2.0", ["en"], ["alice/other"]))
+    text, head = path.read_text(), metadata(checkpoint).to_dict()
+    recipe = json.loads((checkpoint / "training_recipe.json").read_text())
+    wanted = ["SimCSE, unsupervised", "alice/sentences, 8 rows, licence cc0-1.0", "loss_i = -log exp", "3 steps",
+              "24 sentences encoded (each view counted)", recipe["hardware"]["cpu"],
+              f"torch {recipe['versions']['torch']}",
+              "none: trained from scratch", "| temperature | `0.05` |", "at most 16 tokens", "gao2021simcse",
+              "![training curve](training_curve.png)"]  # fmt: skip
+    assert not [words for words in wanted if words not in text]
+    assert (checkpoint / "training_curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert "| STSB | test | spearman | all | 1379 | 61.24 |" in text
+    assert "| STS12 | test | spearman | all |  | not run |" in text
+    assert head["license"] == "apache-2.0"
+    assert head["language"] == ["en"]
+    assert head["datasets"] == ["alice/other", "alice/sentences"]
+    assert head["pipeline_tag"] == "sentence-similarity"
+    assert head["library_name"] == "sentence-transformers"
+    assert head["tags"] == [
+        "sentence-transformers", "sentence-similarity", "feature-extraction", "contrastive-st", "simcse",
+    ]  # fmt: skip
+    assert "base_model" not in head
+    shown = {(r.dataset_name, r.dataset_split): r.metric_value for r in metadata(checkpoint).eval_results}
+    assert shown == {("STSB", "test"): 61.24, ("MR", "cross-validation"): 70.0, ("faq", "test"): 25.0}
+
+
+def test_only_a_base_model_of_the_hub_is_named_as_one(checkpoint):
+    path = checkpoint / "training_recipe.json"
+    recipe = json.loads(path.read_text())
+    for base, named in (
+        ({"from": "hub", "name": "google-bert/bert-base-uncased", "commit": "abc"}, "google-bert/bert-base-uncased"),
+        ({"from": "folder", "name": "mlm"}, None),
+    ):
+        path.write_text(json.dumps(recipe | {"base_model": base}))
+        write_card(checkpoint)
+        assert metadata(checkpoint).to_dict().get("base_model") == named
+
+
+def test_what_is_not_recorded_is_said_to_be_so(checkpoint):
+    (checkpoint / "training_recipe.json").unlink()
+    (checkpoint / "trainer_state.json").unlink()
+    write_card(checkpoint)
+    text = (checkpoint / "README.md").read_text()
+    assert "The training of this checkpoint was not recorded" in text
+    assert "No evaluation is recorded" in text
+    assert "hardware" not in text
+    assert "training curve" not in text
+    assert "model-index" not in text
+
+
+def test_a_card_edited_by_hand_is_kept(checkpoint, capsys):
+    assert main(["card", str(checkpoint), "--license", "mit"]) == 0
+    assert main(["card", str(checkpoint)]) == 0
+    assert metadata(checkpoint).license == "mit"  # what the author said of it stays
+    card = checkpoint / "README.md"
+    card.write_text(card.read_text().replace("## Limits", "## Limits\n\n* My own words."))
+    assert main(["card", str(checkpoint)]) == 2
+    assert "edited by hand" in capsys.readouterr().err
+    assert "My own words" in card.read_text()
+    assert main(["card", str(checkpoint), "--overwrite"]) == 0
+    assert "My own words" not in card.read_text()
+
+
+def test_a_folder_of_a_card_has_all_but_the_weights_and_makes_the_same_card(checkpoint, tmp_path):
+    add_report(checkpoint)
+    output = tmp_path / "model_cards" / "tiny"
+    assert main(["card", str(checkpoint), "--output", str(output), "--name", "alice/tiny", "--license", "mit"]) == 0
+    files = {path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file()}
+    assert {"README.md", "training_recipe.json", "training_curve.png", "evaluation/report.json"} <= files
+    assert not [name for name in files if name.endswith((".safetensors", ".bin", "trainer_state.json"))]
+    agree(output)
+    text = (output / "README.md").read_text()
+    (output / "README.md").write_text(text.replace("61.24", "81.24"))
+    with pytest.raises(AssertionError):
+        agree(output)
+
+
+def test_a_report_of_several_models_must_name_this_one(checkpoint):
+    add_report(checkpoint, names=("other", "tiny"))
+    write_card(checkpoint)
+    assert "-38.76" in (checkpoint / "README.md").read_text()
+    renamed = checkpoint.rename(checkpoint.parent / "renamed")
+    with pytest.raises(InputError, match="none is called renamed"):
+        write_card(renamed)
+    (renamed / "evaluation" / "report.json").write_text("{}")
+    with pytest.raises(InputError, match="no report"):
+        write_card(renamed)
+
+
+def agree(folder):
+    """Card and evaluation JSON of a published folder agree, and the card is what the command makes of the folder."""
+    card, report = ModelCard.load(folder / "README.md"), folder / "evaluation" / "report.json"
+    rows = json.loads(report.read_text())["figures"] if report.is_file() else []
+    for result in card.data.eval_results or []:
+        own = [r for r in rows if (r["task"], r["split"], r["metric"]) == (
+            result.dataset_name, result.dataset_split, result.metric_type) and r["value"] is not None]  # fmt: skip
+        assert any(round(100 * row["value"], 2) == result.metric_value for row in own), result
+    index = card.data.to_dict().get("model-index")
+    name = index[0]["name"] if index else re.search(r"^# (.+)$", card.text, re.MULTILINE)[1]
+    with tempfile.TemporaryDirectory() as scratch:
+        copied = shutil.copytree(folder, Path(scratch, folder.name))
+        write_card(copied, name=name, overwrite=True)
+        assert (copied / "README.md").read_text() == (folder / "README.md").read_text()
+
+
+@pytest.mark.parametrize("folder", sorted(path for path in PUBLISHED.glob("*") if path.is_dir()), ids=lambda p: p.name)
+def test_published_cards_and_their_evaluation_agree(folder):
+    agree(folder)

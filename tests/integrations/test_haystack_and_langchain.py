@@ -1,0 +1,108 @@
+"""The adapters in real pipelines of Haystack and LangChain, where these are installed."""
+
+import asyncio
+import os
+
+import numpy as np
+import pytest
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, InputError
+from contrastive_st.models.encoder import BulkEncoder
+
+os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
+
+
+@pytest.fixture
+def model(bert_config, tokenizer, tmp_path):
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return str(tmp_path / "model")
+
+
+def expected(model, texts):
+    return BulkEncoder(model, precision="fp32").encode(texts)
+
+
+def test_langchain_embeddings(model):
+    pytest.importorskip("langchain_core")
+    from langchain_core.vectorstores import InMemoryVectorStore
+
+    from contrastive_st.integrations.langchain import ContrastiveEmbeddings
+
+    embeddings = ContrastiveEmbeddings(model, precision="fp32", query_prefix="the ")
+    documents = embeddings.embed_documents(SENTENCES)
+    assert type(documents[0][0]) is float
+    np.testing.assert_allclose(documents, expected(model, SENTENCES), atol=1e-6)
+    wanted = expected(model, ["the cat sat"])[0]
+    np.testing.assert_allclose(embeddings.embed_query("cat sat"), wanted, atol=1e-6)
+    np.testing.assert_allclose(asyncio.run(embeddings.aembed_query("cat sat")), wanted, atol=1e-6)
+    store = InMemoryVectorStore(embeddings)
+    store.add_texts(SENTENCES)
+    (found,) = store.similarity_search("cat sat on the mat", k=1)
+    assert (
+        found.page_content
+        == SENTENCES[(expected(model, SENTENCES) @ expected(model, ["the cat sat on the mat"])[0]).argmax()]
+    )
+    with pytest.raises(InputError):
+        ContrastiveEmbeddings("/no/such/model")
+
+
+def test_haystack_pipelines(model):
+    haystack = pytest.importorskip("haystack")
+    from haystack.components.retrievers.in_memory import InMemoryEmbeddingRetriever
+    from haystack.document_stores.in_memory import InMemoryDocumentStore
+
+    from contrastive_st.integrations.haystack import ContrastiveDocumentEmbedder, ContrastiveTextEmbedder
+
+    documents = [haystack.Document(content=text, meta={"title": f"no {i}"}) for i, text in enumerate(SENTENCES)]
+    fields = {
+        "meta_fields_to_embed": ["title", "missing"],
+        "embedding_separator": " ",
+        "prefix": "a ",
+        "suffix": " dog",
+    }
+    embedder = ContrastiveDocumentEmbedder(model, precision="fp32", batch_size=3, progress_bar=False, **fields)
+    embedded = embedder.run(documents)["documents"]
+    assert all(document.embedding is None for document in documents)
+    texts = [f"a no {i} {text} dog" for i, text in enumerate(SENTENCES)]
+    np.testing.assert_allclose([document.embedding for document in embedded], expected(model, texts), atol=1e-6)
+
+    store = InMemoryDocumentStore(embedding_similarity_function="dot_product")
+    store.write_documents(embedded)
+    pipeline = haystack.Pipeline()
+    pipeline.add_component("embed", ContrastiveTextEmbedder(model, prefix="a ", suffix=" dog", precision="fp32"))
+    pipeline.add_component("retrieve", InMemoryEmbeddingRetriever(store, top_k=1))
+    pipeline.connect("embed.embedding", "retrieve.query_embedding")
+    allowed = ["contrastive_st.integrations.haystack"]  # Haystack trusts no module that it was not told of
+    pipeline = haystack.Pipeline.from_dict(pipeline.to_dict(), allowed_modules=allowed)
+    pipeline.get_component("retrieve").document_store = store
+    found = pipeline.run({"embed": {"text": "no 3 " + SENTENCES[3]}})["retrieve"]["documents"]
+    assert found[0].content == SENTENCES[3]
+    assert found[0].score == pytest.approx(1, abs=1e-5)
+    for component, wrong in ((ContrastiveTextEmbedder(model), {"text": documents}), (embedder, {"documents": "text"})):
+        with pytest.raises(TypeError):
+            component.run(**wrong)
+
+
+def test_haystack_retriever_over_an_index(monkeypatch):
+    pytest.importorskip("haystack")
+    from search_fakes import WordEncoder, topic_index
+
+    from contrastive_st.integrations import haystack as adapter
+
+    index, encoder = topic_index(), WordEncoder()
+    monkeypatch.setattr(adapter, "open_index", lambda where, collection: index)
+    retriever = adapter.ContrastiveRetriever.from_dict(adapter.ContrastiveRetriever("folder", top_k=3).to_dict())
+    vector = encoder.encode(["tide ship"])[0]
+    found = retriever.run(vector.tolist())["documents"]
+    assert [(d.id, d.score) for d in found] == [(str(hit.id), hit.score) for hit in index.search(vector, 3)[0]]
+    condition = {"field": "meta.year", "operator": ">", "value": 2000}
+    both = {"operator": "AND", "conditions": [condition, {"field": "topic", "operator": "in", "value": ["space"]}]}
+    found = retriever.run(vector.tolist(), filters=both, top_k=5)["documents"]
+    assert len(found) == 5
+    assert all(d.meta["year"] > 2000 and d.meta["topic"] == "space" for d in found)
+    for wrong in ({"operator": "OR", "conditions": [condition]}, {"operator": "AND", "conditions": [both, both]}):
+        with pytest.raises(InputError, match="filter"):
+            retriever.run(vector.tolist(), filters=wrong)
+    retriever.close()

@@ -1,0 +1,131 @@
+"""CERT: back-translations are made and kept as pairs; both stages run, from ready pairs too."""
+
+import csv
+
+import pytest
+import transformers
+from datasets import Dataset
+
+from contrastive_st.data import read_texts
+from contrastive_st.data.pairs import Translator, back_translate, write_pairs
+from contrastive_st.errors import InputError
+from contrastive_st.jobs import cert
+
+
+@pytest.fixture
+def translator(tokenizer, tmp_path):
+    """A tiny translation model, which has learned nothing."""
+    config = transformers.BartConfig(
+        vocab_size=len(tokenizer), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=200, pad_token_id=0,
+        bos_token_id=2, eos_token_id=3, decoder_start_token_id=2, forced_eos_token_id=3, init_std=1.0,
+    )  # fmt: skip
+    transformers.BartForConditionalGeneration(config).save_pretrained(tmp_path / "translator")
+    tokenizer.save_pretrained(tmp_path / "translator")
+    return str(tmp_path / "translator")
+
+
+def test_texts_go_there_and_back_in_batches():
+    sizes = []
+
+    def there(texts):
+        sizes.append(len(texts))
+        return [f"<{text}>" for text in texts]
+
+    back = lambda texts: ["" if "blank" in text else text[1:-1].replace("big", "large") for text in texts]
+    texts = ["a big dog", "same", "blank", "the big, big sea", "a big cat"]
+    pairs = list(back_translate(iter(texts), there, back, batch_size=2))
+    assert sizes == [2, 2, 1]
+    assert pairs == [
+        ("a big dog", "a large dog"), ("the big, big sea", "the large, large sea"), ("a big cat", "a large cat"),
+    ]  # fmt: skip
+
+
+def test_pairs_are_read_as_they_were_written(tmp_path):
+    pairs = [("a, b", 'he said "no"'), ("line", "other")]
+    assert write_pairs(pairs, tmp_path / "pairs.csv") == 2
+    assert [tuple(row.values()) for row in read_texts(str(tmp_path / "pairs.csv"))] == pairs
+    with pytest.raises(InputError, match="there is no pair"):
+        write_pairs([], tmp_path / "none.csv")
+
+
+@pytest.mark.allow_warnings  # a tiny model has no settings of generation saved
+def test_a_translation_model_by_name(translator):
+    translate = Translator(translator, device="cpu", max_length=8, num_beams=2)
+    texts = ["the cat sat on the mat", "a dog"]
+    found = translate(texts)
+    assert len(found) == 2
+    assert found == translate(texts)
+    assert translate(texts[1:]) == found[1:]  # padding does not matter
+    with pytest.raises(InputError, match="cannot open the translation model"):
+        Translator("/nowhere")
+
+
+TINY = [
+    "--hidden_size", "16", "--num_layers", "1", "--max_length", "16", "--task_epochs", "1", "--task_seeds", "2",
+    "--label_samples", "40", "--max_steps", "3", "--per_device_train_batch_size", "8", "--momentum_queue", "16",
+    "--disable_tqdm", "true", "--bf16", "false",
+]  # fmt: skip
+
+
+def trec(folder):
+    """TREC's files: a class and a question a line."""
+    (folder / "TREC").mkdir(parents=True)
+    lines = [f"{'NUM' if i % 2 else 'LOC'}:x {'how many cats' if i % 2 else 'where is a dog'} {i} ?" for i in range(60)]
+    for name in ("train_5500.label", "TREC_10.label"):
+        (folder / "TREC" / name).write_text("\n".join(lines) + "\n", encoding="latin-1")
+    return folder
+
+
+@pytest.mark.allow_warnings  # of transformers: the classifier is new
+def test_both_stages_from_ready_pairs(tmp_path, capsys):
+    pairs = [(f"a cat sat on mat {i}", f"on mat {i} sat a cat") for i in range(40)]
+    write_pairs(pairs, tmp_path / "pairs.csv")
+    data = trec(tmp_path / "data")
+    found = cert.main([
+        "--pairs_file", str(tmp_path / "pairs.csv"), "--task", "TREC", "--eval_data", str(data),
+        "--output_dir", str(tmp_path / "out"), *TINY,
+    ])  # fmt: skip
+    assert set(found) == {"before", "contrastive"}
+    assert all(0 <= accuracy <= 1 and len(found[stage]) == 2 for stage in found for accuracy in found[stage])
+    assert "contrastive, then fine-tuned" in capsys.readouterr().out
+    model = transformers.AutoModel.from_pretrained(tmp_path / "out" / "contrastive")
+    assert model.config.contrastive["temperature"] == 0.07
+
+
+@pytest.mark.allow_warnings
+def test_sentences_are_translated_first(translator, tmp_path):
+    nouns = ("cat", "dog", "mat", "town", "book")  # words that the translator knows
+    (tmp_path / "some.txt").write_text("\n".join(f"the {a} and the {b}" for a in nouns for b in nouns if a != b))
+    found = cert.main([
+        "--train_file", str(tmp_path / "some.txt"), "--translate_there", translator, "--translate_back", translator,
+        "--eval_data", str(trec(tmp_path / "data")), "--output_dir", str(tmp_path / "out"), *TINY,
+    ])  # fmt: skip
+    assert len(found["contrastive"]) == 2
+    with open(tmp_path / "out" / "pairs.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["text", "back"]
+    assert rows[1][0] == "the cat and the dog"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--train_file", "some.txt"], "name --translate_there"),
+        (["--pairs_file", "PAIRS", "--task", "STS12", "--eval_data", "hub"], "choose TREC"),
+        (["--pairs_file", "PAIRS", "--task", "TREC"], "CONTRASTIVE_ST_DATA names a folder"),
+    ],
+)
+def test_what_cannot_be_run(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    write_pairs([("a", "b"), ("c", "d")], tmp_path / "pairs.csv")
+    monkeypatch.setattr(cert.Task, "load", lambda *_: cert.Parts({}, {}))
+    arguments = [str(tmp_path / "pairs.csv") if a == "PAIRS" else a for a in arguments]
+    with pytest.raises(InputError, match=words):
+        cert.main([*arguments, "--output_dir", str(tmp_path / "out")])
+
+
+def test_only_pairs_have_two_columns(tmp_path):
+    Dataset.from_dict({"a": ["x"], "b": ["y"], "c": ["z"]}).to_csv(str(tmp_path / "three.csv"))
+    with pytest.raises(InputError, match="name two with --columns"):
+        cert.main(["--pairs_file", str(tmp_path / "three.csv"), "--output_dir", str(tmp_path / "out")])

@@ -1,0 +1,221 @@
+"""Objectives of labelled pairs, triplets, consistent views and several tasks, against plain loops."""
+
+import math
+
+import pytest
+import torch
+from plain import loop_loss
+
+from contrastive_st.errors import InputError
+from contrastive_st.losses import (
+    Classification,
+    ConsistentInfoNCE,
+    InfoNCE,
+    MultiTask,
+    Regression,
+    TargetsLoss,
+    Triplet,
+    angular_similarity,
+)
+from contrastive_st.losses.functional import jensen_shannon
+from contrastive_st.models import BertForCL
+from contrastive_st.models.configuration import ObjectiveSettings
+
+LABELS = torch.tensor([2, 0, 1, 1, 0])
+SCORES = torch.tensor([0.0, 0.25, 0.5, 0.9, 1.0], dtype=torch.float64)
+
+
+def views(count=2, rows=5, width=4):
+    return torch.randn(rows, count, width, dtype=torch.float64, requires_grad=True)
+
+
+def agree(value, loop, *inputs):
+    torch.testing.assert_close(value, loop, rtol=1e-12, atol=1e-12)
+    ours, reference = torch.autograd.grad(value, inputs), torch.autograd.grad(loop, inputs)
+    for a, b in zip(ours, reference, strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+        assert a.abs().max() > 0
+
+
+@pytest.mark.parametrize("parts", [("u", "v", "abs(u-v)"), ("u", "v", "abs(u-v)", "u*v"), ("u*v",)])
+def test_classification_is_the_plain_loop(parts):
+    """The mean over the pairs, taken once: InferSent's own loop divides a mean by the batch again."""
+    x, objective = views(), Classification(3, parts)
+    head = objective.make_head(4).double()
+    weight, bias = head.layers[0].weight, head.layers[0].bias
+    total = 0.0
+    for (u, v), label in zip(x, LABELS, strict=True):
+        known = {"u": u, "v": v, "abs(u-v)": [abs(a - b) for a, b in zip(u, v, strict=True)], "u*v": u * v}
+        features = [value for part in parts for value in known[part]]
+        scores = [
+            sum(w * f for w, f in zip(row, features, strict=True)) + b for row, b in zip(weight, bias, strict=True)
+        ]
+        total = total + torch.stack(scores).exp().sum().log() - scores[label]
+    agree(objective.with_head(head)(x, LABELS), total / len(x), x, weight, bias)
+
+
+def test_hidden_layers_of_the_classifier_are_not_one_linear_map():
+    head = Classification(3, ("u", "v"), hidden=6).make_head(2)
+    u, v = torch.randn(2, 1, 2)
+    middle = head((u + v) / 2, (u + v) / 2)
+    assert not torch.allclose(middle, (head(u, u) + head(v, v)) / 2, atol=1e-4)
+
+
+def test_regression_is_the_plain_loop():
+    x = views()
+    total = 0.0
+    for (u, v), score in zip(x, SCORES, strict=True):
+        total = total + ((u * v).sum() / (u.square().sum().sqrt() * v.square().sum().sqrt()) - score) ** 2
+    agree(Regression()(x, SCORES), total / 5, x)
+
+
+@pytest.mark.parametrize("margin", [1.0, 0.3])
+def test_triplet_is_the_plain_loop(margin):
+    x, total = views(3), 0.0
+    for a, p, n in x:
+        distance = (a - p).square().sum().sqrt() - (a - n).square().sum().sqrt() + margin
+        total = total + torch.clamp(distance, min=0)
+    agree(Triplet(margin)(x), total / 5, x)
+    assert Triplet().margin == 1.0  # the paper's; sentence-transformers has 5
+
+
+def test_equal_embeddings_of_a_triplet_have_a_finite_gradient():
+    x = torch.ones(2, 3, 4, requires_grad=True)
+    loss = Triplet()(x)
+    assert loss.item() == 1.0
+    loss.backward()
+    assert torch.equal(x.grad, torch.zeros_like(x))
+
+
+def loop_divergence(x, temperature, keys=None):
+    """Jensen-Shannon divergence of the two views' distributions over the sentences, one scalar at a time."""
+    n, total = len(x), 0.0
+    unit = x / x.square().sum(-1, keepdim=True).sqrt()
+
+    def distribution(i, own, other):
+        candidates = []
+        for j in range(n):
+            equal = (
+                keys is not None
+                and j != i
+                and (keys[j, other] in (keys[i, own], keys[i, other]) or keys[j, own] == keys[i, own])
+            )
+            candidates.append(None if equal else (unit[i, own] * unit[j, other]).sum() / temperature)
+        weights = [torch.zeros((), dtype=x.dtype) if score is None else score.exp() for score in candidates]
+        return [weight / sum(weights) for weight in weights]
+
+    for i in range(n):
+        p, q = distribution(i, 0, 1), distribution(i, 1, 0)
+        for a, b in zip(p, q, strict=True):
+            m = (a + b) / 2
+            total = total + sum(0.5 * c * (c / m).log() for c in (a, b) if c > 0)
+    return total / n
+
+
+@pytest.mark.parametrize("with_keys", [False, True])
+def test_consistent_views_are_the_plain_loop(with_keys):
+    x = views()
+    keys = torch.tensor([[1, 1], [2, 2], [3, 3], [1, 1], [5, 5]]) if with_keys else None
+    loss = ConsistentInfoNCE(0.3, js_weight=0.7)(x, keys=keys)
+    agree(loss, loop_loss(x, 0.3, keys=keys) + 0.7 * loop_divergence(x, 0.3, keys), x)
+    assert loss > InfoNCE(0.3)(x, keys=keys)
+
+
+def test_the_divergence_is_jensen_shannon_and_not_its_reverse():
+    """Cutoff's published code computes (KL(m||p) + KL(m||q)) / 2."""
+    p, q = torch.tensor([0.9, 0.1], dtype=torch.float64), torch.tensor([0.2, 0.8], dtype=torch.float64)
+    m = (p + q) / 2
+    true = ((p * (p / m).log()).sum() + (q * (q / m).log()).sum()) / 2
+    reverse = ((m * (m / p).log()).sum() + (m * (m / q).log()).sum()) / 2
+    found = jensen_shannon(p.log()[None], q.log()[None])[0]
+    assert abs(found - true) < 1e-12
+    assert abs(found - reverse) > 0.01
+    apart = jensen_shannon(torch.tensor([[0.0, -math.inf]]), torch.tensor([[-math.inf, 0.0]]))
+    assert apart.item() == pytest.approx(math.log(2))
+
+
+def test_angular_similarity_keeps_its_digits_where_vectors_are_equal():
+    a, b = torch.randn(3, 5), torch.randn(4, 5)
+    cosine = torch.nn.functional.cosine_similarity(a[:, None], b[None], dim=-1)
+    torch.testing.assert_close(angular_similarity(a, b), 1 - cosine.acos() / math.pi, atol=1e-6, rtol=0)
+    x = torch.randn(2, 300, requires_grad=True)
+    same = angular_similarity(x, 2 * x.detach()).diagonal()
+    assert (same > 1 - 1e-6).all()  # arccos of a rounded cosine is off by up to 1e-4 here
+    same.sum().backward()
+    assert x.grad.isfinite().all()
+
+
+def test_each_batch_trains_its_own_task_and_every_head_has_a_gradient():
+    tasks = {"near": TargetsLoss("next"), "answers": InfoNCE(0.5), "nli": Classification()}
+    objective = MultiTask(tasks)
+    head = objective.make_head(4).double()
+    objective = objective.with_head(head)
+    x = views()
+    places = torch.tensor([[0, i] for i in range(5)])
+    number = lambda n, own: torch.cat([torch.full((5, 1), n), own], 1)
+    near = torch.cat([x[:, :1], head["near"](x[:, 1:])], 1)
+    agree(objective(x, number(0, places)), tasks["near"](near, places), x)
+    one = x[:, :1]
+    torch.testing.assert_close(
+        objective(one, number(0, places)), tasks["near"](torch.cat([one, head["near"](one)], 1), places)
+    )
+    answers = torch.cat([x[:, :1], head["answers"](x[:, 1:])], 1)
+    agree(objective(x, torch.ones(5, 1, dtype=torch.long)), loop_loss(answers, 0.5), x)
+    nli = objective(x, number(2, LABELS[:, None]))
+    agree(nli, tasks["nli"].with_head(head["nli"])(x, LABELS), x)
+    gradients = torch.autograd.grad(objective(x, number(2, LABELS[:, None])), head.parameters())
+    assert sum(bool(gradient.abs().max() > 0) for gradient in gradients) == 2
+    with pytest.raises(InputError, match="TaskCollator"):
+        objective(x, torch.tensor([[0], [1], [1], [1], [1]]))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"objective": "classification", "num_labels": 1}, "two or more"),
+        ({"objective": "classification", "parts": ("u", "w")}, "cannot read w"),
+        ({"objective": "multi_task"}, "needs tasks"),
+        ({"objective": "guessing"}, "triplet"),
+    ],
+)
+def test_settings_that_make_no_objective(settings, message):
+    with pytest.raises(InputError, match=message):
+        ObjectiveSettings(**settings)
+
+
+@pytest.mark.parametrize(
+    ("objective", "targets", "message"),
+    [
+        (Classification(3, head=lambda u, v: u), torch.tensor([0, 1, 2, 3, 0]), "0 to 2"),
+        (Classification(), LABELS, "with_head=True"),
+        (Regression(), SCORES * 5, "scale them"),
+        (Regression(), None, "LabelledPairCollator"),
+        (Triplet(), None, "a positive and a negative"),
+    ],
+)
+def test_targets_that_an_objective_cannot_take(objective, targets, message):
+    with pytest.raises(InputError, match=message):
+        objective(views(), targets)
+
+
+def test_the_head_is_trained_kept_and_dropped_in_the_end(bert_config, tmp_path):
+    """With sentence-transformers on transformers before 4.43 the classifier was never trained."""
+    model = BertForCL(bert_config, objective="classification", pooling="mean")
+    ids = torch.randint(5, 40, (4, 2, 6))
+    before = {name: weight.clone() for name, weight in model.objective_head.named_parameters()}
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
+    model(ids, targets=torch.tensor([0, 1, 2, 0])).loss.backward()
+    optimizer.step()
+    assert all(not torch.equal(before[name], weight) for name, weight in model.objective_head.named_parameters())
+    model.save_pretrained(tmp_path / "checkpoint")
+    again = BertForCL.from_pretrained(tmp_path / "checkpoint")
+    for name, weight in model.objective_head.state_dict().items():
+        assert torch.equal(again.objective_head.state_dict()[name], weight)
+    model.drop_heads()
+    model.save_pretrained(tmp_path / "finished")
+    finished = BertForCL.from_pretrained(tmp_path / "finished")
+    assert not hasattr(finished, "objective_head")
+    with pytest.raises(InputError, match="with_head=True"):
+        finished.eval()(ids, targets=torch.tensor([0, 1, 2, 0]))
+    anew = BertForCL.from_pretrained(tmp_path / "finished", with_head=True)
+    assert anew(ids, targets=torch.tensor([0, 1, 2, 0])).loss.isfinite()

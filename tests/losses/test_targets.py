@@ -1,0 +1,199 @@
+"""Targets and their losses against plain loops, and against the matrices of the post that introduced them."""
+
+import itertools
+from collections import Counter
+
+import pytest
+import torch
+from plain import loop_overlap, loop_targets_loss, loop_window
+
+from contrastive_st.errors import InputError
+from contrastive_st.losses import TargetsLoss
+from contrastive_st.losses import targets as build
+from contrastive_st.losses.targets import BAGS, LOSSES, PLACES
+
+# Sentences that share words in the pattern of the post's examples, so that its numbers come out
+THREE = ["we hear birds", "the birds sang", "birds hear worms"]
+FOUR = ["the lamp is red", "the birds sang", "birds eat worms", "the boy near the gate fed the cows"]
+OTHERS = ~torch.eye(4, dtype=torch.bool)
+
+
+def count_bags(sentences, binary=False):
+    """`[B, K, 2]` of (word, count)."""
+    ids = {word: i for i, word in enumerate(sorted({word for text in sentences for word in text.split()}))}
+    counts = [Counter(text.split()) for text in sentences]
+    bags = torch.zeros(len(sentences), max(map(len, counts)), 2, dtype=torch.float64)
+    for i, bag in enumerate(counts):
+        for k, (word, count) in enumerate(bag.items()):
+            bags[i, k] = torch.tensor([ids[word], 1 if binary else count])
+    return bags
+
+
+def tfidf_bags(sentences):
+    """The counts with sklearn's smoothed IDF, of unit length."""
+    bags = count_bags(sentences)
+    for i, bag in enumerate(bags):
+        for k, (word, count) in enumerate(bag.tolist()):
+            frequency = sum(any(w == word and c for w, c in other.tolist()) for other in count_bags(sentences))
+            bags[i, k, 1] = count * (torch.tensor((1 + len(bags)) / (1 + frequency)).double().log() + 1)
+        bags[i, :, 1] /= bags[i, :, 1].norm()
+    return bags
+
+
+def test_the_matrices_of_the_post():
+    three, four, tfidf = count_bags(THREE, binary=True), count_bags(FOUR), tfidf_bags(FOUR)
+    assert build.overlap(three, three).tolist() == [[3, 1, 2], [1, 3, 1], [2, 1, 3]]
+    assert build.overlap(four, four).tolist() == [[4, 1, 0, 3], [1, 3, 1, 3], [0, 1, 3, 0], [3, 3, 0, 14]]
+    similar = build.overlap(tfidf, tfidf)
+    printed = [[1, 0.155, 0, 0.225], [0.155, 1, 0.270, 0.291], [0, 0.270, 1, 0], [0.225, 0.291, 0, 1]]
+    assert [[round(x, 3) for x in row] for row in similar.tolist()] == printed
+    # The post prints 0001 0010 0100 1000. Its rows 1 and 3 are the arg-max of its own TF-IDF matrix; its rows 2 and 4
+    # are not (0.291 is greater than 0.270 and 0.225), so those two are taken from the matrix here.
+    expected = [[0, 0, 0, 1], [0, 0, 0, 1], [0, 1, 0, 0], [0, 1, 0, 0]]
+    assert build.binarize(similar, OTHERS).tolist() == expected
+
+
+def test_the_peaked_limit_of_soft_targets_is_temperature_zero():
+    tfidf = tfidf_bags(FOUR)
+    similar = build.overlap(tfidf, tfidf)
+    torch.testing.assert_close(build.soften(similar, OTHERS, 1e-4), build.binarize(similar, OTHERS))
+    uniform = build.soften(similar, OTHERS, 1e6)
+    torch.testing.assert_close(uniform, OTHERS.double() / 3, rtol=1e-5, atol=1e-5)
+
+
+def sentences(bags, n=9, seed=0):
+    """Views and what their targets are built from, with two documents and a gap, and a bag that shares nothing."""
+    generator = torch.Generator().manual_seed(seed)
+    views = torch.randn(n, 2, 5, dtype=torch.float64, generator=generator)
+    if not bags:
+        return views, torch.tensor([[0, 0], [0, 1], [0, 2], [0, 4], [0, 5], [3, 0], [3, 1], [3, 2], [7, 0]])[:n]
+    ids = torch.randint(0, 6, (n, 3), generator=generator)
+    ids = torch.stack([torch.randperm(6, generator=generator)[:3] for _ in range(n)])
+    ids[-1] = torch.tensor([20, 21, 22])
+    weights = torch.rand(n, 3, dtype=torch.float64, generator=generator)
+    weights[2, 1:] = 0  # a short bag, padded
+    return views, torch.stack([ids.double(), weights], dim=-1)
+
+
+def raw_targets(objective, targets):
+    return loop_overlap(targets) if objective.targets in BAGS else loop_window(targets, objective.offsets)
+
+
+def value_and_gradient(function, views):
+    views = views.clone().requires_grad_()
+    loss = function(views)
+    loss.backward()
+    return loss.detach(), views.grad
+
+
+GRID = [
+    TargetsLoss(targets, loss, size, weights, temperature, smoothing, link)
+    for targets, loss in itertools.product(PLACES + BAGS, LOSSES)
+    for size, weights in (((1, None), (2, (1.0, 0.5))) if targets in PLACES else ((1, None),))
+    for temperature in ((1.0, 0.3) if targets in ("counts", "tfidf") else (1.0,))
+    for smoothing in ((0.0, 0.1) if loss in ("kl", "cross_entropy") else (0.0,))
+    for link in (("logistic", "hinge") if loss in ("block", "pairwise") else ("logistic",))
+]
+
+
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("objective", GRID, ids=repr)
+def test_equals_a_plain_loop(objective, duplicates):
+    views, targets = sentences(objective.targets in BAGS)
+    keys = torch.arange(18).view(9, 2)
+    if duplicates:
+        keys[6, 0] = keys[0, 0]
+        keys[4, 0] = keys[3, 0]  # neighbours with the same text stay each other's positives
+    raw = raw_targets(objective, targets)
+    ours = value_and_gradient(lambda x: objective(x, targets, keys=keys), views)
+    plain = value_and_gradient(lambda x: loop_targets_loss(objective, x[:, 0], x[:, 1], raw, keys[:, 0]), views)
+    torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("targets", ["window", "tfidf", "tfidf_bin"])
+@pytest.mark.parametrize("loss", ["kl", "block"])
+def test_blocks_equal_the_whole(monkeypatch, targets, loss):
+    objective = TargetsLoss(targets, loss, 2)
+    views, given = sentences(targets in BAGS)
+    whole = value_and_gradient(lambda x: objective(x, given), views)
+    monkeypatch.setattr("contrastive_st.losses.functional.BLOCK", 9 * 4)  # four rows a block, and one left over
+    torch.testing.assert_close(value_and_gradient(lambda x: objective(x, given), views), whole, rtol=1e-12, atol=1e-12)
+
+
+def test_one_tower_serves_as_both():
+    views, places = sentences(False)
+    one = views[:, :1]
+    both = one.expand(-1, 2, -1)
+    torch.testing.assert_close(TargetsLoss("window")(one, places), TargetsLoss("window")(both, places))
+
+
+def test_the_mean_block_loss_is_at_most_the_mean_pairwise_loss():
+    """Jensen's inequality, which is why CURL proposes blocks."""
+    for seed in range(5):
+        views, places = sentences(False, seed=seed)
+        block, pairs = (TargetsLoss("window", loss, 2)(views, places) for loss in ("block", "pairwise"))
+        assert block <= pairs
+
+
+def test_label_smoothing_has_a_total_mass():
+    allowed = ~torch.eye(400, dtype=torch.bool)
+    targets = torch.zeros(400, 400, dtype=torch.float64)
+    targets[torch.arange(399), torch.arange(1, 400)] = 1.0
+    smooth = build.smooth_labels(targets, allowed, 0.1)
+    torch.testing.assert_close(smooth[:-1].sum(1), torch.ones(399, dtype=torch.float64))
+    assert smooth[0, 1] == pytest.approx(0.9 + 0.1 / 399)
+    assert smooth[0, 0] == 0
+    assert smooth[-1].sum() == 0  # the last sentence has no positive and gets none
+
+
+def test_a_perfect_match_has_no_divergence():
+    views = 50 * torch.eye(4, dtype=torch.float64).roll(1, 0)[:, None].repeat(1, 2, 1)
+    views[:, 1] = 50 * torch.eye(4, dtype=torch.float64)
+    views[:, 0] = views[:, 1].roll(-1, 0)
+    places = torch.tensor([[0, 0], [0, 1], [0, 2], [0, 3]])
+    assert TargetsLoss("next")(views, places).item() == pytest.approx(0.0, abs=1e-9)
+
+
+def test_figures_say_how_many_anchors_have_a_positive():
+    views, places = sentences(False)
+    figures = TargetsLoss("next")(views, places), TargetsLoss("next").figures(views, places)
+    assert figures[1]["positives"] == pytest.approx(5 / 9)
+    assert figures[1]["candidates"] == 8
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"context_size": 0}, "context size 0"),
+        ({"context_size": 2, "context_weights": (1.0,)}, "one weight a distance"),
+        ({"context_weights": (0.0,)}, "one must be positive"),
+        ({"targets": "bert"}, "tfidf_bin"),
+        ({"loss": "mse"}, "cross_entropy"),
+        ({"temperature": 0.0}, "positive"),
+        ({"label_smoothing": 1.0}, r"\[0, 1\)"),
+        ({"loss": "block", "link": "ramp"}, "logistic or hinge"),
+    ],
+)
+def test_bad_arguments_are_named(arguments, words):
+    with pytest.raises(InputError, match=words):
+        TargetsLoss(**arguments)
+
+
+@pytest.mark.parametrize("loss", ["kl", "block"])
+def test_documents_of_one_sentence_have_nothing_to_learn_from(loss):
+    places = torch.tensor([[0, 0], [1, 0], [2, 0]])
+    with pytest.raises(InputError, match="documents of more than one sentence"):
+        TargetsLoss("window", loss)(torch.randn(3, 2, 4), places)
+
+
+def test_sentences_without_a_common_word_have_nothing_to_learn_from():
+    bags = torch.tensor([[[1, 1.0]], [[2, 1.0]]])
+    with pytest.raises(InputError, match="share a word"):
+        TargetsLoss("tfidf")(torch.randn(2, 2, 4), bags)
+
+
+def test_targets_of_the_wrong_kind_name_the_collator():
+    with pytest.raises(InputError, match="ContextWindowCollator"):
+        TargetsLoss("next")(torch.randn(2, 2, 4))
+    with pytest.raises(InputError, match="CooccurrenceCollator"):
+        TargetsLoss("tfidf")(torch.randn(2, 2, 4), torch.zeros(2, 2, dtype=torch.long))

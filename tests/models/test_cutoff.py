@@ -1,0 +1,112 @@
+"""Cutoff: what is cut, what is kept, and that the encoder sees it so; each known fault is absent."""
+
+import pytest
+import torch
+from transformers import DistilBertConfig, ModernBertConfig, MPNetConfig, RobertaConfig
+
+from contrastive_st.errors import InputError
+from contrastive_st.models import AutoModelForCL, BertForCL
+from contrastive_st.models.pooling import CUTOFFS, draw_cutoff
+
+LENGTHS = torch.tensor([20, 9, 2, 30])
+MASK = (torch.arange(30) < LENGTHS[:, None]).long()
+
+
+@pytest.mark.parametrize("kind", ["token", "span"])
+def test_tokens_are_cut_once_each_and_never_the_first(kind):
+    """The published code draws with replacement, so that it cuts fewer than asked, and may cut [CLS]."""
+    met = torch.zeros(30, dtype=torch.bool)
+    for seed in range(300):
+        torch.manual_seed(seed)
+        factors, mask = draw_cutoff(MASK, 8, kind, 0.3)
+        cut = (MASK - mask).bool()
+        assert cut.sum(1).tolist() == [6, 2, 0, 9]  # int(0.3 n)
+        assert not cut[:, 0].any()
+        assert torch.equal(factors[..., 0], mask.float())  # what is zeroed is not attended to
+        if kind == "span":
+            for row, count in zip(cut, [6, 2, 0, 9], strict=True):
+                places = row.nonzero()[:, 0]
+                assert count == 0 or places[-1] - places[0] == count - 1
+        met |= cut[3]
+    assert met[1:].all()  # any place may go, the last included
+
+
+def test_features_are_cut_once_each_the_same_for_all_tokens():
+    seen = set()
+    for seed in range(20):
+        torch.manual_seed(seed)
+        factors, mask = draw_cutoff(MASK, 10, "feature", 0.3)
+        assert factors.shape == (4, 1, 10)
+        assert ((factors == 0).sum(-1) == 3).all()
+        assert torch.equal(mask, MASK)
+        seen.add(tuple(factors.flatten().tolist()))
+    assert len(seen) == 20
+
+
+def embedding(model, ids, mask):
+    torch.manual_seed(5)
+    return model(ids, attention_mask=mask).pooler_output
+
+
+SMALL = {"vocab_size": 60, "num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
+FAMILIES = {
+    "roberta": RobertaConfig(**SMALL, pad_token_id=0),
+    "mpnet": MPNetConfig(**SMALL, pad_token_id=0),
+    "distilbert": DistilBertConfig(vocab_size=60, n_layers=1, n_heads=2, dim=16, hidden_dim=32),
+    "modernbert": ModernBertConfig(
+        **SMALL, pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2, eos_token_id=3
+    ),
+}
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+@pytest.mark.parametrize("kind", CUTOFFS)
+@pytest.mark.parametrize("family", ["bert", *FAMILIES])
+def test_every_family_cuts_in_training_alone(bert_config, family, kind, pooling):
+    config = FAMILIES.get(family, bert_config)
+    for name in ("hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout"):
+        if hasattr(config, name):
+            setattr(config, name, 0.0)
+    model = AutoModelForCL.from_config(config, pooling=pooling, cutoff=kind, cutoff_ratio=0.4)
+    ids, mask = torch.randint(5, 50, (3, 12)), (torch.arange(12) < torch.tensor([[12], [9], [5]])).long()
+    trained, finished = embedding(model.train(), ids, mask), embedding(model.eval(), ids, mask)
+    assert not torch.allclose(trained, finished, atol=1e-4)
+    model.config.contrastive["cutoff"] = None
+    assert torch.equal(embedding(model.eval(), ids, mask), finished)
+    model.length_bucketing = True
+    torch.testing.assert_close(embedding(model.train(), ids, mask), finished, atol=1e-6, rtol=1e-5)
+
+
+@pytest.mark.parametrize("pooling", ["mean", "max", "last"])
+def test_what_a_cut_token_was_does_not_matter(bert_config, pooling):
+    """The attention mask follows the embedding: neither layers nor pooling read a cut token."""
+    bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.0
+    model = BertForCL(bert_config, pooling=pooling, cutoff="token", cutoff_ratio=0.5).train()
+    ids, mask = torch.randint(5, 40, (1, 12)), torch.ones(1, 12, dtype=torch.long)
+    torch.manual_seed(5)
+    cut = draw_cutoff(mask, 16, "token", 0.5)[1][0] == 0
+    other = ids.clone()
+    other[0, cut] = (ids[0, cut] - 5 + 7) % 35 + 5
+    assert torch.equal(embedding(model, ids, mask), embedding(model, other, mask))
+    other[0, int((~cut).nonzero()[-2])] += 1
+    assert not torch.equal(embedding(model, ids, mask), embedding(model, other, mask))
+
+
+def test_cut_views_are_still_contrasted(bert_config):
+    """The published token path left the cross-entropy out."""
+    losses = {}
+    for weight in (0.0, 1.0):
+        torch.manual_seed(0)
+        model = BertForCL(bert_config, cutoff="token", js_weight=weight).train()
+        ids = torch.randint(5, 40, (4, 1, 9)).repeat(1, 2, 1)
+        output = model(ids)
+        losses[weight] = output.loss.item()
+        contrast = model.contrast
+    assert losses[0.0] > 0.01
+    assert losses[1.0] == pytest.approx(losses[0.0] + contrast.consistency(output.views).item(), rel=1e-5)
+
+
+@pytest.mark.parametrize("settings", [{"cutoff": "word"}, {"cutoff": "span", "cutoff_ratio": 1.0}])
+def test_no_such_cutoff(bert_config, settings):
+    with pytest.raises(InputError, match="cutoff"):
+        BertForCL(bert_config, **settings)

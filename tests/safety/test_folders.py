@@ -1,0 +1,151 @@
+"""What a checkpoint folder may hold: no way out of it, no pickle; and texts that may leave the machine."""
+
+import json
+import os
+import pickle
+import shutil
+
+import pytest
+import torch
+
+from contrastive_st import AutoModelForCL, BertForCL, InputError, SentenceEncoder
+from contrastive_st.hub.cards import write_card
+from contrastive_st.hub.convert import convert
+from contrastive_st.hub.push import publishable_files, push
+from contrastive_st.safety.redact import publishable, publishable_arguments, without_paths, without_secrets
+
+
+@pytest.fixture
+def checkpoint(bert_config, tokenizer, tmp_path):
+    BertForCL(bert_config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+ENTRIES = {
+    "auto": AutoModelForCL.from_pretrained,
+    "class": BertForCL.from_pretrained,
+    "encoder": SentenceEncoder.from_pretrained,
+    "push": lambda folder: push(folder, "alice/model"),
+    "convert": lambda folder: convert(folder, folder.parent / "new", "backbone"),
+    "card": write_card,
+}
+
+
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
+def test_a_folder_that_reaches_outside_of_itself_is_refused(checkpoint, tmp_path, entry):
+    (tmp_path / "secret.json").write_text("{}")
+
+    def refused(words):
+        with pytest.raises(InputError, match=words) as caught:
+            entry(checkpoint)
+        assert "\n" not in str(caught.value)
+
+    link = checkpoint / "extra.json"
+    link.symlink_to(tmp_path / "secret.json")
+    refused("extra.json is a link to a place outside")
+    link.unlink()
+    link = checkpoint / "2_Other"
+    link.symlink_to(tmp_path)
+    refused("2_Other is a link")
+    link.unlink()
+    (checkpoint / "same.json").symlink_to("config.json")  # inside: nothing is wrong with that
+    modules = (checkpoint / "modules.json").read_text()
+    for path in ("../secret", "/etc", "C:\\secret", "a/../../b"):
+        (checkpoint / "modules.json").write_text(json.dumps([{"idx": 0, "name": "0", "path": path, "type": "x"}]))
+        refused("modules.json names")
+    (checkpoint / "modules.json").write_text(modules)
+    for path in ("../model.safetensors", str(tmp_path / "model.safetensors")):
+        index = {"metadata": {}, "weight_map": {"bert.pooler.dense.weight": path}}
+        (checkpoint / "model.safetensors.index.json").write_text(json.dumps(index))
+        refused("index.json names")
+    (checkpoint / "model.safetensors.index.json").write_text("{")
+    refused("index.json is damaged")
+
+
+def test_the_links_of_a_hub_cache_are_no_way_out(checkpoint, tmp_path):
+    repo = tmp_path / "cache" / "models--alice--model"
+    snapshot, blobs, shared = repo / "snapshots" / "abc", repo / "blobs", repo.parent / "blobs" / "ff"
+    shutil.copytree(checkpoint, snapshot)
+    blobs.mkdir()
+    shared.mkdir(parents=True)
+    (snapshot / "model.safetensors").rename(shared / "xet")
+    (blobs / "weights").symlink_to(shared / "xet")
+    (snapshot / "model.safetensors").symlink_to("../../blobs/weights")
+    assert SentenceEncoder.from_pretrained(snapshot).encode(["a cat"]).shape == (1, 16)
+    (snapshot / "model.safetensors").unlink()
+    (snapshot / "model.safetensors").symlink_to(checkpoint / "model.safetensors")
+    with pytest.raises(InputError, match="outside"):
+        SentenceEncoder.from_pretrained(snapshot)
+
+
+class Bomb:
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return os.mkdir, (str(self.path),)
+
+
+@pytest.mark.parametrize("entry", [ENTRIES[name] for name in ("auto", "class", "encoder", "push")])
+def test_a_pickle_is_refused_with_the_command_that_converts_it(checkpoint, tmp_path, entry):
+    (checkpoint / "model.safetensors").unlink()
+    (checkpoint / "pytorch_model.bin").write_bytes(pickle.dumps(Bomb(tmp_path / "boom"), protocol=2))
+    with pytest.raises(InputError, match=r"contrastive-st convert .* NEW_FOLDER --to package"):
+        entry(checkpoint)
+    assert not (tmp_path / "boom").exists()
+
+
+def test_conversion_runs_no_code_of_a_pickle(checkpoint, tmp_path):
+    (checkpoint / "model.safetensors").unlink()
+    for content in (pickle.dumps(Bomb(tmp_path / "boom"), protocol=2), b"", b"no pickle"):
+        (checkpoint / "pytorch_model.bin").write_bytes(content)
+        with pytest.raises(InputError, match="was not opened"):
+            convert(checkpoint, tmp_path / "new", "package")
+    torch.save({"a": Bomb(tmp_path / "boom")}, checkpoint / "pytorch_model.bin")
+    with pytest.raises(InputError, match="was not opened"):
+        convert(checkpoint, tmp_path / "new", "package")
+    torch.save([torch.ones(1)], checkpoint / "pytorch_model.bin")
+    with pytest.raises(InputError, match="no plain table"):
+        convert(checkpoint, tmp_path / "new", "package")
+    assert not (tmp_path / "boom").exists()
+    assert not (tmp_path / "new").exists()
+
+
+def test_only_what_opens_and_explains_a_model_is_pushed(checkpoint):
+    left_out = [
+        "training_args.bin",
+        "optimizer.pt",
+        "rng_state.pth",
+        "trainer_state.json",
+        ".env",
+        "corpus.txt",
+        "a.csv",
+    ]
+    for name in [*left_out, "checkpoint-3/model.safetensors", "runs/log.json", "evaluation/cache.npy"]:
+        (checkpoint / name).parent.mkdir(exist_ok=True)
+        (checkpoint / name).write_text("x")
+    kept = ["README.md", "training_recipe.json", "training_curve.png", "modeling_x.py", "vocab.txt"]
+    for name in [*kept, "evaluation/report.json", "evaluation/scores.png"]:
+        (checkpoint / name).write_text("x")
+    own = {"config.json", "model.safetensors", "modules.json", "sentence_bert_config.json", "tokenizer.json"}
+    own |= {"config_sentence_transformers.json", "tokenizer_config.json", "1_Pooling/config.json"}
+    own |= {"2_Dense/config.json", "2_Dense/model.safetensors"}
+    assert set(publishable_files(checkpoint)) == own | {*kept, "evaluation/report.json", "evaluation/scores.png"}
+
+
+def test_secrets_and_paths_stay_here(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_TOKEN", "an-odd-token")
+    assert without_secrets("bad token an-odd-token") == "bad token ***"
+    assert (
+        without_paths(f"--file {tmp_path}/data/x.txt --out=/home/me/out '~/a b'") == "--file data/x.txt --out=out 'a b'"
+    )
+    assert without_paths("exp(a/T) and 3/4, https://hub.example/a/b") == "exp(a/T) and 3/4, https://hub.example/a/b"
+    assert without_paths("file:///home/me/x.csv") == "file://x.csv"
+    given = {"chunk_tokens": 4096, "tokenizers": "0.23", "hub_token": "x", "nested": [{"wandb_api_key": "y"}]}
+    shown = {"chunk_tokens": 4096, "tokenizers": "0.23", "hub_token": "***", "nested": [{"wandb_api_key": "***"}]}
+    assert publishable(given) == shown
+    argv = ["/opt/bin/contrastive-st", "train", "--hub_token=hf_0123456789", "--chunk_tokens", "96", "/home/me/x.txt"]
+    shown = ["contrastive-st", "train", "--hub_token=***", "--chunk_tokens", "96", "x.txt"]
+    assert publishable_arguments(argv) == shown

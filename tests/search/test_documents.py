@@ -1,0 +1,115 @@
+"""Corpora are read as streams, cut up, and named where they are faulty."""
+
+import json
+import re
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.documents import cut, open_corpus, sentences, split, texts_corpus
+
+ROWS = [{"text": ' one, "two" ', "year": 1999, "note": "n"}, {"text": "three", "year": 2004, "note": ""}]
+
+
+def write(folder, name):
+    path = folder / name
+    if name.endswith("parquet"):
+        pq.write_table(pa.Table.from_pylist([{**row, "vector": [1.0]} for row in ROWS]), path)
+    elif name.endswith("jsonl"):
+        path.write_text("".join(json.dumps(row) + "\n\n" for row in ROWS))
+    elif name.endswith("json"):
+        path.write_text(json.dumps(ROWS))
+    elif name.endswith("tsv"):
+        path.write_text('text\tyear\tnote\n one, "two" \t1999\tn\nthree\t2004\t\n')
+    else:
+        path.write_text('text,year,note\n" one, ""two"" ",1999,n\nthree,2004,\n')
+    return str(path)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.jsonl", "a.json", "a.tsv", "a.csv"])
+def test_every_format_gives_the_same_documents(tmp_path, name):
+    corpus = open_corpus(write(tmp_path, name))
+    assert [document.text for document in corpus.read()] == ['one, "two"', "three"]
+    assert [document.metadata for document in corpus.read()] == [{"year": 1999, "note": "n"}, {"year": 2004}]
+    chosen = open_corpus(write(tmp_path, name), column="note", metadata=["year"])
+    assert [(document.text, document.metadata) for document in chosen.read()] == [("n", {"year": 1999})]
+    assert corpus.mark != chosen.mark
+
+
+def test_lines_and_folders(tmp_path):
+    (tmp_path / "b.txt").write_text("last\n")
+    (tmp_path / "a.txt").write_text("\ufefffirst\n\n  \nsecond\n", encoding="utf-8")
+    corpus = open_corpus(str(tmp_path))
+    assert [document.text for document in corpus.read()] == ["first", "second", "last"]
+    assert corpus.rows == 5
+    mark = corpus.mark
+    (tmp_path / "b.txt").write_text("Last\n")
+    assert open_corpus(str(tmp_path)).mark != mark
+
+
+def test_a_stream_is_not_read_as_a_whole(tmp_path):
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"text": "good"}\n' + '{"text": "more"}\n' * 10 + "{broken\n")
+    documents = open_corpus(str(path)).read()
+    assert next(documents).text == "good"
+    with pytest.raises(InputError, match="line 12: broken JSON"):
+        list(documents)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.csv", b"a,b\nx,y\n", "which column"),
+        ("a.csv", b"text,b\nx\n", "row 2: 1 cells where the header has 2"),
+        ("a.csv", b'text\n"x\n', "close every quote"),
+        ("a.txt", b"fine\n\xff\n", "line 2: byte 0xff"),
+        ("a.txt", b" \n", "all 1 rows are blank"),
+        ("a.jsonl", b"[1]", "object 1: not an object"),
+        ("a.jsonl", b'{"text": 3}', "holds int"),
+        ("a.parquet", b"nonsense", "parquet"),
+        ("a.pdf", b"", "no reader"),
+    ],
+)
+def test_faults_are_named(tmp_path, name, content, message):
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(InputError, match=re.escape(message)):
+        list(open_corpus(str(tmp_path / name)).read())
+
+
+def test_missing_files_and_columns(tmp_path):
+    for source in (str(tmp_path / "no.csv"), "./nothing.txt"):
+        with pytest.raises(InputError, match="no such file"):
+            open_corpus(source)
+    with pytest.raises(InputError, match="no column 'x'"):
+        list(open_corpus(write(tmp_path, "a.csv"), metadata=["x"]).read())
+
+
+def test_sentences_and_passages():
+    text = (
+        'Dr. A. Smith went to St. Ives (1999). He paid 3.50 for it! "Why?" asked J. Doe, e.g. Ann.\n\nNew one。次の文。'
+    )
+    assert sentences(text) == [
+        "Dr. A. Smith went to St. Ives (1999).",
+        "He paid 3.50 for it!",
+        '"Why?" asked J. Doe, e.g. Ann.',
+        "New one。",
+        "次の文。",
+    ]
+    assert split("a b c d e. F g.", "passages", words=2) == ["a b", "c d", "e.", "F g."]
+    with pytest.raises(InputError, match="'words'"):
+        split("x", "words")
+
+
+def test_parts_apart_and_pooled():
+    corpus = texts_corpus("c", ["One. Two.", "Three."], [{"k": 1}, {"k": 2}])
+    apart = list(cut(corpus, "sentences").read())
+    assert [(d.text, d.metadata) for d in apart] == [
+        ("One.", {"k": 1, "document": 0, "part": 0}),
+        ("Two.", {"k": 1, "document": 0, "part": 1}),
+        ("Three.", {"k": 2, "document": 1, "part": 0}),
+    ]
+    pooled = list(cut(corpus, "sentences", pool=True).read())
+    assert [(d.text, d.parts) for d in pooled] == [("One. Two.", ("One.", "Two.")), ("Three.", ("Three.",))]
+    assert len({corpus.mark, cut(corpus, "sentences").mark, cut(corpus, "sentences", pool=True).mark}) == 3

@@ -1,0 +1,98 @@
+"""Near-duplicates against every pair by plain loops."""
+
+import csv
+import json
+
+import numpy as np
+import pytest
+
+from contrastive_st import InputError
+from contrastive_st.search.analysis import duplicates
+from contrastive_st.search.analysis.duplicates import find_duplicates, save
+from contrastive_st.search.exact import ExactIndex
+
+
+def random_index(n=400, d=80, seed=0):
+    """Vectors of which many are near to another, in chains too, and some are equal."""
+    rng = np.random.default_rng(seed)
+    vectors = rng.standard_normal((n, d))
+    for i in range(n // 2, n):
+        vectors[i] = vectors[rng.integers(0, i)] + rng.choice([0.0, 0.1, 0.3, 0.5]) * rng.standard_normal(d)
+    vectors = (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
+    ids = rng.permutation(10 * n)[:n]
+    return ExactIndex(ids, [f"text {i}" for i in ids], vectors, [{"n": int(i)} for i in ids]), ids, vectors
+
+
+def plain(ids, vectors, threshold):
+    """Groups as sets of ids, and each id's best partner, by looking at every pair."""
+    groups, best = {int(id): {int(id)} for id in ids}, {}
+    scores = vectors.astype(np.float64) @ vectors.astype(np.float64).T
+    for i in range(len(ids)):
+        for j in range(i):
+            if scores[i, j] >= threshold - 1e-6:
+                a, b = int(ids[i]), int(ids[j])
+                for one, other in ((a, b), (b, a)):
+                    if scores[i, j] > best.get(one, (-1, 0))[0] + 1e-6:
+                        best[one] = scores[i, j], other
+                if groups[a] is not groups[b]:
+                    groups[a] |= groups[b]
+                    for member in groups[b]:
+                        groups[member] = groups[a]
+    return {frozenset(group) for group in groups.values() if len(group) > 1}, best
+
+
+@pytest.mark.parametrize("threshold", [0.8, 0.9, 0.95, 1.0])
+@pytest.mark.parametrize("head", [4, 64, 200])
+def test_every_group_is_found_whatever_the_blocks(threshold, head, monkeypatch):
+    monkeypatch.setattr(duplicates, "ROWS", 64)
+    monkeypatch.setattr(duplicates, "COLUMNS", 128)
+    monkeypatch.setattr(duplicates, "HEAD", head)
+    index, ids, vectors = random_index()
+    wanted, best = plain(ids, vectors, threshold)
+    groups = find_duplicates(index, threshold)
+    assert {frozenset(member.id for member in group) for group in groups} == wanted
+    assert len(wanted) > 10
+    assert [len(group) for group in groups] == sorted(map(len, wanted), reverse=True)
+    for member in (member for group in groups for member in group):
+        assert member.similarity == pytest.approx(best[member.id][0], abs=1e-5)
+        assert member.text == f"text {member.id}"
+        assert member.metadata == {"n": member.id}
+        partner = vectors[list(ids).index(member.nearest)]
+        assert float(partner @ vectors[list(ids).index(member.id)]) == pytest.approx(member.similarity, abs=1e-5)
+
+
+def test_the_bound_spares_the_full_product(monkeypatch):
+    index, ids, _ = random_index(n=1000)
+    full = []
+    original = np.einsum
+    monkeypatch.setattr(np, "einsum", lambda spec, a, b: full.append(len(a)) or original(spec, a, b))
+    find_duplicates(index, 0.95)
+    assert sum(full) < 0.05 * len(ids) ** 2 / 2
+
+
+def test_a_thousand_equal_texts_are_one_group():
+    vectors = np.tile(np.eye(1, 8, dtype=np.float32), (1000, 1))
+    (group,) = find_duplicates(ExactIndex(np.arange(1000), ["same"] * 1000, vectors), 1.0)
+    assert len(group) == 1000
+    assert {member.similarity for member in group} == {1.0}
+
+
+def test_nothing_found_limits_and_bad_thresholds(tmp_path):
+    index = ExactIndex([1, 2], ["a", "b"], np.eye(2, dtype=np.float32))
+    assert find_duplicates(index) == []
+    assert len(find_duplicates(random_index()[0], 0.9, limit=3)) == 3
+    for threshold in (0, -1, 1.01, float("nan")):
+        with pytest.raises(InputError, match="threshold"):
+            find_duplicates(index, threshold)
+    with pytest.raises(InputError, match=r"\.csv"):
+        save([], tmp_path / "a.txt")
+
+
+def test_files_hold_the_groups(tmp_path):
+    groups = find_duplicates(random_index()[0], 0.9)
+    rows = list(csv.DictReader(save(groups, tmp_path / "d.csv").read_text(encoding="utf-8").splitlines()))
+    assert [(int(row["group"]), int(row["id"])) for row in rows] == [
+        (number, member.id) for number, group in enumerate(groups, 1) for member in group
+    ]
+    content = json.loads(save(groups, tmp_path / "d.json").read_text())
+    assert [[member["id"] for member in group] for group in content] == [[m.id for m in group] for group in groups]

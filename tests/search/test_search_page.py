@@ -1,0 +1,274 @@
+"""The page without a browser: the session, the HTML, who is let in."""
+
+import html
+import re
+import threading
+
+import numpy as np
+import pytest
+from search_fakes import WordEncoder, topic_index, topic_texts
+
+from contrastive_st import InputError
+from contrastive_st.search.analysis.occlusion import Part, explain, pieces
+from contrastive_st.search.app import page_html, session
+from contrastive_st.search.app.map_svg import map_svg
+from contrastive_st.search.app.page import find, show_map
+from contrastive_st.search.app.serving import COOKIE, Guard, check_token, is_loopback
+from contrastive_st.search.app.session import LONGEST_QUERY, SearchSession, Source
+
+HOSTILE = [
+    "'; DROP TABLE documents; --",
+    '"><script>window.hacked = 1</script>',
+    "<img src=x onerror='window.hacked = 1'>",
+    "${window.hacked = 1} {{window.hacked = 1}} `${1}`",
+    "nul \0 within",
+    "half a pair \ud800 of surrogates",
+    "😀 👩‍👩‍👧 \u202e reversed",
+    "x" * 1_000_000,
+    "tide " * 200_000,
+]
+
+OURS = {
+    *("section", "p", "ol", "li", "div", "span", "b", "u", "mark", "details", "summary"),
+    *("svg", "g", "circle", "title", "text"),
+}
+
+
+@pytest.fixture
+def served():
+    encoder, other = WordEncoder(), WordEncoder(16, "short words", "words-16")
+    texts, metadata = topic_texts()
+    texts = [*texts, HOSTILE[1] + HOSTILE[2] + HOSTILE[3] + " tide"]
+    metadata = [*metadata, {"topic": "<b onclick='window.hacked = 1'>", "year": 2001}]
+    indices = [topic_index(encoder=e, texts=texts, metadata=metadata) for e in (encoder, other)]
+    return SearchSession([Source("long", indices[0], encoder), Source("short", indices[1], other)])
+
+
+def test_an_answer_is_the_index_s_own(served):
+    answer = served.answer("long", "tide at the harbour", k=5, filter="topic=sea; year>=2000")
+    source = served.sources["long"]
+    vector = source.encoder.encode(["tide at the harbour"])[0]
+    assert answer.hits == source.index.search(vector, 5, filter={"topic": ["sea"], "year": {">=": 2000}})[0]
+    assert len(answer.hits) == 5
+    assert min(answer.encode_seconds, answer.query_seconds) >= 0
+    hybrid = served.answer("long", "tide", k=5, hybrid=True)
+    assert hybrid.hits == source.index.search(source.encoder.encode(["tide"])[0], 5, text="tide")[0]
+    assert len(served.answer("long", "tide", k=0).hits) == 1
+    assert len(served.answer("long", "tide", k=10**9).hits) == 50
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_hostile_queries_are_searched_for_like_others(served, query):
+    for hybrid in (False, True):
+        answer = served.answer("long", query, hybrid=hybrid)
+        assert len(answer.hits) == 10
+        assert len(answer.query) <= LONGEST_QUERY
+    assert bool(answer.notes) == (len(query) > LONGEST_QUERY or "\0" in query or "\ud800" in query)
+    (_, views), *_ = find(served, query, "", 10, ["long", "short"], ["Show evidence"])
+    assert_harmless("".join(views))
+
+
+@pytest.mark.parametrize("query", ["", " \n\t ", "\0", "\u00a0", None])
+def test_empty_queries_are_told_so(served, query):
+    ((answers, (view,)),) = find(served, query, "", 10, ["long"], [])
+    assert answers == []
+    assert "empty" in view
+    assert 'role="alert"' in view
+
+
+@pytest.mark.parametrize("condition", ["nonsense", "year>=2000; year=2001", "<script>x</script>"])
+def test_filters_that_cannot_be_read_are_told_so(served, condition):
+    ((_, (view,)),) = find(served, "tide", condition, 10, ["long"], [])
+    assert 'role="alert"' in view
+    assert html.escape(condition.split(";")[-1].strip()) in view
+    assert_harmless(view)
+
+
+def assert_harmless(view):
+    """Every tag is one of ours, no attribute begins with on, and nothing is left for a template to fill."""
+    tags = re.findall(r"<\s*/?\s*([a-zA-Z!]+)([^>]*)>", view)
+    assert {name for name, _ in tags} <= OURS
+    assert not any(re.search(r"\bon\w+\s*=", attributes) for _, attributes in tags)
+    assert not re.search(r"[${}`]", view)
+    assert "\0" not in view
+
+
+def test_hits_are_escaped_and_marked(served):
+    views = [views for _, views in find(served, "tide script window", "year=2001", 50, ["long"], ["Show evidence"])]
+    assert len(views) == 2
+    assert "<mark" not in views[0][0]
+    assert "<mark" in views[1][0]
+    for (view,) in views:
+        assert_harmless(view)
+        assert "&lt;script&gt;" in view.replace("<u>", "").replace("</u>", "")
+        assert "<u>tide</u>" in view
+    shown = html.unescape(re.sub(r"<[^>]+>", "", views[1][0]))
+    assert HOSTILE[1] + HOSTILE[2] + HOSTILE[3] + " tide" in shown
+
+
+def test_two_models_side_by_side_and_unknown_ones(served):
+    *_, (answers, views) = find(served, "tide", "", 3, ["long", "short", "long"], [])
+    assert [answer.source for answer in answers] == ["long", "short"]
+    assert answers[0].hits != answers[1].hits
+    assert "long: 3 hits" in views[0]
+    assert "short: 3 hits" in views[1]
+    ((_, (view,)),) = find(served, "tide", "", 3, ["<i>none</i>"], [])
+    assert "&lt;i&gt;none" in view
+    *_, (answers, _) = find(served, "tide", "", 3, [], [])
+    assert answers[0].source == "long"
+    for names in ([], ["a", "a"]):
+        with pytest.raises(InputError):
+            SearchSession([Source(name, None, None) for name in names])
+
+
+def test_the_evidence_is_what_the_cosine_loses(served):
+    encoder = WordEncoder()
+    query = encoder.encode(["tide ship"])[0]
+    text = "the ship and the tide"
+    (parts,) = explain(encoder, query, [text])
+    assert "".join(part.text for part in parts) == text
+    for i, part in enumerate(parts):
+        words = text.split()
+        without = encoder.encode([" ".join(words[:i] + words[i + 1 :])])[0]
+        whole = encoder.encode([text])[0]
+        assert part.effect == pytest.approx(float((whole - without) @ query), abs=1e-6)
+    assert max(parts, key=lambda part: part.effect).text.strip() in ("ship", "tide")
+    answer = served.explained(served.answer("long", "tide ship", k=3))
+    assert len(answer.parts) == 3
+
+
+@pytest.mark.parametrize("text", ["", "word", "One. Two. Three.", "w " * 500, "x" * 9000, "A b. " * 3000, "\n\n a \n"])
+def test_pieces_make_up_the_text(text):
+    own, rest = pieces(text)
+    assert len(own) <= 48
+    assert ("".join(own) + rest).replace(" ", "") == "".join(text.split())
+    assert sum(map(len, own)) <= 4100
+    assert len(explain(WordEncoder(), np.ones(64), [text, text])) == 2
+
+
+def test_long_hits_unfold_and_end(served):
+    long = [Part("ab " * 300, 0.1), Part("cd " * 20_000, 0.2)]
+    answer = served.answer("long", "tide", k=1)
+    view = page_html.answer_html(session.replace(answer, parts=[long]))
+    assert "<details>" in view
+    assert len(view) < 25_000
+
+
+def test_columns_are_shown_with_examples(served):
+    columns = served.columns("long")
+    assert set(columns) == {"topic", "year", "date", "number"}
+    assert set(columns["topic"]) == {"sea", "kitchen", "space"}
+    assert columns["year"]
+    assert len(columns["date"]) == 3
+    view = page_html.columns_html({"long": columns, "<short>": {"x<y": ["<b>"]}})
+    assert "<b>" not in view
+    assert "&lt;short&gt;" in view
+
+
+def test_the_map_shows_the_hits_of_the_first_source(served):
+    *_, (answers, _) = find(served, "tide ship", "", 4, ["long", "short"], [])
+    view = show_map(served, ["long"], answers)
+    assert_harmless(view)
+    assert view.count('class="hit"') == 4
+    assert view.count("<circle") == 181 + 4
+    assert 'class="hit"' not in show_map(served, ["short"], answers[:1])
+    layout = served.map("long")
+    assert layout is served.map("long")
+    assert map_svg(layout).count('class="name"') == len(layout.names)
+
+
+def test_many_threads_get_their_own_answers(served):
+    wanted = {query: served.answer("long", query).hits for query in ("tide ship", "bread oven", "comet star")}
+    wrong = []
+
+    def ask(query):
+        for _ in range(10):
+            if served.answer("long", query).hits != wanted[query]:
+                wrong.append(query)
+
+    threads = [threading.Thread(target=ask, args=(query,)) for query in wanted for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ------------------------------------------------------------------ who is let in
+
+
+def request(guard, path="/", query="", **headers):
+    """Status and headers of the answer; 200 where the page itself was reached."""
+    import asyncio
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    fields = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "path": path, "query_string": query.encode(), "headers": fields}
+    asyncio.run(guard(scope, None, send))
+    return sent[0]["status"], dict(sent[0]["headers"])
+
+
+async def page(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"the page"})
+
+
+def test_only_loopback_names_reach_a_page_on_loopback():
+    guard = Guard(page, "127.0.0.1")
+    for host in ("localhost:7860", "127.0.0.1", "[::1]:80"):
+        assert request(guard, host=host)[0] == 200
+    for host in ("evil.example", "127.0.0.1.evil.example:7860", "", "[", "localhost@evil.example"):
+        assert request(guard, host=host)[0] == 421
+    assert request(Guard(page, "0.0.0.0"), host="server.example")[0] == 200
+    assert is_loopback("::1")
+    assert not is_loopback("example.org")
+
+
+def test_a_token_is_asked_for_and_kept_as_a_cookie():
+    guard = Guard(page, "127.0.0.1", "secret-token")
+    for query, cookie in (("", ""), ("token=wrong", ""), ("token=secret-token\u00fc", ""), ("", f"{COOKIE}=wrong")):
+        assert request(guard, host="localhost", query=query, cookie=cookie)[0] == 401
+        assert request(guard, "/gradio_api/info", host="localhost", query=query, cookie=cookie)[0] == 401
+    status, headers = request(guard, host="localhost", query="token=secret-token")
+    assert status == 200
+    assert headers[b"set-cookie"] == f"{COOKIE}=secret-token; HttpOnly; SameSite=Strict; Path=/".encode()
+    status, headers = request(guard, host="localhost", cookie=f"other=1; {COOKIE}=secret-token")
+    assert status == 200
+    assert b"set-cookie" not in headers
+    assert b"default-src 'self'" in headers[b"content-security-policy"]
+
+
+def test_websockets_are_guarded_too():
+    import asyncio
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "websocket", "query_string": b"", "headers": [(b"host", b"localhost")]}
+    asyncio.run(Guard(page, "127.0.0.1", "secret-token")(scope, None, send))
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize("token", ["short", "with spaces in it", "ümlautümlaut", "semi;colon;semi", ""])
+def test_tokens_that_no_cookie_carries_are_refused(token):
+    with pytest.raises(InputError, match="--token"):
+        check_token(token)
+
+
+def test_the_page_is_built_with_no_analytics_and_no_footer():
+    pytest.importorskip("gradio")
+    from contrastive_st.search.app.page import build_page, import_gradio, page_options
+
+    encoder = WordEncoder()
+    import_gradio()
+    built = build_page(SearchSession([Source("one", topic_index(encoder=encoder), encoder)]))
+    assert built.analytics_enabled is False
+    options = page_options()
+    assert options["footer_links"] == []
+    assert "http" not in str(options["theme"]._stylesheets)

@@ -1,0 +1,201 @@
+"""Clusters and what they are called, their sizes over a column, the map."""
+
+import csv
+import json
+import math
+from collections import Counter
+
+import numpy as np
+import pytest
+from search_fakes import TOPICS, WordEncoder, topic_index, topic_texts
+
+from contrastive_st import InputError
+from contrastive_st.search.analysis import projection as maps
+from contrastive_st.search.analysis import topics as trends
+from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out, new_figure, place_labels, project
+from contrastive_st.search.analysis.sampling import sample
+from contrastive_st.search.analysis.topics import distinctive_terms, find_trends, group_values, table
+
+
+@pytest.fixture(scope="module")
+def index():
+    return topic_index()
+
+
+@pytest.fixture(scope="module")
+def by_year(index):
+    return find_trends(index, "year", clusters=3)
+
+
+def test_topics_are_found_counted_and_named(index, by_year):
+    texts, metadata = topic_texts()
+    assert [cluster.size for cluster in by_year.clusters] == [60, 60, 60]
+    assert by_year.values == ["2000", "2001", "2002"]
+    seen = set()
+    for cluster in by_year.clusters:
+        topic = next(topic for topic, words in TOPICS.items() if cluster.terms[0] in words.split())
+        seen.add(topic)
+        assert set(cluster.terms) <= set(TOPICS[topic].split())
+        assert cluster.name == ", ".join(cluster.terms[:3])
+        counted = Counter(str(entry["year"]) for entry in metadata if entry["topic"] == topic)
+        assert cluster.counts == [counted[year] for year in by_year.values]
+        own = [i for i, entry in enumerate(metadata) if entry["topic"] == topic]
+        vectors = WordEncoder().encode([texts[i] for i in own])
+        cosines = vectors @ by_year.centres[by_year.clusters.index(cluster)]
+        assert cluster.central == texts[own[cosines.argmax()]]
+        assert index.get([cluster.central_id])[0].text == cluster.central
+        assert cluster.cohesion == pytest.approx(cosines.mean(), abs=1e-6)
+    assert seen == set(TOPICS)
+
+
+def test_the_change_is_that_of_the_share(by_year):
+    counts = np.array([cluster.counts for cluster in by_year.clusters])
+    for row, cluster in zip(counts, by_year.clusters, strict=True):
+        early, late = row[0] / counts[:, 0].sum(), row[2] / counts[:, 2].sum()
+        assert cluster.change == pytest.approx(100 * (late - early))
+    assert max(abs(cluster.change) for cluster in by_year.clusters) > 10
+
+
+def test_batches_do_not_matter_and_the_seed_does(index, by_year, monkeypatch):
+    class Slices:
+        dimension, fingerprint = index.dimension, index.fingerprint
+
+        def scan(self, batch_size=10_000):
+            return index.scan(batch_size=7)
+
+    again = find_trends(Slices(), "year", clusters=3)
+    assert [cluster.name for cluster in again.clusters] == [cluster.name for cluster in by_year.clusters]
+    np.testing.assert_allclose(again.centres, by_year.centres, atol=1e-6)
+    one, other = (sample(Slices(), 20, seed) for seed in (0, 1))
+    assert one.total == 180
+    assert sample(index, 20, 0).ids.tolist() == one.ids.tolist() == sorted(one.ids)
+    assert one.ids.tolist() != other.ids.tolist()
+    monkeypatch.setattr(trends, "SAMPLE", 50)  # the centres of a sample, the counts of all
+    assert sum(cluster.size for cluster in find_trends(Slices(), clusters=3).clusters) == 180
+
+
+def test_class_based_tf_idf_against_plain_loops():
+    rng = np.random.default_rng(0)
+    counts = rng.integers(0, 9, (4, 30)).astype(float)
+
+    class Counter_:
+        def get_feature_names_out(self):
+            return [f"w{i}" for i in range(30)]
+
+    for row, found in enumerate(distinctive_terms(counts, Counter_(), n=30)):
+        weights = {}
+        for column in range(30):
+            f = sum(counts[other, column] for other in range(4))
+            average = sum(counts[c, w] for c in range(4) for w in range(30)) / 4
+            weights[f"w{column}"] = math.sqrt(counts[row, column] / counts[row].sum()) * math.log(1 + average / f)
+        wanted = sorted((w for w in weights if weights[w] > 0), key=lambda w: (-weights[w], int(w[1:])))
+        assert found == wanted
+
+
+def test_names_differ_and_leave_out_plurals():
+    assert trends._new_name(["tensor", "tensors", "torch", "cuda"], "", set()) == "tensor, torch, cuda"
+    assert trends._new_name(["a1", "b1", "c1"], "", {"a1, b1, c1"}) == "a1, b1, c1 (2)"
+    assert trends._new_name([], " ", set()) == "(no words)"
+
+
+@pytest.mark.parametrize(
+    ("values", "names", "ordered"),
+    [
+        ({2019: 1, 2021: 1}, ["2019", "2020", "2021"], True),
+        ({"2019": 1, "2020": 1}, ["2019", "2020"], True),
+        ({"2020-01-05": 1, "2020-01-07": 1}, ["2020-01-05", "2020-01-07"], True),
+        (
+            {f"20{year}-{month:02}": 1 for year in (20, 21, 22) for month in range(1, 13)},
+            ["2020", "2021", "2022"],
+            True,
+        ),
+        ({"b": 1, "a": 2}, ["a", "b"], False),
+        ({"a": 2, None: 1}, ["a", "(none)"], False),
+        ({True: 2, False: 1}, ["True", "False"], False),
+    ],
+)
+def test_values_are_put_into_groups(values, names, ordered):
+    groups = group_values(values)
+    assert (groups.names, groups.ordered) == (names, ordered)
+    assert sum(groups.count(values)) == sum(values.values())
+
+
+def test_many_values_become_few():
+    many = group_values({i / 7: 1 for i in range(1000)})
+    assert len(many.names) <= 24
+    assert many.names[0] == "0 to 10"
+    assert sum(many.count({i / 7: 1 for i in range(1000)})) == 1000
+    words = group_values({f"w{i}": 1000 - i for i in range(1000)})
+    assert len(words.names) == 24
+    assert words.names[-1] == "(others)"
+    assert words.count({"w999": 2, "w0": 1})[-1] == 2
+
+
+def test_bad_requests_are_named(index, monkeypatch):
+    with pytest.raises(InputError, match="--by nothing"):
+        find_trends(index, "nothing")
+    with pytest.raises(InputError, match="1 to 180"):
+        find_trends(index, clusters=181)
+    with pytest.raises(InputError, match="no documents"):
+        find_trends(topic_index(texts=[], metadata=[], encoder=_Empty()))
+    monkeypatch.setattr(trends, "_DISTINCT", 50)
+    with pytest.raises(InputError, match="too many values"):
+        find_trends(index, "number")
+
+
+class _Empty(WordEncoder):
+    def encode(self, texts):
+        return np.zeros((len(texts), self.dimension), dtype=np.float32)
+
+
+def test_texts_without_words_and_twins(tmp_path):
+    index = topic_index(texts=["1 2", "1 2", "?", "1 2"], metadata=[{}] * 4)
+    found = find_trends(index)
+    assert sum(cluster.size for cluster in found.clusters) == 4
+    draw_map(lay_out(index, found), tmp_path / "map.png")
+
+
+def test_what_is_printed_and_written(by_year, tmp_path):
+    lines = list(table(by_year))
+    assert len(lines) == 3
+    assert all(cluster.name in line for cluster, line in zip(by_year.clusters, lines, strict=True))
+    by_year.save(tmp_path / "t.csv")
+    rows = list(csv.DictReader((tmp_path / "t.csv").read_text(encoding="utf-8").splitlines()))
+    assert [int(row["year: 2001"]) for row in rows] == [cluster.counts[1] for cluster in by_year.clusters]
+    content = json.loads(by_year.save(tmp_path / "t.json").read_text())
+    assert content["clusters"][0]["terms"] == by_year.clusters[0].terms
+    markdown = by_year.save(tmp_path / "t.md").read_text().splitlines()
+    assert len(markdown) == 5
+    assert len({line.count("|") for line in markdown}) == 1
+
+
+def test_the_map_keeps_topics_together_and_places_queries_among_them(index, by_year, tmp_path):
+    layout = lay_out(index, by_year, points=120)
+    assert layout.xy.shape == (120, 2)
+    middles = np.stack([layout.xy[layout.labels == label].mean(0) for label in range(3)])
+    nearest = np.linalg.norm(layout.xy[:, None] - middles, axis=2).argmin(1)
+    assert (nearest == layout.labels).mean() > 0.95
+    query = WordEncoder().encode(["tide wave ship sailor"])
+    place = layout.place(query)
+    assert np.linalg.norm(place - middles, axis=1).argmin() == by_year.assign(query)[0]
+    np.testing.assert_array_equal(project(layout.sample.vectors), layout.xy)
+    for path in (draw_map(layout, tmp_path / "map.png"), draw_sizes(by_year, tmp_path / "sizes.png")):
+        assert path.read_bytes()[:4] == b"\x89PNG"
+
+
+def test_labels_do_not_overlap():
+    figure = new_figure(8, 6)
+    axes = figure.subplots()
+    axes.set(xlim=(0, 1), ylim=(0, 1))
+    wanted = [(f"a name of some length {i}", np.array([0.5, 0.5]) + 0.01 * (i % 3), "#000000") for i in range(16)]
+    texts = place_labels(axes, wanted)
+    boxes = [text.get_window_extent(axes.figure.canvas.get_renderer()) for text in texts]
+    frame = axes.get_window_extent()
+    for i, box in enumerate(boxes):
+        assert not any(box.overlaps(other) for other in boxes[:i])
+        assert frame.contains(box.x0, box.y0)
+        assert frame.contains(box.x1, box.y1)
+
+
+def test_colours_differ():
+    assert len(set(maps.COLOURS)) == 16

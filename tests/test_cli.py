@@ -1,6 +1,7 @@
 """The command line, on a tiny checkpoint."""
 
 import io
+import resource
 import sys
 
 import numpy as np
@@ -86,6 +87,19 @@ def test_an_existing_file_is_kept_unless_told_otherwise(checkpoint, tmp_path, st
     assert (tmp_path / "a.npy").read_bytes() == b"mine"
     stdin(b"a cat\n")
     assert main(["encode", "-m", checkpoint, "-o", str(tmp_path / "a.npy"), "--overwrite"]) == 0
+
+
+@pytest.mark.parametrize("name", ["a.npy", "a.parquet"])
+def test_a_full_disk_leaves_no_truncated_file(checkpoint, tmp_path, stdin, capsys, name):
+    stdin(b"a cat\n" * 2000)
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
+    try:
+        assert main(["encode", "-m", checkpoint, "-o", str(tmp_path / name)]) == 2
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert capsys.readouterr().err.startswith(f"error: {tmp_path / name} cannot be written: ")
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
 def test_a_model_that_is_not_there(capsys):

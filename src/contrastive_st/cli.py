@@ -92,10 +92,9 @@ def _encode(args: argparse.Namespace) -> None:
     output = Path(args.output)
     if output.suffix not in (".npy", ".parquet"):
         raise InputError(f"--output {output}: write .npy (vectors) or .parquet (texts and vectors)")
-    if output.exists() and not args.overwrite:
-        raise InputError(f"{output} exists; choose another --output or give --overwrite")
-    if not output.absolute().parent.is_dir():
-        raise InputError(f"{output}: the folder {output.absolute().parent} does not exist; make it first")
+    from contrastive_st.safety.writing import check_target, written_whole
+
+    check_target(output, args.overwrite)
     import numpy as np
     import torch
 
@@ -105,13 +104,13 @@ def _encode(args: argparse.Namespace) -> None:
     encoder = SentenceEncoder.from_pretrained(args.model)
     dtype = torch.bfloat16 if args.bf16 else torch.float32
     vectors = encoder.encode(texts, normalize=args.normalize, dtype=dtype, progress=sys.stderr.isatty())
-    if output.suffix == ".npy":
-        with open(output, "wb") as file:
+    with written_whole(output, args.overwrite) as file:
+        if output.suffix == ".npy":
             np.save(file, vectors)
-    else:
-        from datasets import Dataset
+        else:
+            from pyarrow import parquet, table
 
-        Dataset.from_dict({"text": texts, "embedding": vectors}).to_parquet(str(output))
+            parquet.write_table(table({"text": texts, "embedding": list(vectors)}), file)
     print(f"{len(vectors)} vectors of {vectors.shape[1]} dimensions in {output}", file=sys.stderr)
 
 

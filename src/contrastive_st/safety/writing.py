@@ -1,0 +1,151 @@
+"""Files and folders that appear whole or not at all: a temporary name, fsync, rename."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from contrastive_st.errors import InputError
+
+
+def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overwrite") -> Path:
+    """Refuse a path that nothing can be written to; call it before the work whose result goes there.
+
+    Args:
+        path: a file or a folder to be made. An empty folder counts as none.
+        overwrite: what is there may be replaced.
+        flag: what the message offers, where there is something; "" where nothing allows it.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: something is there, its folder is missing or read-only, or its name is too long.
+
+    Example:
+        >>> check_target("/no/such/folder/vectors.npy")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: /no/such/folder/vectors.npy: the folder /no/such/folder does not exist; ...
+    """
+    path = Path(path)
+    with _in_one_line(path):
+        there = _is_there(path)
+        if there and not overwrite:
+            raise InputError(f"{path} exists; choose another name" + (f" or give {flag}" if flag else ""))
+        parent = path.absolute().parent
+        if not parent.is_dir():
+            raise InputError(f"{path}: the folder {parent} does not exist; make it first")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise InputError(f"{path} cannot be written: {parent} is read-only; choose another folder")
+    return path
+
+
+@contextlib.contextmanager
+def written_whole(path: str | Path, overwrite: bool = False, flag: str = "--overwrite") -> Iterator[Path]:
+    """Give a temporary path to write a file or a folder at; at the end of the block it takes its own name.
+
+    All of it is on the disk before the rename, so a crash leaves the old content or the new one. If the block fails,
+    what it wrote is removed and what was there before stays.
+
+    Args:
+        path, overwrite, flag: as for `check_target`.
+
+    Yields:
+        A path of the same name in a temporary folder beside `path`; nothing is there yet.
+
+    Raises:
+        InputError: `check_target` refuses it, or the disk does (full, read-only).
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with written_whole(Path(folder, "a.txt")) as temporary:
+        ...         _ = temporary.write_text("hello")
+        ...     os.listdir(folder)
+        ['a.txt']
+    """
+    path = check_target(path, overwrite, flag)
+    scratch = path.parent / f".{secrets.token_hex(8)}.tmp"
+    try:
+        with _in_one_line(path):
+            scratch.mkdir()
+            yield scratch / path.name
+            _to_disk(scratch, scratch.stat().st_mode & 0o666)
+            _take_the_name(scratch, path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Write several files of a folder, which is made where it is missing; all are on the disk before one is replaced.
+
+    Args:
+        folder: where.
+        files: their content by path below the folder.
+
+    Returns:
+        Their paths, in order.
+
+    Raises:
+        InputError: the disk refuses; nothing in the folder was changed.
+    """
+    folder = Path(folder)
+    paths = [folder / name for name in files]
+    with contextlib.ExitStack() as open_files, _in_one_line(folder):
+        for path, content in zip(paths, files.values(), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            open_files.enter_context(written_whole(path, overwrite=True)).write_bytes(content)
+    return paths
+
+
+@contextlib.contextmanager
+def _in_one_line(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
+        raise InputError(f"{path} cannot be written: {why}") from error
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()  # of a link itself: a dangling one is there too; a name that is too long raises
+    except FileNotFoundError:
+        return False
+    return not path.is_dir() or any(path.iterdir())
+
+
+def _to_disk(path: Path, mode: int) -> None:
+    """fsync a file, or all that is in a folder; files get the mode that the user's umask asks for.
+
+    (safetensors writes files that only their owner may read.)
+    """
+    if path.is_dir():
+        for below in path.iterdir():
+            _to_disk(below, mode)
+    else:
+        path.chmod(path.stat().st_mode | mode)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _take_the_name(scratch: Path, path: Path) -> None:
+    new, old = scratch / path.name, scratch / f"{secrets.token_hex(8)}.old"
+    if new.is_dir() and path.is_dir() and not path.is_symlink():  # a rename replaces files and empty folders only
+        os.replace(path, old)
+    os.replace(new, path)
+    _sync(path.absolute().parent)

@@ -80,6 +80,7 @@ def encode(args: argparse.Namespace) -> None:
     from sentence_transformers import SentenceTransformer
 
     from contrastive_st.models.encoder import BulkEncoder
+    from contrastive_st.vectors import unit_vectors
 
     torch.set_num_threads(args.threads)
     texts = sentences_at(args, 0, args.sentences, "text")
@@ -94,7 +95,7 @@ def encode(args: argparse.Namespace) -> None:
     times: dict[str, list[float]] = {name: [] for name in runs}
     vectors: dict[str, Any] = {}
     for name, run in runs.items():
-        vectors[name] = unit(np.asarray(run(), dtype=np.float32))  # and warm
+        vectors[name] = unit_vectors(np.asarray(run(), dtype=np.float32))  # and warm
     for _ in range(args.rounds):
         for name, run in runs.items():
             started = time.perf_counter()
@@ -111,11 +112,6 @@ def encode(args: argparse.Namespace) -> None:
         print(
             f"  {name:28} {speed}  {ratio:.2f} x  cosine mean {cosines.mean():.5f} min {cosines.min():.5f}", flush=True
         )
-
-
-def unit(vectors: Any) -> Any:
-    """Rows of length one."""
-    return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
 
 def embeddings(args: argparse.Namespace) -> tuple[Any, Any]:

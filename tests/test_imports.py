@@ -6,10 +6,11 @@ from pathlib import Path
 import contrastive_st
 
 ROOT = Path(contrastive_st.__file__).parent
-LOW = {"errors", "vectors", "distributed"}
+LOW = {"errors", "vectors", "tokens", "distributed"}
 MAY_IMPORT = {
     "errors": set(),
     "vectors": {"errors"},
+    "tokens": set(),
     "distributed": {"errors"},
     "safety": LOW,
     "losses": LOW,

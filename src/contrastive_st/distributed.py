@@ -20,33 +20,44 @@ import torch
 import torch.distributed as dist
 from torch import Tensor
 
-# --- Work shared out over the processes of `accelerate launch`; every one ends with all results, in the same order.
-
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+# --- Processes, and work shared out over them. accelerate's own helpers see only groups that it made, and leave the
+# --- others waiting where one process fails; here an error on one is raised on all.
+
 
 def processes() -> tuple[int, int]:
-    """This process's number and how many there are; `(0, 1)` where nothing is distributed."""
+    """This process's rank and how many there are; `(0, 1)` where nothing is distributed."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
 
 
-def deal(costs: Sequence[float], hands: int) -> list[list[int]]:
-    """Deal items to `hands`: each in turn, dearest first, to the hand that has least so far.
+def world_size() -> int:
+    """Number of processes that train together; 1 where nothing is distributed."""
+    return processes()[1]
+
+
+def is_first_process() -> bool:
+    """Whether this process is the one that prints and writes."""
+    return processes()[0] == 0
+
+
+def partition(costs: Sequence[float], ranks: int) -> list[list[int]]:
+    """Divide items among `ranks`: each in turn, dearest first, goes to the rank that has least so far.
 
     Example:
-        >>> deal([5, 1, 4, 2], 2)
+        >>> partition([5, 1, 4, 2], 2)
         [[0, 1], [2, 3]]
     """
-    dealt: list[list[int]] = [[] for _ in range(hands)]
-    load = [0.0] * hands
+    assigned: list[list[int]] = [[] for _ in range(ranks)]
+    load = [0.0] * ranks
     for i in sorted(range(len(costs)), key=lambda i: (-costs[i], i)):
         least = load.index(min(load))
-        dealt[least].append(i)
+        assigned[least].append(i)
         load[least] += costs[i]
-    return dealt
+    return assigned
 
 
 def shared(
@@ -72,7 +83,7 @@ def shared(
     own: dict[int, Any] = {}
     failure: Exception | None = None
     try:
-        for i in deal(costs, count)[rank]:
+        for i in partition(costs, count)[rank]:
             own[i] = work(items[i])
     except Exception as error:  # raised below, on every process
         failure = error
@@ -86,48 +97,20 @@ def shared(
 
 
 def from_first(compute: Callable[[], Result], *, distributed: bool = True) -> Result:
-    """What `compute` gives on the first process, on all; a collective call."""
+    """What `compute` gives on the first process, on all; a collective call. An error there is raised on all."""
     return shared(lambda _: compute(), [None], [1.0], distributed=distributed)[0]
-
-
-# --- What one process knows and all must agree on.
-
-T = TypeVar("T")
-
-
-def world_size() -> int:
-    """Number of processes that train together; 1 where nothing is distributed."""
-    return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
-
-
-def broadcast_result(compute: Callable[[], T]) -> T:
-    """Run `compute` on the first process and return its result on all; an error there is raised on all."""
-    if world_size() == 1:
-        return compute()
-    outcome: list[object] = [None, None]
-    if dist.get_rank() == 0:
-        try:
-            outcome[0] = compute()
-        except Exception as error:
-            outcome[1] = error
-    dist.broadcast_object_list(outcome, src=0)
-    if isinstance(outcome[1], Exception):
-        raise outcome[1]
-    return outcome[0]  # type: ignore[return-value]
 
 
 def any_process(flag: bool, device: torch.device | str = "cpu") -> bool:
     """Whether `flag` is set on any process; a collective call."""
     if world_size() == 1:
         return flag
-    flags = [torch.empty(1, dtype=torch.int32, device=device) for _ in range(world_size())]
-    dist.all_gather(flags, torch.tensor([int(flag)], dtype=torch.int32, device=device))
-    return bool(torch.cat(flags).any())
+    total = torch.tensor([int(flag)], dtype=torch.int32, device=device)
+    dist.all_reduce(total)
+    return bool(total.item())
 
 
-def is_first_process() -> bool:
-    """Whether this process is the one that prints and writes."""
-    return world_size() == 1 or dist.get_rank() == 0
+# --- The rows of all processes as one batch.
 
 
 class Gather:
@@ -212,6 +195,4 @@ LOCAL = Gather()
 
 def default_gather() -> Gather:
     """`ProcessGather` where several processes train together, else the plain `Gather`."""
-    if dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1:
-        return ProcessGather()
-    return LOCAL
+    return ProcessGather() if world_size() > 1 else LOCAL

@@ -31,7 +31,7 @@ def facts() -> Iterator[tuple[str, str]]:
 
     from contrastive_st import __version__
     from contrastive_st.evaluation.scorers.sts import DATA_VARIABLE, find_stsb
-    from contrastive_st.training.arguments import has_fast_bf16
+    from contrastive_st.models.cpu import bf16_is_fast
 
     yield "contrastive-st", __version__
     yield "python", platform.python_version()
@@ -41,7 +41,7 @@ def facts() -> Iterator[tuple[str, str]]:
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     yield "GPUs", ", ".join(devices) or "none"
     yield "CPU", str(torch.cpu.get_capabilities().get("cpu_name", platform.processor()))
-    yield "precision", "bf16 autocast by default" if has_fast_bf16() else "float32 (no fast bf16 here)"
+    yield "precision", "bf16 autocast by default" if bf16_is_fast() else "float32 (no fast bf16 here)"
     yield (
         "threads",
         f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}",

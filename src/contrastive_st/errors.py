@@ -1,4 +1,8 @@
-"""The one error of this package that is the user's to mend."""
+"""The one error of this package that is the user's to mend, and other errors in a line."""
+
+from __future__ import annotations
+
+_LONGEST = 300  # characters of an error that are shown
 
 
 class InputError(ValueError):
@@ -12,3 +16,14 @@ class InputError(ValueError):
         ...
         contrastive_st.errors.InputError: pairs.csv, row 3: 1 cell, not 2; quote cells that hold commas
     """
+
+
+def first_line(error: BaseException) -> str:
+    """The first line of an error's message that says something, or the error's type where none does.
+
+    Example:
+        >>> first_line(OSError("disk full\\nsee the log")), first_line(KeyError())
+        ('disk full', 'KeyError')
+    """
+    lines = (line.strip() for line in str(error).splitlines())
+    return next(filter(None, lines), type(error).__name__)[:_LONGEST]

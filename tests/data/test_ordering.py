@@ -11,10 +11,11 @@ from contrastive_st.data import ordering as path_moves
 from contrastive_st.data.ordering import lower_bound, order_corpus, path_length, path_lengths
 from contrastive_st.data.teacher import TeacherCollator, TeacherRows
 from contrastive_st.errors import InputError
+from contrastive_st.vectors import unit_vectors
 
 
 def points(count, width=3, seed=0):
-    return ordering._unit(np.random.default_rng(seed).standard_normal((count, width)))
+    return unit_vectors(np.random.default_rng(seed).standard_normal((count, width), dtype=np.float32))
 
 
 def plain_length(unit, order):
@@ -87,7 +88,7 @@ def test_in_one_piece_and_in_clusters(most):
     assert (np.diff(topic[order]) != 0).sum() <= (9 if most == 10_000 else 20)
     found = path_lengths(vectors, order)
     assert found.bound <= found.length < 0.6 * found.given
-    assert found.length == pytest.approx(plain_length(ordering._unit(vectors), order), rel=1e-5)
+    assert found.length == pytest.approx(plain_length(unit_vectors(vectors), order), rel=1e-5)
     again = order_corpus(vectors, most=most, seconds=20)
     np.testing.assert_array_equal(order, again)
     assert "lower bound" in str(found)

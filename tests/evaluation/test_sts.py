@@ -11,7 +11,8 @@ from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.senteval import Parts, pair_rows
 from contrastive_st.evaluation.scorers.pair_scores import best_thresholds, score_pairs
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
-from contrastive_st.evaluation.scorers.sts import ScoredPair, cosine, score_splits, score_subsets, sts_spearman
+from contrastive_st.evaluation.scorers.sts import ScoredPair, score_splits, score_subsets, sts_spearman
+from contrastive_st.vectors import cosine
 
 
 def test_all_three_aggregations_are_scipys(tmp_path):

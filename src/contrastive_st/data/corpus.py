@@ -19,7 +19,7 @@ from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.readers import any_of, numbered_lines
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 
 # --- The order in which a corpus is read: blocks of neighbours, another order of the blocks each epoch.
 
@@ -102,8 +102,7 @@ def block_file(path: Path, text_column: str, document_column: str | None) -> Pat
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the path (seen from {Path.cwd()})") from None
     except pa.ArrowException as failure:
-        first = str(failure).splitlines()[0][:200]
-        raise InputError(f"{path}: not a sound parquet file ({first}); write it anew") from failure
+        raise InputError(f"{path}: not a sound parquet file ({first_line(failure)}); write it anew") from failure
     return target
 
 

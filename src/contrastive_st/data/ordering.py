@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 
 from contrastive_st.errors import InputError
+from contrastive_st.vectors import unit_vectors
 
 # --- 2-opt and Or-opt: what shortens a path through unit vectors, looked for between near neighbours alone.
 
@@ -221,7 +222,7 @@ def order_corpus(
     parts: list[Order] = []
     last: Vectors | None = None
     for rows in _clusters(embeddings, np.arange(count), most, neighbors, random):
-        unit = _unit(embeddings[rows])
+        unit = unit_vectors(embeddings[rows], np.float32)
         path = shortest(unit, neighbors, seconds * len(rows) / count, random)
         if last is not None and last @ unit[path[-1]] > last @ unit[path[0]]:
             path = path[::-1]
@@ -286,7 +287,7 @@ def path_length(embeddings: Vectors, order: Order | None = None) -> float:
     order = np.arange(len(embeddings)) if order is None else order
     total = 0.0
     for start in range(0, len(order) - 1, 4096):
-        unit = _unit(embeddings[order[start : start + 4097]])
+        unit = unit_vectors(embeddings[order[start : start + 4097]], np.float32)
         total += float(np.linalg.norm(np.diff(unit, axis=0), axis=1).sum())
     return total
 
@@ -302,7 +303,7 @@ def lower_bound(embeddings: Vectors) -> float:
     """
     if len(embeddings) < 3:
         return path_length(embeddings)
-    distances = nearest_neighbors(_unit(embeddings), 2)[1].astype(np.float64)
+    distances = nearest_neighbors(unit_vectors(embeddings, np.float32), 2)[1].astype(np.float64)
     return float(distances.sum() - np.sort(distances[:, 1])[-2:].sum()) / 2
 
 
@@ -319,20 +320,18 @@ def _clusters(
         yield rows
         return
     parts = -(-2 * len(rows) // most)  # half full on average: k-means clusters differ in size
-    sample = _unit(embeddings[np.sort(random.choice(rows, min(_SAMPLE, len(rows)), replace=False))])
+    sample = unit_vectors(embeddings[np.sort(random.choice(rows, min(_SAMPLE, len(rows)), replace=False))], np.float32)
     means = MiniBatchKMeans(parts, n_init=1, batch_size=4096, random_state=int(random.integers(1 << 31))).fit(sample)
     centres = means.cluster_centers_.astype(np.float32)
     label = np.concatenate(
-        [means.predict(_unit(embeddings[rows[i : i + 65_536]])) for i in range(0, len(rows), 65_536)]
+        [means.predict(unit_vectors(embeddings[rows[i : i + 65_536]], np.float32)) for i in range(0, len(rows), 65_536)]
     )
-    groups = [rows[label == centre] for centre in shortest(_unit(centres), min(neighbors, parts - 1), 10.0, random)]
+    groups = [
+        rows[label == centre]
+        for centre in shortest(unit_vectors(centres, np.float32), min(neighbors, parts - 1), 10.0, random)
+    ]
     if max(map(len, groups)) == len(rows):  # all in one point
         groups = [rows[i : i + most] for i in range(0, len(rows), most)]
     for group in groups:
         if len(group):
             yield from _clusters(embeddings, group, most, neighbors, random)
-
-
-def _unit(vectors: NDArray[np.floating]) -> Vectors:
-    vectors = np.asarray(vectors, dtype=np.float32)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -14,13 +14,13 @@ from typing import Any
 import datasets
 import numpy as np
 import torch
-import torch.distributed as dist
 from torch.utils.data import Dataset, Sampler
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
 
 from contrastive_st.data.readers import numbered_lines
 from contrastive_st.data.tokenizers import tokenize
-from contrastive_st.errors import InputError
+from contrastive_st.distributed import world_size
+from contrastive_st.errors import InputError, first_line
 
 # --- Several data sets as one, whose batches are of one task at a time, in a fixed proportion.
 
@@ -67,7 +67,7 @@ class TaskMix(Dataset[dict[str, Any]]):
 
     def sampler(self, batch_size: int, seed: int) -> TaskSampler:
         """The order for training with batches of `batch_size` a process."""
-        world = dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
+        world = world_size()
         return TaskSampler(self, batch_size, world, seed)
 
 
@@ -316,8 +316,9 @@ def _from_hub(own: PairSet, split: str) -> Iterator[tuple[str, Any, Any, Any]]:
     try:
         data = datasets.load_dataset(own.name, own.config, split=split, revision=own.revision)
     except Exception as error:  # a dozen types, from no network to no such split
-        line = (str(error).strip() or type(error).__name__).splitlines()[0]
-        raise InputError(f"{own.name}, {split}: cannot be had from the Hub ({line}); give a file of it") from error
+        raise InputError(
+            f"{own.name}, {split}: cannot be had from the Hub ({first_line(error)}); give a file of it"
+        ) from error
     for number, row in enumerate(data, 1):
         yield (f"{own.name}, row {number}", *(row[name] for name in own.columns))
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 
 # --- Lines and cells of evaluation sets: no quoting, any line end, UTF-8 or Latin-1, with a byte order mark or without.
 
@@ -150,7 +150,7 @@ def parquet_rows(path: Path) -> Iterator[TableRow]:
                     number += 1
                     yield f"{path}, row {number}", row
     except pa.ArrowException as error:
-        raise InputError(f"{path}: not a sound parquet file ({str(error).splitlines()[0]}); write it anew") from error
+        raise InputError(f"{path}: not a sound parquet file ({first_line(error)}); write it anew") from error
 
 
 READERS: dict[str, Callable[[Path], Iterator[TableRow]]] = {
@@ -443,7 +443,7 @@ def from_parquet(path: Path, columns: Columns, source: str) -> datasets.Dataset:
         return data.select_columns(names)
     except (pa.ArrowException, datasets.exceptions.DatasetGenerationError) as failure:
         error = failure.__cause__ or failure
-        raise InputError(f"{source}: not a sound parquet file ({_first_line(error)}); write it anew") from failure
+        raise InputError(f"{source}: not a sound parquet file ({first_line(error)}); write it anew") from failure
 
 
 def from_hub(source: str, columns: Columns, split: str) -> datasets.Dataset:
@@ -455,7 +455,7 @@ def from_hub(source: str, columns: Columns, split: str) -> datasets.Dataset:
         data = datasets.load_dataset(match["name"], match["config"], split=split)
     except Exception as error:  # a dozen types, from not found to no network to no such split
         what = f"{source} is not a file, nor could split {split!r} of such a data set be had from the Hub"
-        raise InputError(f"{what} ({type(error).__name__}: {_first_line(error)}); check the name") from error
+        raise InputError(f"{what} ({type(error).__name__}: {first_line(error)}); check the name") from error
     schema = data.features.arrow_schema
     texts = [name for name, feature in data.features.items() if _is_text(schema.field(name).type)]
     return data.select_columns(choose(columns, data.column_names, texts, source))
@@ -502,10 +502,6 @@ def _stripped(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray]:
 def _is_text(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
 
 
 EXTENSIONS = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")

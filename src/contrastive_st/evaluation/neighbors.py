@@ -17,11 +17,11 @@ from tqdm.auto import tqdm
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.models.encoder import OpenedEncoder
+from contrastive_st.vectors import Best, top_k, unit_vectors
 
 BLOCK = 4096  # sentences that are embedded and searched at a time
 _QUERIES = 1024  # queries that are scored against a block at a time
 
-Best = tuple[NDArray[np.floating], NDArray[np.int64]]  # scores [Q, k] falling, and the numbers of the candidates
 Neighbor = tuple[float, str]  # the cosine, and the sentence
 
 
@@ -44,36 +44,17 @@ def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]
         >>> scores.round(3).tolist(), found.tolist()
         ([[1.0, 1.0, 0.707]], [[0, 3, 2]])
     """
-    parts = [_unit(queries[start : start + _QUERIES]) for start in range(0, len(queries), _QUERIES)]
-    best: list[Best] = [(np.empty((len(part), 0), part.dtype), np.empty((len(part), 0), np.int64)) for part in parts]
+    parts = [unit_vectors(queries[start : start + _QUERIES]) for start in range(0, len(queries), _QUERIES)]
+    best = [top_k(np.empty((len(part), 0), part.dtype), k) for part in parts]
     first = 0
     for block in blocks:
         if len(block):
-            unit = _unit(block)
-            best = [_merged(own, part @ unit.T, first, k) for own, part in zip(best, parts, strict=True)]
+            unit = unit_vectors(block)
+            best = [top_k(part @ unit.T, k, own, first) for own, part in zip(best, parts, strict=True)]
             first += len(block)
     if not best:
         return np.empty((0, min(k, first))), np.empty((0, min(k, first)), np.int64)
     return np.concatenate([scores for scores, _ in best]), np.concatenate([numbers for _, numbers in best])
-
-
-def _merged(best: Best, scores: NDArray[np.floating], first: int, k: int) -> Best:
-    """The k best of `best` and of a block's scores `[Q, n]`, whose candidates have the numbers from `first` on."""
-    known, numbers = best
-    few = scores.shape[1] <= k
-    keep = scores >= (-np.inf if few else np.partition(scores, -k, axis=1)[:, -k, None])
-    if known.shape[1] == k:
-        keep &= scores > known[:, -1:]  # an equal one comes later, so it loses
-    query, column = np.nonzero(keep)
-    queries = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), query])
-    values = np.concatenate([known.ravel(), scores[query, column]])
-    labels = np.concatenate([numbers.ravel(), first + column])
-    order = np.lexsort((labels, -values, queries))
-    counts = np.bincount(queries, minlength=len(known))
-    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    order = order[place < k]
-    width = min(k, known.shape[1] + scores.shape[1])
-    return values[order].reshape(-1, width), labels[order].reshape(-1, width)
 
 
 def neighbors(
@@ -189,11 +170,6 @@ def _hash(corpus: Sequence[str]) -> str:
 
 def _digest(text: str, size: int) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
-
-
-def _unit(x: NDArray[np.floating]) -> NDArray[np.floating]:
-    x = np.asarray(x, dtype=np.promote_types(x.dtype, np.float32))
-    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
 
 
 # --- The nearest neighbours of several models side by side, for a terminal and as Markdown.

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.scorers.sts import cosine
 from contrastive_st.models.encoder import OpenedEncoder, open_encoder
+from contrastive_st.vectors import cosine, unit_vectors
 
 
 class MTEBModel:
@@ -39,7 +39,7 @@ class MTEBModel:
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
         """Cosines `[N, M]`."""
-        a, b = (_unit(x) for x in (embeddings1, embeddings2))
+        a, b = (unit_vectors(np.atleast_2d(x), np.float64) for x in (embeddings1, embeddings2))
         return a @ b.T
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
@@ -63,8 +63,3 @@ class MTEBModel:
             max_tokens=self.encoder.max_length, framework=["PyTorch"], similarity_fn_name="cosine",
             use_instructions=False, **empty,
         )  # fmt: skip
-
-
-def _unit(x: Any) -> NDArray[np.float64]:
-    x = np.atleast_2d(np.asarray(x, dtype=np.float64))
-    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)

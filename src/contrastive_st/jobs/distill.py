@@ -20,7 +20,7 @@ from transformers import set_seed
 from contrastive_st.data import read_texts, train_wordpiece
 from contrastive_st.data.ordering import order_corpus, path_lengths
 from contrastive_st.data.teacher import TeacherCollator, TeacherRows
-from contrastive_st.distributed import broadcast_result, is_first_process
+from contrastive_st.distributed import from_first, is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.embedding_store import default_cache
 from contrastive_st.evaluation.neighbors import embedding_blocks
@@ -40,6 +40,7 @@ from contrastive_st.jobs.job import (
 from contrastive_st.models import BertForCL, SentenceEncoder
 from contrastive_st.models.encoder import OpenedEncoder, of_sentence_encoder, open_encoder
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.vectors import unit_vectors
 
 # --- The arguments of a distillation job, and their defaults.
 
@@ -129,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     if "ordered" in args.orders:
         started = time.monotonic()
         # the first process's: how far the moves get hangs on the clock
-        order = broadcast_result(lambda: order_corpus(embeddings, seconds=args.order_seconds, seed=training.seed))
+        order = from_first(lambda: order_corpus(embeddings, seconds=args.order_seconds, seed=training.seed))
         orders["ordered"] = order
         if is_first_process():
             seconds = time.monotonic() - started
@@ -206,7 +207,7 @@ def measure_of(args: DistillArguments, docs: DocsSearch | None) -> Measure:
     if docs is not None:
 
         def search(encoder: OpenedEncoder) -> dict[str, float]:
-            titles, texts = (_unit(encoder.encode([pair[i] for pair in docs.heldout])) for i in (0, 1))
+            titles, texts = (unit_vectors(encoder.encode([pair[i] for pair in docs.heldout])) for i in (0, 1))
             return retrieval_metrics(ranks_of_own(titles, texts))
 
         return search
@@ -247,7 +248,3 @@ def report(table: dict[str, dict[str, float]], folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "results.json").write_text(json.dumps(table, indent=2) + "\n", encoding="utf-8")
     print(f"checkpoints in {folder}/")
-
-
-def _unit(vectors: NDArray[np.floating]) -> NDArray[np.floating]:
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

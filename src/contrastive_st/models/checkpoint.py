@@ -7,7 +7,7 @@ from typing import Any
 
 from transformers import AutoConfig, PreTrainedConfig
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.modeling import FAMILIES
 from contrastive_st.models.word_models import InferSentBiLSTM, QuickThoughtsGRU, SkipThoughts, UniversalSentenceEncoder
 from contrastive_st.safety.repositories import local_folder
@@ -60,8 +60,3 @@ def load_config(name: str | Path, revision: str | None = None, **options: Any) -
         raise InputError(f"cannot read the config of {name}: {first_line(error)}") from error
     except OSError as error:
         raise InputError(f"cannot open {name}: {first_line(error)}") from error
-
-
-def first_line(error: BaseException) -> str:
-    """The first line of an error's message."""
-    return str(error).strip().split("\n")[0]

@@ -22,16 +22,18 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import cached_file
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import angular_similarity
 from contrastive_st.models.buckets import bucket_rows
-from contrastive_st.models.checkpoint import AutoModelForCL, first_line, load_config
+from contrastive_st.models.checkpoint import AutoModelForCL, load_config
 from contrastive_st.models.configuration import is_plain_encoder, max_positions
-from contrastive_st.models.cpu import packed_products
+from contrastive_st.models.cpu import bf16_is_fast, packed_products
 from contrastive_st.models.modeling import FAMILIES
 from contrastive_st.models.pooling import check_pooling, needs_all_layers, pool
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import TOKENIZER, local_folder
+from contrastive_st.tokens import pad_rows
+from contrastive_st.vectors import unit_vectors
 
 # --- Encoders that this package has no class for, and the pooling that sentence-transformers records beside a model.
 
@@ -188,7 +190,7 @@ class SentenceEncoder:
                 output[bucket] = self._forward([rows[i] for i in bucket])
                 bar.update(len(bucket))
         if normalize:
-            output /= np.maximum(np.linalg.norm(output, axis=1, keepdims=True), 1e-12)
+            output = unit_vectors(output)
         return output
 
     def similarity(self, a: Sequence[str], b: Sequence[str]) -> NDArray[np.float32]:
@@ -199,12 +201,7 @@ class SentenceEncoder:
         return first @ second.T
 
     def _forward(self, rows: list[list[int]]) -> NDArray[np.float32]:
-        width = max(max(map(len, rows)), 1)
-        ids = torch.full((len(rows), width), self.tokenizer.pad_token_id or 0)
-        mask = torch.zeros((len(rows), width), dtype=torch.long)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)] = torch.tensor(row)
-            mask[i, : len(row)] = 1
+        ids, mask = pad_rows(rows, self.tokenizer.pad_token_id)
         device = self.model.device
         return self.model(ids.to(device), attention_mask=mask.to(device)).pooler_output.float().cpu().numpy()
 
@@ -497,11 +494,7 @@ class BulkEncoder:
 
     def _forward(self, rows: Tokens) -> torch.Tensor:
         assert self._tokenizer is not None
-        lengths = np.array([len(row) for row in rows])
-        mask = np.arange(max(int(lengths.max()), 1)) < lengths[:, None]
-        ids = np.full(mask.shape, self._tokenizer.pad_token_id or 0, dtype=np.int64)
-        ids[mask] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
-        tensors = [torch.from_numpy(array).to(self._model.device) for array in (ids, mask.astype(np.int64))]
+        tensors = [tensor.to(self._model.device) for tensor in pad_rows(rows, self._tokenizer.pad_token_id)]
         return self._model(tensors[0], attention_mask=tensors[1]).pooler_output
 
     def _unit(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
@@ -511,14 +504,3 @@ class BulkEncoder:
                 f"{self.name} gives NaN, infinite or zero vectors, which nothing is near to. Did it diverge?"
             )
         return vectors / norms
-
-
-def bf16_is_fast(device: torch.device | str) -> bool:
-    """Whether the hardware multiplies bfloat16 faster than float32: AMX or AVX-512 BF16, or a GPU that has it."""
-    device = torch.device(device)
-    if device.type == "cuda":
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    if device.type == "cpu":
-        checks = (getattr(torch.cpu, f"_is_{name}_supported", None) for name in ("amx_tile", "avx512_bf16"))
-        return any(check is not None and check() for check in checks)
-    return False

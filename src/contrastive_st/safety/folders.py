@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # opening one can run code
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
@@ -70,7 +70,7 @@ def read_json(path: Path) -> Any:
     try:
         return json.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
-        raise InputError(f"{path} is damaged: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{path} is damaged: {first_line(error)}") from error
 
 
 def _roots(folder: Path) -> list[Path]:

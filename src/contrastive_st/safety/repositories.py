@@ -22,7 +22,7 @@ from huggingface_hub.errors import (
 )
 from huggingface_hub.utils import httpx
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.safety.folders import check_folder
 from contrastive_st.safety.redact import without_secrets
 
@@ -106,16 +106,12 @@ def _words(error: Exception, name: str, revision: str | None) -> str:
     if status == 403:
         return f"{name}: this token may not do that; it needs the right to write there"
     if status is not None:
-        return f"{name}: the Hub answered {status}: {_first_line(error)}; try again"
+        return f"{name}: the Hub answered {status}: {first_line(error)}; try again"
     if isinstance(error, LocalEntryNotFoundError):
-        return f"{name} is neither a folder nor in the local cache, and the Hub cannot be reached: {_first_line(error)}"
+        return f"{name} is neither a folder nor in the local cache, and the Hub cannot be reached: {first_line(error)}"
     if "xet" in str(error):
-        return f"{name}: this Hub has no Xet storage; set HF_HUB_DISABLE_XET=1 ({_first_line(error)})"
-    return f"{name}: the transfer failed: {_first_line(error) or type(error).__name__}; try again"
-
-
-def _first_line(error: BaseException) -> str:
-    return next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        return f"{name}: this Hub has no Xet storage; set HF_HUB_DISABLE_XET=1 ({first_line(error)})"
+    return f"{name}: the transfer failed: {first_line(error)}; try again"
 
 
 def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import Batch, Hit, as_queries, matches, reciprocal_rank_fusion
 from contrastive_st.search.shards import ShardFolder
+from contrastive_st.vectors import top_k
 
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _FUSED = 100
@@ -135,20 +136,13 @@ class ExactIndex:
     ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Rows and scores `[Q, min(k, N)]`, best first; ties by row."""
         count = len(self) if rows is None else len(rows)
-        best_rows = np.empty((len(queries), 0), dtype=np.int64)
-        best = np.empty((len(queries), 0), dtype=np.float32)
+        best = top_k(np.empty((len(queries), 0), dtype=np.float32), k)
         for start in range(0, count, _BLOCK):
             stop = min(start + _BLOCK, count)
-            block = np.arange(start, stop) if rows is None else rows[start:stop]
-            part = self._vectors[start:stop] if rows is None else self._vectors[block]
-            scores = np.concatenate([best, queries @ np.asarray(part, dtype=np.float32).T], axis=1)
-            numbers = np.concatenate([best_rows, np.broadcast_to(block, (len(queries), len(block)))], axis=1)
-            kept = np.argpartition(-scores, k - 1, axis=1)[:, :k] if scores.shape[1] > k else slice(None)
-            if not isinstance(kept, slice):
-                scores, numbers = np.take_along_axis(scores, kept, 1), np.take_along_axis(numbers, kept, 1)
-            order = np.lexsort((numbers, -scores), axis=1)
-            best, best_rows = np.take_along_axis(scores, order, 1), np.take_along_axis(numbers, order, 1)
-        return best_rows, best
+            part = self._vectors[start:stop] if rows is None else self._vectors[rows[start:stop]]
+            best = top_k(queries @ np.asarray(part, dtype=np.float32).T, k, best, first=start)
+        scores, numbers = best
+        return numbers if rows is None else rows[numbers], scores
 
     def _matching(self, filter: Mapping[str, Any] | None) -> NDArray[np.int64] | None:
         if not filter:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
+from contrastive_st.vectors import unit_vectors
 
 # --- Conditions on metadata: checked once, then as a jsonpath for PostgreSQL or on dictionaries in Python.
 
@@ -172,11 +173,7 @@ def as_queries(vectors: Any, dimension: int) -> NDArray[np.float32]:
     if array.ndim != 2 or array.shape[1] != dimension:
         shape = " x ".join(map(str, array.shape))
         raise InputError(f"vectors of {dimension} dimensions are wanted, not {shape}; is the model the same?")
-    norms = np.linalg.norm(array.astype(np.float64), axis=1, keepdims=True)
-    if not np.all(np.isfinite(norms) & (norms > 0)):
-        row = int(np.argmin(np.isfinite(norms) & (norms > 0)))
-        raise InputError(f"vector {row} is zero, NaN or infinite; nothing is near to it")
-    return (array / norms).astype(np.float32)
+    return unit_vectors(array, np.float64, of="the vectors given").astype(np.float32)
 
 
 Batch = tuple[NDArray[np.int64], list[str], list[dict[str, Any]], NDArray[np.float32]]

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.search.index import Batch, storable_json
 
 RECORD = "encoding.json"
@@ -123,7 +123,7 @@ def read_shard(path: Path) -> Batch:
     try:
         table = pq.read_table(path).combine_chunks()
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: not a sound parquet file ({str(error).splitlines()[0]}); encode it again") from error
+        raise InputError(f"{path}: not a sound parquet file ({first_line(error)}); encode it again") from error
     embedding = table["embedding"].combine_chunks()
     vectors = embedding.flatten().to_numpy().reshape(len(table), -1)
     metadata = [json.loads(item) for item in table["metadata"].to_pylist()]

@@ -7,13 +7,7 @@ from dataclasses import dataclass, field
 import torch
 from transformers import TrainingArguments
 
-
-def has_fast_bf16() -> bool:
-    """Whether the hardware multiplies bfloat16 matrices faster than float32: recent CUDA, AMX or AVX512-BF16."""
-    if torch.cuda.is_available():
-        return torch.cuda.is_bf16_supported(including_emulation=False)
-    capabilities = torch.cpu.get_capabilities()
-    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
+from contrastive_st.models.cpu import bf16_is_fast
 
 
 @dataclass
@@ -58,7 +52,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
         if not torch.accelerator.is_available():
             self.use_cpu = True
         if self.bf16 is None:
-            self.bf16 = not self.fp16 and has_fast_bf16()
+            self.bf16 = not self.fp16 and bf16_is_fast()
         if getattr(self, "data_seed", None) is None:
             self.data_seed: int | None = (
                 self.seed

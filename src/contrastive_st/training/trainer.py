@@ -15,7 +15,7 @@ from torch.utils.data import IterableDataset, Sampler, get_worker_info
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import get_last_checkpoint
 
-from contrastive_st.distributed import broadcast_result, world_size
+from contrastive_st.distributed import from_first, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.geometry import effective_rank, uniformity
 from contrastive_st.losses import default_gather
@@ -228,7 +228,7 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
             return super().evaluate(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         model = self.accelerator.unwrap_model(self.model)
         shared = getattr(self.evaluator, "distributed", False)  # it shares its work out over the processes itself
-        figures = self.evaluator(model) if shared else broadcast_result(lambda: self.evaluator(model))  # type: ignore[misc]
+        figures = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
         metrics = {f"{metric_key_prefix}_{name}": float(value) for name, value in figures.items()}
         self.log(dict(metrics))
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)

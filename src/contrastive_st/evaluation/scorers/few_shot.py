@@ -21,6 +21,7 @@ from contrastive_st.evaluation.datasets.senteval import Embed, Parts
 from contrastive_st.evaluation.score import Figure
 from contrastive_st.evaluation.scorers.probes import fit_path
 from contrastive_st.models.encoder import OpenedEncoder
+from contrastive_st.vectors import unit_vectors
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 DRAWS = 5
@@ -36,13 +37,13 @@ def centroids(x: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.flo
         >>> centroids(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]]), np.array([0, 0, 1])).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    x = _unit(x)
-    return _unit(np.stack([x[y == label].mean(0) for label in range(int(y.max()) + 1)]))
+    x = unit_vectors(x, np.float64)
+    return unit_vectors(np.stack([x[y == label].mean(0) for label in range(int(y.max()) + 1)]))
 
 
 def nearest(centres: NDArray[np.floating], x: NDArray[np.floating]) -> NDArray[np.int64]:
     """The class whose centroid has the greatest cosine with each row, `[K, d], [N, d] -> [N]`."""
-    return (_unit(x) @ centres.T).argmax(1)
+    return (unit_vectors(x, np.float64) @ centres.T).argmax(1)
 
 
 def by_means(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
@@ -52,7 +53,7 @@ def by_means(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests:
 
 def by_logistic(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
     """Predict by logistic regression on unit vectors, `C = 1`."""
-    both = np.concatenate([_unit(x), _unit(test)]).astype(np.float32)
+    both = np.concatenate([unit_vectors(x, np.float64), unit_vectors(test, np.float64)]).astype(np.float32)
     seen = np.arange(len(both)) < len(x)
     (solution,) = fit_path(both, np.concatenate([y, np.zeros(len(test), y.dtype)]), seen[None], [_C], 1e-5)
     return solution.classes()[len(x) :, 0]
@@ -123,11 +124,6 @@ def _draw(gold: NDArray[np.integer], size: int, draw: int) -> NDArray[np.int64]:
     return np.concatenate(chosen)
 
 
-def _unit(x: NDArray[np.floating]) -> NDArray[np.float64]:
-    x = np.asarray(x, dtype=np.float64)
-    return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12)
-
-
 # --- A few-shot text classifier that is saved beside its model: one centroid a class.
 
 SUFFIX = ".centroids.safetensors"
@@ -163,8 +159,7 @@ class MeanClassifier:
 
     def scores(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Cosine with each centroid, `[N, K]`."""
-        x = np.asarray(_finite(self.encoder, texts), dtype=np.float64)
-        return x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-12) @ self.centres.T
+        return unit_vectors(_finite(self.encoder, texts), np.float64) @ self.centres.T
 
     def predict(self, texts: Sequence[str]) -> list[tuple[str, float]]:
         """The nearest label of each text, and its cosine with that label's centroid."""

@@ -10,8 +10,8 @@ from torch import Tensor
 
 from contrastive_st.evaluation.datasets.senteval import Embed, Parts
 from contrastive_st.evaluation.score import Figure
-from contrastive_st.evaluation.scorers.sts import cosine
 from contrastive_st.losses.functional import at_least_float32, normalize
+from contrastive_st.vectors import cosine
 
 
 def alignment(a: Tensor, b: Tensor) -> Tensor:

@@ -13,7 +13,7 @@ from contrastive_st.data.readers import MissingData
 from contrastive_st.evaluation.datasets.senteval import Embed, Parts, read_labelled_pairs
 from contrastive_st.evaluation.score import Figure
 from contrastive_st.evaluation.scorers.probes import GRID, TOLERANCE, fit_path
-from contrastive_st.evaluation.scorers.sts import cosine
+from contrastive_st.vectors import cosine
 
 NLI_CLASSES = ("entailment", "neutral", "contradiction")
 NLI_TRAINING = 10_000  # pairs a probe is fitted to: more change the third digit only, and take minutes

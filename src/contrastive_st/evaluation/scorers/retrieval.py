@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.evaluation.datasets.senteval import Embed, Parts
 from contrastive_st.evaluation.score import Figure
+from contrastive_st.vectors import unit_vectors
 
 
 def ranks_of_own(
@@ -56,7 +57,7 @@ def ranks_of_relevant(
         >>> ranks_of_relevant(np.array([[0.9, 0.5, 0.1]]), eye, [[2, 0]])[0].tolist()
         [1, 3]
     """
-    queries, documents = (np.asarray(x / np.maximum(_norms(x), 1e-12), np.float32) for x in (queries, documents))
+    queries, documents = (unit_vectors(x).astype(np.float32, copy=False) for x in (queries, documents))
     ranks = []
     for start in range(0, len(queries), block):
         scores = queries[start : start + block] @ documents.T
@@ -92,7 +93,3 @@ def score_retrieval(parts: Parts, embed: Embed, task: str, k: int = 10) -> list[
     ranks = ranks_of_relevant(embed(list(query_of)), embed(list(document_of)), [list(own) for own in relevant])
     note = f"among {len(document_of)} documents"
     return [Figure(task, "test", name, value, note, len(ranks)) for name, value in ranking_metrics(ranks, k).items()]
-
-
-def _norms(x: NDArray[np.floating]) -> NDArray[np.floating]:
-    return np.linalg.norm(x, axis=1, keepdims=True)

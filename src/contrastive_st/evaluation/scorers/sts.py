@@ -15,6 +15,7 @@ from scipy.stats import pearsonr, spearmanr
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Parts, Rows, read_stsb_file
 from contrastive_st.evaluation.score import Figure
+from contrastive_st.vectors import cosine
 
 DATA_VARIABLE = "CONTRASTIVE_ST_DATA"
 CORRELATIONS: Mapping[str, Callable] = {"pearson": pearsonr, "spearman": spearmanr}
@@ -55,18 +56,6 @@ def sts_spearman(encode: Embed, pairs: Sequence[ScoredPair]) -> float:
         raise InputError("the model returns NaN or infinite embeddings, so there is nothing to correlate")
     first, second = (vectors[[place[text] for text in column]] for column in columns)
     return float(spearmanr(cosine(first, second), [pair.score for pair in pairs]).statistic)
-
-
-def cosine(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Cosine of each row of `a` with the same row of `b`, `[N, d], [N, d] -> [N]`, in float64; 0 beside a zero vector.
-
-    Example:
-        >>> cosine(np.array([[3.0, 4.0]]), np.array([[4.0, 3.0]])).tolist()
-        [0.96]
-    """
-    a, b = np.asarray(a, dtype=np.float64), np.asarray(b, dtype=np.float64)
-    norms = np.linalg.norm(a, axis=1) * np.linalg.norm(b, axis=1)
-    return (a * b).sum(1) / np.maximum(norms, np.finfo(np.float64).tiny)
 
 
 def score_subsets(parts: Parts, embed: Embed, task: str, split: str = "test") -> list[Figure]:

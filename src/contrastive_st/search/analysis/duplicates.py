@@ -19,8 +19,9 @@ from scipy.sparse.csgraph import connected_components
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.analysis.sampling import sample, unit
+from contrastive_st.search.analysis.sampling import sample
 from contrastive_st.search.index import VectorIndex
+from contrastive_st.vectors import unit_vectors
 
 ROWS = 2048  # of a block of scores: 2048 x 8192 float32 are 64 MiB
 COLUMNS = 8192
@@ -147,7 +148,7 @@ def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any
         found = []
         with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
             for ids, _, _, batch in index.scan():
-                turned = unit(batch) @ basis
+                turned = unit_vectors(batch) @ basis
                 rest = np.linalg.norm(turned[:, head:], axis=1, keepdims=True)
                 turned.tofile(vectors)
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)

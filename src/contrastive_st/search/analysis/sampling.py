@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import VectorIndex
+from contrastive_st.vectors import unit_vectors
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
         raise InputError("the index holds no documents; fill it first (contrastive-st index CORPUS)")
     order = np.argsort([row[0] for row in rows], kind="stable")
     ids, texts, metadata = zip(*(rows[i] for i in order), strict=True)
-    return Sample(np.array(ids, dtype=np.int64), list(texts), list(metadata), unit(vectors[order]), total)
+    return Sample(np.array(ids, dtype=np.int64), list(texts), list(metadata), unit_vectors(vectors[order]), total)
 
 
 def mix(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
@@ -61,8 +62,3 @@ def mix(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
     return x ^ (x >> np.uint64(31))
-
-
-def unit(vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Vectors of length one; stores of half-width numbers round them a little."""
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

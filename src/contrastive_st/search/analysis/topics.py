@@ -19,8 +19,9 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.analysis.sampling import sample, unit
+from contrastive_st.search.analysis.sampling import sample
 from contrastive_st.search.index import Batch, VectorIndex
+from contrastive_st.vectors import unit_vectors
 
 # --- The values of a metadata column, put into few groups: years, months, ranges of numbers, or the commonest values.
 
@@ -223,7 +224,7 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
     if clusters is not None and not 1 <= clusters <= distinct:
         raise InputError(f"{clusters} clusters of {distinct} distinct documents; ask for 1 to {distinct}")
     means = MiniBatchKMeans(min(count, distinct), random_state=seed, n_init=5, batch_size=4096).fit(drawn.vectors)
-    tally = _Tally(unit(means.cluster_centers_.astype(np.float32)), _vocabulary(drawn.texts), by)
+    tally = _Tally(unit_vectors(means.cluster_centers_.astype(np.float32)), _vocabulary(drawn.texts), by)
     for batch in index.scan():
         tally.add(batch)
     return tally.trends()
@@ -242,7 +243,7 @@ class _Tally:
 
     def add(self, batch: Batch) -> None:
         ids, texts, metadata, vectors = batch
-        cosines = unit(vectors) @ self.centres.T
+        cosines = unit_vectors(vectors) @ self.centres.T
         labels = cosines.argmax(1)
         best = cosines[np.arange(len(labels)), labels]
         np.add.at(self.sizes, labels, 1)

@@ -10,7 +10,7 @@ import psycopg
 from pgvector.psycopg import register_vector
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.search.postgres.schema import migrate
 from contrastive_st.search.postgres.server import EmbeddedServer, default_store
 
@@ -79,9 +79,7 @@ class Database:
                 return work(connection)
         except (psycopg.OperationalError, psycopg.InterfaceError, PoolTimeout) as error:
             where = hide_password(self.where)
-            raise InputError(
-                f"the database {where} went away: {_first_line(error)}; run again when it is up"
-            ) from error
+            raise InputError(f"the database {where} went away: {first_line(error)}; run again when it is up") from error
 
     def connect(self, **settings: str) -> StoreConnection:
         """A connection of one's own, outside of the pool, for what takes long or holds a lock; close it."""
@@ -101,9 +99,9 @@ class Database:
             with psycopg.connect(self.dsn, autocommit=True, connect_timeout=30) as connection:
                 migrate(connection)
         except psycopg.OperationalError as error:
-            raise InputError(f"cannot reach the database {self.shown}: {_first_line(error)}") from error
+            raise InputError(f"cannot reach the database {self.shown}: {first_line(error)}") from error
         except psycopg.ProgrammingError as error:
-            raise InputError(f"{self.shown} cannot be used: {_first_line(error)}") from error
+            raise InputError(f"{self.shown} cannot be used: {first_line(error)}") from error
 
 
 def is_dsn(where: str) -> bool:
@@ -138,7 +136,3 @@ def _configure(connection: psycopg.Connection[Any]) -> None:
     # Plans are made for the values at hand: a generic plan knows neither LIMIT nor filter, and may scan everything.
     for setting in ("plan_cache_mode = force_custom_plan", "work_mem = '32MB'", "hnsw.max_scan_tuples = 200000"):
         connection.execute(f"SET {setting}".encode())
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -11,7 +11,7 @@ from typing import Any
 
 from psycopg import Connection, errors, sql
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 
 SCHEMA = "contrastive_st"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
@@ -82,7 +82,7 @@ def migrate(connection: Connection[Any]) -> None:
                 connection.execute(MIGRATIONS[number].encode())  # a constant of this module
                 connection.execute("INSERT INTO contrastive_st.migrations (version) VALUES (%s)", (number + 1,))
     except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
-        what = str(error).splitlines()[0]
+        what = first_line(error)
         raise InputError(f"the database cannot hold vectors ({what}); it needs pgvector and CREATE rights") from error
 
 

@@ -23,6 +23,7 @@ from contrastive_st.data.pairs import (
     write_pairs,
 )
 from contrastive_st.data.readers import read_texts
+from contrastive_st.data.roles import ColumnRoles, column_roles, pairs_of_labels, read_examples
 from contrastive_st.data.sequences import (
     FramePairCollator,
     kmer_tokenizer,
@@ -50,6 +51,7 @@ from contrastive_st.data.word_vectors import (
 
 __all__ = [
     "PAIR_SETS",
+    "ColumnRoles",
     "ContextWindowCollator",
     "CooccurrenceCollator",
     "DocPair",
@@ -67,6 +69,7 @@ __all__ = [
     "WordVectors",
     "back_translate",
     "check_max_length",
+    "column_roles",
     "corpus_texts",
     "embedding_matrix",
     "expand_vocabulary",
@@ -77,8 +80,10 @@ __all__ = [
     "lsa_word_vectors",
     "order_corpus",
     "overlapping",
+    "pairs_of_labels",
     "path_length",
     "path_lengths",
+    "read_examples",
     "read_fasta",
     "read_pairs",
     "read_texts",

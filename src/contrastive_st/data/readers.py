@@ -7,6 +7,7 @@ import json
 import logging
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -446,16 +447,21 @@ def from_parquet(path: Path, columns: Columns, source: str) -> datasets.Dataset:
         raise InputError(f"{source}: not a sound parquet file ({first_line(error)}); write it anew") from failure
 
 
-def from_hub(source: str, columns: Columns, split: str) -> datasets.Dataset:
-    """The wanted columns of a data set of the Hub."""
+def hub_data(source: str, split: str) -> datasets.Dataset:
+    """A data set of the Hub, all its columns."""
     match = HUB_NAME.fullmatch(source)
     if not match:
         raise InputError(f"{source}: there is no such file; check the path")
     try:
-        data = datasets.load_dataset(match["name"], match["config"], split=split)
+        return datasets.load_dataset(match["name"], match["config"], split=split)
     except Exception as error:  # a dozen types, from not found to no network to no such split
         what = f"{source} is not a file, nor could split {split!r} of such a data set be had from the Hub"
         raise InputError(f"{what} ({type(error).__name__}: {first_line(error)}); check the name") from error
+
+
+def from_hub(source: str, columns: Columns, split: str) -> datasets.Dataset:
+    """The wanted columns of a data set of the Hub."""
+    data = hub_data(source, split)
     schema = data.features.arrow_schema
     texts = [name for name, feature in data.features.items() if _is_text(schema.field(name).type)]
     return data.select_columns(choose(columns, data.column_names, texts, source))
@@ -502,6 +508,25 @@ def _stripped(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray]:
 def _is_text(kind: pa.DataType) -> bool:
     kind = kind.value_type if pa.types.is_dictionary(kind) else kind
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
+
+
+PREVIEWED = 1000  # rows that tell what a column holds
+
+
+def preview(source: str, split: str = "train") -> list[dict[str, Any]]:
+    """The first rows of a source, all its columns, as they are stored."""
+    path = Path(source).expanduser()
+    kind = path.suffix.lower()
+    try:
+        if path.is_file() and (kind in READERS or kind == ".parquet"):
+            rows = parquet_rows(path) if kind == ".parquet" else READERS[kind](path)
+            return [cells for _, cells in islice(rows, PREVIEWED)]
+    except OSError as error:
+        raise InputError(f"{source} cannot be read: {error.strerror or error}; check its permissions") from error
+    if path.exists() or kind in EXTENSIONS:
+        return [read_texts(source, split=split)[0]]  # it says what is wrong
+    data = hub_data(source, split)
+    return list(data.select(range(min(PREVIEWED, len(data)))))
 
 
 EXTENSIONS = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".parquet")

@@ -235,18 +235,19 @@ def check_max_length(max_length: int, limit: int) -> int:
 def tokenize(
     texts: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int, num_proc: int | None = None
 ) -> Dataset:
-    """Tokenize every column of `texts`, truncated to `max_length` tokens, special tokens included, unpadded.
+    """Tokenize every column of text, truncated to `max_length` tokens, special tokens included, unpadded.
 
     The result is kept in the cache of `datasets`: the same texts, tokenizer and length are tokenized once.
 
     Args:
-        texts: one column of sentences, or V >= 2 columns: anchor, positive, hard negatives.
+        texts: one column of sentences, or V >= 2 columns: anchor, positive, hard negatives. Columns of numbers, such as
+            `score` and `label`, stay as they are.
         tokenizer: any tokenizer of transformers.
         max_length: in tokens.
         num_proc: worker processes; worth it from some hundred thousand sentences on.
 
     Returns:
-        One column `input_ids`: a list of ids where there is one text column, else a list of V lists.
+        A column `input_ids`: a list of ids where there is one text column, else a list of V lists.
 
     Example:
         >>> from contrastive_st.data import train_wordpiece
@@ -255,7 +256,7 @@ def tokenize(
         >>> [len(row) for row in rows["input_ids"]]
         [4, 3]
     """
-    columns = texts.column_names
+    columns = [name for name, feature in texts.features.items() if feature.dtype in ("string", "large_string")]
 
     def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
         views = [tokenizer(batch[name], truncation=True, max_length=max_length)["input_ids"] for name in columns]

@@ -27,7 +27,7 @@ def root(tmp_path):
 
 def test_a_report_holds_every_figure_with_its_settings(root, tmp_path):
     report = evaluate([bag_of_words], TASKS + ",STS13", root, folds=3)
-    rows = json.loads(report.json())["figures"]
+    rows = json.loads(report.json())["scores"]
     assert {row["task"] for row in rows} == {*TASKS.split(","), "STS13"}
     for row in rows:
         assert row["model"] == "bag_of_words"
@@ -65,10 +65,10 @@ def test_a_model_that_returns_nan_is_named_and_the_others_are_not_touched(root):
 
     report = evaluate([broken, bag_of_words], "STS12,STSB", root)
     assert "broken returns NaN or infinite embeddings, for example of 'the old" in report.failures["broken"]
-    assert all(figure.value is None for figure in report.figures if figure.model == "broken")
+    assert all(figure.value is None for figure in report.scores if figure.model == "broken")
     assert report.average("broken", "sts").value is None
     alone = evaluate([bag_of_words], "STS12,STSB", root)
-    assert [f for f in report.figures if f.model == "bag_of_words"] == alone.figures
+    assert [f for f in report.scores if f.model == "bag_of_words"] == alone.scores
     with pytest.raises(InputError, match=r"flat returns an array of shape \(2,\) for 2 texts"):
         EmbeddingStore(OpenedEncoder("flat", lambda texts: np.ones(len(texts))), ["a", "b"])
 
@@ -88,11 +88,11 @@ def test_each_distinct_sentence_is_encoded_once_and_a_new_task_encodes_only_what
     both = evaluate([model], "STSB,STSB-supervised,space,CR", root, cache=tmp_path / "cache", folds=3)
     assert asked
     assert not known & set(asked)
-    assert both.figures[: len(first.figures)] == first.figures
+    assert both.scores[: len(first.scores)] == first.scores
     for path in (tmp_path / "cache/abc").glob("*.npz"):
         path.write_bytes(b"damaged")
     asked.clear()
-    assert evaluate([model], "STSB", root, cache=tmp_path / "cache").figures == first.figures[:4]
+    assert evaluate([model], "STSB", root, cache=tmp_path / "cache").scores == first.scores[:4]
     assert asked
 
 

@@ -203,10 +203,15 @@ def test_a_report_of_several_models_must_name_this_one(checkpoint):
         write_card(renamed)
 
 
+def _scores(report):
+    content = json.loads(report.read_text())
+    return content["scores" if "scores" in content else "figures"]  # as they were called before
+
+
 def agree(folder):
     """Card and evaluation JSON of a published folder agree, and the card is what the command makes of the folder."""
     card, report = ModelCard.load(folder / "README.md"), folder / "evaluation" / "report.json"
-    rows = json.loads(report.read_text())["figures"] if report.is_file() else []
+    rows = _scores(report) if report.is_file() else []
     for result in card.data.eval_results or []:
         own = [r for r in rows if (r["task"], r["split"], r["metric"]) == (
             result.dataset_name, result.dataset_split, result.metric_type) and r["value"] is not None]  # fmt: skip

@@ -79,7 +79,7 @@ def evaluate(
             name = _unused(encoder.name, report)
             figures = [replace(figure, model=name) for figure in figures]
             report.histograms |= {name: histogram} if histogram else {}
-        report.figures += figures
+        report.scores += figures
         report.seconds[name] = time.perf_counter() - started
     return report
 
@@ -137,5 +137,5 @@ def not_run(task: Task, why: str) -> Figure:
 
 
 def _unused(name: str, report: Report) -> str:
-    known = {figure.model for figure in report.figures}
+    known = {figure.model for figure in report.scores}
     return name if name not in known else next(f"{name} ({i})" for i in range(2, 1000) if f"{name} ({i})" not in known)

@@ -270,9 +270,9 @@ class Facts:
         path = self.folder / EVALUATION / "report.json"
         if not path.is_file() or path.stat().st_mtime < self.newer_than:
             return None
-        from contrastive_st.evaluation.report.card_results import read_report
+        from contrastive_st.evaluation.report.report import Report
 
-        report = read_report(path)
+        report = Report.read(path)
         name = report.models[0] if len(report.models) == 1 else self.folder.resolve().name
         if name not in report.models:
             raise InputError(

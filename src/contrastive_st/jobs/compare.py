@@ -394,7 +394,7 @@ def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None
     result = {
         "flags": list(flags),
         "run": json.loads(checkpoint.joinpath(RECIPE).read_text(encoding="utf-8"))["run"],
-        "figures": [figure.as_row() for figure in report.figures],
+        "figures": [figure.as_row() for figure in report.scores],
     }
     folder.joinpath(FIGURES).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
     return result

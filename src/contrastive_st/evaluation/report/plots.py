@@ -1,17 +1,25 @@
-"""Plots. matplotlib is an extra: without it nothing is drawn, and a line in the log says so."""
+"""Plots as PNG: a curve of the training, and the scores of a report. They need matplotlib, which is an extra."""
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Sequence
+import io
+import re
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-logger = logging.getLogger(__name__)
+from transformers.utils import logging
+
+from contrastive_st.evaluation.score import Figure
+from contrastive_st.safety.writing import written_whole
+
+logger = logging.get_logger(__name__)
+_DRAW = re.compile(r"(?P<method>.+), (?P<size>\d+) a class")
 
 
 def training_curve(log_history: Sequence[dict[str, Any]], path: str | Path) -> Path | None:
-    """Draw the loss, the in-batch accuracy and every evaluation figure of a run over its steps.
+    """Draw the loss, the in-batch accuracy and every evaluation metric of a run over its steps.
 
     Args:
         log_history: `trainer.state.log_history`.
@@ -20,38 +28,162 @@ def training_curve(log_history: Sequence[dict[str, Any]], path: str | Path) -> P
     Returns:
         The path, or None where matplotlib is missing or there is nothing to draw.
     """
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        logger.warning("no training curve: matplotlib is not installed (pip install contrastive-st[plots])")
+    content = training_curve_png(log_history)
+    if content is None:
         return None
+    with written_whole(path, overwrite=True) as file:
+        file.write_bytes(content)
+    return Path(path)
+
+
+def training_curve_png(log_history: Sequence[dict[str, Any]]) -> bytes | None:
+    """As `training_curve`, but the content of the file."""
     rows = [row for row in log_history if "loss" in row]
-    if not rows:
+    if not rows or not _can_draw("no training curve"):
         return None
-    evaluations = [row for row in log_history if any(_is_figure(name) for name in row)]
-    figure = Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
-    FigureCanvasAgg(figure)
+    evaluations = [row for row in log_history if any(_is_metric(name) for name in row)]
+    figure = _figure(8, 4.5, 120)
     left = figure.subplots()
     left.plot([row["step"] for row in rows], [row["loss"] for row in rows], color="tab:blue", label="loss")
     left.set(xlabel="step", ylabel="loss", ylim=(0, None))
     right = left.twinx()
     right.set(ylabel="share", ylim=(0, 1))
     if all("accuracy" in row for row in rows):
-        right.plot(
-            [row["step"] for row in rows],
-            [row["accuracy"] for row in rows],
-            color="tab:gray",
-            alpha=0.6,
-            label="in-batch accuracy",
-        )
-    for i, name in enumerate(sorted({name for row in evaluations for name in row if _is_figure(name)})):
+        points = [(row["step"], row["accuracy"]) for row in rows]
+        right.plot(*zip(*points, strict=True), color="tab:gray", alpha=0.6, label="in-batch accuracy")
+    for i, name in enumerate(sorted({name for row in evaluations for name in row if _is_metric(name)})):
         points = [(row["step"], row[name]) for row in evaluations if name in row]
         right.plot(*zip(*points, strict=True), marker="o", color=f"C{i + 1}", label=name.removeprefix("eval_"))
     figure.legend(loc="outside upper center", ncols=4, frameon=False)
-    figure.savefig(path)
-    return Path(path)
+    return _png(figure)
 
 
-def _is_figure(name: str) -> bool:
+def report_plots(
+    rows: Sequence[Sequence[Figure]], scores: Sequence[Figure], histograms: Mapping[str, Mapping[str, Any]]
+) -> dict[str, bytes]:
+    """Draw what a report has scores for.
+
+    Args:
+        rows: what its table shows: a row a task, a column a model.
+        scores: all that it holds.
+        histograms: similarities by human score, of each model.
+
+    Returns:
+        PNG files by what they show.
+    """
+    if not _can_draw("no plots"):
+        return {}
+    drawn = {
+        "scores by task": _by_task(rows),
+        "alignment and uniformity": _space(scores),
+        "few-shot": _few_shot(scores),
+        "similarity by score": _similarity(histograms),
+    }
+    return {name: _png(figure) for name, figure in drawn.items() if figure is not None}
+
+
+def _by_task(rows: Sequence[Sequence[Figure]]) -> Any:
+    rows = [row for row in rows if any(f.value is not None for f in row)]
+    rows = [row for row in rows if not row[0].task.endswith(("space", "few-shot")) and row[0].metric != "mse"]
+    rows = list({row[0].task: row for row in reversed(rows)}.values())[::-1]  # the first score of each task
+    if not rows:
+        return None
+    figure = _figure()
+    axes, width = figure.subplots(), 0.8 / len(rows[0])
+    for i, own in enumerate(zip(*rows, strict=True)):
+        axes.bar([x + i * width for x in range(len(rows))], [100 * (f.value or 0) for f in own], width,
+                 label=own[0].model)  # fmt: skip
+    labels = [row[0].task + ("*" if any(f.note for f in row) else "") for row in rows]
+    axes.set_xticks([x + 0.4 - width / 2 for x in range(len(rows))], labels, rotation=45, ha="right", fontsize=8)
+    axes.set(ylabel="x100", ylim=(0, 100))
+    axes.grid(axis="y", alpha=0.3)
+    figure.legend(loc="outside upper center", ncols=3, frameon=False)
+    return figure
+
+
+def _space(scores: Sequence[Figure]) -> Any:
+    found = {(f.model, f.metric): f.value for f in scores if f.task == "space" and f.value is not None}
+    models = [model for model, metric in found if metric == "alignment" and (model, "uniformity") in found]
+    if not models:
+        return None
+    figure = _figure()
+    axes = figure.subplots()
+    for model in models:
+        point = found[model, "uniformity"], found[model, "alignment"]
+        axes.scatter(*point)
+        axes.annotate(model, point, textcoords="offset points", xytext=(6, 4), fontsize=8)
+    axes.margins(0.25)
+    axes.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
+    axes.grid(alpha=0.3)
+    return figure
+
+
+def _few_shot(scores: Sequence[Figure]) -> Any:
+    curves: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
+    for f in scores:
+        match = _DRAW.match(f.aggregation)
+        if f.task.endswith("-few-shot") and match and f.value is not None:
+            key = f.task.removesuffix("-few-shot"), f.model, match["method"]
+            curves.setdefault(key, []).append((int(match["size"]), 100 * f.value, 100 * (f.deviation or 0)))
+    tasks = list(dict.fromkeys(task for task, _, _ in curves))
+    if not tasks:
+        return None
+    figure, one_model = _figure(), len({model for _, model, _ in curves}) == 1
+    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
+        drawn = set()
+        for (own, model, method), points in curves.items():
+            label = method if method == "keywords" or one_model else f"{model}, {method}"
+            if own == task and label not in drawn:
+                drawn.add(label)
+                axes.errorbar(*zip(*points, strict=True), marker="o", markersize=3, capsize=2, label=label)
+        axes.set(xscale="log", xlabel="examples a class", ylabel="accuracy x100", title=task)
+        axes.grid(alpha=0.3)
+        axes.legend(fontsize=7)
+    return figure
+
+
+def _similarity(histograms: Mapping[str, Mapping[str, Any]]) -> Any:
+    if not histograms:
+        return None
+    figure = _figure()
+    panels = figure.subplots(1, len(histograms), squeeze=False, sharey=True)[0]
+    for axes, (model, content) in zip(panels, histograms.items(), strict=True):
+        centres = [(a + b) / 2 for a, b in pairwise(content["edges"])]
+        for band, counts in content["counts"].items():
+            share = [count / max(sum(counts), 1) for count in counts]
+            axes.step(centres, share, where="mid", label=f"scored {band}")
+        axes.set(xlabel=f"cosine similarity, {content['data']}", title=model)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("share of the pairs of that score")
+    panels[0].legend(fontsize=7)
+    return figure
+
+
+def _can_draw(otherwise: str) -> bool:
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        logger.warning(f"{otherwise}: matplotlib is not installed (pip install contrastive-st[plots])")
+        return False
+    return True
+
+
+def _figure(width: float = 7.5, height: float = 4, dpi: int = 90) -> Any:
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawing
+
+    figure = Drawing(figsize=(width, height), dpi=dpi, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def _png(figure: Any) -> bytes:
+    for text in figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
+        text.set_parse_math(False)  # a name with dollar signs is no formula
+    content = io.BytesIO()
+    figure.savefig(content)
+    return content.getvalue()
+
+
+def _is_metric(name: str) -> bool:
     return name.startswith("eval_") and not name.endswith(("_runtime", "_per_second", "_loss"))

@@ -1,34 +1,36 @@
-"""`Report`: the figures of a run as a table, JSON, Markdown, plots and model-card metadata."""
+"""`Report`: the scores of a run as a table, JSON, Markdown and plots; and read back."""
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from transformers.utils import logging
-
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.senteval import Parts
+from contrastive_st.evaluation.report.plots import report_plots
 from contrastive_st.evaluation.score import NOT_RUN, Figure
 from contrastive_st.evaluation.tasks import Task, tasks
+from contrastive_st.safety.markdown import as_text
+from contrastive_st.safety.writing import write_files
 
 _COLUMNS = (
     "model", "task", "split", "metric", "aggregation", "value", "x100 +-", "n", "pooling", "max_length", "note"
 )  # fmt: skip
+_PAIRS_MAIN = ("test", "average_precision", "all")
 AVERAGED = ("sts", "transfer")  # groups whose average papers quote
 
 
 @dataclass
 class Report:
-    """Every figure of a run, in the order of models and tasks.
+    """Every score of a run, in the order of models and tasks.
 
     Args:
         source: "files" or "hub".
         tasks: what was asked for.
-        figures: what came out; a figure without a value says why in its note.
+        scores: what came out; a score without a value says why in its note.
         histograms: of each model's similarities, by human score.
         failures: models that could not be evaluated, and why.
         seconds: wall time of each model; the only part of a report that differs from run to run.
@@ -36,7 +38,7 @@ class Report:
 
     source: str
     tasks: Sequence[Task]
-    figures: list[Figure] = field(default_factory=list)
+    scores: list[Figure] = field(default_factory=list)
     histograms: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -44,16 +46,16 @@ class Report:
     @property
     def models(self) -> list[str]:
         """Names of the models, in order."""
-        return list(dict.fromkeys(figure.model for figure in self.figures))
+        return list(dict.fromkeys(score.model for score in self.scores))
 
     def main(self, model: str, task: Task) -> Figure:
-        """The figure of a task to quote; without a value where it was not run."""
-        own = [f for f in self.figures if f.model == model and f.task == task.name]
-        empty = Figure(task.name, *task.main[:2], None, task.main[2], note="no such figure", model=model)
+        """The score of a task to quote; without a value where it was not run."""
+        own = [f for f in self.scores if f.model == model and f.task == task.name]
+        empty = Figure(task.name, *task.main[:2], None, task.main[2], note="no such score", model=model)
         return next((f for f in own if task.is_main(f)), own[0] if len(own) == 1 else empty)
 
     def average(self, model: str, group: str) -> Figure | None:
-        """The mean of a group's quoted figures; over an incomplete set its note says what is missing.
+        """The mean of a group's quoted scores; over an incomplete set its note says what is missing.
 
         None where fewer than two of the group were asked for.
         """
@@ -70,7 +72,7 @@ class Report:
         )
 
     def rows(self) -> list[list[Figure]]:
-        """What a table shows: a row a quoted figure or average, a column a model."""
+        """What a table shows: a row a quoted score or average, a column a model."""
         listed: list[list[Figure]] = []
         for group in dict.fromkeys(task.group for task in self.tasks):
             for task in (task for task in self.tasks if task.group == group):
@@ -83,8 +85,8 @@ class Report:
         mains = [self.main(model, task) for model in self.models]
         if task.group not in ("space", "retrieval", "pairs"):
             return [mains]
-        keys = dict.fromkeys((f.split, f.metric, f.aggregation) for f in self.figures if f.task == task.name)
-        by = {(f.model, f.split, f.metric, f.aggregation): f for f in self.figures if f.task == task.name}
+        keys = dict.fromkeys((f.split, f.metric, f.aggregation) for f in self.scores if f.task == task.name)
+        by = {(f.model, f.split, f.metric, f.aggregation): f for f in self.scores if f.task == task.name}
         return [[by.get((m, *key), Figure(task.name, *key[:2], None, key[2])) for m in self.models] for key in keys]
 
     def table(self) -> str:
@@ -98,18 +100,18 @@ class Report:
             text.append("  ".join(cells).rstrip())
         return "\n".join([text[0], "-" * len(text[0]), *text[1:], *self._notes()])
 
-    def markdown(self, plots: Mapping[str, Path] | None = None) -> str:
-        """Markdown: the table, its notes, all figures below, and the plots by relative path."""
-        head, *body = self._cells()
+    def markdown(self, plots: Mapping[str, str] | None = None) -> str:
+        """Markdown: the table, its notes, all scores below, and the plots (what they show, to the file's name)."""
+        head, *body = [[as_text(cell) for cell in row] for row in self._cells()]
         lines = ["| " + " | ".join(head) + " |", "|" + "---|" * 3 + "--:|" * (len(head) - 3)]
         lines += ["| " + " | ".join(row) + " |" for row in body]
-        lines += ["", *(f"{note}\n" for note in self._notes())]
-        lines += [f"![{name}]({path.name})\n" for name, path in (plots or {}).items()]
-        lines += ["<details><summary>All figures</summary>", "", "| " + " | ".join(_COLUMNS) + " |"]
+        lines += ["", *(f"{as_text(note)}\n" for note in self._notes())]
+        lines += [f"![{name}]({file})\n" for name, file in (plots or {}).items()]
+        lines += ["<details><summary>All scores</summary>", "", "| " + " | ".join(_COLUMNS) + " |"]
         lines.append("|---" * len(_COLUMNS) + "|")
-        for f in self.figures:
+        for f in self.scores:
             row = {**f.as_row(), "value": f.text, "x100 +-": "" if f.deviation is None else f"{100 * f.deviation:.2f}"}
-            lines.append("| " + " | ".join(str(row[name] or "") for name in _COLUMNS) + " |")
+            lines.append("| " + " | ".join(as_text(row[name] or "") for name in _COLUMNS) + " |")
         return "\n".join([*lines, "", "</details>", ""])
 
     def json(self) -> str:
@@ -117,8 +119,8 @@ class Report:
         averages = [self.average(m, g) for m in self.models for g in dict.fromkeys(t.group for t in self.tasks)]
         content = {
             "source": self.source,
-            "figures": [figure.as_row() for figure in self.figures],
-            "averages": [figure.as_row() for figure in averages if figure is not None],
+            "scores": [score.as_row() for score in self.scores],
+            "averages": [score.as_row() for score in averages if score is not None],
             "failures": self.failures,
             "histograms": self.histograms,
             "seconds": {model: round(seconds, 3) for model, seconds in self.seconds.items()},
@@ -126,14 +128,33 @@ class Report:
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write `report.json`, `report.md` and, where matplotlib is there, the plots; returns the paths."""
+        """Write `report.json`, `report.md` and, where matplotlib is there, the plots; returns the paths.
 
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        plots = draw(self, folder)
-        (folder / "report.json").write_text(self.json(), encoding="utf-8")
-        (folder / "report.md").write_text(self.markdown(plots), encoding="utf-8")
-        return [folder / "report.json", folder / "report.md", *plots.values()]
+        Raises:
+            InputError: the disk refuses; nothing in the folder was changed.
+        """
+        plots = report_plots(self.rows(), self.scores, self.histograms)
+        names = {name: f"{name.replace(' ', '_')}.png" for name in plots}
+        texts = {"report.json": self.json(), "report.md": self.markdown(names)}
+        files = {name: text.encode("utf-8") for name, text in texts.items()}
+        return write_files(folder, {**files, **{names[name]: content for name, content in plots.items()}})
+
+    @classmethod
+    def read(cls, path: str | Path) -> Report:
+        """The report that a `report.json` holds.
+
+        Raises:
+            InputError: it is no report.
+        """
+        try:
+            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            scores = [Figure(**row) for row in content["scores" if "scores" in content else "figures"]]
+            known, names = tasks(), dict.fromkeys(score.task for score in scores)
+            chosen = [known.get(name) or _own_task(name, [f for f in scores if f.task == name]) for name in names]
+            others = (dict(content[name]) for name in ("histograms", "failures", "seconds"))
+            return cls(str(content["source"]), chosen, scores, *others)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+            raise InputError(f"{path} is no report of `contrastive-st evaluate`: {error!r}") from error
 
     def _cells(self) -> list[list[str]]:
         rows = [["task", "metric", "n", *self.models]]
@@ -142,126 +163,24 @@ class Report:
             how = " ".join(
                 dict.fromkeys(w for w in (some.split, some.metric, some.aggregation) if w not in ("", "all"))
             )
-            rows.append([some.task, how, str(some.n or ""), *(figure.text for figure in row)])
+            rows.append([some.task, how, str(some.n or ""), *(score.text for score in row)])
         return rows
 
     def _notes(self) -> list[str]:
-        settings = dict.fromkeys((f.model, f.pooling, f.max_length) for f in self.figures if f.pooling)
+        settings = dict.fromkeys((f.model, f.pooling, f.max_length) for f in self.scores if f.pooling)
         lines = [f"{m}: {p} pooling, {f'{k} tokens' if k else 'its own length'}" for m, p, k in settings]
         by_note: dict[str, list[str]] = {}
-        for figure in (f for row in self.rows() for f in row if f.note):
-            if figure.model not in self.failures:
-                kind = NOT_RUN if figure.value is None else "*"
-                by_note.setdefault(f"{kind}: {figure.note}", []).append(figure.task)
+        for score in (f for row in self.rows() for f in row if f.note):
+            if score.model not in self.failures:
+                kind = NOT_RUN if score.value is None else "*"
+                by_note.setdefault(f"{kind}: {score.note}", []).append(score.task)
         lines += [f"{model}: {NOT_RUN}: {why}" for model, why in self.failures.items()]
         lines += [f"{', '.join(dict.fromkeys(names))} {note}" for note, names in by_note.items()]
         return ["", "Correlations and shares x100; data: " + self.source, *lines]
 
 
-# --- Plots of a report: scores by task, alignment against uniformity, few-shot curves, similarity by human score.
-
-logger = logging.get_logger(__name__)
-_DRAW = re.compile(r"(?P<method>.+), (?P<size>\d+) a class")
-
-
-def draw(report: Report, folder: str | Path) -> dict[str, Path]:
-    """Draw what the report has figures for; names to the PNG files written. Without matplotlib a warning, and none."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError:
-        logger.warning("no plots: matplotlib is not installed (pip install contrastive-st[plots])")
-        return {}
-    written = {}
-    for name, fill in _PLOTS.items():
-        figure = Figure(figsize=(7.5, 4), dpi=90, layout="constrained")
-        FigureCanvasAgg(figure)
-        if fill(report, figure):
-            path = Path(folder, f"{name.replace(' ', '_')}.png")
-            figure.savefig(path)
-            written[name] = path
-    return written
-
-
-def _scores(report: Report, figure: Any) -> bool:
-    rows = [row for row in report.rows() if any(f.value is not None for f in row)]
-    rows = [row for row in rows if not row[0].task.endswith(("space", "few-shot")) and row[0].metric != "mse"]
-    rows = list({row[0].task: row for row in reversed(rows)}.values())[::-1]  # the first figure of each task
-    if not rows:
-        return False
-    axes = figure.subplots()
-    width = 0.8 / len(report.models)
-    for i, model in enumerate(report.models):
-        heights = [100 * (row[i].value or 0) for row in rows]
-        axes.bar([x + i * width for x in range(len(rows))], heights, width, label=model)
-    labels = [row[0].task + ("*" if any(f.note for f in row) else "") for row in rows]
-    axes.set_xticks([x + 0.4 - width / 2 for x in range(len(rows))], labels, rotation=45, ha="right", fontsize=8)
-    axes.set(ylabel="x100", ylim=(0, 100))
-    axes.grid(axis="y", alpha=0.3)
-    figure.legend(loc="outside upper center", ncols=3, frameon=False)
-    return True
-
-
-def _space(report: Report, figure: Any) -> bool:
-    found = {(f.model, f.metric): f.value for f in report.figures if f.task == "space" and f.value is not None}
-    models = [m for m in report.models if (m, "alignment") in found]
-    if not models:
-        return False
-    axes = figure.subplots()
-    for model in models:
-        point = found[model, "uniformity"], found[model, "alignment"]
-        axes.scatter(*point)
-        axes.annotate(model, point, textcoords="offset points", xytext=(6, 4), fontsize=8)
-    axes.margins(0.25)
-    axes.set(xlabel="uniformity (lower is better)", ylabel="alignment (lower is better)")
-    axes.grid(alpha=0.3)
-    return True
-
-
-def _few_shot(report: Report, figure: Any) -> bool:
-    curves: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
-    for f in report.figures:
-        match = _DRAW.match(f.aggregation)
-        if f.task.endswith("-few-shot") and match and f.value is not None:
-            key = f.task.removesuffix("-few-shot"), f.model, match["method"]
-            curves.setdefault(key, []).append((int(match["size"]), 100 * f.value, 100 * (f.deviation or 0)))
-    tasks = list(dict.fromkeys(task for task, _, _ in curves))
-    if not tasks:
-        return False
-    for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
-        drawn = set()
-        for (own, model, method), points in curves.items():
-            label = method if method == "keywords" or len(report.models) == 1 else f"{model}, {method}"
-            if own != task or label in drawn:
-                continue
-            drawn.add(label)
-            axes.errorbar(*zip(*points, strict=True), marker="o", markersize=3, capsize=2, label=label)
-        axes.set(xscale="log", xlabel="examples a class", ylabel="accuracy x100", title=task)
-        axes.grid(alpha=0.3)
-        axes.legend(fontsize=7)
-    return True
-
-
-def _similarity(report: Report, figure: Any) -> bool:
-    if not report.histograms:
-        return False
-    panels = figure.subplots(1, len(report.histograms), squeeze=False, sharey=True)[0]
-    for axes, (model, content) in zip(panels, report.histograms.items(), strict=True):
-        edges = content["edges"]
-        centres = [(a + b) / 2 for a, b in pairwise(edges)]
-        for band, counts in content["counts"].items():
-            share = [count / max(sum(counts), 1) for count in counts]
-            axes.step(centres, share, where="mid", label=f"scored {band}")
-        axes.set(xlabel=f"cosine similarity, {content['data']}", title=model)
-        axes.grid(alpha=0.3)
-    panels[0].set_ylabel("share of the pairs of that score")
-    panels[0].legend(fontsize=7)
-    return True
-
-
-_PLOTS = {
-    "scores by task": _scores,
-    "alignment and uniformity": _space,
-    "few-shot": _few_shot,
-    "similarity by score": _similarity,
-}
+def _own_task(name: str, scores: Sequence[Figure]) -> Task:
+    """A task of the user's own (`--pairs`, `--retrieval`): what its scores tell of it, and no data."""
+    searched = next((f.metric for f in scores if f.metric.startswith("mrr@")), None)
+    group, main = ("retrieval", ("test", searched, "among")) if searched else ("pairs", _PAIRS_MAIN)
+    return Task(name, group, lambda _: Parts({}, {}), lambda parts, embed: [], main, ".")

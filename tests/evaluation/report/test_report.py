@@ -1,0 +1,83 @@
+"""A report on disk: whole, read back equal, its names shown and never run."""
+
+import json
+import sys
+
+import pytest
+
+from contrastive_st import InputError
+from contrastive_st.evaluation.report import plots
+from contrastive_st.evaluation.report.plots import training_curve, training_curve_png
+from contrastive_st.evaluation.report.report import Report
+from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.tasks import tasks
+
+NASTY = "<img src=x onerror=alert(1)>|$x_{$ [a](javascript:b) `c`"
+
+
+@pytest.fixture
+def report():
+    about = {"pooling": "cls", "max_length": 16, "n": 9}
+    scores = [Figure("STSB", "test", "spearman", 0.5, model=name, **about) for name in ("plain", NASTY)]
+    scores += [Figure("space", "test", metric, 0.5, model=NASTY, **about) for metric in ("alignment", "uniformity")]
+    histogram = {"edges": [-1.0, 0.0, 1.0], "counts": {"0 to 1": [1, 2]}, "data": "STSB test"}
+    asked = [tasks()[name] for name in ("STSB", "space")]
+    return Report("files", asked, scores, {NASTY: histogram}, {"broken": "no\nweights"}, {"plain": 1.5})
+
+
+def test_it_is_read_back_equal_and_so_is_one_of_before(report, tmp_path):
+    report.save(tmp_path)
+    assert Report.read(tmp_path / "report.json").json() == report.json()
+    content = json.loads((tmp_path / "report.json").read_text())
+    content["figures"] = content.pop("scores")
+    (tmp_path / "report.json").write_text(json.dumps(content))
+    assert Report.read(tmp_path / "report.json").json() == report.json()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"source": 1, "scores": [{"task": 1}]}', "[" * 100_000, '{"scores": 3}']
+)
+def test_what_is_no_report_is_told_in_one_line(tmp_path, text):
+    (tmp_path / "report.json").write_text(text)
+    with pytest.raises(InputError, match="is no report") as caught:
+        Report.read(tmp_path / "report.json")
+    assert "\n" not in str(caught.value)
+
+
+def test_names_are_shown_and_are_no_markup(report, tmp_path):
+    paths = {path.name for path in report.save(tmp_path)}
+    assert {"scores_by_task.png", "alignment_and_uniformity.png", "similarity_by_score.png"} <= paths
+    text = (tmp_path / "report.md").read_text()
+    assert "<img" not in text
+    assert "[a](" not in text.replace("\\[a\\](", "")
+    for row in text.splitlines():
+        if row.startswith("| STSB"):
+            assert row.replace("\\|", "").count("|") == 6
+
+
+def test_a_failure_leaves_the_report_that_was_there(report, tmp_path, monkeypatch):
+    report.save(tmp_path)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    report.scores.pop()
+    monkeypatch.setattr(plots.Path, "write_bytes", lambda path, content: path.touch() or content.decode())
+    with pytest.raises(UnicodeDecodeError):
+        report.save(tmp_path)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_without_matplotlib_there_are_no_plots_and_a_line_says_so(report, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    assert training_curve_png([{"loss": 1.0, "step": 1}]) is None
+    assert {path.name for path in report.save(tmp_path)} == {"report.json", "report.md"}
+
+
+def test_a_curve_of_a_run(tmp_path):
+    log = [
+        {"loss": 2.0, "accuracy": 0.1, "step": 1},
+        {"eval_stsb": 0.3, "step": 1},
+        {"loss": 1.0, "accuracy": 0.4, "step": 2},
+    ]
+    assert training_curve(log, tmp_path / "curve.png") == tmp_path / "curve.png"
+    assert (tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert training_curve([], tmp_path / "none.png") is None
+    assert not (tmp_path / "none.png").exists()

@@ -17,7 +17,7 @@ STS-B dev is measured where CONTRASTIVE_ST_DATA has it.
 import sys
 
 from contrastive_st.cli import run
-from contrastive_st.jobs.use_job import main
+from contrastive_st.jobs.use import main
 
 if __name__ == "__main__":
     sys.exit(run(main))

@@ -1,7 +1,10 @@
 """The command line, on a tiny checkpoint."""
 
+import dataclasses
+import importlib
 import io
 import resource
+import subprocess
 import sys
 
 import numpy as np
@@ -10,7 +13,11 @@ from datasets import Dataset
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
-from contrastive_st.cli import main
+from contrastive_st.cli import GROUPS, _parser, main
+from contrastive_st.jobs.cli import JOBS, job_arguments, job_help
+from contrastive_st.training import ContrastiveTrainingArguments
+
+COMMANDS_OF_HELP = [*(name for names in GROUPS.values() for name in names)]
 
 
 @pytest.fixture
@@ -117,6 +124,104 @@ def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
     assert "error: unknown method nothing; choose from next, " in capsys.readouterr().err
 
 
-def test_an_argument_that_no_job_knows(capsys):
-    assert main(["train", "--sede", "7"]) == 2
-    assert capsys.readouterr().err == "error: unknown argument --sede; --help lists those there are\n"
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--sede", "7"], "unknown argument --sede; did you mean --seed?"),
+        (["--qqqq", "7"], "unknown argument --qqqq; --help lists those there are"),
+        (["--learning_rate", "fast"], "argument --learning_rate: invalid float"),
+        (["--lr_scheduler_kwargs", "{bad"], "{bad"),
+        (["--report_to", "wandb"], "wandb"),
+        (["--report_to", "nothing"], "nothing is not supported"),
+        (["--deepspeed", "ds.json"], "deepspeed"),
+        (["--save_strategy", "sometimes"], "sometimes"),
+        (["--max_length"], "expected one argument"),
+    ],
+)
+def test_a_bad_argument_of_a_job_is_one_line(args, words, capsys, tmp_path):
+    assert main(["train", "simcse", "--train_file", "x.txt", "--output_dir", str(tmp_path / "out"), *args]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert words in error
+
+
+def test_a_mistyped_command_or_job_is_suggested(capsys):
+    assert main(["trian"]) == 2
+    assert capsys.readouterr().err == "error: no command trian; did you mean train?\n"
+    assert main(["train", "simsce"]) == 2
+    assert capsys.readouterr().err == "error: no job simsce; did you mean simcse?\n"
+    assert main(["train", "docs", "--train_file", "x.txt"]) == 2
+    assert "contrastive-st train simcse takes files" in capsys.readouterr().err
+
+
+def test_bad_arguments_of_a_command_are_one_line(capsys):
+    assert main(["search", "cats", "-k", "many"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+    assert main(["encode"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_help_lists_every_command_in_one_group(capsys):
+    _, commands = _parser()
+    grouped = [name for names in GROUPS.values() for name in names]
+    assert sorted(grouped) == sorted(commands)
+    assert main([]) == 0
+    printed = capsys.readouterr().out
+    assert all(f"\n  {name} " in printed for name in grouped)
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out.startswith("contrastive-st ")
+
+
+@pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS_OF_HELP)], ids=" ".join)
+def test_help_imports_nothing_heavy(command):
+    code = "import sys; from contrastive_st.cli import main\ntry: main(sys.argv[1:])\nexcept SystemExit: pass\n"
+    code += "print(sorted({'torch', 'transformers', 'numpy', 'datasets', 'sklearn'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code, *command, "--help"], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
+    assert "usage: contrastive-st" in done.stdout
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_the_help_of_a_job_shows_what_will_be_used(name):
+    fields, defaults = job_arguments(name)
+    module = importlib.import_module(f"contrastive_st.jobs.{JOBS[name].module}")
+    assert defaults == (module.DOCS_DEFAULTS if JOBS[name].docs else module.DEFAULTS)
+    known = {field.name: field for field in dataclasses.fields(ContrastiveTrainingArguments)}
+    own = [v for k, v in vars(module).items() if k.endswith("Arguments") and dataclasses.is_dataclass(v)]
+    for kind in own:
+        if kind.__module__ == module.__name__:
+            known |= {field.name: field for field in dataclasses.fields(kind)}
+    for field in fields:
+        assert field.default == known[field.name].default
+        assert field.metadata == known[field.name].metadata
+    assert all(f"--{field.name}" in job_help(name) for field in fields)
+
+
+def test_flags_in_kebab_case_are_the_same(checkpoint, tmp_path, capsys):
+    (tmp_path / "t.txt").write_text("\n".join(SENTENCES))
+    asked = ["neighbors", checkpoint, "--corpus", str(tmp_path / "t.txt"), "--query", "a cat", "--cache", "none"]
+    assert main([*asked, "--max_sentences", "3"]) == 0
+    first = capsys.readouterr().out
+    assert main([*asked, "--max-sentences", "3"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_a_reader_that_has_enough_ends_the_command_in_silence():
+    command = [sys.executable, "-u", "-c", "import sys; from contrastive_st.terminal import run, say\n"
+               "sys.exit(run(lambda: [say('x' * 100) for _ in range(100000)]))"]  # fmt: skip
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        process.stdout.readline()
+        process.stdout.close()
+        assert process.stderr.read() == b""
+    assert process.returncode == 0
+
+
+def test_escape_sequences_do_not_reach_the_terminal(checkpoint, capsys, stdin):
+    stdin(b"a dog\x1b[2J\xc2\x9b\n")
+    assert main(["similarity", "a cat", "-m", checkpoint]) == 0
+    printed = capsys.readouterr().out
+    assert "a dog\ufffd[2J\ufffd" in printed
+    assert main(["encode", "no\x1b[31mfile", "-m", checkpoint, "-o", "x.npy"]) == 2
+    assert "\x1b" not in capsys.readouterr().err

@@ -6,9 +6,11 @@ from pathlib import Path
 import contrastive_st
 
 ROOT = Path(contrastive_st.__file__).parent
-LOW = {"errors", "vectors", "tokens", "distributed"}
+LOW = {"errors", "vectors", "tokens", "distributed", "terminal", "lazy"}
 MAY_IMPORT = {
     "errors": set(),
+    "terminal": {"errors"},
+    "lazy": set(),
     "vectors": {"errors"},
     "tokens": set(),
     "distributed": {"errors"},

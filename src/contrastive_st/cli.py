@@ -1,60 +1,81 @@
-"""The `contrastive-st` command: one thin function a subcommand."""
+"""The `contrastive-st` command: one parser, to which each area adds its commands."""
 
 from __future__ import annotations
 
 import argparse
-import importlib
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from contrastive_st import __version__
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.cli import add_commands
+from contrastive_st.evaluation.cli import add_commands as add_evaluation_commands
 from contrastive_st.hub.cli import add_commands as add_hub_commands
-from contrastive_st.jobs import neighbors_job as neighbors
+from contrastive_st.jobs.cli import COMMANDS as JOB_COMMANDS
 from contrastive_st.search.cli import add_commands as add_search_commands
 from contrastive_st.search.cli import add_front_commands
+from contrastive_st.terminal import Parser, run, say, snake_case_flags, suggestion
 
-JOBS = {"train": "contrastive_st.jobs.simcse", "compare": "contrastive_st.jobs.compare"}
+#: The commands as `--help` lists them
+GROUPS = {
+    "train": ("train", "compare"),
+    "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
+    "publish": ("push", "pull", "card", "convert"),
+    "search": ("encode", "index", "search", "similar", "trends", "duplicates", "serve"),
+    "this machine": ("doctor",),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0, or 2 after one line on what to mend."""
-    argv = list(sys.argv[1:] if argv is None else argv)
-    if argv and argv[0] in JOBS:  # the options are those of the job, help included
-        job = importlib.import_module(JOBS[argv[0]])
-        return run(lambda: job.main(argv[1:]))
-    args = _parser().parse_args(argv)
-    return run(lambda: args.function(args))
+    argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
+    return run(lambda: _run(argv))
 
 
-def run(job: Callable[[], Any]) -> int:
-    """Call `job`; bad input ends in one line on stderr and exit code 2."""
-    try:
-        job()
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    _part_from_the_others()
-    return 0
+def _run(argv: list[str]) -> None:
+    parser, commands = _parser()
+    if argv and not argv[0].startswith("-") and argv[0] not in commands:
+        raise InputError(f"no command {argv[0]}; {suggestion(argv[0], commands)}")
+    if argv and argv[0] in JOB_COMMANDS:  # the flags are those of the job, help included
+        JOB_COMMANDS[argv[0]].function(argv[1:])
+        return
+    args = parser.parse_args(argv)
+    if args.command is None:
+        parser.print_help()
+        return
+    args.function(args)
 
 
-def _part_from_the_others() -> None:
-    """Leave the process group together: a process that ends while the others still talk aborts."""
-    distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
-        distributed.barrier()
-        distributed.destroy_process_group()
+class _GroupedHelp(Parser):
+    """Lists the commands by group."""
+
+    commands: Mapping[str, str] = {}
+
+    def format_help(self) -> str:
+        lines = [f"usage: {self.prog} COMMAND [options]", "", str(self.description)]
+        for group, names in GROUPS.items():
+            lines += ["", f"{group}:", *(f"  {name:12} {self.commands[name]}" for name in names)]
+        lines += ["", f"{self.prog} COMMAND --help shows the options of one; --version, the version."]
+        return "\n".join(lines) + "\n"
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="contrastive-st", description="Contrastive sentence embeddings.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    commands.add_parser("train", help="train a SimCSE encoder (options: contrastive-st train --help)")
-    commands.add_parser("compare", help="train every method on one budget, and lay the figures side by side "
-                        "(options: contrastive-st compare --help)")  # fmt: skip
+def _parser() -> tuple[Parser, dict[str, Parser]]:
+    parser = _GroupedHelp(prog="contrastive-st", description="Contrastive sentence embeddings.")
+    parser.add_argument("--version", action="version", version=f"contrastive-st {__version__}")
+    commands: Any = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
+    for name, command in JOB_COMMANDS.items():
+        commands.add_parser(name, help=command.help)
+    _add_own_commands(commands)
+    add_evaluation_commands(commands)
+    add_hub_commands(commands)
+    add_search_commands(commands)
+    add_front_commands(commands)
+    parser.commands = {choice.dest: choice.help for choice in commands._choices_actions}
+    return parser, commands.choices
 
+
+def _add_own_commands(commands: Any) -> None:
     encode = commands.add_parser("encode", help="embed the lines of a file or of stdin")
     encode.add_argument(
         "input", nargs="?", default="-", help="a text file, one sentence a line, or any file `train` reads; - is stdin"
@@ -77,15 +98,8 @@ def _parser() -> argparse.ArgumentParser:
     similarity.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
     similarity.set_defaults(function=_similarity)
 
-    add_commands(commands)
-    add_hub_commands(commands)
-    add_search_commands(commands)
-    add_front_commands(commands)
-    neighbors.add_command(commands)
-
     doctor = commands.add_parser("doctor", help="print versions, devices, precision, threads and where data was found")
     doctor.set_defaults(function=_doctor)
-    return parser
 
 
 def _encode(args: argparse.Namespace) -> None:
@@ -147,14 +161,14 @@ def _similarity(args: argparse.Namespace) -> None:
         print(f"{scores[0]:.4f}")
         return
     for score, text in sorted(zip(scores.tolist(), others, strict=True), reverse=True):
-        print(f"{score:.4f}\t{text}")
+        say(f"{score:.4f}\t{text}")
 
 
 def _doctor(args: argparse.Namespace) -> None:
     from contrastive_st.doctor import facts
 
     for name, value in facts():
-        print(f"{name:22} {value}")
+        say(f"{name:22} {value}")
 
 
 if __name__ == "__main__":

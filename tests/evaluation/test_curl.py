@@ -179,7 +179,7 @@ def test_the_command(tmp_path, bert_config, tokenizer, capsys):
     BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     data = str(write_all(tmp_path / "data"))
-    arguments = ["curl", str(tmp_path / "model"), "--data", data, "--cache", "none", "--draws", "500", "--task"]
+    arguments = ["curl-bounds", str(tmp_path / "model"), "--data", data, "--cache", "none", "--draws", "500", "--task"]
     assert main([*arguments, "CR,TREC"]) == 0
     first, second = capsys.readouterr().out.split("\n\n" + "model, TREC: ")
     assert first.startswith("model, CR: 120 sentences, 2 classes, tau = 0.500, alpha = 1 / (1 - tau) = 2.000")

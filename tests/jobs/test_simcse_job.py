@@ -24,7 +24,8 @@ def text_file(tmp_path):
 
 def run(*args, text_file=None, output=None):
     source = ["--train_file", str(text_file)] if text_file else []
-    return simcse.main([*source, *TINY, *(["--output_dir", str(output)] if output else []), *args])
+    output = ["--output_dir", str(output)] if output else []
+    return simcse.main([*source, *TINY, *output, *args], docs=text_file is None)
 
 
 def test_a_text_file_becomes_a_checkpoint_with_a_curve(text_file, tmp_path, monkeypatch):
@@ -112,11 +113,15 @@ def test_bytes_that_are_not_utf8_name_their_line(tmp_path):
         run(text_file=tmp_path / "t.txt", output=tmp_path / "out")
 
 
-def test_defaults_depend_on_the_corpus_and_flags_win():
-    docs, training = parse(["--num_layers", "3"])
+def test_defaults_belong_to_the_job_and_flags_win():
+    docs, training = parse(["--num_layers", "3"], docs=True)
     assert (docs.pooling, docs.num_layers, training.per_device_train_batch_size) == ("mean", 3, 1024)
     text, training = parse(["--train_file", "x.txt"])
     assert (text.pooling, training.learning_rate) == ("cls", 3e-5)
+    with pytest.raises(InputError, match="contrastive-st train docs"):
+        parse([])
+    with pytest.raises(InputError, match="contrastive-st train simcse"):
+        parse(["--train_file", "x.txt"], docs=True)
 
 
 def test_importing_the_package_is_fast_and_imports_no_torch():

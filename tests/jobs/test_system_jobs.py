@@ -9,7 +9,7 @@ from conftest import SENTENCES
 from contrastive_st.data import DocPair
 from contrastive_st.jobs import infersent_job as infersent
 from contrastive_st.jobs import sbert
-from contrastive_st.jobs import use_job as universal
+from contrastive_st.jobs import use as universal
 from contrastive_st.jobs.labelled import labelled_docs, split_by_first, triplets_of
 from contrastive_st.models import SentenceEncoder
 

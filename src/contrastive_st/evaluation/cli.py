@@ -1,61 +1,17 @@
-"""`contrastive-st evaluate` and `contrastive-st classify`; `contrastive-st curl` is added with them."""
+"""`contrastive-st evaluate`, `neighbors`, `classify` and `curl-bounds`."""
 
 from __future__ import annotations
 
 import argparse
 import os
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-
-# --- `contrastive-st curl`: the contrastive loss of an encoder, and what it says of classifiers.
-
-
-def add_command(commands: Any) -> None:
-    """Add it to the subparsers of the command line."""
-    parser = commands.add_parser(
-        "curl", help="contrastive and classification losses on labelled sentences, and the bound between them"
-    )
-    parser.add_argument("model", metavar="MODEL", help="checkpoint folder or Hub name")
-    parser.add_argument("--task", required=True, help="MR, CR, SUBJ, MPQA, SST2 or TREC; several parted by commas")
-    parser.add_argument("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
-    parser.add_argument("--draws", type=int, default=100_000, help="anchors drawn for the blocks (default: 100,000)")
-    parser.add_argument("--seed", type=int, default=0, help="of the draws")
-    parser.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    parser.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
-    parser.set_defaults(function=_curl)
-
-
-def _curl(args: argparse.Namespace) -> None:
-    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
-    if data != "hub" and not Path(data).is_dir():
-        raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
-    if args.draws < 2:
-        raise InputError(f"--draws {args.draws}: give 2 or more, or there is no standard error")
-    from contrastive_st.evaluation.curl import LOSSES, curl, table
-    from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
-    from contrastive_st.evaluation.tasks import choose
-    from contrastive_st.models.encoder import open_encoder
-
-    sets = [(task.name, *_labelled(task, data)) for task in choose(args.task)]
-    encoder = open_encoder(args.model, pooling=args.pooling)
-    cache = None if args.cache == "none" else args.cache or default_cache()
-    for number, (name, texts, labels) in enumerate(sets):
-        embeddings = EmbeddingStore(encoder, texts, cache)(texts)
-        found = [curl(embeddings, labels, loss, draws=args.draws, seed=args.seed) for loss in LOSSES]
-        print(("\n" if number else "") + f"{encoder.name}, {name}: {table(found)}")
-
-
-def _labelled(task: Any, data: str) -> tuple[list[str], list[int]]:
-    parts = task.load(data)
-    if any(len(rows.columns) != 1 for rows in parts.values()) or not parts.classes:
-        raise InputError(
-            f"{task.name} is not a task of single sentences in classes; take MR, CR, SUBJ, MPQA, SST2, TREC"
-        )
-    return list(parts.texts()), [int(label) for rows in parts.values() for label in rows.gold]
+from contrastive_st.terminal import say
 
 
 def add_commands(commands: Any) -> None:
@@ -70,7 +26,7 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument("--output", "-o", help="folder for report.json, report.md and plots")
     evaluate.add_argument("--names", nargs="+", help="what the report calls the models")
     evaluate.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    evaluate.add_argument("--max-length", type=int, help="tokens read of a sentence (default: what the model records)")
+    evaluate.add_argument("--max_length", type=int, help="tokens read of a sentence (default: what the model records)")
     evaluate.add_argument(
         "--folds", type=int, default=10, help="of cross-validations; SentEval's 10, or 5 when in haste"
     )
@@ -99,7 +55,31 @@ def add_commands(commands: Any) -> None:
     classify.add_argument("--pooling", help="for checkpoints that record none")
     classify.set_defaults(function=_classify)
 
-    add_command(commands)
+    nearest = commands.add_parser("neighbors", help="nearest sentences of a corpus, one or two models side by side")
+    nearest.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
+    nearest.add_argument("--names", nargs="+", help="what the tables call the models")
+    nearest.add_argument("--corpus", required=True, help="a file with a sentence a line, or any file `train` reads")
+    nearest.add_argument("--column", help="column to search, by name or position, where the file has several")
+    nearest.add_argument("--query", nargs="+", default=[], metavar="TEXT")
+    nearest.add_argument("--query_file", metavar="FILE", help="also: a query a line")
+    nearest.add_argument("-k", type=int, default=5, help="neighbours of each query (default: 5)")
+    nearest.add_argument("--max_sentences", type=int, help="search the first so many of the corpus")
+    nearest.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    nearest.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
+    nearest.add_argument("--output", "-o", metavar="FILE.md", help="write the tables to this file as well")
+    nearest.set_defaults(function=_neighbors)
+
+    bounds = commands.add_parser(
+        "curl-bounds", help="contrastive and classification losses on labelled sentences, and the bound between them"
+    )
+    bounds.add_argument("model", metavar="MODEL", help="checkpoint folder or Hub name")
+    bounds.add_argument("--task", required=True, help="MR, CR, SUBJ, MPQA, SST2 or TREC; several parted by commas")
+    bounds.add_argument("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
+    bounds.add_argument("--draws", type=int, default=100_000, help="anchors drawn for the blocks (default: 100,000)")
+    bounds.add_argument("--seed", type=int, default=0, help="of the draws")
+    bounds.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    bounds.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
+    bounds.set_defaults(function=_curl)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -123,7 +103,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     options = {"pooling": args.pooling, "max_length": args.max_length, "device": device, "names": args.names}
     report = evaluate(args.models, [*choose(args.tasks, args.folds), *own], data, cache=cache, **options)
     if processes()[0] == 0:
-        print(report.table())
+        say(report.table())
         if args.output:
             print("\nwritten: " + ", ".join(str(path) for path in report.save(args.output)), file=sys.stderr)
         if args.card:
@@ -184,7 +164,7 @@ def _classify(args: argparse.Namespace) -> None:
     if args.input:
         lines = list(_texts(args.input))
         for text, (label, score) in zip(lines, classifier.predict(lines) if lines else [], strict=True):
-            print(f"{label}\t{score:.4f}\t{text}")
+            say(f"{label}\t{score:.4f}\t{text}")
 
 
 def _compare(
@@ -227,3 +207,84 @@ def _texts(source: str) -> Iterator[str]:
     if not lines:
         raise InputError(f"{source} is empty; it holds one text a line")
     yield from lines
+
+
+def _neighbors(args: argparse.Namespace) -> None:
+    _check_neighbors(args)
+    from contrastive_st.data import read_texts
+    from contrastive_st.evaluation.embedding_store import default_cache
+    from contrastive_st.evaluation.neighbors import as_markdown, as_text, first_of_each, neighbors
+    from contrastive_st.models.encoder import open_encoder
+
+    queries = _queries(args)
+    columns = None if args.column is None else [int(args.column) if args.column.isdigit() else args.column]
+    rows = read_texts(args.corpus, columns)
+    if args.max_sentences is not None:
+        rows = rows.select(range(min(args.max_sentences, len(rows))))
+    name = rows.column_names[0]
+    rows = rows.select(first_of_each(text for batch in rows.iter(4096) for text in batch[name]))
+    cache = None if args.cache == "none" else args.cache or default_cache()
+    found = {}
+    for model, title in zip(args.models, args.names or [None] * len(args.models), strict=True):
+        encoder = open_encoder(model, pooling=args.pooling, name=title)
+        title = str(model) if encoder.name in found else encoder.name
+        found[title] = neighbors(encoder, queries, rows[name], args.k, cache)
+    say(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
+    if args.output:
+        caption = f"The nearest of {len(rows):,} distinct sentences of {Path(args.corpus).name}, by cosine similarity."
+        Path(args.output).write_text(as_markdown(queries, found, caption), encoding="utf-8")
+
+
+def _check_neighbors(args: argparse.Namespace) -> None:
+    if len(set(args.models)) != len(args.models):
+        raise InputError("the same model is named twice; name another to compare with, or one alone")
+    if args.names and len(set(args.names)) != len(args.models):
+        raise InputError(f"--names {' '.join(args.names)}: give {len(args.models)}, one a model, each another")
+    for option, value in (("-k", args.k), ("--max_sentences", args.max_sentences)):
+        if value is not None and value < 1:
+            raise InputError(f"{option} {value}: give 1 or more")
+    if args.output:
+        output = Path(args.output)
+        if output.suffix != ".md":
+            raise InputError(f"--output {output}: the tables are Markdown; give a file that ends in .md")
+        if not output.absolute().parent.is_dir():
+            raise InputError(f"{output}: the folder {output.absolute().parent} does not exist; make it first")
+
+
+def _queries(args: argparse.Namespace) -> list[str]:
+    from contrastive_st.data.readers import read_lines
+
+    lines = [*args.query, *(read_lines(args.query_file) if args.query_file else [])]
+    queries = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
+    if not queries:
+        raise InputError("nothing to look for: give --query TEXT ... or --query_file FILE with a query a line")
+    return queries
+
+
+def _curl(args: argparse.Namespace) -> None:
+    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
+    if data != "hub" and not Path(data).is_dir():
+        raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
+    if args.draws < 2:
+        raise InputError(f"--draws {args.draws}: give 2 or more, or there is no standard error")
+    from contrastive_st.evaluation.curl import LOSSES, curl, table
+    from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
+    from contrastive_st.evaluation.tasks import choose
+    from contrastive_st.models.encoder import open_encoder
+
+    sets = [(task.name, *_labelled(task, data)) for task in choose(args.task)]
+    encoder = open_encoder(args.model, pooling=args.pooling)
+    cache = None if args.cache == "none" else args.cache or default_cache()
+    for number, (name, texts, labels) in enumerate(sets):
+        embeddings = EmbeddingStore(encoder, texts, cache)(texts)
+        found = [curl(embeddings, labels, loss, draws=args.draws, seed=args.seed) for loss in LOSSES]
+        say(("\n" if number else "") + f"{encoder.name}, {name}: {table(found)}")
+
+
+def _labelled(task: Any, data: str) -> tuple[list[str], list[int]]:
+    parts = task.load(data)
+    if any(len(rows.columns) != 1 for rows in parts.values()) or not parts.classes:
+        raise InputError(
+            f"{task.name} is not a task of single sentences in classes; take MR, CR, SUBJ, MPQA, SST2, TREC"
+        )
+    return list(parts.texts()), [int(label) for rows in parts.values() for label in rows.gold]

@@ -15,7 +15,7 @@ def add_commands(commands: Any) -> None:
     push.add_argument("repo", help="user/name; made where it is not there yet")
     push.add_argument("--private", action="store_true", default=None, help="make it a private repository")
     push.add_argument("--revision", help="branch to push to; made where it is not there yet")
-    push.add_argument("--create-pr", action="store_true", help="propose it as a pull request")
+    push.add_argument("--create_pr", action="store_true", help="propose it as a pull request")
     push.add_argument("--message", help="title of the commit")
     _card_options(push)
     push.set_defaults(function=_push)

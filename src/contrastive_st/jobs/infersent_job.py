@@ -20,7 +20,15 @@ from contrastive_st.data import (
     train_word_tokenizer,
     vector_tokenizer,
 )
-from contrastive_st.jobs.job import JobArguments, check_output_dir, finish, job_facts, parse_job, say_what_happens
+from contrastive_st.jobs.job import (
+    JobArguments,
+    check_data,
+    check_output_dir,
+    finish,
+    job_facts,
+    parse_job,
+    say_what_happens,
+)
 from contrastive_st.jobs.labelled import label_accuracy, labelled_docs, measures, sample, split_by_first
 from contrastive_st.models import InferSentBiLSTM, InferSentConfig
 from contrastive_st.training import ContrastiveTrainer
@@ -59,15 +67,17 @@ DEFAULTS: dict[str, Any] = {
     "save_strategy": "no", "logging_steps": 100, "bf16": False,
 }  # fmt: skip
 
-#: Without a file, word vectors are trained too, and SGD hardly moves them in the few steps of a small corpus
+#: On the documentation of the installed packages: there are no vectors, so they are trained too, and SGD hardly moves
+#: them in the few steps of a small corpus
 DOCS_DEFAULTS: dict[str, Any] = {
     **DEFAULTS, "optim": "adamw_torch", "learning_rate": 1e-3, "max_train_samples": 12_000, "num_train_epochs": 2,
 }  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the whole job; returns the final figures."""
-    args, training = parse_job(InferSentArguments, argv, "Train InferSent.", DEFAULTS, DOCS_DEFAULTS)
+def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, float]:
+    """Run the whole job, on a file or on the installed documentation; returns the final figures."""
+    args, training = parse_job(InferSentArguments, argv, "Train InferSent.", DOCS_DEFAULTS if docs else DEFAULTS)
+    check_data(docs, args.train_file, "infersent")
     say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)

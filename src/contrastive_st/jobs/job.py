@@ -1,4 +1,4 @@
-"""What every job has: arguments of its own output, a log that is shown, and what its recipe says of its data."""
+"""What every job shares: its arguments, the folder it writes, the small encoder from scratch, and its end."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import json
 import logging
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
-from transformers import BertConfig, HfArgumentParser
+from transformers import BertConfig
 from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.distributed import is_first_process
@@ -19,72 +19,11 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
-
-# --- The encoder that jobs train from scratch: a BERT that two cores can train.
-
-
-def small_bert(args: Any, vocab_size: int, **others: Any) -> BertConfig:
-    """A BERT of `args.num_layers` and `args.hidden_size`, heads about 64 wide, for texts of `args.max_length`.
-
-    Args:
-        args: a job's arguments, with those three fields.
-        vocab_size: of its tokenizer.
-        others: of `BertConfig`.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> config = small_bert(SimpleNamespace(num_layers=1, hidden_size=200, max_length=48), 1000)
-        >>> config.num_attention_heads, config.intermediate_size, config.max_position_embeddings
-        (2, 800, 128)
-    """
-    width = args.hidden_size
-    return BertConfig(
-        vocab_size=vocab_size,
-        hidden_size=width,
-        num_hidden_layers=args.num_layers,
-        num_attention_heads=max(heads for heads in range(1, max(width // 64, 1) + 1) if width % heads == 0),
-        intermediate_size=4 * width,
-        max_position_embeddings=max(args.max_length, 128),
-        attention_probs_dropout_prob=0.0,  # lets the attention run in its fused kernel; the other dropouts stay
-        **others,
-    )
-
-
-# --- The way of a job from its trainer to figures and a finished checkpoint.
-
-
-def finish(trainer: ContrastiveTrainer, resume: str | None = None) -> dict[str, float]:
-    """Train, save the encoder without its heads, and print what the evaluator, if any, finds before and after."""
-    before = trainer.evaluate() if trainer.evaluator else {}
-    trainer.train(resume_from_checkpoint=resume)
-    if trainer.sigterm.stopped:
-        return before
-    after = trainer.evaluate() if trainer.evaluator else {}  # which may ask the heads
-    model: Any = trainer.accelerator.unwrap_model(trainer.model)
-    model.drop_heads()
-    trainer.save_model()
-    trainer.save_state()
-    if is_first_process():
-        report(trainer, before, after)
-    return after
-
-
-def report(trainer: ContrastiveTrainer, before: dict[str, float], after: dict[str, float]) -> None:
-    """Print the figures, and write them and the training curve beside the checkpoint."""
-    folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
-    training_curve(trainer.state.log_history, folder / "training_curve.png")
-    for name, value in after.items():
-        print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
-    results = json.dumps({"before": before, "after": after}, indent=2)
-    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
-    print(f"checkpoint in {folder}/")
-
+from contrastive_st.training.command_line import TrainingParser
 
 logger = logging.getLogger(__name__)
-_DOCUMENTATION = "the documentation of the Python packages installed where it was trained"
-
-
 Job = TypeVar("Job", bound="JobArguments")
+_DOCUMENTATION = "the documentation of the Python packages installed where it was trained"
 
 
 @dataclass
@@ -117,9 +56,8 @@ class CorpusArguments(JobArguments):
 
 
 def parse_job(
-    kind: type[Job], argv: Sequence[str] | None, description: str, defaults: Mapping[str, Any],
-    docs_defaults: Mapping[str, Any] | None = None,
-) -> tuple[Job, ContrastiveTrainingArguments]:  # fmt: skip
+    kind: type[Job], argv: Sequence[str] | None, description: str, defaults: Mapping[str, Any]
+) -> tuple[Job, ContrastiveTrainingArguments]:
     """A command line as a job's own arguments and those of training.
 
     Args:
@@ -127,20 +65,25 @@ def parse_job(
         argv: the command line; by default that of this process.
         description: of the job, for `--help`.
         defaults: where they differ from those of the two dataclasses.
-        docs_defaults: in their place where no argument `--..._file` names data: for the installed documentation.
 
     Raises:
-        InputError: an argument that neither knows.
+        InputError: an argument that neither knows, or a value that cannot be.
     """
-    argv = list(sys.argv[1:] if argv is None else argv)
-    parser = HfArgumentParser((kind, ContrastiveTrainingArguments), description=description, allow_abbrev=False)  # type: ignore[arg-type]
-    files = {f"--{field.name}" for field in fields(kind) if field.name.endswith("_file")}
-    given = any(arg.partition("=")[0] in files for arg in argv)
-    parser.set_defaults(**(defaults if given or docs_defaults is None else docs_defaults))
-    args, training, unknown = parser.parse_args_into_dataclasses(argv, return_remaining_strings=True)
-    if unknown:
-        raise InputError(f"unknown argument {unknown[0]}; --help lists those there are")
+    args, training = TrainingParser((kind, ContrastiveTrainingArguments), description=description).parse(argv, defaults)
     return args, training
+
+
+def check_data(docs: bool, file: object, job: str) -> None:
+    """A job that has other defaults for the installed documentation is told which of the two it is.
+
+    Raises:
+        InputError: no file for the job that trains on files, or one for that of the documentation.
+    """
+    if docs and file:
+        raise InputError(f"this job trains on the installed documentation; contrastive-st train {job} takes files")
+    if not docs and not file:
+        name = {"simcse": "docs"}.get(job, f"{job}_docs")
+        raise InputError(f"{job} needs --train_file; contrastive-st train {name} trains on the installed documentation")
 
 
 def say_what_happens() -> None:
@@ -209,3 +152,57 @@ def job_facts(
     paths = [field for field in vars(args) if field.endswith("_file")]
     unsaid = (*paths, "data_license", "overwrite_output_dir")
     return {"data": {**data, "rows": rows}, "arguments": changed_arguments(args, *unsaid)}
+
+
+def small_bert(args: Any, vocab_size: int, **others: Any) -> BertConfig:
+    """A BERT of `args.num_layers` and `args.hidden_size`, heads about 64 wide, for texts of `args.max_length`.
+
+    Args:
+        args: a job's arguments, with those three fields.
+        vocab_size: of its tokenizer.
+        others: of `BertConfig`.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> config = small_bert(SimpleNamespace(num_layers=1, hidden_size=200, max_length=48), 1000)
+        >>> config.num_attention_heads, config.intermediate_size, config.max_position_embeddings
+        (2, 800, 128)
+    """
+    width = args.hidden_size
+    return BertConfig(
+        vocab_size=vocab_size,
+        hidden_size=width,
+        num_hidden_layers=args.num_layers,
+        num_attention_heads=max(heads for heads in range(1, max(width // 64, 1) + 1) if width % heads == 0),
+        intermediate_size=4 * width,
+        max_position_embeddings=max(args.max_length, 128),
+        attention_probs_dropout_prob=0.0,  # lets the attention run in its fused kernel; the other dropouts stay
+        **others,
+    )
+
+
+def finish(trainer: ContrastiveTrainer, resume: str | None = None) -> dict[str, float]:
+    """Train, save the encoder without its heads, and print what the evaluator, if any, finds before and after."""
+    before = trainer.evaluate() if trainer.evaluator else {}
+    trainer.train(resume_from_checkpoint=resume)
+    if trainer.sigterm.stopped:
+        return before
+    after = trainer.evaluate() if trainer.evaluator else {}  # which may ask the heads
+    model: Any = trainer.accelerator.unwrap_model(trainer.model)
+    model.drop_heads()
+    trainer.save_model()
+    trainer.save_state()
+    if is_first_process():
+        report(trainer, before, after)
+    return after
+
+
+def report(trainer: ContrastiveTrainer, before: dict[str, float], after: dict[str, float]) -> None:
+    """Print the figures, and write them and the training curve beside the checkpoint."""
+    folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
+    training_curve(trainer.state.log_history, folder / "training_curve.png")
+    for name, value in after.items():
+        print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
+    results = json.dumps({"before": before, "after": after}, indent=2)
+    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
+    print(f"checkpoint in {folder}/")

@@ -30,6 +30,7 @@ from contrastive_st.evaluation.tasks import Task
 from contrastive_st.jobs.docs_search import package_task, write_docs_corpus
 from contrastive_st.jobs.job import (
     CorpusArguments,
+    check_data,
     check_output_dir,
     finish,
     fit_batch,
@@ -41,7 +42,8 @@ from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
-# --- The arguments of a QuickThoughts job, and their defaults.
+logger = logging.getLogger(__name__)
+WEIGHTING = {"counts": "counts", "tfidf": "tfidf", "tfidf_bin": "binarized"}
 
 
 @dataclass
@@ -95,22 +97,15 @@ DEFAULTS: dict[str, Any] = {
     "output_dir": "out/quickthoughts", "per_device_train_batch_size": 400, "learning_rate": 5e-4, "max_grad_norm": 5.0,
     "num_train_epochs": 1, "logging_steps": 20, "lr_scheduler_type": "constant", "save_strategy": "no",
 }  # fmt: skip
-#: Where no file is given: several passes over the small corpus, measured after each
+#: On the documentation of the installed packages: several passes over the small corpus, measured after each
 DOCS_DEFAULTS: dict[str, Any] = {**DEFAULTS, "num_train_epochs": 3, "learning_rate": 2e-3, "eval_strategy": "epoch"}
 
 
-def parse(argv: Sequence[str] | None = None) -> tuple[QuickThoughtsArguments, ContrastiveTrainingArguments]:
-    """Command-line arguments to dataclasses; the defaults depend on whether a training file is given."""
-    return parse_job(QuickThoughtsArguments, argv, "Train a QuickThoughts encoder.", DEFAULTS, DOCS_DEFAULTS)
-
-
-logger = logging.getLogger(__name__)
-WEIGHTING = {"counts": "counts", "tfidf": "tfidf", "tfidf_bin": "binarized"}
-
-
-def main(argv: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the whole job; returns the final figures."""
-    args, training = parse(argv)
+def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, float]:
+    """Run the whole job, on files or on the installed documentation; returns the final figures."""
+    defaults = DOCS_DEFAULTS if docs else DEFAULTS
+    args, training = parse_job(QuickThoughtsArguments, argv, "Train a QuickThoughts encoder.", defaults)
+    check_data(docs, args.train_file, "quickthoughts")
     say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
     trainer = make_trainer(args, training, resume)

@@ -27,6 +27,7 @@ from contrastive_st.distributed import is_first_process
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.jobs.job import (
     JobArguments,
+    check_data,
     check_output_dir,
     job_facts,
     own_folder,
@@ -81,9 +82,10 @@ DEFAULTS = {
 }  # fmt: skip
 
 
-def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
+def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dict[str, float]]:
     """Train each objective with each pooling from the same start; returns the figures of each."""
-    args, training = parse_job(SBERTArguments, argv, "Train Sentence-BERT.", DEFAULTS, DOCS_DEFAULTS)
+    args, training = parse_job(SBERTArguments, argv, "Train Sentence-BERT.", DOCS_DEFAULTS if docs else DEFAULTS)
+    check_data(docs, args.nli_file or args.sts_file or args.triplet_file, "sbert")
     say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
     data, heldout = read(args)

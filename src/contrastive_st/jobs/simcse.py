@@ -29,6 +29,7 @@ from contrastive_st.evaluation.scorers.sts import find_stsb, read_stsb, sts_spea
 from contrastive_st.jobs.docs_search import DocsSearch
 from contrastive_st.jobs.job import (
     JobArguments,
+    check_data,
     check_output_dir,
     fit_batch,
     job_facts,
@@ -42,7 +43,7 @@ from contrastive_st.models.configuration import max_positions
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
-# --- The arguments of a training job, and their defaults.
+logger = logging.getLogger(__name__)
 
 
 @dataclass
@@ -53,7 +54,7 @@ class SimCSEArguments(JobArguments):
         default=None,
         metadata={
             "help": ".txt, .csv, .tsv, .json(l), .parquet or a Hub data set; one column trains dropout pairs, two "
-            "pairs, three or more add hard negatives. Without it: the documentation of the installed Python packages."
+            "pairs, three or more add hard negatives."
         },
     )
     columns: list[str] | None = field(
@@ -115,13 +116,14 @@ class SimCSEArguments(JobArguments):
     preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that tokenize."})
 
 
-#: Defaults where they differ from those of transformers: (any text, the documentation corpus)
-TEXT_DEFAULTS: dict[str, Any] = {
+#: Where they differ from those of transformers
+DEFAULTS: dict[str, Any] = {
     "output_dir": "out", "per_device_train_batch_size": 64, "learning_rate": 3e-5, "num_train_epochs": 1,
     "logging_steps": 50, "metric_for_best_model": "stsb_spearman", "greater_is_better": True,
 }  # fmt: skip
+#: Of the job on the documentation of the installed packages
 DOCS_DEFAULTS: dict[str, Any] = {
-    **TEXT_DEFAULTS,
+    **DEFAULTS,
     "per_device_train_batch_size": 1024, "learning_rate": 3e-3, "num_train_epochs": 5, "warmup_steps": 0.1,
     "logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1,
     "metric_for_best_model": "mrr@10", "max_length": 96, "pooling": "mean",
@@ -129,29 +131,30 @@ DOCS_DEFAULTS: dict[str, Any] = {
 }  # fmt: skip
 
 
-def parse(argv: Sequence[str] | None = None) -> tuple[SimCSEArguments, ContrastiveTrainingArguments]:
-    """Command-line arguments to dataclasses; the defaults depend on whether a training file is given."""
-    return parse_job(SimCSEArguments, argv, "Train a SimCSE encoder.", TEXT_DEFAULTS, DOCS_DEFAULTS)
+def parse(
+    argv: Sequence[str] | None = None, docs: bool = False
+) -> tuple[SimCSEArguments, ContrastiveTrainingArguments]:
+    """Command-line arguments to dataclasses."""
+    args, training = parse_job(SimCSEArguments, argv, "Train a SimCSE encoder.", DOCS_DEFAULTS if docs else DEFAULTS)
+    check_data(docs, args.train_file, "simcse")
+    return args, training
 
 
-logger = logging.getLogger(__name__)
-
-
-def main(argv: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the whole job; returns the final figures."""
-    args, training = parse(argv)
+def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, float]:
+    """Run the whole job, on a file or on the installed documentation; returns the final figures."""
+    args, training = parse(argv, docs)
     say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
-    docs = DocsSearch.load() if args.train_file is None else None
-    texts = docs.training_texts() if docs else read_training_texts(args)
+    search = DocsSearch.load() if docs else None
+    texts = search.training_texts() if search else read_training_texts(args)
     model, tokenizer = open_model(args, texts, resume)
     with training.main_process_first(desc="tokenize"):
         rows = training_rows(args, texts, tokenizer)
     if len(rows) < 2:
         raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
     fit_batch(training, len(rows))
-    evaluate = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
+    evaluate = search.evaluator(tokenizer) if search else sts_evaluator(tokenizer)
     if evaluate is None and training.load_best_model_at_end:
         raise InputError(
             "load_best_model_at_end needs STS-B dev; set CONTRASTIVE_ST_DATA to a folder with SentEval's files"
@@ -170,7 +173,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         trainer.save_state()
         after = trainer.evaluate() if evaluate else {}
         if is_first_process():
-            report(trainer, before, after, docs, SentenceEncoder(model, tokenizer))
+            report(trainer, before, after, search, SentenceEncoder(model, tokenizer))
     return after
 
 

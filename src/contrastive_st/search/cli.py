@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
+from contrastive_st.terminal import Parser, run, snake_case_flags
 
 _FILTER = re.compile(r"(?P<key>[^<>=!]+)(?P<compare>>=|<=|!=|==|=|<|>)(?P<value>.*)", re.DOTALL)
 
@@ -33,7 +34,7 @@ def add_commands(commands: Any) -> None:
     search.add_argument(
         "--exact", action="store_true", help="compare with every document, also where there is an index"
     )
-    search.add_argument("--ef-search", type=int, help="candidates that the index keeps: more find more, slower")
+    search.add_argument("--ef_search", type=int, help="candidates that the index keeps: more find more, slower")
     _index_to_read(search)
     search.set_defaults(function=_search)
 
@@ -54,23 +55,23 @@ def index_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `index`, which `python -m contrastive_st.search.cli` takes too."""
     parser.add_argument("corpus", nargs="?", help="a .txt (a document a line), .csv, .tsv, .jsonl, .json or .parquet "
                         "file, a folder of such or of encoded shards, or a data set of the Hub")  # fmt: skip
-    parser.add_argument("--installed-docs", action="store_true", help="the documentation of the installed packages")
+    parser.add_argument("--installed_docs", action="store_true", help="the documentation of the installed packages")
     parser.add_argument("--model", "-m", help="checkpoint folder or Hub name (default: out/demo)")
     parser.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards there, not into the store")
     store_arguments(parser)
     parser.add_argument("--column", help="holds the text (default: text, or the only one with text)")
     parser.add_argument("--metadata", nargs="*", metavar="COLUMN", help="columns to keep (default: all that are short)")
-    parser.add_argument("--hub-split", default="train", help="of a data set of the Hub")
-    parser.add_argument("--split-into", default="whole", choices=("whole", "sentences", "passages"),
+    parser.add_argument("--hub_split", default="train", help="of a data set of the Hub")
+    parser.add_argument("--split_into", default="whole", choices=("whole", "sentences", "passages"),
                         help="cut documents up; each part is a document of its own")  # fmt: skip
     parser.add_argument("--pool", action="store_true", help="keep documents, with the mean vector of their parts")
     parser.add_argument("--index", default="hnsw", choices=("hnsw", "binary", "none"), help="built after loading")
-    parser.add_argument("--build-memory", default="1GB", help="for building the index (default: 1GB)")
+    parser.add_argument("--build_memory", default="1GB", help="for building the index (default: 1GB)")
     parser.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"), help="16 or 32 bits a number")
     parser.add_argument("--partitions", type=int, default=1, help="tables that the vectors are spread over")
     parser.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model")
     parser.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    parser.add_argument("--shard-rows", type=int, default=16_384, help="rows encoded and committed together")
+    parser.add_argument("--shard_rows", type=int, default=16_384, help="rows encoded and committed together")
     parser.add_argument("--replace", action="store_true", help="index a corpus anew that has changed")
 
 
@@ -80,7 +81,7 @@ def run_index(args: argparse.Namespace) -> None:
     from contrastive_st.search.shards import RECORD, ShardFolder
 
     if bool(args.corpus) == args.installed_docs:
-        raise InputError("which corpus? Name a file, a folder or a data set, or give --installed-docs (not both)")
+        raise InputError("which corpus? Name a file, a folder or a data set, or give --installed_docs (not both)")
     started, bar = time.perf_counter(), sys.stderr.isatty()
     if args.corpus and Path(args.corpus).expanduser().joinpath(RECORD).is_file():
         shards = ShardFolder(args.corpus)
@@ -162,7 +163,7 @@ def _corpus(args: argparse.Namespace) -> Any:
     else:
         corpus = open_corpus(args.corpus, column=args.column, metadata=args.metadata, hub_split=args.hub_split)
     if args.pool and args.split_into == "whole":
-        raise InputError("--pool averages the parts of a document; say which with --split-into")
+        raise InputError("--pool averages the parts of a document; say which with --split_into")
     return cut(corpus, args.split_into, args.pool)
 
 
@@ -379,14 +380,10 @@ def _new_folder(path: str | None) -> Path | None:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit code: 0, or 2 after one line on what to mend."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     index_arguments(parser)
-    try:
-        run_index(parser.parse_args(argv))
-    except InputError as error:
-        print(f"error: {error}", file=sys.stderr)
-        return 2
-    return 0
+    argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
+    return run(lambda: run_index(parser.parse_args(argv)))
 
 
 if __name__ == "__main__":

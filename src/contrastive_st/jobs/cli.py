@@ -1,0 +1,155 @@
+"""`contrastive-st train` and `contrastive-st compare`."""
+
+from __future__ import annotations
+import __future__
+
+import ast
+import dataclasses
+import importlib
+import textwrap
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contrastive_st.errors import InputError
+from contrastive_st.terminal import say, suggestion
+
+_FOLDER = Path(__file__).parent
+
+
+class Job(NamedTuple):
+    """A training job: its module in this folder, whether it is on the installed documentation, and what it is."""
+
+    module: str
+    help: str
+    docs: bool = False
+
+
+JOBS = {
+    "simcse": Job("simcse", "SimCSE: sentences, pairs or triplets of a file"),
+    "docs": Job("simcse", "SimCSE: a search encoder of the installed Python documentation", docs=True),
+    "sbert": Job("sbert", "Sentence-BERT: pairs with labels or scores, triplets"),
+    "sbert_docs": Job("sbert", "the same, three losses and three poolings, on the documentation", docs=True),
+    "quickthoughts": Job("quickthoughts_job", "QuickThoughts: sentences in order; neighbours, or shared words"),
+    "quickthoughts_docs": Job("quickthoughts_job", "the same on the documentation", docs=True),
+    "infersent": Job("infersent_job", "InferSent: a BiLSTM that tells the labels of pairs"),
+    "infersent_docs": Job("infersent_job", "the same on the documentation", docs=True),
+    "use": Job("use", "Universal Sentence Encoder: neighbours, answers and labelled pairs at once"),
+    "skipthoughts": Job("skipthoughts_job", "Skip-Thoughts beside QuickThoughts, on the same sentences"),
+    "cert": Job("cert", "CERT: back-translations against a momentum queue, then a labelled task"),
+    "distill": Job("distill", "a small student of a teacher's distances and angles"),
+    "sequences": Job("sequences_job", "DNA or protein sequences as sentences of k-mers"),
+}
+
+
+def train(argv: Sequence[str]) -> None:
+    """Run the job that the first word names, or the one that the columns of the data ask for."""
+    if not argv or argv[0] in ("-h", "--help"):
+        print(_jobs_help())
+        return
+    if argv[0].startswith("-"):
+        name, flags = "simcse", list(argv)
+    else:
+        name, flags = argv[0].replace("-", "_"), list(argv[1:])
+    if name not in JOBS:
+        raise InputError(f"no job {argv[0]}; {suggestion(name, JOBS)}")
+    job = JOBS[name]
+    if {"-h", "--help"} & set(flags):
+        say(job_help(name))
+        return
+    module = importlib.import_module(f"contrastive_st.jobs.{job.module}")
+    module.main(flags, **({"docs": True} if job.docs else {}))
+
+
+def compare(argv: Sequence[str]) -> None:
+    """Train every method on one budget."""
+    from contrastive_st.jobs.compare import main
+
+    main(argv)
+
+
+class Command(NamedTuple):
+    """A command that parses its own flags."""
+
+    function: Callable[[Sequence[str]], None]
+    help: str
+
+
+COMMANDS = {
+    "train": Command(train, "train an encoder: contrastive-st train [JOB] --train_file FILE ..."),
+    "compare": Command(compare, "train every method on one budget, and lay the metrics side by side"),
+}
+
+
+def _jobs_help() -> str:
+    lines = ["usage: contrastive-st train [JOB] [options]", "", "jobs:"]
+    lines += [f"  {name:20} {job.help}" for name, job in JOBS.items()]
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Without JOB, the columns of --train_file choose: texts alone, pairs and triplets train SimCSE; pairs with",
+            "a score or a label train Sentence-BERT. contrastive-st train JOB --help shows the options of a job.",
+        ]
+    )
+
+
+# --- The help of a job. Its module imports torch, which takes seconds; its arguments need none of it.
+
+
+def job_arguments(name: str) -> tuple[list[dataclasses.Field[Any]], dict[str, Any]]:
+    """The fields of a job's own arguments and of this package's training arguments, and the defaults that it sets.
+
+    Read without an import: of the source, only the dataclasses and the constants are run.
+    """
+    found: dict[str, Any] = {"__name__": __name__, "TrainingArguments": object, "InputError": InputError}
+    found |= {"dataclass": dataclasses.dataclass, "field": dataclasses.field, "Any": Any}
+    _run_light_parts(_FOLDER.parent / "training" / "arguments.py", found)
+    _run_light_parts(_FOLDER / "job.py", found)
+    known = set(found)
+    _run_light_parts(_FOLDER / f"{JOBS[name].module}.py", found)
+    own = [value for key, value in found.items() if key not in known and key.endswith("Arguments")]
+    kinds = (own[-1], found["ContrastiveTrainingArguments"])
+    fields = {field.name: field for kind in kinds for field in dataclasses.fields(kind)}
+    return list(fields.values()), found["DOCS_DEFAULTS" if JOBS[name].docs else "DEFAULTS"]
+
+
+def _run_light_parts(path: Path, names: dict[str, Any]) -> None:
+    for node in ast.parse(path.read_text(encoding="utf-8")).body:
+        dataclass = isinstance(node, ast.ClassDef) and node.decorator_list
+        if dataclass or isinstance(node, (ast.Assign, ast.AnnAssign)):
+            code = compile(ast.Module([node], []), str(path), "exec", __future__.annotations.compiler_flag)
+            try:
+                exec(code, names)
+            except (NameError, AttributeError):
+                continue  # made of what was not imported, so no default of a flag
+
+
+def job_help(name: str) -> str:
+    """The options of a job, with the defaults that will be used."""
+    fields, defaults = job_arguments(name)
+    lines = [f"usage: contrastive-st train {name} [options]", "", JOBS[name].help, "", "options:"]
+    for field in fields:
+        lines += _option(field.name, str(field.metadata.get("help", "")), defaults.get(field.name, _default(field)))
+    others = {key: value for key, value in defaults.items() if key not in {field.name for field in fields}}
+    lines += ["", "Any field of transformers.TrainingArguments is an option too. This job sets:"]
+    words = ", ".join(f"--{key} {_shown(value)}" for key, value in others.items())
+    return "\n".join(lines + textwrap.wrap(words, 100, initial_indent="  ", subsequent_indent="  "))
+
+
+def _option(name: str, words: str, default: Any) -> list[str]:
+    given = words if default is None else f"{words} (default: {_shown(default)})"
+    head = f"  --{name}"
+    body = textwrap.wrap(given, 76) or [""]
+    first = [f"{head:28}{body[0]}"] if len(head) < 27 else [head, " " * 28 + body[0]]
+    return [*first, *(" " * 28 + line for line in body[1:])]
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    if field.default_factory is not dataclasses.MISSING:
+        return field.default_factory()
+    return None if field.default is dataclasses.MISSING else field.default
+
+
+def _shown(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -18,4 +18,4 @@ from contrastive_st.cli import run
 from contrastive_st.jobs.infersent_job import main
 
 if __name__ == "__main__":
-    sys.exit(run(main))
+    sys.exit(run(lambda: main(docs=not any("_file" in word for word in sys.argv))))

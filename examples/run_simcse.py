@@ -30,4 +30,4 @@ from contrastive_st.cli import run
 from contrastive_st.jobs.simcse import main
 
 if __name__ == "__main__":
-    sys.exit(run(main))
+    sys.exit(run(lambda: main(docs=not any("_file" in word for word in sys.argv))))

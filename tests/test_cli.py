@@ -129,7 +129,7 @@ def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
     [
         (["--sede", "7"], "unknown argument --sede; did you mean --seed?"),
         (["--qqqq", "7"], "unknown argument --qqqq; --help lists those there are"),
-        (["--learning_rate", "fast"], "argument --learning_rate: invalid float"),
+        (["--learning_rate", "fast"], "argument --learning_rate/--learning-rate: invalid float"),
         (["--lr_scheduler_kwargs", "{bad"], "{bad"),
         (["--report_to", "wandb"], "wandb"),
         (["--report_to", "nothing"], "nothing is not supported"),

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TextIO
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 
 # Control characters but tab and newline, marks that turn the direction of text, line separators, halves of surrogates
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -56,8 +56,7 @@ def run(job: Callable[[], Any]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed into nothing
         return 0
     except (InputError, OSError) as error:
-        words = " ".join(str(error).split())
-        say(f"error: {words or type(error).__name__}", file=sys.stderr)
+        say(f"error: {first_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         say("interrupted", file=sys.stderr)

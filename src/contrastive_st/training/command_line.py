@@ -10,7 +10,7 @@ from typing import Any
 from transformers import HfArgumentParser
 from transformers.integrations import get_reporting_integration_callbacks
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.terminal import Parser, snake_case_flags, suggestion
 
 
@@ -56,7 +56,7 @@ class TrainingParser(Parser, HfArgumentParser):
         except json.JSONDecodeError as error:
             raise InputError(f"{error.doc[:60]}: not JSON: {error}") from error
         except Exception as error:  # what transformers raises of arguments has every type
-            raise InputError(" ".join(str(error).split()) or repr(error)) from error
+            raise InputError(first_line(error)) from error
         if unknown:
             flag = unknown[0].partition("=")[0]
             raise InputError(f"unknown argument {flag}; {self._instead(flag)}")

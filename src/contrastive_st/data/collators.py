@@ -17,6 +17,7 @@ from torch import Tensor
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
 from contrastive_st.errors import InputError
+from contrastive_st.tokens import pad_rows
 
 # --- Collators of single sentences whose positives are other sentences of the batch: neighbours, or sharers of words.
 
@@ -112,12 +113,7 @@ def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, A
     ids = [row["input_ids"] for row in rows]
     if any(len(row) and not isinstance(row[0], (int, np.integer)) for row in ids):
         raise InputError("a row holds several texts, and this objective takes one sentence a row")
-    lengths = torch.tensor([len(row) for row in ids])
-    width = max(int(lengths.max()), 1)
-    padded = torch.full((len(ids), width), tokenizer.pad_token_id or 0)
-    for i, row in enumerate(ids):
-        padded[i, : len(row)] = torch.as_tensor(row)
-    mask = (torch.arange(width) < lengths[:, None]).long()
+    padded, mask = pad_rows(ids, tokenizer.pad_token_id)
     return {"input_ids": padded[:, None], "attention_mask": mask[:, None]}
 
 
@@ -180,10 +176,10 @@ class PairCollator:
         counts = {len(row) for row in views}
         if len(counts) != 1:
             raise InputError(f"rows of one batch hold {sorted(counts)} texts each; every row needs the same number")
-        flat = [{"input_ids": list(ids)} for row in views for ids in row]
-        padded = self.tokenizer.pad(flat, return_tensors="pt", pad_to_multiple_of=self.pad_to_multiple_of)
+        flat = [ids for row in views for ids in row]
+        ids, mask = pad_rows(flat, self.tokenizer.pad_token_id, self.pad_to_multiple_of or 1)
         shape = (len(views), counts.pop(), -1)
-        batch = {"input_ids": padded["input_ids"], "attention_mask": padded["attention_mask"]}
+        batch = {"input_ids": ids, "attention_mask": mask}
         if "token_type_ids" in self.tokenizer.model_input_names:
             batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
         if self.do_mlm:

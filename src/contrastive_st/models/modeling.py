@@ -259,9 +259,19 @@ class ContrastiveMixin(ForCL):
         if not self.length_bucketing:
             return super().embed(input_ids, attention_mask, **other)
         batch = self._rows(input_ids, attention_mask, **other)
+        batch |= self._places(batch["input_ids"])
         encode = lambda **rows: self._encode(**rows).pooler_output
         embeddings = in_buckets(encode, self.get_input_embeddings(), batch, **self.bucket_options)
         return embeddings.view(*input_ids.shape[:-1], -1)
+
+    def _places(self, input_ids: Tensor) -> dict[str, Tensor]:
+        """RoBERTa and its kin count positions over the ids, padding tokens left out; from embeddings they cannot."""
+        positions = getattr(getattr(self.backbone, "embeddings", None), "position_embeddings", None)
+        padding = getattr(positions, "padding_idx", None)
+        if padding is None:
+            return {}
+        counted = input_ids.ne(padding)
+        return {"position_ids": counted.cumsum(-1) * counted + padding}
 
     # ------------------------------------------------------------------ transformers' contract
 

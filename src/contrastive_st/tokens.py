@@ -1,13 +1,63 @@
-"""Token rows of different lengths as tensors."""
+"""Texts to token ids of a bounded length, and token rows of different lengths to tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
+
+_CHARACTERS = 64  # of a text for each token wanted, at first: more than any language needs on average
+_NO_LIMIT = 1 << 20  # a `model_max_length` above this is transformers' way to say that there is none
+
+
+def token_ids(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None = None
+) -> list[list[int]]:
+    """Token ids of each text, special tokens included, cut to `max_length` tokens.
+
+    A tokenizer reads a text to its end before it truncates, at 150 bytes of memory a character. So a long text is cut
+    before: where the start of it does not give `max_length` tokens, four times as much is read.
+
+    Args:
+        tokenizer: any tokenizer of transformers.
+        texts: any number of them; half of a surrogate pair, which is no character, is read as "?".
+        max_length: in tokens; by default the tokenizer's `model_max_length`.
+
+    Example:
+        >>> from contrastive_st.data import word_tokenizer
+        >>> token_ids(word_tokenizer(["a", "cat"]), ["a cat a", "cat " * 1_000_000], 2)
+        [[2, 3], [3, 3]]
+    """
+    longest = tokenizer.model_max_length if max_length is None else max_length
+    if longest > _NO_LIMIT:
+        return _tokenized(tokenizer, texts, None)
+    most = _CHARACTERS * max(longest, 64)
+    rows = _tokenized(tokenizer, [_start(text, most) for text in texts], longest)
+    while short := [i for i, text in enumerate(texts) if len(text) > most and len(rows[i]) < longest]:
+        most *= 4
+        for i, row in zip(short, _tokenized(tokenizer, [_start(texts[i], most) for i in short], longest), strict=True):
+            rows[i] = row
+    return rows
+
+
+def _start(text: str, most: int) -> str:
+    """The first characters of a text, to the end of a word where there are words."""
+    return text if len(text) <= most else (text[:most].rsplit(None, 1) or [""])[0]
+
+
+def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest: int | None) -> list[list[int]]:
+    if not texts:
+        return []
+    sound = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
+    rows: list[list[int]] = tokenizer(sound, truncation=longest is not None, max_length=longest)["input_ids"]
+    return rows
 
 
 def pad_rows(

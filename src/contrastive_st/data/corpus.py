@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.readers import any_of, numbered_lines
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.tokens import token_ids
 
 # --- The order in which a corpus is read: blocks of neighbours, another order of the blocks each epoch.
 
@@ -302,7 +303,7 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         """The rows of a batch, tokenized together; only the blocks that hold them are read."""
         places = [self._place(index) for index in indices]
         texts = [block["text"][row].as_py() for _, block, row in places]
-        ids = self.tokenizer(texts, truncation=True, max_length=self.max_length)["input_ids"]
+        ids = token_ids(self.tokenizer, texts, self.max_length)
         return [
             {
                 "input_ids": own,

@@ -20,6 +20,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from contrastive_st.data.collators import PairCollator
 from contrastive_st.data.tokenizers import SPECIAL_TOKENS
 from contrastive_st.errors import InputError
+from contrastive_st.tokens import token_ids
 
 #: The letters of each kind of sequence, and those that stand for several or for what is not known (IUPAC)
 ALPHABETS = {"dna": "ACGT", "rna": "ACGU", "protein": "ACDEFGHIKLMNPQRSTVWY"}
@@ -252,5 +253,5 @@ def tokenize_frames(sequences: Iterable[str], tokenizer: PreTrainedTokenizerBase
             raise InputError(
                 f"{sequence[:40]!r} has fewer than {2 * k - 1} letters, so not every frame has a word of {k}"
             )
-        rows.append({"input_ids": tokenizer(reading_frames(sequence, k), truncation=True)["input_ids"]})
+        rows.append({"input_ids": token_ids(tokenizer, reading_frames(sequence, k))})
     return rows

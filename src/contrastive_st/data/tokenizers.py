@@ -14,6 +14,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, tr
 from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
+from contrastive_st.tokens import token_ids
 
 # --- A WordPiece vocabulary from the user's own text, for encoders that start from scratch.
 
@@ -259,7 +260,7 @@ def tokenize(
     columns = [name for name, feature in texts.features.items() if feature.dtype in ("string", "large_string")]
 
     def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
-        views = [tokenizer(batch[name], truncation=True, max_length=max_length)["input_ids"] for name in columns]
+        views = [token_ids(tokenizer, batch[name], max_length) for name in columns]
         return {"input_ids": views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]}
 
     # named by what goes in, and not by a pickle of the tokenizer, which changes as the tokenizer is used

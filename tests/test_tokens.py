@@ -1,0 +1,62 @@
+"""Token ids of long texts: those of the whole text, without reading all of it."""
+
+import copy
+
+import pytest
+
+from contrastive_st.data import kmer_tokenizer, tokenize, word_tokenizer
+from contrastive_st.tokens import token_ids
+
+
+class Watched:
+    """A tokenizer that notes how many characters it was given at most."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer, self.longest, self.model_max_length = tokenizer, 0, tokenizer.model_max_length
+
+    def __call__(self, texts, **options):
+        self.longest = max(self.longest, *map(len, texts))
+        return self.tokenizer(texts, **options)
+
+
+TEXTS = [
+    "",
+    "the cat sat",
+    "the cat sat on the mat " * 50_000,
+    "the cat" + " " * 100_000 + "sat on the old town",
+    "rain" * 100_000,
+    " " * 50_000,
+    "a " * 15 + " " * 4060 + "information " * 9,
+    "猫" * 60_000,
+]
+
+
+@pytest.mark.parametrize("length", [3, 16, 64, 128])
+def test_the_same_ids_as_of_the_whole_text(tokenizer, length):
+    expected = [tokenizer(text, truncation=True, max_length=length)["input_ids"] for text in TEXTS]
+    assert token_ids(tokenizer, TEXTS, length) == expected
+
+
+def test_a_long_line_is_cut_before_it_is_tokenized(tokenizer):
+    watched = Watched(tokenizer)
+    token_ids(watched, ["the cat sat on the mat " * 200_000, "rain"], 128)
+    assert watched.longest <= 128 * 64
+
+
+def test_no_text_no_limit_and_half_characters(tokenizer):
+    unbounded = copy.deepcopy(tokenizer)
+    unbounded.model_max_length = int(1e30)
+    assert token_ids(unbounded, []) == []
+    assert len(token_ids(unbounded, ["cat " * 10_000])[0]) == 10_002
+    assert token_ids(tokenizer, ["cat \ud83d"]) == token_ids(tokenizer, ["cat ?"])
+    assert token_ids(word_tokenizer(["cat"]), ["", "cat"]) == [[], [2]]
+    assert token_ids(kmer_tokenizer(3), ["ACG" * 50_000], 8)[0] == kmer_tokenizer(3)("ACGACGACGACGACGACG")["input_ids"]
+
+
+def test_data_sets_are_tokenized_so(tokenizer, monkeypatch):
+    from datasets import Dataset
+
+    import contrastive_st.data.tokenizers as module
+
+    monkeypatch.setattr(module, "token_ids", lambda *args: [[5]] * len(args[1]))
+    assert tokenize(Dataset.from_dict({"text": ["a very own text"]}), tokenizer, 8)["input_ids"][:] == [[5]]

@@ -6,6 +6,7 @@ import pytest
 from transformers import AutoModel
 
 from conftest import SENTENCES
+from contrastive_st.cli import main
 from contrastive_st.data import DocPair
 from contrastive_st.jobs import infersent_job as infersent
 from contrastive_st.jobs import sbert
@@ -89,3 +90,39 @@ def test_documentation_becomes_labelled_pairs():
     parts = split_by_first(rows)
     assert sum(map(len, parts)) == len(rows)
     assert not set(parts[0]["first"]) & set(parts[1]["first"]) | set(parts[0]["first"]) & set(parts[2]["first"])
+
+
+TABLES = {
+    "scored": ("question,answer,score", "regression"),
+    "labelled": ("premise,hypothesis,label", "classification"),
+    "triplets": ("anchor,positive,negative", "triplet"),
+    "texts": ("text,label", "regression"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_train_takes_scores_and_labels_for_what_they_are(kind, tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    header, objective = TABLES[kind]
+    last = {"scored": lambda i: i % 5 / 4, "labelled": lambda i: LABELS[i % 3], "triplets": lambda i: "the rain"}
+    pairs = [(a, f"{b} {i}") for i in range(2) for a in SENTENCES for b in SENTENCES[:3]]
+    rows = [(a, i % 2) if kind == "texts" else (a, b, last[kind](i)) for i, (a, b) in enumerate(pairs)]
+    path = tmp_path / f"{kind}.csv"
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    job = ["sbert"] if kind == "triplets" else []
+    small = ["--hidden_size", "64", "--vocab_size", "100", *COMMON, "--output_dir", str(tmp_path / "out")]
+    assert main(["train", *job, "--train_file", str(path), *small]) == 0
+    encoder = SentenceEncoder.from_pretrained(tmp_path / "out")
+    assert encoder.encode(SENTENCES).shape == (8, 64)
+    recipe = json.loads((tmp_path / "out" / "training_recipe.json").read_text())
+    assert objective in json.dumps(recipe)
+    if not job:
+        assert "contrastive-st train sbert" in capsys.readouterr().err
+
+
+def test_simcse_does_not_train_scores_as_texts(tmp_path, capsys):
+    (tmp_path / "t.csv").write_text("question,answer,score\nwhy,so,0.5\nwho,me,0.1\n")
+    assert main(["train", "simcse", "--train_file", str(tmp_path / "t.csv"), "--output_dir", str(tmp_path / "o")]) == 2
+    assert "--columns question answer" in capsys.readouterr().err
+    assert main(["train", "--max_length", "8"]) == 2
+    assert "name a job, or data with --train_file" in capsys.readouterr().err

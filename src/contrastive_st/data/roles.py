@@ -113,6 +113,11 @@ class ColumnRoles:
         ]
 
     @property
+    def words(self) -> str:
+        """What the rows are, in words."""
+        return KINDS[self.kind].words
+
+    @property
     def collator(self) -> str:
         """The name of the collator in `contrastive_st.data` that suits the rows."""
         return KINDS[self.kind].collator
@@ -156,6 +161,8 @@ def column_roles(
         >>> column_roles([{"a": "one", "b": "two", "n": 3}], ["b=anchor", "a=positive"]).columns
         {'b': 'anchor', 'a': 'positive'}
     """
+    if not rows:
+        raise InputError(f"{source} is empty; a row is needed to tell what its columns are")
     names = list(dict.fromkeys(name for row in rows for name in row))
     held = {name: _held(row.get(name) for row in rows) for name in names}
     given = _given(columns, names, source)

@@ -6,13 +6,14 @@ import __future__
 import ast
 import dataclasses
 import importlib
+import sys
 import textwrap
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import say, suggestion
+from contrastive_st.terminal import Parser, say, suggestion
 
 _FOLDER = Path(__file__).parent
 
@@ -48,7 +49,7 @@ def train(argv: Sequence[str]) -> None:
         print(_jobs_help())
         return
     if argv[0].startswith("-"):
-        name, flags = "simcse", list(argv)
+        name, flags = job_by_columns(argv), list(argv)
     else:
         name, flags = argv[0].replace("-", "_"), list(argv[1:])
     if name not in JOBS:
@@ -59,6 +60,23 @@ def train(argv: Sequence[str]) -> None:
         return
     module = importlib.import_module(f"contrastive_st.jobs.{job.module}")
     module.main(flags, **({"docs": True} if job.docs else {}))
+
+
+def job_by_columns(argv: Sequence[str]) -> str:
+    """The job that suits the columns of `--train_file`; says which, and what each column is taken for."""
+    parser = Parser(prog="contrastive-st train", add_help=False)
+    parser.add_argument("--train_file")
+    parser.add_argument("--columns", nargs="+")
+    given, _ = parser.parse_known_args(argv)
+    if given.train_file is None:
+        raise InputError("name a job, or data with --train_file; contrastive-st train --help lists the jobs")
+    from contrastive_st.data.readers import preview
+    from contrastive_st.data.roles import column_roles
+
+    roles = column_roles(preview(given.train_file), given.columns, source=given.train_file)
+    name = "simcse" if roles.gold is None else "sbert"
+    say(f"{given.train_file} holds {roles.words}: contrastive-st train {name}", file=sys.stderr)
+    return name
 
 
 def compare(argv: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,19 +17,22 @@ from contrastive_st.data import (
     LabelledPairCollator,
     PairCollator,
     installed_docs,
+    pairs_of_labels,
+    read_examples,
     read_pairs,
     read_texts,
     split_pairs,
     tokenize,
-    tokenize_pairs,
     train_wordpiece,
 )
 from contrastive_st.distributed import is_first_process
+from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.jobs.job import (
     JobArguments,
     check_data,
     check_output_dir,
+    fit_batch,
     job_facts,
     own_folder,
     parse_job,
@@ -40,6 +44,8 @@ from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer
 
+logger = logging.getLogger(__name__)
+POOLINGS = ["cls_before_pooler", "mean", "max"]
 LEFT_OUT = ("label", "score")
 FILES = {"classification": "nli_file", "regression": "sts_file", "triplet": "triplet_file"}
 
@@ -48,6 +54,20 @@ FILES = {"classification": "nli_file", "regression": "sts_file", "triplet": "tri
 class SBERTArguments(JobArguments):
     """What to train on, and which of the objectives and poolings."""
 
+    train_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "One file, whose columns say what it trains: pairs with a score (regression) or a label "
+            "(classification), triplets, or texts with a label. In place of the three files below."
+        },
+    )
+    columns: list[str] | None = field(
+        default=None,
+        metadata={"help": "Its columns, by name or position, or as name=role (anchor, score, ...)."},
+    )
+    score_scale: list[float] | None = field(
+        default=None, metadata={"help": "Its lowest and highest score, such as 0 5; by default 0 1."}
+    )
     nli_file: str | None = field(
         default=None, metadata={"help": "For classification: a file of SNLI, MultiNLI, ... or a name such as SNLI."}
     )
@@ -58,9 +78,12 @@ class SBERTArguments(JobArguments):
         default=None, metadata={"help": "For triplets: a file of three columns, anchor, positive, negative."}
     )
     objectives: list[str] = field(default_factory=lambda: ["classification", "regression", "triplet"])
-    poolings: list[str] = field(
-        default_factory=lambda: ["cls_before_pooler", "mean", "max"],
-        metadata={"help": "The paper's CLS is cls_before_pooler; cls has the projection head on top."},
+    poolings: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "One or more; by default mean with --train_file, else cls_before_pooler, mean and max. (The "
+            "paper's CLS is cls_before_pooler; cls has the projection head on top.)"
+        },
     )
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small BERT."})
     max_train_samples: int | None = field(
@@ -85,25 +108,29 @@ DEFAULTS = {
 def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dict[str, float]]:
     """Train each objective with each pooling from the same start; returns the figures of each."""
     args, training = parse_job(SBERTArguments, argv, "Train Sentence-BERT.", DOCS_DEFAULTS if docs else DEFAULTS)
-    check_data(docs, args.nli_file or args.sts_file or args.triplet_file, "sbert")
+    check_data(docs, args.train_file or args.nli_file or args.sts_file or args.triplet_file, "sbert")
     say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
-    data, heldout = read(args)
+    data, heldout = read(args, training.seed)
+    poolings = args.poolings or (["mean"] if args.train_file else POOLINGS)
+    alone = args.train_file is not None and len(poolings) == 1
     tokenizer = open_tokenizer(args, data)
     evaluate = measures(tokenizer, **({"docs_mrr": lambda model: mrr(model, tokenizer, heldout)} if heldout else {}))
     figures = {}
-    for objective, pooling in itertools.product(args.objectives, args.poolings):
+    for objective, pooling in itertools.product(data, poolings):
         set_seed(training.seed)
-        model = open_model(args, tokenizer, objective=objective, pooling=pooling)
+        labels = {"num_labels": max(data[objective]["label"][:]) + 1} if objective == "classification" else {}
+        model = open_model(args, tokenizer, objective=objective, pooling=pooling, **labels)
         if "untrained " + pooling not in figures:
             figures["untrained " + pooling] = evaluate(model)
-        own = own_folder(training, Path(str(training.output_dir), f"{objective}-{pooling}"))
+        own = own_folder(training, Path(training.output_dir, *([] if alone else [f"{objective}-{pooling}"])))
         rows, collator = collated(data[objective], tokenizer, args.max_length)
+        fit_batch(own, len(rows))
         trainer = ContrastiveTrainer(
             model=model, args=own, train_dataset=rows, data_collator=collator, processing_class=tokenizer,
             evaluator=evaluate,
         )  # fmt: skip
-        trainer.facts = job_facts(args, len(rows), vars(args)[FILES[objective]])
+        trainer.facts = job_facts(args, len(rows), args.train_file or vars(args)[FILES[objective]])
         trainer.train()
         model.drop_heads()
         trainer.save_model()
@@ -113,8 +140,10 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
     return figures
 
 
-def read(args: SBERTArguments) -> tuple[dict[str, Dataset], Any]:
+def read(args: SBERTArguments, seed: int) -> tuple[dict[str, Dataset], Any]:
     """The rows of each objective, from the files given and else from the documentation; and its held-out pairs."""
+    if args.train_file:
+        return {name: sample(rows, args.max_train_samples) for name, rows in [read_by_columns(args, seed)]}, None
     files = {objective: vars(args)[flag] for objective, flag in FILES.items()}
     data: dict[str, Dataset] = {}
     heldout = None
@@ -129,7 +158,24 @@ def read(args: SBERTArguments) -> tuple[dict[str, Dataset], Any]:
     for objective, file in files.items():
         if file is not None and objective in args.objectives:
             data[objective] = read_texts(file, (0, 1, 2)) if objective == "triplet" else read_pairs(file)
-    return {name: sample(rows, args.max_train_samples) for name, rows in data.items()}, heldout
+    return {name: sample(data[name], args.max_train_samples) for name in args.objectives}, heldout
+
+
+def read_by_columns(args: SBERTArguments, seed: int) -> tuple[str, Dataset]:
+    """The objective that the columns of a file ask for, and its rows."""
+    if args.score_scale and len(args.score_scale) != 2:
+        raise InputError(f"--score_scale {' '.join(map(str, args.score_scale))}: give the lowest and the highest score")
+    low_high: Any = tuple(args.score_scale) if args.score_scale else None
+    rows, roles = read_examples(str(args.train_file), args.columns, scale=low_high)
+    logger.info(roles)
+    if roles.kind == "labelled_texts":
+        rows = pairs_of_labels(rows, seed)
+    elif roles.kind in ("texts", "pairs"):
+        raise InputError(
+            f"{args.train_file} holds {roles.words} without score, label or negative; contrastive-st train simcse "
+            "trains them"
+        )
+    return ("triplet" if roles.kind == "triplets" else roles.loss), rows
 
 
 def open_tokenizer(args: SBERTArguments, data: dict[str, Dataset]) -> Any:
@@ -152,7 +198,7 @@ def open_model(args: SBERTArguments, tokenizer: Any, **settings: Any) -> Any:
 def collated(rows: Dataset, tokenizer: Any, max_length: int) -> tuple[Dataset, PairCollator]:
     """Tokenized rows and their collator: of labelled pairs, or of triplets."""
     if set(LEFT_OUT) & set(rows.column_names):
-        return tokenize_pairs(rows, tokenizer, max_length), LabelledPairCollator(tokenizer)
+        return tokenize(rows, tokenizer, max_length), LabelledPairCollator(tokenizer)
     return tokenize(rows, tokenizer, max_length), PairCollator(tokenizer)
 
 

@@ -18,7 +18,7 @@ from contrastive_st.data import (
     PairCollator,
     SentenceCorpus,
     check_max_length,
-    read_texts,
+    read_examples,
     tokenize,
     train_wordpiece,
 )
@@ -58,7 +58,8 @@ class SimCSEArguments(JobArguments):
         },
     )
     columns: list[str] | None = field(
-        default=None, metadata={"help": "Columns to use, by name or position: anchor, positive, hard negatives."}
+        default=None,
+        metadata={"help": "Columns to use, by name or position, or as name=role: anchor, positive, negative or text."},
     )
     strict: bool = field(
         default=False, metadata={"help": "Stop at a blank cell instead of dropping and counting its row."}
@@ -179,8 +180,13 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
 
 def read_training_texts(args: SimCSEArguments) -> Dataset:
     """The training texts, one column a view."""
-    columns = [int(name) if name.isdigit() else name for name in args.columns] if args.columns else None
-    texts = read_texts(str(args.train_file), columns, strict=args.strict)
+    texts, roles = read_examples(str(args.train_file), args.columns, strict=args.strict)
+    logger.info(roles)
+    if roles.gold:
+        raise InputError(
+            f"{args.train_file} holds {roles.words}; contrastive-st train sbert trains them, or name the texts alone "
+            f"with --columns {' '.join(roles.texts)}"
+        )
     return texts if args.max_train_samples is None else texts.select(range(min(args.max_train_samples, len(texts))))
 
 

@@ -1,4 +1,4 @@
-"""Memory of the cached step against batch size, and sentences/s of 1, 2 and 4 processes.
+"""Memory of the GradCache step against batch size, and sentences/s of 1, 2 and 4 processes.
 
     python benchmarks/memory.py --sentences wikipedia.parquet                      # batch 1,024 and 16,384, chunk 64
     python benchmarks/memory.py --sentences wikipedia.parquet --processes 1 2 4    # the same batch a process

@@ -138,7 +138,7 @@ def run_ours(args: argparse.Namespace, rows: list, tick) -> float:
             tick()
 
     tokenizer = AutoTokenizer.from_pretrained(args.rows)
-    model = QuickThoughtsGRU(QuickThoughtsConfig(len(tokenizer), hidden_size=args.hidden), objective="next")
+    model = QuickThoughtsGRU(QuickThoughtsConfig(len(tokenizer), hidden_size=args.hidden), targets="next")
     columns = {
         "input_ids": [row for batch in rows for row in batch],
         "document": [i for i, batch in enumerate(rows) for _ in batch],

@@ -18,7 +18,7 @@ Other targets: shared words, TF-IDF, or the one sentence that is most similar by
 CURL's block loss over a window of three, a bidirectional LSTM, two processes on the CPU:
 
     accelerate launch --config_file examples/accelerate/two_cpu_processes.yaml examples/run_quickthoughts.py \\
-        --loss block --context_size 3 --encoder bilstm --output_dir out/block
+        --row_loss block --context_size 3 --encoder bilstm --output_dir out/block
 
 Classification accuracy is measured as it trains, and drawn beside the loss: of MR, CR, SST-2 and TREC where
 CONTRASTIVE_ST_DATA names a folder with SentEval's files; on the documentation, of which package a paragraph is from.

@@ -47,21 +47,21 @@ def test_counts_are_of_a_binary_bag_without_special_tokens(tokenizer):
     assert overlap(bags, bags).tolist() == [[3, 2], [2, 4]]
 
 
-@pytest.mark.parametrize("objective", ["window", "counts", "tfidf_bin"])
+@pytest.mark.parametrize("targets", ["window", "counts", "tfidf_bin"])
 @pytest.mark.parametrize("family", ["bert", "towers"])
-def test_under_the_stock_trainer(tmp_path, bert_config, tokenizer, words, rows, objective, family):
+def test_under_the_stock_trainer(tmp_path, bert_config, tokenizer, words, rows, targets, family):
     tokens = tokenizer if family == "bert" else words
     ids = tokens(SENTENCES[:4] * 4)["input_ids"]
     data = [{"input_ids": own, "document": 0, "position": i} for i, own in enumerate(ids)]
     if family == "bert":
-        model = BertForCL(bert_config, pooling="mean", objective=objective)
+        model = BertForCL(bert_config, pooling="mean", loss="targets", targets=targets)
     else:
         model = QuickThoughtsGRU(QuickThoughtsConfig(vocab_size=len(words), embedding_size=4, hidden_size=6),
-                                 objective=objective)  # fmt: skip
+                                 targets=targets)  # fmt: skip
     collate = ContextWindowCollator(tokens)
-    if objective != "window":
-        idf = None if objective == "counts" else fit_idf(ids, len(tokens))
-        collate = CooccurrenceCollator(tokens, "counts" if idf is None else "binarized", idf)
+    if targets != "window":
+        idf = None if targets == "counts" else fit_idf(ids, len(tokens))
+        collate = CooccurrenceCollator(tokens, "counts" if idf is None else "tfidf_bin", idf)
     args = transformers.TrainingArguments(
         str(tmp_path), per_device_train_batch_size=8, max_steps=2, use_cpu=True, report_to="none", disable_tqdm=True,
         remove_unused_columns=False, save_strategy="no", logging_steps=1,
@@ -88,13 +88,13 @@ def test_idf_goes_with_tfidf_only(words):
         CooccurrenceCollator(words, "tfidf")
     with pytest.raises(InputError, match="fit_idf"):
         CooccurrenceCollator(words, "counts", np.ones(3, np.float32))
-    with pytest.raises(InputError, match="binarized"):
+    with pytest.raises(InputError, match="tfidf_bin"):
         CooccurrenceCollator(words, "bm25")
 
 
-def test_towers_take_objectives_with_targets_only():
-    with pytest.raises(InputError, match="tfidf_bin"):
-        QuickThoughtsGRU(QuickThoughtsConfig(vocab_size=9, embedding_size=4, hidden_size=6), objective="info_nce")
+def test_towers_take_losses_with_targets_only():
+    with pytest.raises(InputError, match="targets, relational_distillation"):
+        QuickThoughtsGRU(QuickThoughtsConfig(vocab_size=9, embedding_size=4, hidden_size=6), loss="info_nce")
 
 
 def test_dropout_of_one_layer_has_an_effect(words, rows):

@@ -154,21 +154,21 @@ def test_two_frames_are_a_pair():
         tokenize_frames(["ACGT"], tokenizer, 3)
 
 
-# ------------------------------------------------------------------ every objective trains on them
+# ------------------------------------------------------------------ every loss trains on them
 
 
 @pytest.mark.parametrize("kind", ["dna", "protein"])
 @pytest.mark.parametrize(
-    ("objective", "collator"),
+    ("settings", "collator"),
     [
-        ("info_nce", DropoutPairCollator),
-        ("info_nce_symmetric", FramePairCollator),
-        ("info_nce", PairCollator),
-        ("window", ContextWindowCollator),
-        ("counts", CooccurrenceCollator),
+        ({}, DropoutPairCollator),
+        ({"symmetric": True}, FramePairCollator),
+        ({}, PairCollator),
+        ({"loss": "targets", "targets": "window"}, ContextWindowCollator),
+        ({"loss": "targets", "targets": "counts"}, CooccurrenceCollator),
     ],
 )
-def test_every_objective_trains_on_sequences(kind, objective, collator, tmp_path):
+def test_every_loss_trains_on_sequences(kind, settings, collator, tmp_path):
     """From a FASTA file; contexts are neighbours in it, and the words shared are k-mers."""
     write_fasta(make_families(kind, families=4, members=3, length=40), tmp_path / "some.fa")
     letters = [sequence.letters for sequence in read_fasta(tmp_path / "some.fa", kind)]
@@ -182,7 +182,7 @@ def test_every_objective_trains_on_sequences(kind, objective, collator, tmp_path
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
         max_position_embeddings=24,
     )  # fmt: skip
-    model = BertForCL(config, objective=objective, pooling="mean").train()
+    model = BertForCL(config, **settings, pooling="mean").train()
     optimizer, batch = torch.optim.AdamW(model.parameters(), lr=3e-3), collator(tokenizer)(rows)
     losses = []
     for _ in range(20):

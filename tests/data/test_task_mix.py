@@ -14,7 +14,7 @@ from contrastive_st.models import InferSentBiLSTM, InferSentConfig, UniversalCon
 from contrastive_st.training.callbacks import DevDecay
 
 WORDS = ["the", "cat", "sat", "on", "a", "mat", "and", "dog", "ran", "far"]
-TASKS = {"answers": {"objective": "info_nce"}, "nli": {"objective": "classification"}}
+TASKS = {"answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"}}
 
 
 def pairs(count, labels=False):
@@ -77,7 +77,7 @@ def test_a_resumed_mix_is_the_whole_run_bit_for_bit(tmp_path):
     def model():
         torch.manual_seed(0)
         config = UniversalConfig(12, embedding_size=4, hidden_size=6, bigram_buckets=5)
-        return UniversalSentenceEncoder(config, objective="multi_task", tasks=TASKS)
+        return UniversalSentenceEncoder(config, loss="multi_task", tasks=TASKS)
 
     mix = TaskMix({"answers": pairs(24), "nli": pairs(13, True)})
     tokenizer = word_tokenizer(WORDS)

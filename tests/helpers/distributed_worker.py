@@ -13,6 +13,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig
 
+from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import (
     BertForCL,
     InferSentBiLSTM,
@@ -22,14 +23,14 @@ from contrastive_st.models import (
     UniversalConfig,
     UniversalSentenceEncoder,
 )
-from contrastive_st.models.configuration import BAGS, RELATIONAL
-from contrastive_st.models.modeling import text_keys
-from contrastive_st.training.gradcache import cached_step
+from contrastive_st.models.modeling import text_hashes
+from contrastive_st.training.gradcache import gradcache_step
 
 ROWS, LENGTH, STEPS = 10, 9, 5
 TASKS = {
-    "neighbours": {"objective": "next"}, "answers": {"objective": "info_nce"}, "nli": {"objective": "classification"},
+    "neighbours": {"loss": "targets", "targets": "next"}, "answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"},
 }  # fmt: skip
+NCE = ("info_nce", "consistent_info_nce")
 UNIVERSAL = UniversalConfig(60, embedding_size=6, hidden_size=8, bigram_buckets=30)
 
 
@@ -39,14 +40,17 @@ def bert(num_views, **settings):
             vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
             hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
         )  # fmt: skip
-        return BertForCL(config, hard_negative_weight=0.2, **settings)
+        weight = {} if settings.get("loss", "info_nce") not in NCE else {"hard_negative_weight": 0.2}
+        return BertForCL(config, **weight, **settings)
 
     return num_views, make
 
 
 def cut_bert(kind):
     """Cutoff beside dropout, and none where there is none: it is drawn as dropout is."""
-    return 2, lambda dropout: bert(2, js_weight=1.0, cutoff=kind, cutoff_ratio=3 * dropout)[1](dropout)
+    return 2, lambda dropout: bert(2, loss="consistent_info_nce", js_weight=1.0, cutoff=kind, cutoff_ratio=3 * dropout)[
+        1
+    ](dropout)
 
 
 def towers(encoder="gru", **settings):
@@ -57,34 +61,36 @@ def towers(encoder="gru", **settings):
     return 1, make
 
 
-# Every objective, each with the number of views of its rows and what makes its model
+# Every loss, each with the number of views of its rows and what makes its model
 METHODS = {
     "info_nce-V2": bert(2),
     "info_nce-V3": bert(3),
-    "symmetric-V2": bert(2, objective="info_nce_symmetric"),
-    "symmetric-V3": bert(3, objective="info_nce_symmetric"),
-    "window-one_tower": bert(1, objective="window", context_size=2),
-    "next-kl": towers(objective="next"),
-    "window-smoothed": towers("lstm", objective="window", context_size=2, label_smoothing=0.1),
-    "window-block": towers(objective="window", loss="block", context_size=2),
-    "window-pairwise": towers(objective="window", loss="pairwise", link="hinge"),
-    "counts-kl": towers(objective="counts"),
-    "counts-l2": towers(objective="counts", loss="l2"),
-    "tfidf-cross_entropy": towers(objective="tfidf", loss="cross_entropy", target_temperature=0.2),
-    "tfidf_bin-kl": towers("transformer", objective="tfidf_bin"),
-    "classification-sbert": bert(2, objective="classification", pooling="mean"),
-    "classification-infersent": bert(2, objective="classification", parts=("u", "v", "abs(u-v)", "u*v"), head_hidden=7),
-    "regression": bert(2, objective="regression", pooling="max"),
-    "triplet": bert(3, objective="triplet"),
-    "consistent": bert(3, js_weight=0.7),
+    "symmetric-V2": bert(2, symmetric=True),
+    "symmetric-V3": bert(3, symmetric=True),
+    "window-one_tower": bert(1, loss="targets", targets="window", context_size=2),
+    "next-kl": towers(targets="next"),
+    "window-smoothed": towers("lstm", targets="window", context_size=2, label_smoothing=0.1),
+    "window-block": towers(targets="window", row_loss="block", context_size=2),
+    "window-pairwise": towers(targets="window", row_loss="pairwise", surrogate="hinge"),
+    "counts-kl": towers(targets="counts"),
+    "counts-l2": towers(targets="counts", row_loss="l2"),
+    "tfidf-cross_entropy": towers(targets="tfidf", row_loss="cross_entropy", temperature=0.2),
+    "tfidf_bin-kl": towers("transformer", targets="tfidf_bin"),
+    "classification-sbert": bert(2, loss="softmax", pooling="mean"),
+    "classification-infersent": bert(2, loss="softmax", features=("u", "v", "abs(u-v)", "u*v"), head_hidden=7),
+    "regression": bert(2, loss="cosine_similarity", pooling="max"),
+    "triplet": bert(3, loss="triplet"),
+    "consistent": bert(3, loss="consistent_info_nce", js_weight=0.7),
     "token_cutoff": cut_bert("token"),
     "span_cutoff": cut_bert("span"),
     "feature_cutoff": cut_bert("feature"),
-    "multi_task": bert(2, objective="multi_task", tasks=TASKS),
+    "multi_task": bert(2, loss="multi_task", tasks=TASKS),
     "classification-bilstm": (2, lambda dropout: InferSentBiLSTM(InferSentConfig(60, 6, 4))),
-    "multi_task-dan": (2, lambda dropout: UniversalSentenceEncoder(UNIVERSAL, objective="multi_task", tasks=TASKS)),
-    "relational-distances_and_angles": bert(1, objective="relational"),
-    "relational-similarities": towers(objective="relational", similarity_weight=1.0, distance_weight=0, angle_weight=0),
+    "multi_task-dan": (2, lambda dropout: UniversalSentenceEncoder(UNIVERSAL, loss="multi_task", tasks=TASKS)),
+    "relational-distances_and_angles": bert(1, loss="relational_distillation"),
+    "relational-similarities": towers(
+        loss="relational_distillation", similarity_weight=1.0, distance_weight=0, angle_weight=0
+    ),
 }
 HEADED = ("classification", "regression", "triplet", "multi_task")  # once is enough
 CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
@@ -119,7 +125,7 @@ def batches(num_views, kind):
                 torch.arange(4) < 4 - torch.tensor([[i // 6] for i in range(ROWS)]), 0
             )
             bags, teacher = torch.stack([words, weights], -1), weights
-            batch["targets"] = bags if kind in BAGS else teacher if kind == RELATIONAL else places
+            batch["targets"] = bags if kind in BAGS else teacher if kind == "relational" else places
         yield batch
 
 
@@ -145,7 +151,7 @@ def train(case, cached, bucketed, rank, world):
     torch.manual_seed(0)
     core = make(dropout).to(dtype).train()
     core.length_bucketing = bucketed
-    core.bucket_options = {"max_rows": 3}  # the chunks of the cached step, so that both draw the same dropout masks
+    core.bucket_options = {"max_rows": 3}  # the chunks of the GradCache step, so that both draw the same dropout masks
     model = DistributedDataParallel(core, broadcast_buffers=False) if world > 1 else core
     reductions = []
     if world > 1:
@@ -157,16 +163,18 @@ def train(case, cached, bucketed, rank, world):
         batch = share(whole, rank, world)
         optimizer.zero_grad()
         if cached:
-            keys = text_keys(batch["input_ids"], batch["attention_mask"])
+            hashes = text_hashes(batch["input_ids"], batch["attention_mask"])
             targets = batch.pop("targets", None)
-            loss, _ = cached_step(
+            loss, _ = gradcache_step(
                 batch,
                 lambda **rows: model(**rows).pooler_output,
-                lambda views, keys=keys, targets=targets: core.objective(core.split_views(views), targets, keys),
+                lambda views, hashes=hashes, targets=targets: core.compute_loss(
+                    core.split_views(views), targets, hashes
+                ),
                 lambda scalar: scalar.backward(),
                 model.no_sync if world > 1 else contextlib.nullcontext,
                 chunk_size=3,
-                parameters=list(core.objective_head.parameters()) if hasattr(core, "objective_head") else (),
+                parameters=list(core.loss_head.parameters()) if hasattr(core, "loss_head") else (),
             )
         else:
             loss = model(**batch).loss

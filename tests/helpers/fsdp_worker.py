@@ -15,8 +15,8 @@ from torch.distributed.tensor import DTensor
 from transformers import BertConfig
 
 from contrastive_st.models import BertForCL
-from contrastive_st.models.modeling import text_keys
-from contrastive_st.training.gradcache import cached_step
+from contrastive_st.models.modeling import text_hashes
+from contrastive_st.training.gradcache import gradcache_step
 
 
 @contextlib.contextmanager
@@ -48,11 +48,11 @@ def train(cached, rank, world, steps=STEPS):
         batch = {name: batch[name][own] for name in ("input_ids", "attention_mask")}
         optimizer.zero_grad()
         if cached:
-            keys = text_keys(batch["input_ids"], batch["attention_mask"])
-            cached_step(
+            hashes = text_hashes(batch["input_ids"], batch["attention_mask"])
+            gradcache_step(
                 batch,
                 lambda **rows: model(**rows).pooler_output,
-                lambda views, keys=keys: model.objective(views, None, keys),
+                lambda views, hashes=hashes: model.compute_loss(views, None, hashes),
                 lambda scalar: scalar.backward(),
                 (lambda: no_sync(model)) if world > 1 else contextlib.nullcontext,
                 chunk_size=3,

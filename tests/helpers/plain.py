@@ -64,48 +64,48 @@ def loop_overlap(bags):
     return torch.tensor([[sum(a[w] * b.get(w, 0.0) for w in a) for b in words] for a in words], dtype=torch.float64)
 
 
-def loop_targets_loss(objective, f, g, raw, keys=None):
+def loop_targets_loss(loss_fn, f, g, raw, keys=None):
     """The loss of anchors f `[N, d]` against candidates g with raw targets `[N, N]`, from its definition."""
     n, losses = len(f), []
     for i in range(n):
         allowed = [j for j in range(n) if j != i and (keys is None or keys[j] != keys[i] or raw[i, j] > 0)]
         scores = {j: (f[i] * g[j]).sum() for j in allowed}
-        if objective.loss == "l2":
+        if loss_fn.row_loss == "l2":
             if allowed:
                 losses.append(sum((scores[j] - raw[i, j]) ** 2 for j in allowed) / len(allowed))
             continue
         weights = {j: float(raw[i, j]) for j in allowed if raw[i, j] > 0}
         if not weights:
             continue
-        if objective.targets == "tfidf_bin":
+        if loss_fn.targets == "tfidf_bin":
             weights = {max(weights, key=lambda j: weights[j]): 1.0}
-        elif objective.targets in ("counts", "tfidf") and objective.loss not in ("block", "pairwise"):
-            weights = {j: torch.exp(raw[i, j] / objective.temperature).item() for j in allowed}
+        elif loss_fn.targets in ("counts", "tfidf") and loss_fn.row_loss not in ("block", "pairwise"):
+            weights = {j: torch.exp(raw[i, j] / loss_fn.temperature).item() for j in allowed}
         total = sum(weights.values())
         target = {j: w / total for j, w in weights.items()}
-        if objective.loss in ("block", "pairwise"):
-            block = [(i + n // 2 + step) % n for step in range(len(objective.offsets))]
+        if loss_fn.row_loss in ("block", "pairwise"):
+            block = [(i + n // 2 + step) % n for step in range(len(loss_fn.offsets))]
             negatives = [j for j in block if j in allowed and j not in target]
             if negatives:
-                losses.append(loop_curl(objective, scores, target, negatives))
+                losses.append(loop_curl(loss_fn, scores, target, negatives))
             continue
         if len(allowed) < 2:
             continue
-        mass = objective.label_smoothing
+        mass = loss_fn.label_smoothing
         target = {j: (1 - mass) * target.get(j, 0.0) + mass / len(allowed) for j in allowed}
         log_sum = torch.stack(list(scores.values())).exp().sum().log()
         loss = -sum(t * (scores[j] - log_sum) for j, t in target.items())
-        if objective.loss == "kl":
+        if loss_fn.row_loss == "kl":
             loss = loss + sum(t * torch.tensor(t, dtype=torch.float64).log() for t in target.values() if t)
         losses.append(loss)
     return sum(losses) / len(losses)
 
 
-def loop_curl(objective, scores, target, negatives):
-    def link(x):
-        return torch.log1p(torch.exp(-x)) if objective.link == "logistic" else torch.clamp(1 - x, min=0)
+def loop_curl(loss_fn, scores, target, negatives):
+    def surrogate(x):
+        return torch.log1p(torch.exp(-x)) if loss_fn.surrogate == "logistic" else torch.clamp(1 - x, min=0)
 
-    if objective.loss == "block":
+    if loss_fn.row_loss == "block":
         positive = sum(w * scores[j] for j, w in target.items())
-        return link(positive - sum(scores[j] for j in negatives) / len(negatives))
-    return sum(w * link(scores[p] - scores[q]) / len(negatives) for p, w in target.items() for q in negatives)
+        return surrogate(positive - sum(scores[j] for j in negatives) / len(negatives))
+    return sum(w * surrogate(scores[p] - scores[q]) / len(negatives) for p, w in target.items() for q in negatives)

@@ -64,9 +64,9 @@ def test_it_holds_what_was_run_and_no_secret_or_path(make, tmp_path, monkeypatch
     trainer.save_model()
     recipe = recipe_of(tmp_path / "out")
     assert recipe["method"] == "SimCSE, unsupervised"
-    assert recipe["objective"]["class"] == "InfoNCE"
-    assert recipe["objective"]["settings"]["temperature"] == 0.05
-    assert "loss_i = -log exp(" in recipe["objective"]["formula"]
+    assert recipe["loss"]["class"] == "InfoNCE"
+    assert recipe["loss"]["settings"]["temperature"] == 0.05
+    assert "loss_i = -log exp(" in recipe["loss"]["formula"]
     assert recipe["base_model"] == {"from": "scratch"}
     assert recipe["data"] == {"rows": 8, "name": "x.txt", "licence": "mit", "note": "with ***"}
     assert recipe["launch"]["argv"] == ["train.py", "--train_file", "x.txt", "--hub_token", "***", "--max_steps", "3"]
@@ -140,4 +140,4 @@ def test_the_job_tells_its_data_and_arguments(tmp_path, monkeypatch):
     recipe = recipe_of(tmp_path / "out")
     assert recipe["data"] == {"rows": 8, "name": "text.txt", "from": "files", "licence": "cc0-1.0"}
     assert recipe["arguments"] == {"pooling": "mean", "num_layers": 1, "hidden_size": 16}
-    assert recipe["objective"]["settings"]["pooling"] == "mean"
+    assert recipe["loss"]["settings"]["pooling"] == "mean"

@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from evaluation_files import write_all
 
 from contrastive_st import BertForCL
-from evaluation_files import write_all
 
 TWO = Path(__file__).parents[2] / "examples" / "accelerate" / "two_cpu_processes.yaml"
 COMMAND = """

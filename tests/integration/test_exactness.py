@@ -53,6 +53,6 @@ def test_dropout_is_replayed_in_two_processes(results):
 
 @pytest.mark.slow
 def test_one_gradient_all_reduce_an_optimizer_step(results):
-    """The cached step encodes seven chunks a batch twice; the gradients cross the network once."""
+    """The GradCache step encodes seven chunks a batch twice; the gradients cross the network once."""
     counts = {name: run["reductions"] for name, run in results[2].items()}
     assert set(counts.values()) == {distributed_worker.STEPS}

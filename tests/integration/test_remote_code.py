@@ -16,7 +16,7 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokeniz
 from contrastive_st import InputError
 from contrastive_st.models import ForCL, QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.checkpoint import load_config
-from contrastive_st.models.remote_code import CarriesCode
+from contrastive_st.models.remote_code import RemoteCodeMixin
 
 WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran"]
 SENTENCES = ["the cat sat on the mat", "rain", "a dog ran", "unheard words here", ""]
@@ -82,7 +82,7 @@ def trained(tmp_path_factory):
         vocab_size=len(words), embedding_size=6, hidden_size=8, bidirectional=True, word_vectors="multichannel",
         dropout=0.1,
     )  # fmt: skip
-    model = QuickThoughtsGRU(config, objective="next")
+    model = QuickThoughtsGRU(config, targets="next")
     model.set_word_vectors(torch.randn(len(words), 6))
     out = tmp_path_factory.mktemp("trained")
     rows = tokenizer(SENTENCES[:4])
@@ -213,7 +213,7 @@ def test_any_self_contained_class_can_be_carried(tmp_path, monkeypatch):
     monkeypatch.setattr(transformers.dynamic_module_utils, "HF_MODULES_CACHE", str(tmp_path / "modules"))
     from bag_of_words.modeling_bag import BagModel
 
-    class BagForCL(CarriesCode, ForCL, BagModel):
+    class BagForCL(RemoteCodeMixin, ForCL, BagModel):
         code_class = BagModel
 
         def _encode(self, input_ids, attention_mask):

@@ -1,4 +1,4 @@
-"""LoRA, gradient checkpointing, torch.compile, clipping and accumulation: the cached step is the plain step."""
+"""LoRA, gradient checkpointing, torch.compile, clipping and accumulation: the GradCache step is the plain step."""
 
 import copy
 

@@ -64,7 +64,7 @@ def test_skip_thoughts_beside_quick_thoughts(tmp_path, capsys, monkeypatch):
     assert "the cat and the dog" in capsys.readouterr().out
     model = AutoModel.from_pretrained(tmp_path / "out" / "skipthoughts")
     assert type(model) is SkipThoughts
-    assert not hasattr(model, "objective_head")
+    assert not hasattr(model, "loss_head")
     assert json.loads((tmp_path / "out" / "results.json").read_text()).keys() == table.keys()
 
 

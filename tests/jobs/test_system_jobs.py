@@ -38,7 +38,7 @@ def test_infersent(files):
          "--embedding_size", "5", "--head_hidden", "6", *COMMON]
     )  # fmt: skip
     assert {"eval_dev_accuracy", "eval_test_accuracy"} <= set(figures)
-    assert not hasattr(AutoModel.from_pretrained(files / "out"), "objective_head")
+    assert not hasattr(AutoModel.from_pretrained(files / "out"), "loss_head")
     assert SentenceEncoder.from_pretrained(files / "out").encode(SENTENCES).shape == (8, 8)
     assert json.loads((files / "out" / "results.json").read_text())["after"] == figures
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import Relational
+from contrastive_st.losses import RelationalDistillationLoss
 from contrastive_st.losses import functional as blocks
 from contrastive_st.models import BertForCL, QuickThoughtsConfig, QuickThoughtsGRU
 
@@ -62,7 +62,7 @@ def test_value_and_gradient_are_those_of_the_definition(kind, block, keys, monke
     monkeypatch.setattr(blocks, "BLOCK", block)
     student, teacher = student_and_teacher()
     given = None if keys is None else torch.tensor(keys)[:, None]
-    ours = Relational(*WEIGHTS[kind], temperature=0.3)(student, teacher, keys=given)
+    ours = RelationalDistillationLoss(*WEIGHTS[kind], temperature=0.3)(student, teacher, text_hashes=given)
     wanted = loop(kind, student[:, 0], teacher, 0.3, keys)
     torch.testing.assert_close(ours, wanted, rtol=1e-10, atol=0)
     gradients = [torch.autograd.grad(loss, student)[0] for loss in (ours, wanted)]
@@ -71,8 +71,8 @@ def test_value_and_gradient_are_those_of_the_definition(kind, block, keys, monke
 
 def test_the_loss_is_the_weighted_sum():
     student, teacher = student_and_teacher()
-    parts = [Relational(*weights)(student, teacher) for weights in WEIGHTS.values()]
-    whole = Relational(0.5, 1.0, 2.0)(student, teacher)
+    parts = [RelationalDistillationLoss(*weights)(student, teacher) for weights in WEIGHTS.values()]
+    whole = RelationalDistillationLoss(0.5, 1.0, 2.0)(student, teacher)
     torch.testing.assert_close(whole, 0.5 * parts[0] + parts[1] + 2 * parts[2])
 
 
@@ -81,7 +81,7 @@ def test_the_width_and_the_scale_of_the_teacher_do_not_matter(kind):
     student, teacher = student_and_teacher()
     turn = torch.linalg.qr(torch.randn(9, 9, dtype=torch.float64))[0][:5]  # 5 dimensions into 9, rotated
     keys = torch.tensor([[0], [1], [2], [0], [4], [5], [6]])  # equal rows are no longer quite equal when turned
-    loss = lambda teacher: Relational(*WEIGHTS[kind])(student, teacher, keys=keys)
+    loss = lambda teacher: RelationalDistillationLoss(*WEIGHTS[kind])(student, teacher, text_hashes=keys)
     torch.testing.assert_close(loss(3 * teacher @ turn), loss(teacher))
     if kind != "similarities":  # a shift changes cosines
         torch.testing.assert_close(loss(teacher + 4), loss(teacher))
@@ -90,7 +90,7 @@ def test_the_width_and_the_scale_of_the_teacher_do_not_matter(kind):
 def test_self_similarity_takes_no_part():
     """With it, every softmax of a sharp temperature would be a one for the sentence itself, and the loss zero."""
     student, teacher = student_and_teacher()
-    assert Relational(1.0, 0.0, 0.0, temperature=0.01)(student, teacher) > 1
+    assert RelationalDistillationLoss(1.0, 0.0, 0.0, temperature=0.01)(student, teacher) > 1
 
 
 @pytest.mark.parametrize("kind", WEIGHTS)
@@ -99,11 +99,11 @@ def test_equal_student_embeddings_have_finite_gradients(kind, dtype):
     student = torch.randn(6, 1, 4, dtype=dtype)
     student[2] = student[4]
     student.requires_grad_()
-    Relational(*WEIGHTS[kind])(student, torch.randn(6, 3)).backward()
+    RelationalDistillationLoss(*WEIGHTS[kind])(student, torch.randn(6, 3)).backward()
     assert student.grad.isfinite().all()
     assert student.grad.abs().max() < 1e3
     collapsed = torch.zeros(6, 1, 4, dtype=dtype, requires_grad=True)
-    Relational(*WEIGHTS[kind])(collapsed, torch.randn(6, 3)).backward()
+    RelationalDistillationLoss(*WEIGHTS[kind])(collapsed, torch.randn(6, 3)).backward()
     assert collapsed.grad.isfinite().all()
 
 
@@ -119,23 +119,25 @@ def test_angles_are_never_all_in_memory(monkeypatch):
         return result
 
     monkeypatch.setattr(torch.Tensor, "__matmul__", watched)
-    Relational(0.0, 0.0, 1.0)(torch.randn(64, 1, 8), torch.randn(64, 8))
+    RelationalDistillationLoss(0.0, 0.0, 1.0)(torch.randn(64, 1, 8), torch.randn(64, 8))
     assert max(held) <= 4 * 64 * 64
     assert sum(held) == 2 * 64**3  # student and teacher
 
 
 def test_the_towers_side_by_side_are_the_student():
     views, teacher = torch.randn(5, 2, 4), torch.randn(5, 3)
-    torch.testing.assert_close(Relational()(views, teacher), Relational()(views.flatten(1)[:, None], teacher))
+    torch.testing.assert_close(
+        RelationalDistillationLoss()(views, teacher), RelationalDistillationLoss()(views.flatten(1)[:, None], teacher)
+    )
 
 
-def test_figures():
+def test_metrics():
     student, teacher = student_and_teacher()
-    same = Relational().figures(student.detach(), student.detach()[:, 0] * 2)
+    same = RelationalDistillationLoss().metrics(student.detach(), student.detach()[:, 0] * 2)
     assert (same["accuracy"], same["candidates"]) == (1.0, 6)
     assert same["correlation"] == pytest.approx(1.0)
-    assert -1 <= Relational().figures(student.detach(), teacher)["correlation"] < 0.9
-    assert "distances x 1, angles x 2" in Relational().describe(64, 1)
+    assert -1 <= RelationalDistillationLoss().metrics(student.detach(), teacher)["correlation"] < 0.9
+    assert "distances x 1, angles x 2" in RelationalDistillationLoss().describe(64, 1)
 
 
 @pytest.mark.parametrize(
@@ -148,24 +150,28 @@ def test_figures():
 )
 def test_what_is_no_batch(views, targets, words):
     with pytest.raises(InputError, match=words):
-        Relational()(torch.randn(views), None if targets is None else torch.randn(targets))
+        RelationalDistillationLoss()(torch.randn(views), None if targets is None else torch.randn(targets))
 
 
 @pytest.mark.parametrize("weights", [(0.0, 0.0, 0.0), (-1.0, 1.0, 1.0)])
 def test_weights_that_say_nothing(weights):
     with pytest.raises(InputError, match="one must be positive"):
-        Relational(*weights)
+        RelationalDistillationLoss(*weights)
 
 
 def test_models_that_learn_from_a_teacher(bert_config, tmp_path):
-    student = BertForCL(bert_config, objective="relational", similarity_weight=1.0, angle_weight=0.0, pooling="mean")
+    student = BertForCL(
+        bert_config, loss="relational_distillation", similarity_weight=1.0, angle_weight=0.0, pooling="mean"
+    )
     towers = QuickThoughtsGRU(
-        QuickThoughtsConfig(vocab_size=30, embedding_size=4, hidden_size=6), objective="relational", distance_weight=0.5
+        QuickThoughtsConfig(vocab_size=30, embedding_size=4, hidden_size=6),
+        loss="relational_distillation",
+        distance_weight=0.5,
     )
     ids, teacher = torch.randint(2, 30, (5, 1, 7)), torch.randn(5, 9)
     for model in (student, towers):
         model.train()(ids, attention_mask=torch.ones_like(ids), targets=teacher).loss.backward()
         model.save_pretrained(tmp_path)
         again = type(model).from_pretrained(tmp_path)
-        assert again.contrast == model.contrast
-    assert student.contrast == Relational(1.0, 1.0, 0.0)
+        assert again.loss_fn == model.loss_fn
+    assert student.loss_fn == RelationalDistillationLoss(1.0, 1.0, 0.0)

@@ -28,8 +28,8 @@ def test_equals_a_plain_loop(num_views, symmetric, weight, duplicates):
         keys[3, 0] = keys[0, 0]  # the same anchor twice
         keys[4, 1] = keys[1, 1]  # the same positive twice
         keys[2, -1] = keys[4, 1]  # another row's last view is this row's positive
-    objective = InfoNCE(0.3, weight, symmetric)
-    ours = value_and_gradient(lambda x: objective(x, keys=keys), views)
+    loss_fn = InfoNCE(0.3, weight, symmetric)
+    ours = value_and_gradient(lambda x: loss_fn(x, text_hashes=keys), views)
     plain = value_and_gradient(lambda x: loop_loss(x, 0.3, weight, keys, symmetric), views)
     torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
 
@@ -69,7 +69,7 @@ def test_one_anchor_with_a_hard_negative_is_enough():
 
 def test_a_batch_of_one_sentence_repeated_has_no_negatives():
     with pytest.raises(InputError, match="no negatives"):
-        InfoNCE()(torch.randn(4, 2, 4), keys=torch.full((4, 2), 7))
+        InfoNCE()(torch.randn(4, 2, 4), text_hashes=torch.full((4, 2), 7))
 
 
 def test_scores_never_build_a_cube():
@@ -83,10 +83,10 @@ def test_scores_never_build_a_cube():
 def test_blocks_of_scores_give_the_whole_loss(block, symmetric, monkeypatch):
     views, keys = torch.randn(7, 3, 5, dtype=torch.float64), torch.arange(21).view(7, 3)
     keys[5] = keys[2]
-    objective = InfoNCE(0.1, 0.4, symmetric)
-    whole = value_and_gradient(lambda x: objective(x, keys=keys), views)
+    loss_fn = InfoNCE(0.1, 0.4, symmetric)
+    whole = value_and_gradient(lambda x: loss_fn(x, text_hashes=keys), views)
     monkeypatch.setattr("contrastive_st.losses.functional.BLOCK", block)
-    blocked = value_and_gradient(lambda x: objective(x, keys=keys), views)
+    blocked = value_and_gradient(lambda x: loss_fn(x, text_hashes=keys), views)
     torch.testing.assert_close(blocked, whole, rtol=1e-12, atol=1e-12)
     with pytest.raises(InputError, match="no negatives"):
-        objective(views, keys=torch.zeros_like(keys))
+        loss_fn(views, text_hashes=torch.zeros_like(keys))

@@ -1,4 +1,4 @@
-"""Objectives of labelled pairs, triplets, consistent views and several tasks, against plain loops."""
+"""Losses of labelled pairs, triplets, consistent views and several tasks, against plain loops."""
 
 import math
 
@@ -8,18 +8,18 @@ from plain import loop_loss
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import (
-    Classification,
     ConsistentInfoNCE,
+    CosineSimilarityLoss,
     InfoNCE,
-    MultiTask,
-    Regression,
+    MultiTaskLoss,
+    SoftmaxLoss,
     TargetsLoss,
-    Triplet,
+    TripletLoss,
     angular_similarity,
 )
 from contrastive_st.losses.functional import jensen_shannon
 from contrastive_st.models import BertForCL
-from contrastive_st.models.configuration import ObjectiveSettings
+from contrastive_st.models.configuration import LossConfig
 
 LABELS = torch.tensor([2, 0, 1, 1, 0])
 SCORES = torch.tensor([0.0, 0.25, 0.5, 0.9, 1.0], dtype=torch.float64)
@@ -40,8 +40,8 @@ def agree(value, loop, *inputs):
 @pytest.mark.parametrize("parts", [("u", "v", "abs(u-v)"), ("u", "v", "abs(u-v)", "u*v"), ("u*v",)])
 def test_classification_is_the_plain_loop(parts):
     """The mean over the pairs, taken once: InferSent's own loop divides a mean by the batch again."""
-    x, objective = views(), Classification(3, parts)
-    head = objective.make_head(4).double()
+    x, loss_fn = views(), SoftmaxLoss(3, parts)
+    head = loss_fn.make_head(4).double()
     weight, bias = head.layers[0].weight, head.layers[0].bias
     total = 0.0
     for (u, v), label in zip(x, LABELS, strict=True):
@@ -51,11 +51,11 @@ def test_classification_is_the_plain_loop(parts):
             sum(w * f for w, f in zip(row, features, strict=True)) + b for row, b in zip(weight, bias, strict=True)
         ]
         total = total + torch.stack(scores).exp().sum().log() - scores[label]
-    agree(objective.with_head(head)(x, LABELS), total / len(x), x, weight, bias)
+    agree(loss_fn.with_head(head)(x, LABELS), total / len(x), x, weight, bias)
 
 
 def test_hidden_layers_of_the_classifier_are_not_one_linear_map():
-    head = Classification(3, ("u", "v"), hidden=6).make_head(2)
+    head = SoftmaxLoss(3, ("u", "v"), head_hidden=6).make_head(2)
     u, v = torch.randn(2, 1, 2)
     middle = head((u + v) / 2, (u + v) / 2)
     assert not torch.allclose(middle, (head(u, u) + head(v, v)) / 2, atol=1e-4)
@@ -66,7 +66,7 @@ def test_regression_is_the_plain_loop():
     total = 0.0
     for (u, v), score in zip(x, SCORES, strict=True):
         total = total + ((u * v).sum() / (u.square().sum().sqrt() * v.square().sum().sqrt()) - score) ** 2
-    agree(Regression()(x, SCORES), total / 5, x)
+    agree(CosineSimilarityLoss()(x, SCORES), total / 5, x)
 
 
 @pytest.mark.parametrize("margin", [1.0, 0.3])
@@ -75,13 +75,13 @@ def test_triplet_is_the_plain_loop(margin):
     for a, p, n in x:
         distance = (a - p).square().sum().sqrt() - (a - n).square().sum().sqrt() + margin
         total = total + torch.clamp(distance, min=0)
-    agree(Triplet(margin)(x), total / 5, x)
-    assert Triplet().margin == 1.0  # the paper's; sentence-transformers has 5
+    agree(TripletLoss(margin)(x), total / 5, x)
+    assert TripletLoss().margin == 1.0  # the paper's; sentence-transformers has 5
 
 
 def test_equal_embeddings_of_a_triplet_have_a_finite_gradient():
     x = torch.ones(2, 3, 4, requires_grad=True)
-    loss = Triplet()(x)
+    loss = TripletLoss()(x)
     assert loss.item() == 1.0
     loss.backward()
     assert torch.equal(x.grad, torch.zeros_like(x))
@@ -116,9 +116,9 @@ def loop_divergence(x, temperature, keys=None):
 def test_consistent_views_are_the_plain_loop(with_keys):
     x = views()
     keys = torch.tensor([[1, 1], [2, 2], [3, 3], [1, 1], [5, 5]]) if with_keys else None
-    loss = ConsistentInfoNCE(0.3, js_weight=0.7)(x, keys=keys)
+    loss = ConsistentInfoNCE(0.3, js_weight=0.7)(x, text_hashes=keys)
     agree(loss, loop_loss(x, 0.3, keys=keys) + 0.7 * loop_divergence(x, 0.3, keys), x)
-    assert loss > InfoNCE(0.3)(x, keys=keys)
+    assert loss > InfoNCE(0.3)(x, text_hashes=keys)
 
 
 def test_the_divergence_is_jensen_shannon_and_not_its_reverse():
@@ -146,75 +146,75 @@ def test_angular_similarity_keeps_its_digits_where_vectors_are_equal():
 
 
 def test_each_batch_trains_its_own_task_and_every_head_has_a_gradient():
-    tasks = {"near": TargetsLoss("next"), "answers": InfoNCE(0.5), "nli": Classification()}
-    objective = MultiTask(tasks)
-    head = objective.make_head(4).double()
-    objective = objective.with_head(head)
+    tasks = {"near": TargetsLoss("next"), "answers": InfoNCE(0.5), "nli": SoftmaxLoss()}
+    loss_fn = MultiTaskLoss(tasks)
+    head = loss_fn.make_head(4).double()
+    loss_fn = loss_fn.with_head(head)
     x = views()
     places = torch.tensor([[0, i] for i in range(5)])
     number = lambda n, own: torch.cat([torch.full((5, 1), n), own], 1)
     near = torch.cat([x[:, :1], head["near"](x[:, 1:])], 1)
-    agree(objective(x, number(0, places)), tasks["near"](near, places), x)
+    agree(loss_fn(x, number(0, places)), tasks["near"](near, places), x)
     one = x[:, :1]
     torch.testing.assert_close(
-        objective(one, number(0, places)), tasks["near"](torch.cat([one, head["near"](one)], 1), places)
+        loss_fn(one, number(0, places)), tasks["near"](torch.cat([one, head["near"](one)], 1), places)
     )
     answers = torch.cat([x[:, :1], head["answers"](x[:, 1:])], 1)
-    agree(objective(x, torch.ones(5, 1, dtype=torch.long)), loop_loss(answers, 0.5), x)
-    nli = objective(x, number(2, LABELS[:, None]))
+    agree(loss_fn(x, torch.ones(5, 1, dtype=torch.long)), loop_loss(answers, 0.5), x)
+    nli = loss_fn(x, number(2, LABELS[:, None]))
     agree(nli, tasks["nli"].with_head(head["nli"])(x, LABELS), x)
-    gradients = torch.autograd.grad(objective(x, number(2, LABELS[:, None])), head.parameters())
+    gradients = torch.autograd.grad(loss_fn(x, number(2, LABELS[:, None])), head.parameters())
     assert sum(bool(gradient.abs().max() > 0) for gradient in gradients) == 2
     with pytest.raises(InputError, match="TaskCollator"):
-        objective(x, torch.tensor([[0], [1], [1], [1], [1]]))
+        loss_fn(x, torch.tensor([[0], [1], [1], [1], [1]]))
 
 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"objective": "classification", "num_labels": 1}, "two or more"),
-        ({"objective": "classification", "parts": ("u", "w")}, "cannot read w"),
-        ({"objective": "multi_task"}, "needs tasks"),
-        ({"objective": "guessing"}, "triplet"),
+        ({"loss": "softmax", "num_labels": 1}, "two or more"),
+        ({"loss": "softmax", "features": ("u", "w")}, "cannot read w"),
+        ({"loss": "multi_task"}, "needs tasks"),
+        ({"loss": "guessing"}, "triplet"),
     ],
 )
-def test_settings_that_make_no_objective(settings, message):
+def test_settings_that_make_no_loss(settings, message):
     with pytest.raises(InputError, match=message):
-        ObjectiveSettings(**settings)
+        LossConfig.parse(settings)
 
 
 @pytest.mark.parametrize(
-    ("objective", "targets", "message"),
+    ("loss_fn", "targets", "message"),
     [
-        (Classification(3, head=lambda u, v: u), torch.tensor([0, 1, 2, 3, 0]), "0 to 2"),
-        (Classification(), LABELS, "with_head=True"),
-        (Regression(), SCORES * 5, "scale them"),
-        (Regression(), None, "LabelledPairCollator"),
-        (Triplet(), None, "a positive and a negative"),
+        (SoftmaxLoss(3, head=lambda u, v: u), torch.tensor([0, 1, 2, 3, 0]), "0 to 2"),
+        (SoftmaxLoss(), LABELS, "with_head=True"),
+        (CosineSimilarityLoss(), SCORES * 5, "scale them"),
+        (CosineSimilarityLoss(), None, "LabelledPairCollator"),
+        (TripletLoss(), None, "a positive and a negative"),
     ],
 )
-def test_targets_that_an_objective_cannot_take(objective, targets, message):
+def test_targets_that_a_loss_cannot_take(loss_fn, targets, message):
     with pytest.raises(InputError, match=message):
-        objective(views(), targets)
+        loss_fn(views(), targets)
 
 
 def test_the_head_is_trained_kept_and_dropped_in_the_end(bert_config, tmp_path):
     """With sentence-transformers on transformers before 4.43 the classifier was never trained."""
-    model = BertForCL(bert_config, objective="classification", pooling="mean")
+    model = BertForCL(bert_config, loss="softmax", pooling="mean")
     ids = torch.randint(5, 40, (4, 2, 6))
-    before = {name: weight.clone() for name, weight in model.objective_head.named_parameters()}
+    before = {name: weight.clone() for name, weight in model.loss_head.named_parameters()}
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2)
     model(ids, targets=torch.tensor([0, 1, 2, 0])).loss.backward()
     optimizer.step()
-    assert all(not torch.equal(before[name], weight) for name, weight in model.objective_head.named_parameters())
+    assert all(not torch.equal(before[name], weight) for name, weight in model.loss_head.named_parameters())
     model.save_pretrained(tmp_path / "checkpoint")
     again = BertForCL.from_pretrained(tmp_path / "checkpoint")
-    for name, weight in model.objective_head.state_dict().items():
-        assert torch.equal(again.objective_head.state_dict()[name], weight)
+    for name, weight in model.loss_head.state_dict().items():
+        assert torch.equal(again.loss_head.state_dict()[name], weight)
     model.drop_heads()
     model.save_pretrained(tmp_path / "finished")
     finished = BertForCL.from_pretrained(tmp_path / "finished")
-    assert not hasattr(finished, "objective_head")
+    assert not hasattr(finished, "loss_head")
     with pytest.raises(InputError, match="with_head=True"):
         finished.eval()(ids, targets=torch.tensor([0, 1, 2, 0]))
     anew = BertForCL.from_pretrained(tmp_path / "finished", with_head=True)

@@ -10,7 +10,7 @@ from plain import loop_overlap, loop_targets_loss, loop_window
 from contrastive_st.errors import InputError
 from contrastive_st.losses import TargetsLoss
 from contrastive_st.losses import targets as build
-from contrastive_st.losses.targets import BAGS, LOSSES, PLACES
+from contrastive_st.losses.targets import BAGS, PLACES, ROW_LOSSES
 
 # Sentences that share words in the pattern of the post's examples, so that its numbers come out
 THREE = ["we hear birds", "the birds sang", "birds hear worms"]
@@ -75,8 +75,8 @@ def sentences(bags, n=9, seed=0):
     return views, torch.stack([ids.double(), weights], dim=-1)
 
 
-def raw_targets(objective, targets):
-    return loop_overlap(targets) if objective.targets in BAGS else loop_window(targets, objective.offsets)
+def raw_targets(loss_fn, targets):
+    return loop_overlap(targets) if loss_fn.targets in BAGS else loop_window(targets, loss_fn.offsets)
 
 
 def value_and_gradient(function, views):
@@ -87,37 +87,37 @@ def value_and_gradient(function, views):
 
 
 GRID = [
-    TargetsLoss(targets, loss, size, weights, temperature, smoothing, link)
-    for targets, loss in itertools.product(PLACES + BAGS, LOSSES)
+    TargetsLoss(targets, loss, size, weights, temperature, smoothing, surrogate)
+    for targets, loss in itertools.product(PLACES + BAGS, ROW_LOSSES)
     for size, weights in (((1, None), (2, (1.0, 0.5))) if targets in PLACES else ((1, None),))
     for temperature in ((1.0, 0.3) if targets in ("counts", "tfidf") else (1.0,))
     for smoothing in ((0.0, 0.1) if loss in ("kl", "cross_entropy") else (0.0,))
-    for link in (("logistic", "hinge") if loss in ("block", "pairwise") else ("logistic",))
+    for surrogate in (("logistic", "hinge") if loss in ("block", "pairwise") else ("logistic",))
 ]
 
 
 @pytest.mark.parametrize("duplicates", [False, True])
-@pytest.mark.parametrize("objective", GRID, ids=repr)
-def test_equals_a_plain_loop(objective, duplicates):
-    views, targets = sentences(objective.targets in BAGS)
+@pytest.mark.parametrize("loss_fn", GRID, ids=repr)
+def test_equals_a_plain_loop(loss_fn, duplicates):
+    views, targets = sentences(loss_fn.targets in BAGS)
     keys = torch.arange(18).view(9, 2)
     if duplicates:
         keys[6, 0] = keys[0, 0]
         keys[4, 0] = keys[3, 0]  # neighbours with the same text stay each other's positives
-    raw = raw_targets(objective, targets)
-    ours = value_and_gradient(lambda x: objective(x, targets, keys=keys), views)
-    plain = value_and_gradient(lambda x: loop_targets_loss(objective, x[:, 0], x[:, 1], raw, keys[:, 0]), views)
+    raw = raw_targets(loss_fn, targets)
+    ours = value_and_gradient(lambda x: loss_fn(x, targets, text_hashes=keys), views)
+    plain = value_and_gradient(lambda x: loop_targets_loss(loss_fn, x[:, 0], x[:, 1], raw, keys[:, 0]), views)
     torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
 
 
 @pytest.mark.parametrize("targets", ["window", "tfidf", "tfidf_bin"])
 @pytest.mark.parametrize("loss", ["kl", "block"])
 def test_blocks_equal_the_whole(monkeypatch, targets, loss):
-    objective = TargetsLoss(targets, loss, 2)
+    loss_fn = TargetsLoss(targets, loss, 2)
     views, given = sentences(targets in BAGS)
-    whole = value_and_gradient(lambda x: objective(x, given), views)
+    whole = value_and_gradient(lambda x: loss_fn(x, given), views)
     monkeypatch.setattr("contrastive_st.losses.functional.BLOCK", 9 * 4)  # four rows a block, and one left over
-    torch.testing.assert_close(value_and_gradient(lambda x: objective(x, given), views), whole, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(value_and_gradient(lambda x: loss_fn(x, given), views), whole, rtol=1e-12, atol=1e-12)
 
 
 def test_one_tower_serves_as_both():
@@ -154,11 +154,11 @@ def test_a_perfect_match_has_no_divergence():
     assert TargetsLoss("next")(views, places).item() == pytest.approx(0.0, abs=1e-9)
 
 
-def test_figures_say_how_many_anchors_have_a_positive():
+def test_metrics_say_how_many_anchors_have_a_positive():
     views, places = sentences(False)
-    figures = TargetsLoss("next")(views, places), TargetsLoss("next").figures(views, places)
-    assert figures[1]["positives"] == pytest.approx(5 / 9)
-    assert figures[1]["candidates"] == 8
+    metrics = TargetsLoss("next")(views, places), TargetsLoss("next").metrics(views, places)
+    assert metrics[1]["positives"] == pytest.approx(5 / 9)
+    assert metrics[1]["candidates"] == 8
 
 
 @pytest.mark.parametrize(
@@ -168,10 +168,10 @@ def test_figures_say_how_many_anchors_have_a_positive():
         ({"context_size": 2, "context_weights": (1.0,)}, "one weight a distance"),
         ({"context_weights": (0.0,)}, "one must be positive"),
         ({"targets": "bert"}, "tfidf_bin"),
-        ({"loss": "mse"}, "cross_entropy"),
+        ({"row_loss": "mse"}, "cross_entropy"),
         ({"temperature": 0.0}, "positive"),
         ({"label_smoothing": 1.0}, r"\[0, 1\)"),
-        ({"loss": "block", "link": "ramp"}, "logistic or hinge"),
+        ({"row_loss": "block", "surrogate": "ramp"}, "logistic or hinge"),
     ],
 )
 def test_bad_arguments_are_named(arguments, words):

@@ -71,7 +71,7 @@ def test_every_family_cuts_in_training_alone(bert_config, family, kind, pooling)
     ids, mask = torch.randint(5, 50, (3, 12)), (torch.arange(12) < torch.tensor([[12], [9], [5]])).long()
     trained, finished = embedding(model.train(), ids, mask), embedding(model.eval(), ids, mask)
     assert not torch.allclose(trained, finished, atol=1e-4)
-    model.config.contrastive["cutoff"] = None
+    model.change_settings(cutoff=None)
     assert torch.equal(embedding(model.eval(), ids, mask), finished)
     model.length_bucketing = True
     torch.testing.assert_close(embedding(model.train(), ids, mask), finished, atol=1e-6, rtol=1e-5)
@@ -97,11 +97,11 @@ def test_cut_views_are_still_contrasted(bert_config):
     losses = {}
     for weight in (0.0, 1.0):
         torch.manual_seed(0)
-        model = BertForCL(bert_config, cutoff="token", js_weight=weight).train()
+        model = BertForCL(bert_config, cutoff="token", loss="consistent_info_nce", js_weight=weight).train()
         ids = torch.randint(5, 40, (4, 1, 9)).repeat(1, 2, 1)
         output = model(ids)
         losses[weight] = output.loss.item()
-        contrast = model.contrast
+        contrast = model.loss_fn
     assert losses[0.0] > 0.01
     assert losses[1.0] == pytest.approx(losses[0.0] + contrast.consistency(output.views).item(), rel=1e-5)
 

@@ -12,7 +12,7 @@ from transformers import AutoModel
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL
 from contrastive_st.models import POOLINGS
 from contrastive_st.models.configuration import max_positions
-from contrastive_st.models.modeling import FAMILIES, text_keys
+from contrastive_st.models.modeling import FAMILIES, text_hashes
 
 
 def batch_of(num_views, rows=4, length=7, vocabulary=50):
@@ -189,7 +189,7 @@ def test_a_plain_encoder_gets_a_new_head_and_a_sentence_encoder_keeps_its_own(so
 def test_settings_given_at_opening_win_over_the_saved_ones(bert_config, tmp_path):
     BertForCL(bert_config, pooling="mean", temperature=0.1).save_pretrained(tmp_path)
     opened = AutoModelForCL.from_pretrained(tmp_path, temperature=0.2)
-    assert (opened.settings.pooling, opened.settings.temperature) == ("mean", 0.2)
+    assert (opened.settings.pooling, opened.settings.loss.temperature) == ("mean", 0.2)
 
 
 @pytest.mark.parametrize(
@@ -198,7 +198,7 @@ def test_settings_given_at_opening_win_over_the_saved_ones(bert_config, tmp_path
         ({"pooling": "median"}, "avg_first_last"),
         ({"temperature": 0}, "positive"),
         ({"pooler": "cls"}, "contrastive model takes"),
-        ({"objective": "x"}, "info_nce"),
+        ({"loss": "x"}, "info_nce"),
     ],
 )
 def test_bad_settings_are_named(bert_config, settings, words):
@@ -231,15 +231,15 @@ def test_max_positions_counts_what_the_family_can_number():
                 model(torch.full((1, limit + 1), 7))
 
 
-def test_text_keys_see_texts_and_not_padding():
+def test_text_hashes_see_texts_and_not_padding():
     ids = torch.tensor([[2, 7, 3, 0], [2, 7, 3, 0], [2, 3, 7, 0], [2, 7, 3, 5]])
     mask = (ids > 0).long()
-    keys = text_keys(ids, mask)
+    keys = text_hashes(ids, mask)
     assert keys[0] == keys[1]
     assert len(set(keys.tolist())) == 3
-    assert torch.equal(text_keys(ids[:3, :3], mask[:3, :3]), keys[:3])
+    assert torch.equal(text_hashes(ids[:3, :3], mask[:3, :3]), keys[:3])
     many = torch.randint(0, 30_000, (20_000, 12)).unique(dim=0)
-    assert len(text_keys(many, None).unique()) == len(many)
+    assert len(text_hashes(many, None).unique()) == len(many)
 
 
 def test_a_head_that_is_not_used_is_not_trained_after_loading_either(bert_config, tmp_path):
@@ -252,6 +252,8 @@ def test_a_head_that_is_not_used_is_not_trained_after_loading_either(bert_config
 
 
 def test_settings_come_back_as_they_were(bert_config, tmp_path):
-    model = BertForCL(bert_config, pooling="mean", objective="window", context_size=2, context_weights=(1.0, 0.5))
+    model = BertForCL(
+        bert_config, pooling="mean", loss="targets", targets="window", context_size=2, context_weights=(1.0, 0.5)
+    )
     model.save_pretrained(tmp_path)
     assert BertForCL.from_pretrained(tmp_path).settings == model.settings

@@ -48,14 +48,14 @@ def loop_loss(model, batch):
     ]
     vectors, losses = model.word_embeddings.weight, []
     found = model(batch["input_ids"][:, 0], attention_mask=batch["attention_mask"][:, 0]).pooler_output
-    for decoder, step in ((model.objective_head.before, -1), (model.objective_head.after, 1)):
+    for decoder, step in ((model.loss_head.before, -1), (model.loss_head.after, 1)):
         for i, (document, position) in enumerate(PLACES.tolist()):
             for j, (other, at) in enumerate(PLACES.tolist()):
                 if other == document and at == position + step:
                     state, word = torch.zeros(6, dtype=torch.float64), torch.zeros(4, dtype=torch.float64)
                     for wanted in [*ids[j], 0]:
                         state = gru_step(decoder, torch.cat([word, found[i]]), state)
-                        losses.append(-model.objective_head.words.log_prob(state[None])[0, wanted])
+                        losses.append(-model.loss_head.words.log_prob(state[None])[0, wanted])
                         word = vectors[wanted]
     return sum(losses) / len(losses), len(losses)
 
@@ -73,7 +73,7 @@ def test_value_and_gradient_are_those_of_the_definition(both):
 
 
 def test_probabilities_of_all_words_sum_to_one():
-    words = model_of().objective_head.words
+    words = model_of().loss_head.words
     torch.testing.assert_close(words.log_prob(torch.randn(3, 6).double()).exp().sum(1), torch.ones(3).double())
 
 
@@ -95,12 +95,12 @@ def test_what_cannot_be_trained(bert_config):
     with pytest.raises(InputError, match="ContextWindowCollator"):
         model(batch["input_ids"], attention_mask=batch["attention_mask"])
     with pytest.raises(InputError, match="Leave out chunk_size"):
-        model.objective(torch.zeros(2, 1, 6))
+        model.compute_loss(torch.zeros(2, 1, 6))
     alone = PLACES * torch.tensor([[1, 3]])
     with pytest.raises(InputError, match="no sentence of this batch has a neighbour"):
         model(**{**batch, "targets": alone})
-    with pytest.raises(InputError, match="'skip_thoughts' alone"):
-        model_of(objective="window")
+    with pytest.raises(InputError, match="choose skip_thoughts"):
+        model_of(loss="targets")
     model.drop_heads()
     with pytest.raises(InputError, match="decoders were dropped"):
         model(**batch)
@@ -133,7 +133,7 @@ def test_trained_it_writes_its_neighbours_and_is_saved_without_decoders(tmp_path
     assert config["contrastive"]["with_head"] is False
     for opened in (AutoModel.from_pretrained(folder), AutoModelForCL.from_pretrained(folder)):
         assert type(opened) is SkipThoughts
-        assert not any("objective_head" in name for name in opened.state_dict())
+        assert not any("loss_head" in name for name in opened.state_dict())
         np.testing.assert_array_equal(SentenceEncoder(opened, tokenizer).encode(story[:3]), embeddings)
     peer = SentenceTransformer(str(folder), trust_remote_code=True, device="cpu")
     np.testing.assert_allclose(peer.encode(story[:3]), embeddings, atol=1e-6)

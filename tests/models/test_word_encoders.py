@@ -22,7 +22,7 @@ from contrastive_st.models import (
 WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran"]
 SENTENCES = ["the cat sat on the mat", "rain", "a dog ran", "unheard words here", ""]
 IDS = torch.tensor([[2, 3, 4, 5, 6, 7], [7, 0, 0, 0, 0, 0], [8, 9, 10, 0, 0, 0], [0, 0, 0, 0, 0, 0]])
-TASKS = {"near": {"objective": "next"}, "nli": {"objective": "classification"}}
+TASKS = {"near": {"loss": "targets", "targets": "next"}, "nli": {"loss": "softmax"}}
 
 
 def infersent(**settings):
@@ -126,7 +126,7 @@ def test_the_transformer_sums_over_the_square_root_of_the_length():
 @pytest.mark.parametrize("kind", ["infersent", "dan", "transformer"])
 def test_every_loader_gives_the_same_embeddings(tmp_path, kind):
     sentence_transformers = pytest.importorskip("sentence_transformers")
-    model = infersent() if kind == "infersent" else universal(kind, objective="multi_task", tasks=TASKS)
+    model = infersent() if kind == "infersent" else universal(kind, loss="multi_task", tasks=TASKS)
     model, tokenizer = model.float(), word_tokenizer(WORDS)
     pairs, targets = IDS[:2].view(2, 1, 6).repeat(1, 2, 1), torch.tensor([0, 1])
     targets = targets if kind == "infersent" else torch.stack([torch.ones(2, dtype=torch.long), targets], 1)
@@ -143,7 +143,7 @@ def test_every_loader_gives_the_same_embeddings(tmp_path, kind):
     ours = encoder.encode(SENTENCES)
     opened = AutoModel.from_pretrained(folder)
     assert type(opened) is type(model)
-    assert not hasattr(opened, "objective_head")
+    assert not hasattr(opened, "loss_head")
     np.testing.assert_allclose(SentenceEncoder(opened, tokenizer).encode(SENTENCES), ours, rtol=0, atol=1e-6)
     peer = sentence_transformers.SentenceTransformer(str(folder), device="cpu")
     np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, rtol=0, atol=1e-6)

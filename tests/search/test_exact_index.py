@@ -4,12 +4,12 @@ import itertools
 
 import numpy as np
 import pytest
+from store_places import unit_vectors
 
 from contrastive_st.errors import InputError
 from contrastive_st.search import exact
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.shards import Encoding, ShardFolder, read_shard
-from store_places import unit_vectors
 
 TEXTS = [f"text number {i}" for i in range(50)]
 METADATA = [{"parity": i % 2, "n": i} for i in range(50)]

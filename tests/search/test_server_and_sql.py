@@ -7,13 +7,13 @@ import time
 from pathlib import Path
 
 import pytest
+from store_places import postmaster, store_place
 
 import contrastive_st.search
 from contrastive_st.errors import InputError
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres import server as module
 from contrastive_st.search.postgres.server import EmbeddedServer
-from store_places import postmaster, store_place
 
 FOLDER = Path(contrastive_st.search.__file__).parent
 

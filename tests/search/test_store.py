@@ -5,11 +5,11 @@ import time
 
 import numpy as np
 import pytest
+from store_places import store_place, unit_vectors
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.opening import open_encoder_for, open_index
-from store_places import store_place, unit_vectors
 
 COUNT = 400
 VECTORS = unit_vectors(COUNT)

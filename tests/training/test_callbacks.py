@@ -1,4 +1,4 @@
-"""The figures of the log are those of a plain count."""
+"""The metrics of the log are those of a plain count."""
 
 import time
 
@@ -8,7 +8,7 @@ from datasets import Dataset
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, tokenize
-from contrastive_st.training.callbacks import Accounting
+from contrastive_st.training.callbacks import Throughput
 
 
 class Model:
@@ -29,22 +29,22 @@ MASK = (torch.arange(9) < torch.tensor([2, 9, 3, 8])[:, None]).long().view(2, 2,
     ],
 )
 def test_tokens_and_padding_are_counted(bucketing, chunk, encoded):
-    model, account = Model(), Accounting()
+    model, account = Model(), Throughput()
     model.length_bucketing = bucketing
     account.count({"input_ids": MASK, "attention_mask": MASK}, model, *chunk)
     assert (account.sentences, account.tokens, account.encoded) == (2, 22, encoded)
-    assert account.figures(1) == {}  # no step was timed yet
+    assert account.metrics(1) == {}  # no step was timed yet
     account.seconds = 2.0
-    figures = account.figures(processes=3)
-    assert figures["sentences_per_second"] == 3
-    assert figures["tokens_per_second"] == 33
-    assert figures["padding_share"] == round(1 - 22 / encoded, 4)
-    assert figures["peak_memory_gib"] > 0.01
-    assert account.figures(3) == {}
+    metrics = account.metrics(processes=3)
+    assert metrics["sentences_per_second"] == 3
+    assert metrics["tokens_per_second"] == 33
+    assert metrics["padding_share"] == round(1 - 22 / encoded, 4)
+    assert metrics["peak_memory_gib"] > 0.01
+    assert account.metrics(3) == {}
 
 
 def test_without_a_mask_every_token_counts():
-    account = Accounting()
+    account = Throughput()
     account.count({"input_ids": MASK}, Model(), None, None)
     assert account.tokens == account.encoded == 36
 
@@ -52,7 +52,7 @@ def test_without_a_mask_every_token_counts():
 def test_evaluation_and_saving_are_not_timed(monkeypatch):
     now = [0.0]
     monkeypatch.setattr(time, "perf_counter", lambda: now[0])
-    account = Accounting()
+    account = Throughput()
     account.on_train_begin(None, None, None)
     for event, after in (("step_end", 2.0), ("evaluate", 7.0), ("step_end", 8.0), ("save", 20.0), ("step_end", 21.5)):
         now[0] = after

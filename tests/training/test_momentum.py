@@ -21,7 +21,7 @@ from contrastive_st import (
 )
 from contrastive_st.losses import InfoNCE
 from contrastive_st.losses import functional as blocks
-from contrastive_st.losses.info_nce import PastKeys
+from contrastive_st.losses.info_nce import Queue
 from contrastive_st.training.momentum import MomentumQueue
 
 
@@ -58,12 +58,12 @@ def test_the_loss_with_past_keys_is_that_of_a_plain_loop(num_views, block, monke
     keys = torch.randint(0, 6, (5, num_views))
     vectors = nn.functional.normalize(torch.randn(7, 6, dtype=torch.float64), dim=-1)
     texts = torch.randint(0, 6, (7, 2))
-    ours = InfoNCE(0.2, 0.5)(views, keys=keys, past=PastKeys(vectors, texts))
+    ours = InfoNCE(0.2, 0.5)(views, text_hashes=keys, queue=Queue(vectors, texts))
     reference = loop_moco(views, keys, list(zip(vectors, *texts.T, strict=True)), 0.2, 0.5)
     torch.testing.assert_close(ours, reference, rtol=1e-12, atol=0)
     for a, b in zip(torch.autograd.grad(ours, views), torch.autograd.grad(reference, views), strict=True):
         torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12)
-    assert InfoNCE(0.2, 0.5).scores(views, keys=keys, past=PastKeys(vectors, texts))[0].shape == (
+    assert InfoNCE(0.2, 0.5).scores(views, text_hashes=keys, queue=Queue(vectors, texts))[0].shape == (
         5,
         5 * (num_views - 1) + 7,
     )
@@ -78,25 +78,25 @@ def test_a_batch_of_one_learns_from_the_past():
     views = torch.randn(1, 2, 4)
     with pytest.raises(InputError):
         InfoNCE()(views)
-    past = PastKeys(nn.functional.normalize(torch.randn(3, 4), dim=-1), torch.zeros(3, 2, dtype=torch.long))
-    assert InfoNCE()(views, keys=torch.tensor([[1, 2]]), past=past) > 0
+    past = Queue(nn.functional.normalize(torch.randn(3, 4), dim=-1), torch.zeros(3, 2, dtype=torch.long))
+    assert InfoNCE()(views, text_hashes=torch.tensor([[1, 2]]), queue=past) > 0
 
 
 @pytest.mark.parametrize("size", [1, 5, 7])
 def test_the_queue_holds_the_last_keys_whatever_the_batches(size):
     queue, reference = MomentumQueue(nn.Linear(2, 2), size), collections.deque(maxlen=size)
-    assert queue.past() is None
+    assert queue.entries() is None
     number = 0
     for count in (3, 4, 0, 9, 2, 1, 6):
         rows = torch.arange(number, number + count)
         number += count
-        before = queue.past()
-        held = None if before is None else before.vectors.clone()
+        before = queue.entries()
+        held = None if before is None else before.embeddings.clone()
         queue.add(rows[:, None].expand(-1, 2) * 1.0, rows[:, None].expand(-1, 2))
         reference.extend(rows.tolist())
-        assert sorted(queue.past().texts[:, 0].tolist()) == list(reference)
-        assert torch.equal(queue.past().vectors.long(), queue.past().texts)
-        assert held is None or torch.equal(before.vectors, held)  # what was handed out stays
+        assert sorted(queue.entries().text_hashes[:, 0].tolist()) == list(reference)
+        assert torch.equal(queue.entries().embeddings.long(), queue.entries().text_hashes)
+        assert held is None or torch.equal(before.embeddings, held)  # what was handed out stays
 
 
 def rows(tokenizer, num_texts):
@@ -173,7 +173,7 @@ def test_checkpoints_hold_the_queue(tokenizer, bert_config, tmp_path):
     for a, b in zip(whole.queue.encoder.parameters(), again.queue.encoder.parameters(), strict=True):
         assert torch.equal(a, b)
     other = trainer_for(tokenizer, bert_config, tmp_path, momentum_queue=8)
-    with pytest.raises(InputError, match="holds 7 keys; resume with that --momentum_queue"):
+    with pytest.raises(InputError, match="holds 7 key embeddings; resume with that --momentum_queue"):
         other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
     (tmp_path / "checkpoint-2" / "momentum_queue.safetensors").unlink()
     with pytest.raises(InputError, match="of a run without --momentum_queue"):
@@ -183,7 +183,7 @@ def test_checkpoints_hold_the_queue(tokenizer, bert_config, tmp_path):
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"momentum_queue": 5, "settings": {"objective": "info_nce_symmetric"}}, "objective info_nce"),
+        ({"momentum_queue": 5, "settings": {"symmetric": True}}, "loss info_nce"),
         ({"momentum_queue": -1}, "momentum_queue must be positive"),
         ({"momentum_queue": 5, "momentum": 1.0}, r"momentum in \[0, 1\)"),
     ],

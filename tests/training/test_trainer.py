@@ -242,7 +242,7 @@ def test_at_start_the_log_says_what_contrasts_with_what(tokenizer, bert_config, 
     "changes", [{}, {"gradient_accumulation_steps": 2}, {"bf16": True}], ids=["", "accumulated", "bf16"]
 )
 @pytest.mark.parametrize("limit", [{"chunk_size": 3}, {"chunk_tokens": 30}], ids=["rows", "tokens"])
-def test_the_cached_step_of_the_trainer_is_its_plain_step(tokenizer, bert_config, tmp_path, changes, limit):
+def test_the_gradcache_step_of_the_trainer_is_its_plain_step(tokenizer, bert_config, tmp_path, changes, limit):
     if "bf16" not in changes:
         bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.0
     runs = {}
@@ -258,7 +258,7 @@ def test_the_cached_step_of_the_trainer_is_its_plain_step(tokenizer, bert_config
     torch.testing.assert_close(torch.tensor(runs["cached"][0]), torch.tensor(runs["plain"][0]), rtol=tolerance, atol=0)
 
 
-def test_the_cached_step_refuses_a_masked_lm_loss(tokenizer, bert_config, tmp_path):
+def test_the_gradcache_step_refuses_a_masked_lm_loss(tokenizer, bert_config, tmp_path):
     trainer = trainer_for(tokenizer, bert_config, tmp_path, model=BertForCL(bert_config, do_mlm=True), chunk_size=2)
     trainer.data_collator.do_mlm = True
     with pytest.raises(InputError, match="do_mlm"):

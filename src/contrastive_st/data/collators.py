@@ -21,12 +21,12 @@ from contrastive_st.tokens import pad_rows
 
 # --- Collators of single sentences whose positives are other sentences of the batch: neighbours, or sharers of words.
 
-WEIGHTINGS = ("counts", "tfidf", "binarized")
+WEIGHTINGS = ("counts", "tfidf", "tfidf_bin")
 
 
 @dataclass
 class ContextWindowCollator:
-    """Sentences in order, with their places, from which the objective builds its context windows (QuickThoughts).
+    """Sentences in order, with their places, from which the loss builds its context windows (QuickThoughts).
 
     Rows are `{"input_ids", "document", "position"}`; the batch is a stretch of the corpus.
 
@@ -56,14 +56,14 @@ class ContextWindowCollator:
 
 @dataclass
 class CooccurrenceCollator:
-    """Sentences with their bags of words, from which the objective builds co-occurrence or TF-IDF targets.
+    """Sentences with their bags of words, from which the loss builds co-occurrence or TF-IDF targets.
 
     A bag is a list of (token id, weight), without special tokens, padded with weight 0 to the largest of the batch.
 
     Args:
         tokenizer: any; its tokens are the words. It pads on the right.
-        weighting: `counts` (each word once, as the binary bag of words), `tfidf` or `binarized`: counts times IDF, of
-            unit length (what is binarized is the similarity, by the objective).
+        weighting: `counts` (each word once, as the binary bag of words), `tfidf` or `tfidf_bin`: counts times IDF, of
+            unit length (what is binarized is the similarity, by the loss).
         idf: `[vocabulary]`, fitted on the corpus by `fit_idf`; not for `counts`.
 
     Example:
@@ -82,7 +82,7 @@ class CooccurrenceCollator:
         if self.weighting not in WEIGHTINGS:
             raise InputError(f"unknown weighting {self.weighting!r}; choose one of {', '.join(WEIGHTINGS)}")
         if (self.idf is None) != (self.weighting == "counts"):
-            raise InputError(f"weighting {self.weighting!r}: IDF is for tfidf and binarized; fit it with fit_idf")
+            raise InputError(f"weighting {self.weighting!r}: IDF is for tfidf and tfidf_bin; fit it with fit_idf")
         if len(self.tokenizer) > 1 << 24:
             raise InputError("a vocabulary of more than 16,777,216 words does not fit the bags' float32 ids")
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
@@ -112,7 +112,7 @@ def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, A
     """Rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
     ids = [row["input_ids"] for row in rows]
     if any(len(row) and not isinstance(row[0], (int, np.integer)) for row in ids):
-        raise InputError("a row holds several texts, and this objective takes one sentence a row")
+        raise InputError("a row holds several texts, and this loss takes one sentence a row")
     padded, mask = pad_rows(ids, tokenizer.pad_token_id)
     return {"input_ids": padded[:, None], "attention_mask": mask[:, None]}
 

@@ -245,7 +245,7 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         max_length: in tokens, special tokens included; longer sentences are cut.
         text_column: of parquet files.
         document_column: of parquet files; each value's rows stand together. None: a file is one document.
-        shuffle_buffer: mix this many sentences before they are batched (at least 1,024), for objectives to which
+        shuffle_buffer: mix this many sentences before they are batched (at least 1,024), for losses to which
             neighbours mean nothing. 0: batches are contiguous.
 
     Raises:

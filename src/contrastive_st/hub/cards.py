@@ -128,12 +128,13 @@ def _training(facts: Facts, curve: bool) -> Iterator[str]:
             "versions": ", ".join(f"{k} {v}" for k, v in recipe.get("versions", {}).items()),
         }
     yield from _table({"what": "as run", **{name: text or NOT_RECORDED for name, text in rows.items()}})
-    if formula := recipe.get("objective", {}).get("formula"):
-        yield f"The objective, `{recipe['objective'].get('class')}`:\n\n{formula}\n"
+    loss = recipe.get("loss") or recipe.get("objective", {})  # as it was recorded before
+    if formula := loss.get("formula"):
+        yield f"The loss, `{loss.get('class')}`:\n\n{formula}\n"
     if recipe:
         yield "Hyper-parameters:\n"
         settings = {
-            **recipe.get("objective", {}).get("settings", {}),
+            **loss.get("settings", {}),
             **recipe.get("hyper_parameters", {}),
             **recipe.get("arguments", {}),
         }

@@ -1,4 +1,4 @@
-"""What a recorded objective is called, and whom to cite."""
+"""What a recorded loss is called, and whom to cite."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ def method_of(settings: Mapping[str, Any], collator: str = "") -> Method:
     """The method that a model's settings and the collator of its training data make.
 
     Args:
-        settings: `config.contrastive`; without an objective the method is "not recorded".
+        settings: `config.contrastive`; without a loss the method is "not recorded".
         collator: class name of the collator.
 
     Example:
-        >>> method_of({"objective": "info_nce"}, "DropoutPairCollator").name
+        >>> method_of({"loss": "info_nce"}, "DropoutPairCollator").name
         'SimCSE, unsupervised'
-        >>> method_of({"objective": "window", "loss": "block"}).name
+        >>> method_of({"loss": "targets", "targets": "window", "row_loss": "block"}).name
         'CURL'
     """
-    objective = str(settings.get("objective") or "not recorded")
-    if objective.startswith("info_nce"):
-        if settings.get("js_weight"):
-            return Method("Cutoff", "cutoff", _CUTOFF)
+    loss = str(settings.get("loss") or "not recorded")
+    if loss == "info_nce":
         return _PAIRS.get(collator, Method("InfoNCE", "info-nce", _SIMCSE))
-    if settings.get("loss") in ("block", "pairwise") and objective in _TARGETS:
-        return Method("CURL", "curl", _CURL)
-    return _METHODS.get(objective, Method(objective))
+    if loss == "targets":
+        if settings.get("row_loss") in ("block", "pairwise"):
+            return Method("CURL", "curl", _CURL)
+        return _TARGETS[str(settings.get("targets", "next"))]
+    return _METHODS.get(loss, Method(loss))
 
 
 def _entry(key: str, title: str, authors: str, where: str, year: int) -> str:
@@ -85,10 +85,10 @@ _TARGETS = {
     "tfidf_bin": Method("Binarized TF-IDF targets", "tf-idf"),
 }
 _METHODS = {
-    **_TARGETS,
-    "relational": Method("Relational distillation", "distillation", _RELATIONAL),
-    "classification": Method("Classification of pairs", "sentence-bert", _SBERT),
-    "regression": Method("Regression on pairs", "sentence-bert", _SBERT),
+    "consistent_info_nce": Method("Cutoff", "cutoff", _CUTOFF),
+    "relational_distillation": Method("Relational distillation", "distillation", _RELATIONAL),
+    "softmax": Method("Classification of pairs", "sentence-bert", _SBERT),
+    "cosine_similarity": Method("Regression on pairs", "sentence-bert", _SBERT),
     "triplet": Method("Triplets", "sentence-bert", _SBERT),
     "multi_task": Method("Several tasks"),
 }

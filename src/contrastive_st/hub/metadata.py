@@ -64,7 +64,7 @@ def describe_run(trainer: Any, clock: Clock, facts: Mapping[str, Any]) -> dict[s
     tokenizer = trainer.processing_class
     recipe = {
         "method": method.name,
-        "objective": {"name": settings.get("objective"), "settings": settings_of(model)},
+        "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
         "collator": collator,
         "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
         "base_model": base_model(model),
@@ -79,27 +79,27 @@ def describe_run(trainer: Any, clock: Clock, facts: Mapping[str, Any]) -> dict[s
         "run": _run(trainer.state, clock),
     }
     shown = publishable(recipe)
-    shown["objective"] |= words_of(getattr(model, "contrast", None))
+    shown["loss"] |= words_of(getattr(model, "loss_fn", None))
     shown["launch"]["argv"] = publishable_arguments(sys.argv)
     return shown
 
 
-def words_of(objective: Any) -> dict[str, str]:
-    """Name and formula of an objective, from what its class says of itself.
+def words_of(loss: Any) -> dict[str, str]:
+    """Name and formula of a loss, from what its class says of itself.
 
     Example:
         >>> from contrastive_st.losses import InfoNCE
         >>> words_of(InfoNCE())["class"], "loss_i = -log exp" in words_of(InfoNCE())["formula"]
         ('InfoNCE', True)
     """
-    text = inspect.getdoc(type(objective)) or ""
-    return {"class": type(objective).__name__, "formula": _SECTIONS.split(text)[0].strip()} if objective else {}
+    text = inspect.getdoc(type(loss)) or ""
+    return {"class": type(loss).__name__, "formula": _SECTIONS.split(text)[0].strip()} if loss else {}
 
 
 def settings_of(model: Any) -> dict[str, Any]:
-    """What the model's objective is made with, and how its embedding is made."""
-    objective = getattr(model, "contrast", None)
-    own = {f.name: getattr(objective, f.name) for f in dataclasses.fields(objective) if f.init} if objective else {}
+    """What the model's loss is made with, and how its embedding is made."""
+    loss = getattr(model, "loss_fn", None)
+    own = {f.name: getattr(loss, f.name) for f in dataclasses.fields(loss) if f.init} if loss else {}
     settings = getattr(model.config, "contrastive", {})
     embedding = {name: settings[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in settings}
     return {name: value for name, value in {**own, **embedding}.items() if isinstance(value, (*_PLAIN, tuple, list))}
@@ -230,8 +230,10 @@ class Facts:
 
     @property
     def settings(self) -> Mapping[str, Any]:
-        """Pooling, objective and the rest, as this package's config holds them; empty for other checkpoints."""
-        return self.config.get("contrastive", {})
+        """Pooling, loss and the rest, as this package's config holds them; empty for other checkpoints."""
+        from contrastive_st.models.configuration import upgrade_settings
+
+        return upgrade_settings(self.config.get("contrastive", {}))
 
     @property
     def pooling(self) -> str | None:
@@ -241,7 +243,7 @@ class Facts:
 
     @property
     def method(self) -> Method:
-        """The training method; its name is "not recorded" where the config holds no objective."""
+        """The training method; its name is "not recorded" where the config holds no loss."""
         return method_of(self.settings, str(self.recipe.get("collator", "")))
 
     @property

@@ -14,8 +14,8 @@ from contrastive_st.jobs.methods import (
     CONTEXT_COLUMNS,
     CONTEXT_METHODS,
     FIGURE_OF,
-    OBJECTIVE_COLUMNS,
-    OBJECTIVE_METHODS,
+    LOSS_COLUMNS,
+    LOSS_METHODS,
     SYSTEM_COLUMNS,
     Method,
 )
@@ -28,7 +28,7 @@ def tables(methods: Sequence[Method], figures: dict[str, Any]) -> str:
     """Measured rows, the published row below each that has one; and every method in one table, with its cost."""
     parts = []
     for title, rows, columns in (
-        ("Objectives", [m for m in methods if m in OBJECTIVE_METHODS], OBJECTIVE_COLUMNS),
+        ("Losses", [m for m in methods if m in LOSS_METHODS], LOSS_COLUMNS),
         ("Context size", [m for m in methods if m in CONTEXT_METHODS], CONTEXT_COLUMNS),
     ):
         if rows:

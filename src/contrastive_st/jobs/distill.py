@@ -187,7 +187,7 @@ def make_trainer(
     set_seed(training.seed)
     config = small_bert(args, len(tokenizer), hidden_dropout_prob=args.dropout)
     model = BertForCL(
-        config, objective="relational", pooling="mean", similarity_weight=args.similarity_weight,
+        config, loss="relational_distillation", pooling="mean", similarity_weight=args.similarity_weight,
         distance_weight=args.distance_weight, angle_weight=args.angle_weight, temperature=args.temperature,
     )  # fmt: skip
     return ContrastiveTrainer(

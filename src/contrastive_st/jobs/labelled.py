@@ -77,7 +77,7 @@ def label_accuracy(model: Any, tokenizer: Any, rows: Dataset, batch_size: int = 
         some = rows.select(range(start, min(start + batch_size, len(rows))))
         batch = {name: tensor.to(model.device) for name, tensor in collate(list(some)).items()}
         views = model.embed(batch["input_ids"], batch["attention_mask"])
-        right += model.contrast.figures(views, batch["targets"])["accuracy"] * len(some)
+        right += model.loss_fn.metrics(views, batch["targets"])["accuracy"] * len(some)
     model.train(was_training)
     return right / len(rows)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-OBJECTIVE_COLUMNS = [
+LOSS_COLUMNS = [
     "MR", "SUBJ", "CR", "MPQA", "STS12", "STS13", "STS14", "STS15", "STS16", "STSb", "SICKr",
 ]  # fmt: skip
 CONTEXT_COLUMNS = ["MR", "SUBJ", "CR", "MPQA"]
@@ -20,13 +20,13 @@ FIGURE_OF: dict[str, tuple[str, str | None, str | None]] = {
     "SICKr": ("SICKR-supervised", "pearson", "all"),
 }
 
-_OBJECTIVES = {
+_LOSSES = {
     "next": (68.18, 88.45, 74.76, 79.95, 49.49, 35.85, 49.80, 55.05, 55.22, 72.11, 81.32),
     "counts": (64.02, 84.42, 70.44, 76.16, 26.89, 8.63, 17.28, 28.64, 19.97, 64.61, 75.48),
     "tfidf": (66.93, 85.89, 72.56, 75.52, 48.85, 41.50, 50.57, 59.95, 51.09, 68.53, 78.77),
     "tfidf_bin": (67.88, 86.85, 75.76, 78.91, 53.95, 49.40, 59.37, 67.16, 60.62, 65.08, 80.49),
 }
-OBJECTIVES = {name: dict(zip(OBJECTIVE_COLUMNS, row, strict=True)) for name, row in _OBJECTIVES.items()}
+LOSSES = {name: dict(zip(LOSS_COLUMNS, row, strict=True)) for name, row in _LOSSES.items()}
 
 _CONTEXTS = {
     1: (76.71, 91.74, 83.95, 88.61),
@@ -70,12 +70,12 @@ class Method:
     checkpoint: str = "."
 
 
-OBJECTIVE_METHODS = (
-    Method("next", "next sentence", ("--targets", "next"), OBJECTIVES["next"]),
-    Method("counts", "co-occurrence counts", ("--targets", "counts"), OBJECTIVES["counts"]),
-    Method("tfidf", "TF-IDF", ("--targets", "tfidf"), OBJECTIVES["tfidf"]),
-    Method("tfidf_bin", "binarized TF-IDF", ("--targets", "tfidf_bin"), OBJECTIVES["tfidf_bin"]),
-    Method("block", "CURL block of 3", ("--targets", "window", "--context_size", "3", "--loss", "block")),
+LOSS_METHODS = (
+    Method("next", "next sentence", ("--targets", "next"), LOSSES["next"]),
+    Method("counts", "co-occurrence counts", ("--targets", "counts"), LOSSES["counts"]),
+    Method("tfidf", "TF-IDF", ("--targets", "tfidf"), LOSSES["tfidf"]),
+    Method("tfidf_bin", "binarized TF-IDF", ("--targets", "tfidf_bin"), LOSSES["tfidf_bin"]),
+    Method("block", "CURL block of 3", ("--targets", "window", "--context_size", "3", "--row_loss", "block")),
 )
 CONTEXT_METHODS = tuple(
     Method(f"window_{k}", f"context size {k}", ("--targets", "window", "--context_size", str(k)), CONTEXTS[k])
@@ -90,11 +90,11 @@ def _simcse(name: str, label: str, flags: str, texts: int, batch: int, files: tu
     )  # fmt: skip
 
 
-def _sbert(objective: str, flag: str, texts: int, files: tuple[str, ...]) -> Method:
+def _sbert(name: str, loss: str, flag: str, texts: int, files: tuple[str, ...]) -> Method:
     return Method(
-        f"sbert_{objective}", f"Sentence-BERT, {objective}",
-        ("--objectives", objective, "--poolings", "mean", "--learning_rate", "2e-4"), job="sbert", batch=64,
-        texts=texts, files={flag: files}, starts_from_encoder=True, checkpoint=f"{objective}-mean",
+        f"sbert_{name}", f"Sentence-BERT, {name}",
+        ("--losses", loss, "--poolings", "mean", "--learning_rate", "2e-4"), job="sbert", batch=64,
+        texts=texts, files={flag: files}, starts_from_encoder=True, checkpoint=f"{loss}-mean",
     )  # fmt: skip
 
 
@@ -120,9 +120,9 @@ SYSTEMS = (
         "--learning_rate 3e-5 --cutoff span --cutoff_ratio 0.1 --js_weight 1", 2, 64, CORPUS[1:],
     ),
     _simcse("simcse_nli", "SimCSE, supervised", "--learning_rate 5e-4", 3, 128, TRIPLETS),
-    _sbert("classification", "--nli_file", 2, NLI),
-    _sbert("regression", "--sts_file", 2, ("senteval/STS/STSBenchmark/sts-train.csv",)),
-    _sbert("triplet", "--triplet_file", 3, TRIPLETS),
+    _sbert("classification", "softmax", "--nli_file", 2, NLI),
+    _sbert("regression", "cosine_similarity", "--sts_file", 2, ("senteval/STS/STSBenchmark/sts-train.csv",)),
+    _sbert("triplet", "triplet", "--triplet_file", 3, TRIPLETS),
     Method(
         "cert", "CERT, of entailed pairs", ("--columns", "0", "1", "--task_seeds", "0", "--learning_rate", "1e-4"),
         job="cert", batch=128, texts=2, files={"--pairs_file": TRIPLETS}, starts_from_encoder=True,
@@ -140,7 +140,7 @@ SYSTEMS = (
         "skipthoughts", "Skip-Thoughts", ("--models", "skipthoughts"), job="skipthoughts", checkpoint="skipthoughts",
     ),
 )  # fmt: skip
-EVERY = (*OBJECTIVE_METHODS, *CONTEXT_METHODS, *SYSTEMS)
+EVERY = (*LOSS_METHODS, *CONTEXT_METHODS, *SYSTEMS)
 
 _TINY = "--hidden_size 16 --per_device_train_batch_size 64 --max_steps 5 --vocab_size 2000 --learning_rate 2e-3"
 _SMALL = {
@@ -172,7 +172,7 @@ def flags_of(
         teacher: checkpoint or name that the distilled methods learn from.
 
     Example:
-        >>> flags_of(OBJECTIVE_METHODS[0], "small", None)[-4:]
+        >>> flags_of(LOSS_METHODS[0], "small", None)[-4:]
         ['--max_steps', '600', '--targets', 'next']
     """
     flags = _COMMON.split()
@@ -200,7 +200,7 @@ def job_of(method: Method, flags: Sequence[str]) -> str:
     """The job that trains a method: where no flag names data, that of the installed documentation if it has one.
 
     Example:
-        >>> job_of(OBJECTIVE_METHODS[0], ["--max_steps", "5"])
+        >>> job_of(LOSS_METHODS[0], ["--max_steps", "5"])
         'quickthoughts_docs'
     """
     of_docs = {"simcse": "docs", **{name: f"{name}_docs" for name in ("quickthoughts", "sbert", "infersent")}}

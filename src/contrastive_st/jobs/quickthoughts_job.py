@@ -38,12 +38,12 @@ from contrastive_st.jobs.job import (
     parse_job,
     say_what_happens,
 )
+from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 logger = logging.getLogger(__name__)
-WEIGHTING = {"counts": "counts", "tfidf": "tfidf", "tfidf_bin": "binarized"}
 
 
 @dataclass
@@ -57,17 +57,17 @@ class QuickThoughtsArguments(CorpusArguments):
             "(softmax of shared words), tfidf_bin (the one most similar by TF-IDF)."
         },
     )
-    loss: str = field(default="kl", metadata={"help": "kl, cross_entropy, l2, block (CURL) or pairwise."})
+    row_loss: str = field(default="kl", metadata={"help": "kl, cross_entropy, l2, block (CURL) or pairwise."})
     context_size: int = field(default=1, metadata={"help": "Sentences to a side in the window."})
     context_weights: list[float] | None = field(
         default=None, metadata={"help": "One weight a distance, nearest first; all 1 by default."}
     )
-    target_temperature: float | None = field(
+    temperature: float | None = field(
         default=None,
         metadata={"help": "Of the softmax of counts (default 1) and of TF-IDF similarities (default 0.1)."},
     )
     label_smoothing: float = field(default=0.0, metadata={"help": "Total mass of a row of targets given to all alike."})
-    link: str = field(default="logistic", metadata={"help": "logistic or hinge, of the block and pairwise losses."})
+    surrogate: str = field(default="logistic", metadata={"help": "logistic or hinge, of block and pairwise losses."})
     encoder: str = field(default="gru", metadata={"help": "gru, lstm, bigru, bilstm or transformer."})
     hidden_size: int = field(default=300, metadata={"help": "Width of one tower; the embedding has twice that."})
     embedding_size: int = field(default=200, metadata={"help": "Width of a word vector."})
@@ -181,11 +181,11 @@ def new_model(args: QuickThoughtsArguments, vocab_size: int, vectors: Any) -> Qu
         )
     except ValueError as error:
         raise InputError(str(error)) from error
-    temperature = args.target_temperature or (0.1 if args.targets == "tfidf" else 1.0)
+    temperature = args.temperature or (0.1 if args.targets == "tfidf" else 1.0)
     model = QuickThoughtsGRU(
-        config, objective=args.targets, loss=args.loss, context_size=args.context_size,
-        context_weights=args.context_weights and tuple(args.context_weights), target_temperature=temperature,
-        label_smoothing=args.label_smoothing, link=args.link,
+        config, targets=args.targets, row_loss=args.row_loss, context_size=args.context_size,
+        context_weights=args.context_weights and tuple(args.context_weights), temperature=temperature,
+        label_smoothing=args.label_smoothing, surrogate=args.surrogate,
     )  # fmt: skip
     if vectors is not None:
         model.set_word_vectors(vectors)
@@ -194,14 +194,14 @@ def new_model(args: QuickThoughtsArguments, vocab_size: int, vectors: Any) -> Qu
 
 def collator(args: QuickThoughtsArguments, tokenizer: Any) -> ContextWindowCollator | CooccurrenceCollator:
     """Places for windows, bags of words for the rest, with IDF fitted on the corpus."""
-    if args.targets not in WEIGHTING:
+    if args.targets not in BAGS:
         return ContextWindowCollator(tokenizer)
     idf = None
     if args.targets != "counts":
         texts = corpus_texts(args.train_file or [], args.text_column, args.document_column)
         ids = token_ids(itertools.islice(texts, args.idf_sentences), tokenizer, args.max_length)
         idf = np.asarray(fit_idf(ids, len(tokenizer)))
-    return CooccurrenceCollator(tokenizer, WEIGHTING[args.targets], idf)
+    return CooccurrenceCollator(tokenizer, args.targets, idf)
 
 
 def token_ids(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator[list[int]]:

@@ -1,4 +1,4 @@
-"""Train Sentence-BERT: its three objectives and its three poolings, side by side."""
+"""Train Sentence-BERT: its three losses and its three poolings, side by side."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ from contrastive_st.training import ContrastiveTrainer
 logger = logging.getLogger(__name__)
 POOLINGS = ["cls_before_pooler", "mean", "max"]
 LEFT_OUT = ("label", "score")
-FILES = {"classification": "nli_file", "regression": "sts_file", "triplet": "triplet_file"}
+FILES = {"softmax": "nli_file", "cosine_similarity": "sts_file", "triplet": "triplet_file"}
 
 
 @dataclass
 class SBERTArguments(JobArguments):
-    """What to train on, and which of the objectives and poolings."""
+    """What to train on, and which of the losses and poolings."""
 
     train_file: str | None = field(
         default=None,
         metadata={
-            "help": "One file, whose columns say what it trains: pairs with a score (regression) or a label "
-            "(classification), triplets, or texts with a label. In place of the three files below."
+            "help": "One file, whose columns say what it trains: pairs with a score (cosine_similarity) or a label "
+            "(softmax), triplets, or texts with a label. In place of the three files below."
         },
     )
     columns: list[str] | None = field(
@@ -69,15 +69,15 @@ class SBERTArguments(JobArguments):
         default=None, metadata={"help": "Its lowest and highest score, such as 0 5; by default 0 1."}
     )
     nli_file: str | None = field(
-        default=None, metadata={"help": "For classification: a file of SNLI, MultiNLI, ... or a name such as SNLI."}
+        default=None, metadata={"help": "For softmax: a file of SNLI, MultiNLI, ... or a name such as SNLI."}
     )
     sts_file: str | None = field(
-        default=None, metadata={"help": "For regression: sts-train.csv, or STSB (of the Hub)."}
+        default=None, metadata={"help": "For cosine_similarity: sts-train.csv, or STSB (of the Hub)."}
     )
     triplet_file: str | None = field(
         default=None, metadata={"help": "For triplets: a file of three columns, anchor, positive, negative."}
     )
-    objectives: list[str] = field(default_factory=lambda: ["classification", "regression", "triplet"])
+    losses: list[str] = field(default_factory=lambda: ["softmax", "cosine_similarity", "triplet"])
     poolings: list[str] | None = field(
         default=None,
         metadata={
@@ -106,7 +106,7 @@ DEFAULTS = {
 
 
 def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dict[str, float]]:
-    """Train each objective with each pooling from the same start; returns the figures of each."""
+    """Train each loss with each pooling from the same start; returns the figures of each."""
     args, training = parse_job(SBERTArguments, argv, "Train Sentence-BERT.", DOCS_DEFAULTS if docs else DEFAULTS)
     check_data(docs, args.train_file or args.nli_file or args.sts_file or args.triplet_file, "sbert")
     say_what_happens()
@@ -117,52 +117,52 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
     tokenizer = open_tokenizer(args, data)
     evaluate = measures(tokenizer, **({"docs_mrr": lambda model: mrr(model, tokenizer, heldout)} if heldout else {}))
     figures = {}
-    for objective, pooling in itertools.product(data, poolings):
+    for loss, pooling in itertools.product(data, poolings):
         set_seed(training.seed)
-        labels = {"num_labels": max(data[objective]["label"][:]) + 1} if objective == "classification" else {}
-        model = open_model(args, tokenizer, objective=objective, pooling=pooling, **labels)
+        labels = {"num_labels": max(data[loss]["label"][:]) + 1} if loss == "softmax" else {}
+        model = open_model(args, tokenizer, loss=loss, pooling=pooling, **labels)
         if "untrained " + pooling not in figures:
             figures["untrained " + pooling] = evaluate(model)
-        own = own_folder(training, Path(training.output_dir, *([] if alone else [f"{objective}-{pooling}"])))
-        rows, collator = collated(data[objective], tokenizer, args.max_length)
+        own = own_folder(training, Path(training.output_dir, *([] if alone else [f"{loss}-{pooling}"])))
+        rows, collator = collated(data[loss], tokenizer, args.max_length)
         fit_batch(own, len(rows))
         trainer = ContrastiveTrainer(
             model=model, args=own, train_dataset=rows, data_collator=collator, processing_class=tokenizer,
             evaluator=evaluate,
         )  # fmt: skip
-        trainer.facts = job_facts(args, len(rows), args.train_file or vars(args)[FILES[objective]])
+        trainer.facts = job_facts(args, len(rows), args.train_file or vars(args)[FILES[loss]])
         trainer.train()
         model.drop_heads()
         trainer.save_model()
-        figures[f"{objective} {pooling}"] = evaluate(model)
+        figures[f"{loss} {pooling}"] = evaluate(model)
     if is_first_process():
         report(figures, Path(str(training.output_dir)))
     return figures
 
 
 def read(args: SBERTArguments, seed: int) -> tuple[dict[str, Dataset], Any]:
-    """The rows of each objective, from the files given and else from the documentation; and its held-out pairs."""
+    """The rows of each loss, from the files given and else from the documentation; and its held-out pairs."""
     if args.train_file:
         return {name: sample(rows, args.max_train_samples) for name, rows in [read_by_columns(args, seed)]}, None
-    files = {objective: vars(args)[flag] for objective, flag in FILES.items()}
+    files = {loss: vars(args)[flag] for loss, flag in FILES.items()}
     data: dict[str, Dataset] = {}
     heldout = None
-    if any(files[objective] is None for objective in args.objectives):
+    if any(files[loss] is None for loss in args.losses):
         pairs, heldout = split_pairs(installed_docs(), 1000)
         rows = labelled_docs(pairs)
         data = {
-            "classification": rows.remove_columns("score"),
-            "regression": rows.remove_columns("label"),
+            "softmax": rows.remove_columns("score"),
+            "cosine_similarity": rows.remove_columns("label"),
             "triplet": triplets_of(rows),
         }
-    for objective, file in files.items():
-        if file is not None and objective in args.objectives:
-            data[objective] = read_texts(file, (0, 1, 2)) if objective == "triplet" else read_pairs(file)
-    return {name: sample(data[name], args.max_train_samples) for name in args.objectives}, heldout
+    for loss, file in files.items():
+        if file is not None and loss in args.losses:
+            data[loss] = read_texts(file, (0, 1, 2)) if loss == "triplet" else read_pairs(file)
+    return {name: sample(data[name], args.max_train_samples) for name in args.losses}, heldout
 
 
 def read_by_columns(args: SBERTArguments, seed: int) -> tuple[str, Dataset]:
-    """The objective that the columns of a file ask for, and its rows."""
+    """The loss that the columns of a file ask for, and its rows."""
     if args.score_scale and len(args.score_scale) != 2:
         raise InputError(f"--score_scale {' '.join(map(str, args.score_scale))}: give the lowest and the highest score")
     low_high: Any = tuple(args.score_scale) if args.score_scale else None
@@ -189,7 +189,7 @@ def open_tokenizer(args: SBERTArguments, data: dict[str, Dataset]) -> Any:
 
 
 def open_model(args: SBERTArguments, tokenizer: Any, **settings: Any) -> Any:
-    """The encoder, with a new head for the objective."""
+    """The encoder, with a new head for the loss."""
     if args.model_name_or_path:
         return AutoModelForCL.from_pretrained(args.model_name_or_path, with_head=True, **settings)
     return BertForCL(small_bert(args, len(tokenizer)), **settings)

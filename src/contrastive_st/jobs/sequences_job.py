@@ -208,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         max_length=args.max_length,
     )  # fmt: skip
     config = small_bert(args, len(tokenizer))
-    model = BertForCL(config, pooling="mean", temperature=args.temperature, objective="info_nce_symmetric")
+    model = BertForCL(config, pooling="mean", temperature=args.temperature, symmetric=True)
     rows, collator = training_rows(args, seen, tokenizer)
     fit_batch(training, len(rows))
     encoder = SentenceEncoder(model, tokenizer)

@@ -90,9 +90,7 @@ class SimCSEArguments(JobArguments):
     mlp_only_train: bool = field(
         default=False, metadata={"help": "Use the projection head in training only (unsupervised SimCSE)."}
     )
-    objective: str = field(
-        default="info_nce", metadata={"help": "info_nce, or info_nce_symmetric: also pick anchors from positives."}
-    )
+    symmetric: bool = field(default=False, metadata={"help": "Also pick anchors from positives."})
     cutoff: str | None = field(
         default=None, metadata={"help": "Take away a part of each sentence in training: token, span or feature."}
     )
@@ -128,7 +126,7 @@ DOCS_DEFAULTS: dict[str, Any] = {
     "per_device_train_batch_size": 1024, "learning_rate": 3e-3, "num_train_epochs": 5, "warmup_steps": 0.1,
     "logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1,
     "metric_for_best_model": "mrr@10", "max_length": 96, "pooling": "mean",
-    "objective": "info_nce_symmetric", "num_layers": 1,
+    "symmetric": True, "num_layers": 1,
 }  # fmt: skip
 
 
@@ -206,10 +204,12 @@ def training_rows(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> Data
 def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None) -> tuple[Any, Any]:
     """The encoder and its tokenizer: a given checkpoint, or a small BERT with a vocabulary learned from the texts."""
     names = (
-        "pooling", "temperature", "hard_negative_weight", "mlp_only_train", "objective", "do_mlm", "mlm_weight",
-        "cutoff", "cutoff_ratio", "js_weight",
+        "pooling", "temperature", "hard_negative_weight", "mlp_only_train", "symmetric", "do_mlm", "mlm_weight",
+        "cutoff", "cutoff_ratio",
     )  # fmt: skip
-    settings = {name: getattr(args, name) for name in names}
+    settings = {"loss": "info_nce", **{name: getattr(args, name) for name in names}}
+    if args.js_weight:
+        settings |= {"loss": "consistent_info_nce", "js_weight": args.js_weight}
     if args.model_name_or_path is None:
         check_max_length(args.max_length, 512)
         words = (text for name in texts.column_names for batch in texts.iter(10_000) for text in batch[name])

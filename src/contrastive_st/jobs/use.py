@@ -37,9 +37,9 @@ from contrastive_st.training import ContrastiveTrainer
 
 #: Number of a task: its settings
 TASKS = {
-    "neighbours": {"objective": "next"},
-    "answers": {"objective": "info_nce"},
-    "nli": {"objective": "classification", "parts": ("u", "v", "abs(u-v)", "u*v")},
+    "neighbours": {"loss": "targets", "targets": "next"},
+    "answers": {"loss": "info_nce"},
+    "nli": {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")},
 }
 
 
@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         len(tokenizer), args.encoder, args.embedding_size, args.hidden_size, args.num_layers, num_attention_heads=4,
         intermediate_size=4 * args.hidden_size,
     )  # fmt: skip
-    model = UniversalSentenceEncoder(config, objective="multi_task", tasks=TASKS)
+    model = UniversalSentenceEncoder(config, loss="multi_task", tasks=TASKS)
     kinds = (ContextWindowCollator, PairCollator, LabelledPairCollator)
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=mix, processing_class=tokenizer,
@@ -131,7 +131,7 @@ def nli_accuracy(model: Any, tokenizer: Any, rows: Dataset) -> float:
         some = rows.select(range(start, min(start + 256, len(rows))))
         batch = collate([{**row, "task": 2} for row in some])
         views = model.embed(batch["input_ids"].to(model.device), batch["attention_mask"].to(model.device))
-        right += model.contrast.figures(views, batch["targets"].to(model.device))["nli_accuracy"] * len(some)
+        right += model.loss_fn.metrics(views, batch["targets"].to(model.device))["nli_accuracy"] * len(some)
     model.train(was_training)
     return right / len(rows)
 

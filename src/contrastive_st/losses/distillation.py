@@ -1,8 +1,9 @@
-"""Relational distillation: the student's sentences stand to each other as the teacher's do, whatever the two widths."""
+"""Relational distillation: the student's sentences stand to each other as the teacher's do, in any dimensions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -10,12 +11,12 @@ from torch.nn import functional
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Objective
+from contrastive_st.losses.base import Loss
 from contrastive_st.losses.functional import at_least_float32, cosine_scores, in_blocks, kl_divergence, normalize
 
 
 @dataclass(frozen=True)
-class Relational(Objective):
+class RelationalDistillationLoss(Loss):
     r"""A weighted sum of three ways to compare the relations of student `s` and teacher `t` in a batch of N sentences.
 
         similarities  mean over i of KL(softmax_j(cos(t_i, t_j) / T) || softmax_j(cos(s_i, s_j) / T)), j not i
@@ -37,10 +38,11 @@ class Relational(Objective):
         >>> import torch
         >>> views = torch.randn(6, 1, 4)  # B=6 sentences, one view, d=4
         >>> teacher = torch.cat([views[:, 0], torch.zeros(6, 5)], 1) * 3  # the same relations, in 9 dimensions
-        >>> abs(Relational(1.0)(views, teacher).item()) < 1e-6
+        >>> abs(RelationalDistillationLoss(1.0)(views, teacher).item()) < 1e-6
         True
     """
 
+    name: ClassVar[str] = "relational_distillation"
     similarity_weight: float = 0.0
     distance_weight: float = 1.0
     angle_weight: float = 2.0
@@ -48,28 +50,28 @@ class Relational(Objective):
 
     def __post_init__(self) -> None:
         weights = (self.similarity_weight, self.distance_weight, self.angle_weight)
-        if min(weights) < 0 or max(weights) <= 0 or self.temperature <= 0:
+        if not (min(weights) >= 0 and max(weights) > 0 and self.temperature > 0):
             raise InputError(
                 f"weights {weights} of similarities, distances and angles: none may be negative, one must be positive, "
                 f"and so must the temperature ({self.temperature})"
             )
 
     def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
         """The loss of one batch.
 
         Args:
             views: `[B, V, d]`: the student; the views of a sentence stand side by side (towers f and g: `[f; g]`).
             targets: `[B, D]`, the teacher's embeddings of the same sentences.
-            keys: `[B, V]` integers, equal where the texts are equal: from one to the other there is no direction, and
-                no angle is measured there.
+            text_hashes: `[B, V]` integers, equal where the texts are equal: no direction leads from one
+                to the other, and no angle is measured there.
             gather: the relations are those of the batch of all processes.
 
         Raises:
             InputError: no teacher embeddings, or fewer sentences than a relation takes.
         """
-        batch = _Batch.of(views, targets, keys, gather)
+        batch = _Batch.of(views, targets, text_hashes, gather)
         if batch.total < 3:
             raise InputError(f"relations of {batch.total} sentences say nothing; give batches of 3 or more")
         loss = views.new_zeros(())
@@ -81,8 +83,8 @@ class Relational(Objective):
             loss = loss + self.angle_weight * _angles(batch)
         return loss
 
-    def figures(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    def metrics(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
         """What a training log wants to see of a batch.
 
@@ -133,12 +135,12 @@ class _Batch:
     all_student: Tensor  # [N, d]
     all_teacher: Tensor  # [N, D]
     own: Tensor  # [B], the column of each row's own sentence
-    keys: Tensor | None  # [B]
-    all_keys: Tensor | None  # [N]
+    text_hashes: Tensor | None  # [B]
+    all_hashes: Tensor | None  # [N]
     gather: Gather
 
     @classmethod
-    def of(cls, views: Tensor, targets: Tensor | None, keys: Tensor | None, gather: Gather) -> _Batch:
+    def of(cls, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather) -> _Batch:
         if targets is None or targets.dim() != 2 or len(targets) != len(views):
             got = "none" if targets is None else str(tuple(targets.shape))
             raise InputError(
@@ -148,9 +150,9 @@ class _Batch:
         student, exact = at_least_float32(views.flatten(1)), torch.promote_types(views.dtype, torch.float32)
         teacher = targets.detach().to(exact)
         own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
-        keys = None if keys is None else keys[:, 0].contiguous()
-        all_keys = None if keys is None else gather(keys)
-        return cls(student, teacher, gather(student), gather(teacher), own, keys, all_keys, gather)
+        text_hashes = None if text_hashes is None else text_hashes[:, 0].contiguous()
+        all_hashes = None if text_hashes is None else gather(text_hashes)
+        return cls(student, teacher, gather(student), gather(teacher), own, text_hashes, all_hashes, gather)
 
     @property
     def total(self) -> int:
@@ -164,8 +166,8 @@ class _Batch:
     def other_texts(self, part: slice) -> Tensor:
         """True `[b, N]` but for sentences of the row's own text."""
         others = self.others(part)
-        if self.keys is not None and self.all_keys is not None:
-            others &= self.keys[part, None] != self.all_keys
+        if self.text_hashes is not None and self.all_hashes is not None:
+            others &= self.text_hashes[part, None] != self.all_hashes
         return others
 
 
@@ -209,8 +211,8 @@ def _angles(batch: _Batch) -> Tensor:
         loss = functional.smooth_l1_loss(ours, theirs.to(ours.dtype), reduction="none")
         return (loss * triples).sum(), triples.sum()
 
-    width = max(batch.total, batch.student.shape[1], batch.teacher.shape[1])
-    total, count = in_blocks(batch.student, batch.all_student, rows_loss, batch.total * width)
+    dim = max(batch.total, batch.student.shape[1], batch.teacher.shape[1])
+    total, count = in_blocks(batch.student, batch.all_student, rows_loss, batch.total * dim)
     return batch.gather.mean(total, int(count))
 
 

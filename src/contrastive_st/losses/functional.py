@@ -67,7 +67,7 @@ def jensen_shannon(scores: Tensor, others: Tensor) -> Tensor:
     return (first.exp() * (first - middle) + second.exp() * (second - middle)).sum(1) / 2
 
 
-def margin(difference: Tensor, link: str = "logistic") -> Tensor:
+def margin(difference: Tensor, surrogate: str = "logistic") -> Tensor:
     """`l(positive - negative)` of Arora et al. 2019 (CURL): logistic `log(1 + exp(-x))`, or hinge `max(0, 1 - x)`.
 
     Example:
@@ -75,27 +75,27 @@ def margin(difference: Tensor, link: str = "logistic") -> Tensor:
         >>> margin(torch.tensor([0.0, 3.0]), "hinge")
         tensor([1., 0.])
     """
-    if link == "logistic":
+    if surrogate == "logistic":
         return functional.softplus(-difference)
-    if link == "hinge":
+    if surrogate == "hinge":
         return functional.relu(1 - difference)
-    raise InputError(f"unknown link {link!r}; choose logistic or hinge")
+    raise InputError(f"unknown surrogate {surrogate!r}; choose logistic or hinge")
 
 
-def block_loss(scores: Tensor, positives: Tensor, negatives: Tensor, link: str = "logistic") -> Tensor:
+def block_loss(scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: str = "logistic") -> Tensor:
     """CURL's `l(f(x) . (mean of positives - mean of negatives))`; the scores are linear in the candidates.
 
     Args:
         scores: `[B, N]` dot products, finite wherever a weight is positive.
         positives: `[B, N]` rows that sum to one: the Toeplitz matrix that averages a block of positives.
         negatives: `[B, N]` rows that sum to one.
-        link: logistic or hinge.
+        surrogate: logistic or hinge.
     """
     weights = positives - negatives
-    return margin((weights * torch.where(weights == 0, 0.0, scores)).sum(1), link)
+    return margin((weights * torch.where(weights == 0, 0.0, scores)).sum(1), surrogate)
 
 
-def pairwise_loss(scores: Tensor, positives: Tensor, negatives: Tensor, link: str = "logistic") -> Tensor:
+def pairwise_loss(scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: str = "logistic") -> Tensor:
     """CURL's `L_un`: the mean of `l(f(x) . (x+ - x-))` over an anchor's pairs of a positive and a negative.
 
     By Jensen's inequality it is at least `block_loss` of the same arguments.
@@ -103,15 +103,15 @@ def pairwise_loss(scores: Tensor, positives: Tensor, negatives: Tensor, link: st
     total = torch.zeros_like(scores[:, 0])
     for weight, column in _columns(positives):
         difference = scores.gather(1, column) - torch.where(negatives == 0, 0.0, scores)
-        total = total + weight * (negatives * margin(difference, link)).sum(1)
+        total = total + weight * (negatives * margin(difference, surrogate)).sum(1)
     return total
 
 
 def _columns(weights: Tensor) -> list[tuple[Tensor, Tensor]]:
     """The weights of each row from the largest down, `[B]`, with their columns `[B, 1]`, until all are zero."""
-    width = int((weights > 0).sum(1).max()) if weights.numel() else 0
-    values, columns = weights.topk(width, dim=1)
-    return [(values[:, i], columns[:, i : i + 1]) for i in range(width)]
+    most = int((weights > 0).sum(1).max()) if weights.numel() else 0
+    values, columns = weights.topk(most, dim=1)
+    return [(values[:, i], columns[:, i : i + 1]) for i in range(most)]
 
 
 # --- Losses over many anchors x many candidates, a block of rows at a time: never a matrix of all scores.
@@ -122,7 +122,7 @@ RowsLoss = Callable[[Tensor, Tensor, slice], tuple[Tensor, Tensor]]
 
 
 def in_blocks(
-    anchors: Tensor, candidates: Tensor, rows_loss: RowsLoss, width: int | None = None
+    anchors: Tensor, candidates: Tensor, rows_loss: RowsLoss, held: int | None = None
 ) -> tuple[Tensor, Tensor]:
     """Sum `rows_loss` over blocks of anchors; value and gradient are those of one whole block.
 
@@ -133,7 +133,7 @@ def in_blocks(
         candidates: `[C, d]`.
         rows_loss: of the block's anchors `[b, d]`, all candidates and the slice of rows: the sum of the losses of
             these rows, and a count to be summed beside it (of the rows that have a loss, say).
-        width: how many numbers `rows_loss` holds of one anchor; by default a score for each candidate.
+        held: how many numbers `rows_loss` holds of one anchor; by default a score for each candidate.
 
     Returns:
         The sum of the losses and the sum of the counts, scalars.
@@ -145,7 +145,7 @@ def in_blocks(
         >>> total.item(), count.item()
         (24.0, 3)
     """
-    size = max(BLOCK // max(len(candidates) if width is None else width, 1), 1)
+    size = max(BLOCK // max(len(candidates) if held is None else held, 1), 1)
     if size >= len(anchors):
         return rows_loss(anchors, candidates, slice(0, len(anchors)))
     blocks = [slice(start, min(start + size, len(anchors))) for start in range(0, len(anchors), size)]

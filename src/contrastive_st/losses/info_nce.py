@@ -1,9 +1,9 @@
-"""InfoNCE over views: the objective of SimCSE, unsupervised and supervised."""
+"""InfoNCE over views: the loss of SimCSE, unsupervised and supervised."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import torch
 from torch import Tensor
@@ -11,19 +11,19 @@ from torch.nn import functional
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Objective
+from contrastive_st.losses.base import Loss
 from contrastive_st.losses.functional import in_blocks, jensen_shannon, matmul_float32, normalize
 
 
-class PastKeys(NamedTuple):
-    """Candidates of former batches: unit vectors `[K, d]`; text keys `[K, 2]` of their anchors and of themselves."""
+class Queue(NamedTuple):
+    """Candidates of former batches: unit vectors `[K, d]`; text hashes `[K, 2]` of their anchors and of themselves."""
 
-    vectors: Tensor
-    texts: Tensor
+    embeddings: Tensor
+    text_hashes: Tensor
 
 
 @dataclass(frozen=True)
-class InfoNCE(Objective):
+class InfoNCE(Loss):
     r"""Cross-entropy of picking an anchor's own positive among all candidates (Gao et al. 2021, SimCSE).
 
     With `z` the unit views, `C` the candidates (the positives of all N sentences, then their hard negatives):
@@ -45,52 +45,57 @@ class InfoNCE(Objective):
         0.3133
     """
 
+    name: ClassVar[str] = "info_nce"
     temperature: float = 0.05
     hard_negative_weight: float = 0.0
     symmetric: bool = False
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise InputError(f"temperature must be positive, got {self.temperature}")
 
     def __call__(
         self,
         views: Tensor,
         targets: Tensor | None = None,
         *,
-        keys: Tensor | None = None,
+        text_hashes: Tensor | None = None,
         gather: Gather = LOCAL,
-        past: PastKeys | None = None,
+        queue: Queue | None = None,
     ) -> Tensor:
         """The loss of one batch.
 
         Args:
             views: `[B, V, d]`, V >= 2: anchor, positive, then any number of hard negatives.
             targets: unused; each anchor's target is its own positive.
-            keys: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
+            text_hashes: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
             gather: where the candidates come from; see `contrastive_st.distributed`.
-            past: candidates of former batches, the same on every process.
+            queue: candidates of former batches, the same on every process.
 
         Raises:
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
-        loss = self._one_way(views, keys, gather, past)
+        loss = self._one_way(views, text_hashes, gather, queue)
         if self.symmetric:
-            swapped = None if keys is None else keys[:, [1, 0]]
-            loss = (loss + self._one_way(views[:, [1, 0]], swapped, gather, past)) / 2
+            swapped = None if text_hashes is None else text_hashes[:, [1, 0]]
+            loss = (loss + self._one_way(views[:, [1, 0]], swapped, gather, queue)) / 2
         return loss
 
-    def figures(
+    def metrics(
         self,
         views: Tensor,
         targets: Tensor | None = None,
         *,
-        keys: Tensor | None = None,
+        text_hashes: Tensor | None = None,
         gather: Gather = LOCAL,
-        past: PastKeys | None = None,
+        queue: Queue | None = None,
     ) -> dict[str, float]:
         """What a training log wants to see of a batch.
 
         In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance of
         the unit vectors of anchor and positive (Wang and Isola 2020).
         """
-        scores, own = self.scores(views, keys=keys, gather=gather, past=past)
+        scores, own = self.scores(views, text_hashes=text_hashes, gather=gather, queue=queue)
         own = own[:, None]
         return {
             "accuracy": (scores.argmax(1, keepdim=True) == own).float().mean().item(),
@@ -100,10 +105,10 @@ class InfoNCE(Objective):
         }
 
     def scores(
-        self, views: Tensor, *, keys: Tensor | None = None, gather: Gather = LOCAL, past: PastKeys | None = None
+        self, views: Tensor, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL, queue: Queue | None = None
     ) -> tuple[Tensor, Tensor]:
         """Scores `[B, (V-1) * N + K]` with -inf on what is no negative, and the column of each own positive `[B]`."""
-        contrast = Contrast.of(views, keys, gather, past)
+        contrast = Contrast.of(views, text_hashes, gather, queue)
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
         return scores, contrast.own
 
@@ -113,8 +118,8 @@ class InfoNCE(Objective):
         words = f"{anchors} anchors a step, each against {anchors - 1} in-batch negatives"
         return words + (f" and {hard} hard negatives" if hard else "")
 
-    def _one_way(self, views: Tensor, keys: Tensor | None, gather: Gather, past: PastKeys | None) -> Tensor:
-        contrast = Contrast.of(views, keys, gather, past)
+    def _one_way(self, views: Tensor, text_hashes: Tensor | None, gather: Gather, queue: Queue | None) -> Tensor:
+        contrast = Contrast.of(views, text_hashes, gather, queue)
 
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             scores, found = contrast.scores(anchors, candidates, rows, self)
@@ -136,25 +141,25 @@ class Contrast:
     Args:
         anchors: unit vectors `[B, d]` of this process.
         candidates: unit vectors `[(V-1) * N + K, d]`: all positives, then all first hard negatives, and so on; at the
-            end those of the past.
+            end those of the queue.
         own: `[B]`, the candidate that is an anchor's own positive.
         total: N, the number of sentences over all processes.
-        keys: `[B, 2]` keys of the local anchors and their positives, or None.
-        all_keys: `[N, V]` keys of everybody's texts, or None.
-        past: the candidates of former batches, or None.
+        text_hashes: `[B, 2]` of the local anchors and their positives, or None.
+        all_hashes: `[N, V]` of everybody's texts, or None.
+        queue: the candidates of former batches, or None.
     """
 
     anchors: Tensor
     candidates: Tensor
     own: Tensor
     total: int
-    keys: Tensor | None
-    all_keys: Tensor | None
-    past: PastKeys | None
+    text_hashes: Tensor | None
+    all_hashes: Tensor | None
+    queue: Queue | None
 
     @classmethod
-    def of(cls, views: Tensor, keys: Tensor | None, gather: Gather, past: PastKeys | None = None) -> Contrast:
-        """Gather the candidates of `views` `[B, V, d]`, and add those of the past."""
+    def of(cls, views: Tensor, text_hashes: Tensor | None, gather: Gather, queue: Queue | None = None) -> Contrast:
+        """Gather the candidates of `views` `[B, V, d]`, and add those of the queue."""
         if views.dim() != 3 or views.shape[1] < 2:
             raise InputError(
                 f"views must be [B, V, d] with V >= 2 (an anchor and a positive), got {tuple(views.shape)}"
@@ -164,19 +169,19 @@ class Contrast:
         own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
         return cls(
             normalize(views[:, 0]),
-            candidates if past is None else torch.cat([candidates, past.vectors.to(candidates.dtype)]),
+            candidates if queue is None else torch.cat([candidates, queue.embeddings.to(candidates.dtype)]),
             own,
             len(positives),
-            None if keys is None else keys[:, :2],
-            None if keys is None else gather(keys),
-            past,
+            None if text_hashes is None else text_hashes[:, :2],
+            None if text_hashes is None else gather(text_hashes),
+            queue,
         )
 
-    def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, objective: InfoNCE) -> tuple[Tensor, Tensor]:
+    def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, loss: InfoNCE) -> tuple[Tensor, Tensor]:
         """Scores `[b, C]` of a block of rows, -inf where there is no negative; and how many rows have a negative."""
-        scores = matmul_float32(anchors, candidates) / objective.temperature
-        own, weight = self.own[rows, None], objective.hard_negative_weight
-        in_batch = len(self.candidates) - (0 if self.past is None else len(self.past.vectors))
+        scores = matmul_float32(anchors, candidates) / loss.temperature
+        own, weight = self.own[rows, None], loss.hard_negative_weight
+        in_batch = len(self.candidates) - (0 if self.queue is None else len(self.queue.embeddings))
         hard = own + torch.arange(self.total, in_batch, self.total, device=own.device)
         if weight and hard.shape[1]:
             scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
@@ -190,17 +195,17 @@ class Contrast:
         The positive of another row, of this batch or a former one, is excluded too when that row has the same anchor
         text; a hard negative is not, since what contradicts an anchor contradicts its equal.
         """
-        if self.keys is None or self.all_keys is None:
+        if self.text_hashes is None or self.all_hashes is None:
             return torch.zeros_like(scores, dtype=torch.bool)
-        anchor, positive = self.keys[rows].split(1, dim=1)
-        candidates = self.all_keys[:, 1:].T.flatten()
+        anchor, positive = self.text_hashes[rows].split(1, dim=1)
+        candidates = self.all_hashes[:, 1:].T.flatten()
         in_batch = len(candidates)
-        if self.past is not None:
-            candidates = torch.cat([candidates, self.past.texts[:, 1]])
+        if self.queue is not None:
+            candidates = torch.cat([candidates, self.queue.text_hashes[:, 1]])
         excluded = (candidates == anchor) | (candidates == positive)
-        excluded[:, : self.total] |= self.all_keys[:, 0] == anchor
-        if self.past is not None:
-            excluded[:, in_batch:] |= self.past.texts[:, 0] == anchor
+        excluded[:, : self.total] |= self.all_hashes[:, 0] == anchor
+        if self.queue is not None:
+            excluded[:, in_batch:] |= self.queue.text_hashes[:, 0] == anchor
         return excluded
 
 
@@ -225,6 +230,7 @@ class ConsistentInfoNCE(InfoNCE):
         True
     """
 
+    name: ClassVar[str] = "consistent_info_nce"
     js_weight: float = 1.0
 
     def __call__(
@@ -232,20 +238,20 @@ class ConsistentInfoNCE(InfoNCE):
         views: Tensor,
         targets: Tensor | None = None,
         *,
-        keys: Tensor | None = None,
+        text_hashes: Tensor | None = None,
         gather: Gather = LOCAL,
         **other: Any,
     ) -> Tensor:
         """The loss of one batch; arguments and errors as of `InfoNCE`."""
-        loss = super().__call__(views, targets, keys=keys, gather=gather, **other)
-        return loss + self.js_weight * self.consistency(views, keys, gather)
+        loss = super().__call__(views, targets, text_hashes=text_hashes, gather=gather, **other)
+        return loss + self.js_weight * self.consistency(views, text_hashes, gather)
 
-    def consistency(self, views: Tensor, keys: Tensor | None = None, gather: Gather = LOCAL) -> Tensor:
+    def consistency(self, views: Tensor, text_hashes: Tensor | None = None, gather: Gather = LOCAL) -> Tensor:
         """The mean divergence over the sentences of all processes, 0 to ln 2."""
         swapped = [1, 0, *range(2, views.shape[1])]
         both = (
-            Contrast.of(views, keys, gather),
-            Contrast.of(views[:, swapped], None if keys is None else keys[:, swapped], gather),
+            Contrast.of(views, text_hashes, gather),
+            Contrast.of(views[:, swapped], None if text_hashes is None else text_hashes[:, swapped], gather),
         )
 
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:

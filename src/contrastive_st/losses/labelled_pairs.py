@@ -1,10 +1,10 @@
-"""Objectives of labelled pairs and of triplets: those of Sentence-BERT, and InferSent's."""
+"""Losses of labelled pairs and of triplets: those of Sentence-BERT, and InferSent's."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,13 +12,13 @@ from torch.nn import functional
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Objective
+from contrastive_st.losses.base import Loss
 from contrastive_st.losses.functional import at_least_float32, normalize
 
-# --- Modules that an objective trains beside the encoder: a finished encoder is saved without them.
+# --- Modules that a loss trains beside the encoder: a finished encoder is saved without them.
 
 #: What a classifier may read of the embeddings u and v of a pair
-PARTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+FEATURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "u": lambda u, v: u,
     "v": lambda u, v: v,
     "abs(u-v)": lambda u, v: (u - v).abs(),
@@ -26,21 +26,21 @@ PARTS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 }
 
 
-def pair_features(u: Tensor, v: Tensor, parts: Sequence[str]) -> Tensor:
-    """The parts side by side, `[B, d], [B, d] -> [B, len(parts) * d]`.
+def pair_features(u: Tensor, v: Tensor, features: Sequence[str]) -> Tensor:
+    """The features side by side, `[B, d], [B, d] -> [B, len(features) * d]`.
 
     Example:
         >>> pair_features(torch.tensor([[3.0]]), torch.tensor([[5.0]]), ["u", "v", "abs(u-v)", "u*v"])
         tensor([[ 3.,  5.,  2., 15.]])
     """
-    if not parts or (unknown := [part for part in parts if part not in PARTS]):
-        raise InputError(f"a classifier cannot read {', '.join(unknown) if parts else 'nothing'}; choose from "
-                         f"{', '.join(PARTS)}")  # fmt: skip
-    return torch.cat([PARTS[part](u, v) for part in parts], dim=-1)
+    if not features or (unknown := [feature for feature in features if feature not in FEATURES]):
+        raise InputError(f"a classifier cannot read {', '.join(unknown) if features else 'nothing'}; choose from "
+                         f"{', '.join(FEATURES)}")  # fmt: skip
+    return torch.cat([FEATURES[feature](u, v) for feature in features], dim=-1)
 
 
 class PairHead(nn.Module):
-    """Scores `[B, num_labels]` of the labels of pairs: a linear layer, or with `hidden` two tanh layers below it.
+    """Scores `[B, num_labels]` of the labels of pairs: a linear layer, or with `head_hidden` two tanh layers below it.
 
     (InferSent's classifier without a non-linearity between its three layers is one linear layer that trains slowly.)
 
@@ -49,60 +49,61 @@ class PairHead(nn.Module):
         torch.Size([2, 3])
     """
 
-    def __init__(self, width: int, parts: Sequence[str], num_labels: int, hidden: int = 0) -> None:
+    def __init__(self, dim: int, features: Sequence[str], num_labels: int, head_hidden: int = 0) -> None:
         super().__init__()
-        self.parts = tuple(parts)
-        wide = width * len(self.parts)
-        if hidden:
-            layers = [nn.Linear(wide, hidden), nn.Tanh(), nn.Linear(hidden, hidden), nn.Tanh()]
-            self.layers = nn.Sequential(*layers, nn.Linear(hidden, num_labels))
+        self.features = tuple(features)
+        wide = dim * len(self.features)
+        if head_hidden:
+            layers = [nn.Linear(wide, head_hidden), nn.Tanh(), nn.Linear(head_hidden, head_hidden), nn.Tanh()]
+            self.layers = nn.Sequential(*layers, nn.Linear(head_hidden, num_labels))
         else:
             self.layers = nn.Sequential(nn.Linear(wide, num_labels))
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
-        return self.layers(pair_features(u, v, self.parts))
+        return self.layers(pair_features(u, v, self.features))
 
 
 @dataclass(frozen=True)
-class Classification(Objective):
+class SoftmaxLoss(Loss):
     r"""Cross-entropy of a pair's label: `softmax(W [u; v; |u - v|])`, or InferSent's `[u; v; |u - v|; u * v]`.
 
     Reimers and Gurevych 2019 (Sentence-BERT), section 3; Conneau et al. 2017 (InferSent).
 
     Args:
         num_labels: k.
-        parts: what the head reads; names of `contrastive_st.losses.labelled_pairs.PARTS`.
-        hidden: width of the head's two hidden layers; 0 is a linear head.
+        features: what the head reads; names of `contrastive_st.losses.labelled_pairs.FEATURES`.
+        head_hidden: width of the head's two hidden layers; 0 is a linear head.
         head: the module that scores the labels; `make_head` makes one.
 
     Example:
         >>> views = torch.zeros(2, 2, 4)  # B=2 pairs, d=4
-        >>> objective = Classification()
-        >>> head = objective.make_head(4)
+        >>> loss = SoftmaxLoss()
+        >>> head = loss.make_head(4)
         >>> _ = [torch.nn.init.zeros_(weight) for weight in head.parameters()]
-        >>> round(objective.with_head(head)(views, torch.tensor([0, 2])).item(), 4)  # ln 3
+        >>> round(loss.with_head(head)(views, torch.tensor([0, 2])).item(), 4)  # ln 3
         1.0986
     """
 
+    name: ClassVar[str] = "softmax"
     num_labels: int = 3
-    parts: tuple[str, ...] = ("u", "v", "abs(u-v)")
-    hidden: int = 0
+    features: tuple[str, ...] = ("u", "v", "abs(u-v)")
+    head_hidden: int = 0
     head: Any = None
 
     def __post_init__(self) -> None:
-        pair_features(torch.zeros(1, 1), torch.zeros(1, 1), self.parts)
+        pair_features(torch.zeros(1, 1), torch.zeros(1, 1), self.features)
         if self.num_labels < 2:
             raise InputError(f"num_labels {self.num_labels}: a classification needs two or more")
 
     def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
         """The mean over the pairs of all processes.
 
         Args:
             views: `[B, 2, d]`, u and v.
             targets: `[B]` labels, 0 to num_labels - 1.
-            keys: not used.
+            text_hashes: not used.
             gather: how the mean goes over all processes.
 
         Raises:
@@ -114,8 +115,8 @@ class Classification(Objective):
             raise InputError(f"labels {found} are not all in 0 to {self.num_labels - 1}; set num_labels, or mend them")
         return gather.mean(functional.cross_entropy(self._scores(views), targets, reduction="sum"), len(views))
 
-    def figures(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    def metrics(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
         """`accuracy`, and the labels as `candidates`."""
         right = self._scores(views).argmax(1) == _rows(targets, views, 2, "labels")
@@ -123,14 +124,14 @@ class Classification(Objective):
 
     def describe(self, anchors: int, num_views: int) -> str:
         """What a step compares, in words."""
-        return f"{anchors} pairs a step, {self.num_labels} labels, told from [{'; '.join(self.parts)}]"
+        return f"{anchors} pairs a step, {self.num_labels} labels, told from [{'; '.join(self.features)}]"
 
-    def make_head(self, width: int) -> nn.Module:
-        """A fresh head for embeddings of that width."""
-        return PairHead(width, self.parts, self.num_labels, self.hidden)
+    def make_head(self, dim: int) -> nn.Module:
+        """A fresh head for embeddings of `dim` dimensions."""
+        return PairHead(dim, self.features, self.num_labels, self.head_hidden)
 
-    def with_head(self, head: Any) -> Classification:
-        """This objective, with that head."""
+    def with_head(self, head: Any) -> SoftmaxLoss:
+        """This loss, with that head."""
         return replace(self, head=head)
 
     def _scores(self, views: Tensor) -> Tensor:
@@ -142,24 +143,26 @@ class Classification(Objective):
 
 
 @dataclass(frozen=True)
-class Regression(Objective):
+class CosineSimilarityLoss(Loss):
     """Squared error of the cosine of a pair against its score in [0, 1] (Sentence-BERT, section 3).
 
     Example:
         >>> views = torch.tensor([[[3.0, 4.0], [4.0, 3.0]]])  # cosine 0.96
-        >>> round(Regression()(views, torch.tensor([0.5])).item(), 4)
+        >>> round(CosineSimilarityLoss()(views, torch.tensor([0.5])).item(), 4)
         0.2116
     """
 
+    name: ClassVar[str] = "cosine_similarity"
+
     def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
         """The mean over the pairs of all processes.
 
         Args:
             views: `[B, 2, d]`.
             targets: `[B]` scores, 0 to 1.
-            keys: not used.
+            text_hashes: not used.
             gather: how the mean goes over all processes.
 
         Raises:
@@ -172,10 +175,10 @@ class Regression(Objective):
         cosines = _cosines(views)
         return gather.mean((cosines - targets.to(cosines.dtype)).square().sum(), len(views))
 
-    def figures(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    def metrics(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """`correlation`: Pearson's, of cosines and scores, in this process's part of the batch."""
+        """`correlation`: Pearson's, of cosines and scores, in this process's share of the batch."""
         both = torch.stack([_cosines(views).float(), _rows(targets, views, 2, "scores").float()])
         return {"correlation": torch.nan_to_num(torch.corrcoef(both)[0, 1]).item() if len(views) > 1 else 0.0}
 
@@ -185,28 +188,29 @@ class Regression(Objective):
 
 
 @dataclass(frozen=True)
-class Triplet(Objective):
+class TripletLoss(Loss):
     """`max(|a - p| - |a - n| + margin, 0)` with Euclidean distances (Sentence-BERT, section 3; margin 1 there).
 
     Equal embeddings have distance 0 and gradient 0, never NaN.
 
     Example:
         >>> views = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [0.0, 5.5]]])  # distances 5 and 5.5
-        >>> Triplet()(views)
+        >>> TripletLoss()(views)
         tensor(0.5000)
     """
 
+    name: ClassVar[str] = "triplet"
     margin: float = 1.0
 
     def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
         """The mean over the triplets of all processes; `views` are `[B, 3, d]`: anchor, positive, negative."""
         near, far = _distances(views)
         return gather.mean(functional.relu(near - far + self.margin).sum(), len(views))
 
-    def figures(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    def metrics(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
         """`accuracy`: how often the positive is nearer than the negative."""
         near, far = _distances(views)
@@ -235,5 +239,5 @@ def _rows(targets: Tensor | None, views: Tensor, count: int, what: str) -> Tenso
         raise InputError(f"{what} belong to rows of {count} texts; these views are {tuple(views.shape)}")
     if targets is None or targets.shape != views.shape[:1]:
         got = "none" if targets is None else str(tuple(targets.shape))
-        raise InputError(f"this objective wants [B] {what}, got {got}; collate with LabelledPairCollator")
+        raise InputError(f"this loss wants [B] {what}, got {got}; collate with LabelledPairCollator")
     return targets

@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch.nn import functional
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses import functional as row_losses
-from contrastive_st.losses.base import Objective
+from contrastive_st.losses.base import Loss
 from contrastive_st.losses.functional import at_least_float32, in_blocks, matmul_float32
 
 
@@ -108,19 +109,19 @@ def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
     ids = torch.cat([bags[..., 0].flatten(), all_bags[..., 0].flatten()])
     _, columns = ids.unique(return_inverse=True)
     left, right = columns.split([bags[..., 0].numel(), all_bags[..., 0].numel()])
-    width = int(columns.max()) + 1 if len(columns) else 1
-    a, b = _sparse(bags, left, width), _sparse(all_bags, right, width)
+    words = int(columns.max()) + 1 if len(columns) else 1
+    a, b = _sparse(bags, left, words), _sparse(all_bags, right, words)
     with torch.autocast(bags.device.type, enabled=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # the product goes through it
         return torch.sparse.mm(a, b.T).to_dense()
 
 
-def _sparse(bags: Tensor, columns: Tensor, width: int) -> Tensor:
+def _sparse(bags: Tensor, columns: Tensor, words: int) -> Tensor:
     rows = torch.arange(len(bags), device=bags.device).repeat_interleave(bags.shape[1])
     kept = bags[..., 1].flatten() != 0
     where = torch.stack([rows, columns])[:, kept]
     values = bags[..., 1].flatten()[kept]
-    return torch.sparse_coo_tensor(where, values, (len(bags), width), check_invariants=True).coalesce()
+    return torch.sparse_coo_tensor(where, values, (len(bags), words), check_invariants=True).coalesce()
 
 
 def soften(similarities: Tensor, allowed: Tensor, temperature: float = 1.0) -> Tensor:
@@ -180,11 +181,11 @@ def smooth_labels(targets: Tensor, allowed: Tensor, mass: float) -> Tensor:
 # --- Scores against target rows: QuickThoughts, CURL blocks, co-occurrence counts, TF-IDF and binarized TF-IDF.
 
 PLACES, BAGS = ("next", "window"), ("counts", "tfidf", "tfidf_bin")
-LOSSES = ("kl", "cross_entropy", "l2", "block", "pairwise")
+ROW_LOSSES = ("kl", "cross_entropy", "l2", "block", "pairwise")
 
 
 @dataclass(frozen=True)
-class TargetsLoss(Objective):
+class TargetsLoss(Loss):
     r"""Dot products of f and g towers against rows of targets.
 
         scores_ij = f(s_i) . g(s_j),   j over the sentences of the whole batch but i itself
@@ -194,14 +195,14 @@ class TargetsLoss(Objective):
         targets: `next` and `window` (the sentences after, or around, inside the document: Logeswaran and Lee 2018,
             QuickThoughts), `counts` and `tfidf` (softmax of shared words over the temperature), `tfidf_bin` (the most
             similar other sentence).
-        loss: `kl`, `cross_entropy`, `l2` (against the raw weights or counts), `block` and `pairwise` (Arora et al.
+        row_loss: `kl`, `cross_entropy`, `l2` (against the raw weights or counts), `block` and `pairwise` (Arora et al.
             2019: the mean of the positives against the mean of as many negatives, taken from half a batch away, or
             each pair of them).
         context_size: sentences to a side that belong to the window.
         context_weights: one weight a distance, nearest first; all 1 by default.
         temperature: of the softmax that makes targets of counts and similarities.
         label_smoothing: total mass of a row that goes to all candidates alike.
-        link: `logistic` or `hinge`, of the block and pairwise losses.
+        surrogate: `logistic` or `hinge`, of the block and pairwise losses.
 
     Example:
         >>> import torch
@@ -211,29 +212,30 @@ class TargetsLoss(Objective):
         0.6931
     """
 
+    name: ClassVar[str] = "targets"
     targets: str = "next"
-    loss: str = "kl"
+    row_loss: str = "kl"
     context_size: int = 1
     context_weights: tuple[float, ...] | None = None
     temperature: float = 1.0
     label_smoothing: float = 0.0
-    link: str = "logistic"
+    surrogate: str = "logistic"
     offsets: dict[int, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.targets not in PLACES + BAGS or self.loss not in LOSSES:
+        if self.targets not in PLACES + BAGS or self.row_loss not in ROW_LOSSES:
             raise InputError(
-                f"targets {self.targets!r} with loss {self.loss!r}: choose from {', '.join(PLACES + BAGS)} "
-                f"and from {', '.join(LOSSES)}"
+                f"targets {self.targets!r} with row_loss {self.row_loss!r}: choose from {', '.join(PLACES + BAGS)} "
+                f"and from {', '.join(ROW_LOSSES)}"
             )
-        if not 0 <= self.label_smoothing < 1 or self.temperature <= 0:
+        if not (0 <= self.label_smoothing < 1 and self.temperature > 0):
             raise InputError("label_smoothing must be in [0, 1) and the temperature of the targets positive")
-        row_losses.margin(torch.zeros(1), self.link)
+        row_losses.margin(torch.zeros(1), self.surrogate)
         offsets = window_offsets(self.context_size, self.context_weights, both_sides=self.targets == "window")
         object.__setattr__(self, "offsets", offsets)
 
     def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
         """The loss of one batch.
 
@@ -241,13 +243,13 @@ class TargetsLoss(Objective):
             views: `[B, V, d]`: the first is the anchor (f), the last the candidate (g); V = 1 is one tower for both.
             targets: what the targets are built from: places `[B, 2]` (document, position), or bags of words
                 `[B, K, 2]` (word id, weight); see `contrastive_st.losses.targets`.
-            keys: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
+            text_hashes: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
             gather: where the candidates come from; the targets are those of the batch of all processes.
 
         Raises:
             InputError: no anchor has a positive, so there is nothing to learn from.
         """
-        rows = _Rows.of(self, views, targets, keys, gather)
+        rows = _Rows.of(self, views, targets, text_hashes, gather)
 
         def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
             losses, valid = self._losses(rows.scores(anchors, candidates, part), *rows.targets(part), rows.own[part])
@@ -258,15 +260,15 @@ class TargetsLoss(Objective):
             raise InputError(self._nothing())
         return gather.mean(total, int(count))
 
-    def figures(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
+    def metrics(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
         """What a training log wants to see of a batch.
 
         `accuracy`: how often the best scored candidate is a positive (for soft targets, the heaviest one), the number
         of `candidates`, and `positives`: the share of the anchors that have any.
         """
-        rows = _Rows.of(self, views, targets, keys, gather)
+        rows = _Rows.of(self, views, targets, text_hashes, gather)
         everything = slice(0, len(views))
         raw, allowed = rows.targets(everything)
         scores = rows.scores(at_least_float32(views[:, 0]), rows.candidates, everything)
@@ -294,25 +296,25 @@ class TargetsLoss(Objective):
 
     def _losses(self, scores: Tensor, raw: Tensor, allowed: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """Losses `[b]` and which rows have one."""
-        if self.loss == "l2":
+        if self.row_loss == "l2":
             return row_losses.squared_error(scores.masked_fill(~allowed, float("-inf")), raw), allowed.any(1)
         positives = self._rows_of_targets(raw, allowed)
         valid = positives.sum(1) > 0
-        if self.loss in ("block", "pairwise"):
+        if self.row_loss in ("block", "pairwise"):
             negatives = self._negatives(positives, allowed, own)
-            loss = row_losses.block_loss if self.loss == "block" else row_losses.pairwise_loss
-            return loss(scores, positives, negatives, self.link), valid & (negatives.sum(1) > 0)
+            loss = row_losses.block_loss if self.row_loss == "block" else row_losses.pairwise_loss
+            return loss(scores, positives, negatives, self.surrogate), valid & (negatives.sum(1) > 0)
         valid &= allowed.sum(1) > 1
         scores = torch.where(valid[:, None], scores.masked_fill(~allowed, float("-inf")), 0.0)
         if self.label_smoothing:
             positives = smooth_labels(positives, allowed, self.label_smoothing)
-        loss = row_losses.kl_divergence if self.loss == "kl" else row_losses.cross_entropy
+        loss = row_losses.kl_divergence if self.row_loss == "kl" else row_losses.cross_entropy
         return loss(scores, torch.where(valid[:, None], positives, 0.0)), valid
 
     def _rows_of_targets(self, raw: Tensor, allowed: Tensor) -> Tensor:
         if self.targets == "tfidf_bin":
             return binarize(raw, allowed)
-        if self.targets in PLACES or self.loss in ("block", "pairwise"):  # CURL's positives are weighted, never all
+        if self.targets in PLACES or self.row_loss in ("block", "pairwise"):  # CURL's positives are weighted, never all
             return normalize_rows(raw.masked_fill(~allowed, 0.0))
         similar = (raw.masked_fill(~allowed, 0.0) > 0).any(1, keepdim=True)  # sharing no word says nothing
         return soften(raw, allowed, self.temperature) * similar
@@ -342,34 +344,32 @@ class _Rows:
     local: Tensor
     everybody: Tensor
     build: Callable[[Tensor, Tensor], Tensor]
-    keys: Tensor | None
-    all_keys: Tensor | None
+    text_hashes: Tensor | None
+    all_hashes: Tensor | None
 
     @classmethod
     def of(
-        cls, objective: TargetsLoss, views: Tensor, targets: Tensor | None, keys: Tensor | None, gather: Gather
+        cls, loss: TargetsLoss, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather
     ) -> _Rows:
-        bags = objective.targets in BAGS
+        bags = loss.targets in BAGS
         if targets is None or targets.dim() != (3 if bags else 2) or targets.shape[-1] != 2:
             collator = "CooccurrenceCollator" if bags else "ContextWindowCollator"
             got = "none" if targets is None else str(tuple(targets.shape))
             wanted = "[B, K, 2] bags of words" if bags else "[B, 2] places"
-            raise InputError(
-                f"targets {objective.targets!r} are built from {wanted}, got {got}; collate with {collator}"
-            )
+            raise InputError(f"targets {loss.targets!r} are built from {wanted}, got {got}; collate with {collator}")
         everybody = targets
         if bags:
             everybody = functional.pad(targets, (0, 0, 0, gather.widest(targets.shape[1]) - targets.shape[1]))
         own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
-        make = overlap if bags else lambda a, b: context_window(a, b, objective.offsets)
+        make = overlap if bags else lambda a, b: context_window(a, b, loss.offsets)
         return cls(
             gather(at_least_float32(views[:, -1])),
             own,
             targets,
             gather(everybody),
             make,
-            None if keys is None else keys[:, 0],
-            None if keys is None else gather(keys[:, 0].contiguous()),
+            None if text_hashes is None else text_hashes[:, 0],
+            None if text_hashes is None else gather(text_hashes[:, 0].contiguous()),
         )
 
     def scores(self, anchors: Tensor, candidates: Tensor, part: slice) -> Tensor:
@@ -379,6 +379,6 @@ class _Rows:
         """Raw targets `[b, N]` and which candidates an anchor may be contrasted with."""
         raw = self.build(self.local[part], self.everybody).to(self.candidates.dtype)
         allowed = torch.ones_like(raw, dtype=torch.bool).scatter_(1, self.own[part, None], False)
-        if self.keys is not None and self.all_keys is not None:
-            allowed &= (self.keys[part, None] != self.all_keys) | (raw > 0)
+        if self.text_hashes is not None and self.all_hashes is not None:
+            allowed &= (self.text_hashes[part, None] != self.all_hashes) | (raw > 0)
         return raw, allowed

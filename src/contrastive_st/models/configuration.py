@@ -2,106 +2,62 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import InfoNCE, Relational, TargetsLoss
-from contrastive_st.losses.base import Objective
-from contrastive_st.losses.info_nce import ConsistentInfoNCE
-from contrastive_st.losses.labelled_pairs import Classification, Regression, Triplet
-from contrastive_st.losses.multi_task import MultiTask
-from contrastive_st.losses.targets import BAGS, PLACES
+from contrastive_st.losses import Loss, parse_loss
+from contrastive_st.losses.base import loss_class
 from contrastive_st.models.pooling import check_cutoff, check_pooling
 
 
 @dataclass(frozen=True)
-class ObjectiveSettings:
-    """What `config.contrastive` holds of any contrastive model: its objective.
+class LossConfig:
+    """What `config.contrastive` holds of any contrastive model: its loss.
 
-    The names have a section of their own in the config because transformers keeps some of them, `temperature`
-    among them, for text generation and refuses to save them at the top level.
+    In the config it is flat, with the fields of that loss alone: `{"loss": "triplet", "margin": 1.0, ...}`.
+    It has a section of its own because transformers keeps some of the names, `temperature` among them, for text
+    generation and refuses to save them at the top level.
 
     Args:
-        objective: `info_nce`, or `info_nce_symmetric` which also picks anchors from positives; or the targets of a
-            `contrastive_st.losses.TargetsLoss`: `next`, `window`, `counts`, `tfidf`, `tfidf_bin`; or `relational`,
-            distillation from a teacher's embeddings.
-        temperature: divides the cosine scores of InfoNCE and of relational similarities.
-        hard_negative_weight: log of the weight on an anchor's own hard negatives.
-        loss: of targets: `kl`, `cross_entropy`, `l2`, `block` or `pairwise`.
-        context_size: sentences to a side in the context window.
-        context_weights: one weight a distance, nearest first.
-        target_temperature: of the softmax that makes targets of counts and similarities.
-        label_smoothing: total mass of a row of targets that goes to all candidates alike.
-        link: `logistic` or `hinge`, of the block and pairwise losses.
-        js_weight: of the consistency of the two views beside InfoNCE (`contrastive_st.losses.ConsistentInfoNCE`).
-        num_labels: of the objective `classification`; the others of labelled pairs are `regression` and `triplet`.
-        parts: what the classifier reads of a pair: some of `u`, `v`, `abs(u-v)`, `u*v`.
-        head_hidden: width of the classifier's hidden layers; 0 is a linear one.
-        margin: of `triplet`.
-        tasks: of the objective `multi_task`: name to the settings of that task's objective.
-        with_head: whether what the objective trains beside the encoder, such as a classifier, is there.
-        similarity_weight: of relational distillation; see `contrastive_st.losses.Relational`.
-        distance_weight: likewise.
-        angle_weight: likewise.
+        loss: one of `contrastive_st.losses.LOSSES`.
+        with_head: whether what the loss trains beside the encoder, such as a classifier, is there.
     """
 
-    objective: str = "info_nce"
-    temperature: float = 0.05
-    hard_negative_weight: float = 0.0
-    loss: str = "kl"
-    context_size: int = 1
-    context_weights: tuple[float, ...] | None = None
-    target_temperature: float = 1.0
-    label_smoothing: float = 0.0
-    link: str = "logistic"
-    js_weight: float = 0.0
-    num_labels: int = 3
-    parts: tuple[str, ...] = ("u", "v", "abs(u-v)")
-    head_hidden: int = 0
-    margin: float = 1.0
-    tasks: Mapping[str, Mapping[str, Any]] | None = None
+    loss: Loss
     with_head: bool = True
-    similarity_weight: float = 0.0
-    distance_weight: float = 1.0
-    angle_weight: float = 2.0
 
-    def __post_init__(self) -> None:
-        for name in ("parts", "context_weights"):  # JSON gives lists back
-            value = getattr(self, name)
-            object.__setattr__(self, name, None if value is None else tuple(value))
-        if self.temperature <= 0:
-            raise InputError(f"temperature must be positive, got {self.temperature}")
-        self.build()
-
-    def build(self) -> Objective | InfoNCE | TargetsLoss | Relational:
-        """The objective described.
+    @classmethod
+    def parse(cls: type[Config], settings: Mapping[str, Any]) -> Config:
+        """The settings of a flat section.
 
         Raises:
-            InputError: there is none of that name, or a value that it cannot have.
+            InputError: an unknown name, pooling or loss, or a value that one cannot have.
         """
-        if self.objective in PAIRS:
-            return PAIRS[self.objective](self)
-        if self.objective in INFO_NCE and self.js_weight:
-            symmetric = self.objective == "info_nce_symmetric"
-            return ConsistentInfoNCE(self.temperature, self.hard_negative_weight, symmetric, js_weight=self.js_weight)
-        if self.objective in INFO_NCE:
-            return InfoNCE(self.temperature, self.hard_negative_weight, self.objective == "info_nce_symmetric")
-        if self.objective == RELATIONAL:
-            return Relational(self.similarity_weight, self.distance_weight, self.angle_weight, self.temperature)
-        if self.objective not in TARGETS:
-            raise InputError(f"unknown objective {self.objective!r}; choose one of {', '.join(OBJECTIVES)}")
-        return TargetsLoss(
-            self.objective, self.loss, self.context_size, self.context_weights, self.target_temperature,
-            self.label_smoothing, self.link,
-        )  # fmt: skip
+        own = [field.name for field in fields(cls) if field.name != "loss"]
+        kind = loss_class(settings.get("loss", "info_nce"))
+        if unknown := sorted(set(settings) - {"loss", *own, *kind.setting_names()}):
+            takes = ", ".join([*own, *kind.setting_names()])
+            raise InputError(
+                f"unknown setting {', '.join(unknown)}; a contrastive model takes {takes} with the loss {kind.name}"
+            )
+        loss = parse_loss({name: value for name, value in settings.items() if name not in own})
+        try:
+            return cls(loss, **{name: value for name, value in settings.items() if name in own})
+        except TypeError as error:  # a value of another type
+            raise InputError(f"the settings of a contrastive model are damaged: {error}") from error
+
+    def section(self) -> dict[str, Any]:
+        """The flat section, as JSON has it."""
+        own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
+        return {**self.loss.settings(), **own}
 
 
 @dataclass(frozen=True)
-class ContrastiveSettings(ObjectiveSettings):
+class ContrastiveConfig(LossConfig):
     """What a ForCL model over an encoder of transformers adds: how its embedding is made.
 
     Args:
@@ -109,7 +65,7 @@ class ContrastiveSettings(ObjectiveSettings):
         mlp_only_train: use the projection head in training only (unsupervised SimCSE).
         do_mlm: add a masked-language-model loss on separately masked inputs.
         mlm_weight: weight of that loss.
-        cutoff: in training take away a part of each sentence: `token`, `span` or `feature` (`models/cutoff.py`).
+        cutoff: in training take away a part of each sentence: `token`, `span` or `feature` (`models/pooling.py`).
         cutoff_ratio: the share taken away.
     """
 
@@ -121,46 +77,84 @@ class ContrastiveSettings(ObjectiveSettings):
     cutoff_ratio: float = 0.1
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         check_pooling(self.pooling)
         check_cutoff(self.cutoff, self.cutoff_ratio)
 
 
-def _multi_task(settings: ObjectiveSettings) -> MultiTask:
-    if not settings.tasks:
-        raise InputError("the objective multi_task needs tasks: a name and the settings of an objective for each")
-    return MultiTask({name: ObjectiveSettings(**own).build() for name, own in settings.tasks.items()})
+Config = TypeVar("Config", bound=LossConfig)
 
 
-#: Objectives of labelled rows, each from the settings
-PAIRS: dict[str, Callable[[ObjectiveSettings], Objective]] = {
-    "classification": lambda own: Classification(own.num_labels, own.parts, own.head_hidden),
-    "regression": lambda own: Regression(),
-    "triplet": lambda own: Triplet(own.margin),
-    "multi_task": _multi_task,
-}
-INFO_NCE = ("info_nce", "info_nce_symmetric")
-TARGETS = (*PLACES, *BAGS)
-RELATIONAL = "relational"
-OBJECTIVES = (*INFO_NCE, *TARGETS, RELATIONAL)
-OBJECTIVES = (*OBJECTIVES, *PAIRS)
-_Settings = TypeVar("_Settings", bound=ObjectiveSettings)
-
-
-def apply_settings(config: PreTrainedConfig, given: dict[str, Any], kind: type[_Settings]) -> _Settings:
+def apply_settings(
+    config: PreTrainedConfig, given: Mapping[str, Any], kind: type[Config], defaults: Mapping[str, Any] | None = None
+) -> Config:
     """Write the settings into `config.contrastive`: what is given wins over what is there, then the defaults.
 
+    A loss that is given takes nothing of another one's settings.
+
+    Args:
+        config: of the model.
+        given: flat settings; `loss` may be a `Loss`, too.
+        kind: what holds them.
+        defaults: what a config without a section starts from.
+
     Raises:
-        InputError: an unknown name, pooling or objective, or a value that one cannot have.
+        InputError: as for `LossConfig.parse`.
     """
-    merged = {**getattr(config, "contrastive", {}), **given}
-    names = [field.name for field in fields(kind)]
-    if unknown := sorted(set(merged) - set(names)):
-        raise InputError(f"unknown setting {', '.join(unknown)}; a contrastive model takes {', '.join(names)}")
-    settings = kind(**merged)
-    held = asdict(settings).items()
-    config.contrastive = {name: list(value) if isinstance(value, tuple) else value for name, value in held}  # as JSON
+    held = upgrade_settings(getattr(config, "contrastive", None) or defaults or {})
+    given = dict(given)
+    if isinstance(given.get("loss"), Loss):
+        given = {**given.pop("loss").settings(), **given}
+    held_loss = held.get("loss", "info_nce")
+    if given.get("loss", held_loss) != held_loss:
+        former = set(loss_class(held_loss).setting_names())
+        held = {name: value for name, value in held.items() if name not in former}
+    settings = kind.parse({**held, **given})
+    config.contrastive = settings.section()
     return settings
+
+
+# --- Configs saved before each loss held its own fields: one `objective`, and the fields of all of them.
+
+_FORMER_NAMES = {
+    "relational": "relational_distillation",
+    "classification": "softmax",
+    "regression": "cosine_similarity",
+}
+_FORMER_TARGETS = ("next", "window", "counts", "tfidf", "tfidf_bin")
+_FORMER_FIELDS = {
+    "temperature", "hard_negative_weight", "loss", "context_size", "context_weights", "target_temperature",
+    "label_smoothing", "link", "js_weight", "num_labels", "parts", "head_hidden", "margin", "tasks",
+    "similarity_weight", "distance_weight", "angle_weight",
+}  # fmt: skip
+
+
+def upgrade_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The section `config.contrastive` under its present names, whatever it was saved with.
+
+    Example:
+        >>> upgrade_settings({"objective": "classification", "num_labels": 2, "parts": ["u", "v"], "margin": 1.0})
+        {'loss': 'softmax', 'num_labels': 2, 'features': ['u', 'v']}
+    """
+    if "objective" not in settings:
+        return dict(settings)
+    old = dict(settings)
+    objective = str(old.pop("objective"))
+    rest = {name: value for name, value in old.items() if name not in _FORMER_FIELDS}
+    old = {{"parts": "features", "link": "surrogate"}.get(name, name): value for name, value in old.items()}
+    if objective in _FORMER_TARGETS:
+        former = {"loss": "row_loss", "target_temperature": "temperature"}
+        old.pop("temperature", None)
+        old = {former.get(name, name): value for name, value in old.items()} | {"targets": objective}
+        name = "targets"
+    elif objective.startswith("info_nce"):
+        name = "consistent_info_nce" if old.get("js_weight") else "info_nce"
+        old["symmetric"] = objective == "info_nce_symmetric"
+    else:
+        name = _FORMER_NAMES.get(objective, objective)
+    if old.get("tasks"):
+        old["tasks"] = {task: upgrade_settings({"objective": "info_nce", **own}) for task, own in old["tasks"].items()}
+    kept = loss_class(name).setting_names()
+    return {"loss": name, **{field: value for field, value in old.items() if field in kept}, **rest}
 
 
 def is_plain_encoder(config: PreTrainedConfig) -> bool:

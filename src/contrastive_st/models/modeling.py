@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import (
@@ -40,35 +38,40 @@ from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import LOCAL, default_gather
-from contrastive_st.losses.info_nce import PastKeys
+from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.buckets import in_buckets
-from contrastive_st.models.configuration import ContrastiveSettings, ObjectiveSettings, apply_settings, is_plain_encoder
+from contrastive_st.models.configuration import ContrastiveConfig, LossConfig, apply_settings, is_plain_encoder
 from contrastive_st.models.cpu import use_integer_dropout
 from contrastive_st.models.pooling import draw_cutoff, needs_all_layers, pool, scaled_output
+from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 
 # --- What every contrastive model is: views from tokens, and a loss from views.
 
+_FORMER_KEYS = {r"^objective_head\.": "loss_head."}  # as checkpoints were saved before
 _Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
 
 
 @dataclass
 class ContrastiveOutput(ModelOutput):
-    """Output of a batch of views: the loss, the embeddings `[B, V, d]` and their text keys `[B, V]`."""
+    """Output of a batch of views: the loss, the embeddings `[B, V, d]` and the hashes of their texts `[B, V]`."""
 
     loss: Tensor | None = None
     views: Tensor | None = None
-    text_keys: Tensor | None = None
+    text_hashes: Tensor | None = None
 
 
 class ForCL(_Base):
     """The contrastive half of a model; an encoder gives the other by `_encode`.
 
-    Every kind of training step is built from `embed`, which makes views, and `objective`, which makes a loss of them.
+    Every kind of training step is built from `embed`, which makes views, and `compute_loss`, which makes their loss.
     """
 
-    settings_class: ClassVar[type[ObjectiveSettings]] = ObjectiveSettings
+    settings: Any  # a `settings_class`: what `config.contrastive` says, parsed
+    settings_class: ClassVar[type[LossConfig]] = LossConfig
+    default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
+    suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
     def _encode(self, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
@@ -84,40 +87,55 @@ class ForCL(_Base):
         embeddings = self._encode(**self._rows(input_ids, attention_mask, **other)).pooler_output
         return embeddings.view(*input_ids.shape[:-1], -1)
 
-    def objective(
+    def compute_loss(
         self,
         views: Tensor,
         targets: Tensor | None = None,
-        keys: Tensor | None = None,
-        past: PastKeys | None = None,
+        text_hashes: Tensor | None = None,
+        queue: Queue | None = None,
     ) -> Tensor:
-        """The loss of views `[B, V, d]`; candidates come from every process that trains along, and from the past."""
-        queue: dict[str, Any] = {} if past is None else {"past": past}  # only InfoNCE knows one
-        return self.contrast(views, targets, keys=keys, gather=default_gather() if self.training else LOCAL, **queue)
+        """The loss of views `[B, V, d]`; candidates come from every process that trains along, and from the queue."""
+        queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE knows one
+        gather = default_gather() if self.training else LOCAL
+        return self.loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
+
+    @classmethod
+    def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, Any]) -> Any:
+        """The settings that `given` and `config` make, which are written into `config`.
+
+        Raises:
+            InputError: as for `apply_settings`, or a loss that does not suit the views of this model.
+        """
+        settings = apply_settings(config, given, cls.settings_class, cls.default_settings)
+        if cls.suitable_losses and settings.loss.name not in cls.suitable_losses:
+            raise InputError(
+                f"the loss {settings.loss.name!r} does not suit the views of {cls.__name__}; choose "
+                f"{', '.join(cls.suitable_losses)}"
+            )
+        return settings
+
+    def change_settings(self, **given: Any) -> None:
+        """Set some of the settings anew, in the config too."""
+        self.settings = self.parse_settings(self.config, given)
 
     @property
-    def contrast(self) -> Any:
-        """The objective that the config describes."""
-        return self.settings.build().with_head(getattr(self, "objective_head", None))
+    def loss_fn(self) -> Any:
+        """The loss that the config describes, with its head."""
+        return self.settings.loss.with_head(getattr(self, "loss_head", None))
 
     def add_head(self) -> None:
-        """Create what the objective trains beside the encoder, such as a classifier, where it has one."""
+        """Create what the loss trains beside the encoder, such as a classifier, where it has one."""
         if not self.settings.with_head:
             return
-        head = self.settings.build().make_head(getattr(self.config, "projection_dim", None) or self.config.hidden_size)
+        head = self.settings.loss.make_head(getattr(self.config, "projection_dim", None) or self.config.hidden_size)
         if head is not None:
-            self.objective_head = head
+            self.loss_head = head
 
     def drop_heads(self) -> None:
         """Forget what only training needs: a finished encoder is saved without it."""
-        if hasattr(self, "objective_head"):
-            del self.objective_head
-            apply_settings(self.config, {"with_head": False}, self.settings_class)
-
-    @property
-    def settings(self) -> Any:
-        """Objective, temperature and the rest, as the config holds them."""
-        return self.settings_class(**self.config.contrastive)
+        if hasattr(self, "loss_head"):
+            del self.loss_head
+            self.change_settings(with_head=False)
 
     @can_return_tuple  # sentence-transformers passes `return_dict`
     def forward(
@@ -125,8 +143,8 @@ class ForCL(_Base):
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
         targets: Tensor | None = None,
-        key_views: Tensor | None = None,
-        past: PastKeys | None = None,
+        key_embeddings: Tensor | None = None,
+        queue: Queue | None = None,
         **other: Tensor | None,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """`input_ids [N, L]` gives embeddings in `pooler_output [N, D]`; `[B, V, L]` gives the loss of B anchors.
@@ -134,19 +152,19 @@ class ForCL(_Base):
         Args:
             input_ids: token ids, padded on the right.
             attention_mask: 1 on real tokens; all ones when absent.
-            targets: what the objective wants beside the views, from the collator.
-            key_views: all views but the first, `[B, V-1, d]`, where something else encodes them (a momentum queue).
-            past: candidates of former batches.
+            targets: what the loss wants beside the views, from the collator.
+            key_embeddings: all views but the first, `[B, V-1, d]`, where a momentum queue encodes them.
+            queue: candidates of former batches.
             other: what else the encoder takes, such as `token_type_ids`.
         """
         if input_ids.dim() == 2:
             return self._encode(**self._rows(input_ids, attention_mask, **other))
         rows = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
-        if key_views is not None:
+        if key_embeddings is not None:
             rows = {name: None if tensor is None else tensor[:, :1] for name, tensor in rows.items()}
-        views = with_keys(self.split_views(self.embed(**rows)), key_views)  # type: ignore[arg-type]
-        keys = text_keys(input_ids, attention_mask)
-        return ContrastiveOutput(loss=self.objective(views, targets, keys, past), views=views, text_keys=keys)
+        views = with_key_embeddings(self.split_views(self.embed(**rows)), key_embeddings)  # type: ignore[arg-type]
+        hashes = text_hashes(input_ids, attention_mask)
+        return ContrastiveOutput(loss=self.compute_loss(views, targets, hashes, queue), views=views, text_hashes=hashes)
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, revision: str | None = None, **kwargs: Any) -> Any:
@@ -166,6 +184,7 @@ class ForCL(_Base):
         hub = {key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}
         folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json"), **hub)
         check_weights(folder, name)
+        kwargs["key_mapping"] = {**_FORMER_KEYS, **(kwargs.get("key_mapping") or {})}
         loaded = super().from_pretrained(folder, *args, **{**kwargs, "use_safetensors": True})  # type: ignore[misc]
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.name_or_path = model.config._name_or_path = str(name)
@@ -192,15 +211,15 @@ class ForCL(_Base):
         return {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
 
 
-def with_keys(views: Tensor, key_views: Tensor | None) -> Tensor:
-    """Views `[B, V, d]` of anchors and, where these were encoded apart, of their keys."""
-    return views if key_views is None else torch.cat([views, key_views.to(views.dtype)], 1)
+def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:
+    """Views `[B, V, d]` of anchors and, where these were encoded apart, of their positives and hard negatives."""
+    return views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)
 
 
-def text_keys(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """A 64-bit fingerprint of each row of token ids, `[..., L] -> [...]`; padding does not count.
+def text_hashes(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
+    """A 64-bit hash of each row of token ids, `[..., L] -> [...]`; padding does not count.
 
-    Equal texts have equal keys; different ones collide with probability about 2^-63. Found from the ids, never from
+    Equal texts have equal hashes; different ones collide with probability about 2^-63. Found from the ids, never from
     the embeddings, which dropout makes differ.
     """
     places = torch.arange(1, input_ids.shape[-1] + 1, device=input_ids.device)
@@ -224,24 +243,24 @@ class ContrastiveMixin(ForCL):
 
     backbone_class: ClassVar[Any]
     mlm_class: ClassVar[Any]
-    settings_class = ContrastiveSettings
+    settings_class = ContrastiveConfig
     length_bucketing = True
     bucket_options: ClassVar[dict[str, Any]] = {}  # for contrastive_st.models.buckets.bucket_rows
-    _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\.", r"^objective_head\."]
+    _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\.", r"^loss_head\."]
     _keys_to_ignore_on_load_unexpected: ClassVar[list[str]] = [
         r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
     ]
 
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
         plain = is_plain_encoder(config)
-        pooling = apply_settings(config, settings, ContrastiveSettings).pooling
-        if needs_all_layers(pooling):
+        parsed = self.parse_settings(config, settings)
+        if needs_all_layers(parsed.pooling):
             config.output_hidden_states = True  # so that every loader sees the layers this pooling reads
         super().__init__(config)  # type: ignore[call-arg]
-        self.starts_from_plain_encoder = plain
+        self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
         use_integer_dropout(self.backbone)
-        if self.projection is None and pooling == "cls":
+        if self.projection is None and parsed.pooling == "cls":
             raise InputError(
                 f"{config.model_type} has no pooler to hold the projection head, so pooling 'cls' would be lost "
                 "on AutoModel; choose cls_before_pooler, mean, max, avg_first_last, avg_top2 or last"
@@ -283,7 +302,7 @@ class ContrastiveMixin(ForCL):
         targets: Tensor | None = None,
         mlm_input_ids: Tensor | None = None,
         mlm_labels: Tensor | None = None,
-        **keys: Any,
+        **other: Any,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """As `ForCL.forward`, and an auxiliary masked-language-model loss.
 
@@ -291,12 +310,12 @@ class ContrastiveMixin(ForCL):
             input_ids: token ids `[N, L]` or `[B, V, L]`, padded on the right.
             attention_mask: 1 on real tokens; all ones when absent.
             token_type_ids: as in BERT; ignored by families that have none.
-            targets: what the objective wants beside the views, from the collator.
+            targets: what the loss wants beside the views, from the collator.
             mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
             mlm_labels: the masked ids, -100 elsewhere.
-            keys: `key_views` and `past`, as in `ForCL.forward`.
+            other: `key_embeddings` and `queue`, as in `ForCL.forward`.
         """
-        output = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **keys)
+        output = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **other)
         if mlm_input_ids is not None and mlm_labels is not None and self.settings.do_mlm:
             output.loss = output.loss + self.settings.mlm_weight * self._mlm_loss(
                 mlm_input_ids, attention_mask, token_type_ids, mlm_labels
@@ -341,14 +360,14 @@ class ContrastiveMixin(ForCL):
         for name in [
             name
             for name, _ in self.named_children()
-            if self.settings.do_mlm and name not in (self.base_model_prefix, "objective_head")
+            if self.settings.do_mlm and name not in (self.base_model_prefix, "loss_head")
         ]:
             delattr(self, name)
         self._tied_weights_keys = None
-        apply_settings(self.config, {"do_mlm": False}, ContrastiveSettings)
+        self.change_settings(do_mlm=False)
 
     def drop_heads(self) -> None:
-        """Forget the heads of the objective and of the auxiliary loss."""
+        """Forget the heads of the loss and of the auxiliary loss."""
         super().drop_heads()
         self.drop_mlm_head()
 
@@ -380,8 +399,8 @@ class ContrastiveMixin(ForCL):
         settings = self.settings
         cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if settings.cutoff and self.training:
-            width = self.config.hidden_size
-            factors, attention_mask = draw_cutoff(attention_mask, width, settings.cutoff, settings.cutoff_ratio)
+            dim = self.config.hidden_size
+            factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
         with cut:
             output = self.backbone(attention_mask=attention_mask, **rows)
@@ -413,76 +432,6 @@ class ContrastiveMixin(ForCL):
         if not len(hidden):
             return self.mlm_logits(hidden).sum()  # zero, with every parameter in its graph as DDP expects
         return functional.cross_entropy(self.mlm_logits(hidden).float(), labels.flatten(0, -2)[masked])
-
-
-# --- The files that let `SentenceTransformer(folder)` open a ForCL checkpoint, with the same embeddings.
-
-_MODULES = "sentence_transformers.models."
-_MODES = {"max": "max_tokens", "last": "lasttoken", "cls": "cls_token", "cls_before_pooler": "cls_token"}
-
-
-def write_sentence_transformers(
-    model: ContrastiveMixin, folder: str | Path, state_dict: dict[str, Tensor] | None = None
-) -> None:
-    """Write `modules.json`, the pooling and, where inference uses it, the projection head as `2_Dense`.
-
-    Args:
-        model: what is being saved.
-        folder: where its weights and config already are.
-        state_dict: the gathered weights when the model's own are sharded.
-    """
-    folder, settings = Path(folder), model.settings
-    width = model.config.hidden_size
-    modules = [("", "Transformer")]
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": None, "do_lower_case": False})
-    if needs_all_layers(settings.pooling):
-        modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
-        _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, width)
-    modules.append((f"{len(modules)}_Pooling", "Pooling"))
-    mode = "pooling_mode_" + _MODES.get(settings.pooling, "mean_tokens")
-    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-    flags = {f"pooling_mode_{name}": f"pooling_mode_{name}" == mode for name in names}
-    _write(folder / modules[-1][0] / "config.json", {"word_embedding_dimension": width, **flags})
-    if settings.pooling == "cls" and not settings.mlp_only_train:
-        modules.append((f"{len(modules)}_Dense", "Dense"))
-        _write_dense(folder / modules[-1][0], model, width, state_dict)
-    entries = [
-        {"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)
-    ]
-    _write(folder / "modules.json", entries)
-    _write(
-        folder / "config_sentence_transformers.json",
-        {"similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None},
-    )
-
-
-def _write_dense(folder: Path, model: ContrastiveMixin, width: int, state_dict: dict[str, Tensor] | None) -> None:
-    activation = "torch.nn.modules.activation.Tanh"
-    _write(
-        folder / "config.json",
-        {"in_features": width, "out_features": width, "bias": True, "activation_function": activation},
-    )
-    weights: dict[str, Any] = model.state_dict() if state_dict is None else state_dict  # type: ignore[attr-defined]
-    names = {"linear.weight": "pooler.dense.weight", "linear.bias": "pooler.dense.bias"}
-    prefix = model.base_model_prefix  # type: ignore[attr-defined]
-    dense = {to: weights[f"{prefix}.{name}"].detach().cpu().contiguous() for to, name in names.items()}
-    save_file(dense, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def _write_layer_weights(folder: Path, pooling: str, layers: int, width: int) -> None:
-    first = 1 if pooling == "avg_first_last" else layers - 1
-    _write(
-        folder / "config.json", {"word_embedding_dimension": width, "layer_start": first, "num_hidden_layers": layers}
-    )
-    weights = torch.zeros(layers + 1 - first)
-    weights[0] += 0.5
-    weights[-1] += 0.5
-    save_file({"layer_weights": weights}, folder / "model.safetensors", metadata={"format": "pt"})
-
-
-def _write(path: Path, content: Any) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
 # --- One class an encoder family; everything they share is in `ContrastiveMixin`.

@@ -15,7 +15,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 _Base: Any = PreTrainedModel if TYPE_CHECKING else object
 
 
-class CarriesCode(_Base):
+class RemoteCodeMixin(_Base):
     """Mixed into a model class: whatever saves it also saves the files that define `code_class`.
 
     `code_class` is a base of the class with the same weights, in a file that imports torch, transformers and, by

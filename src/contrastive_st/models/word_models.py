@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -12,8 +11,9 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import LOCAL, Gather, Objective, default_gather
+from contrastive_st.losses import LOCAL, default_gather
 from contrastive_st.losses.functional import at_least_float32
+from contrastive_st.losses.skip_thoughts import neighbors
 from contrastive_st.models.architectures.infersent import InferSentConfig, InferSentModel
 from contrastive_st.models.architectures.quickthoughts import (
     PackedGRU,
@@ -23,51 +23,16 @@ from contrastive_st.models.architectures.quickthoughts import (
 )
 from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig, SkipThoughtsModel
 from contrastive_st.models.architectures.universal import UniversalConfig, UniversalModel
-from contrastive_st.models.configuration import RELATIONAL, TARGETS, ObjectiveSettings, apply_settings
-from contrastive_st.models.modeling import ContrastiveOutput, ForCL, text_keys
-from contrastive_st.models.remote_code import CarriesCode, register
+from contrastive_st.models.modeling import ContrastiveOutput, ForCL, text_hashes
+from contrastive_st.models.remote_code import RemoteCodeMixin, register
 
 # --- Skip-Thoughts: an encoder trained by writing the sentences around. The generative baseline of QuickThoughts.
 
 END = 0  # the id of padding, which is no word: the decoders start from it and end with it
 
 
-@dataclass(frozen=True)
-class SkipThoughtsSettings(ObjectiveSettings):
-    """The one objective there is, and whether its decoders are there (`with_head`)."""
-
-    objective: str = "skip_thoughts"
-
-    def build(self) -> Objective:
-        if self.objective != "skip_thoughts":
-            raise InputError(f"objective {self.objective!r}: a Skip-Thoughts model has 'skip_thoughts' alone")
-        return WrittenNeighbors()
-
-
-@dataclass(frozen=True)
-class WrittenNeighbors(Objective):
-    """What a log says of Skip-Thoughts: its loss is of words, not of views, so `SkipThoughts.forward` has it."""
-
-    def __call__(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
-    ) -> Tensor:
-        raise InputError(
-            "Skip-Thoughts learns from the words of neighbours, which views do not hold: its memory is that of a batch "
-            "of words. Leave out chunk_size and chunk_tokens"
-        )
-
-    def figures(
-        self, views: Tensor, targets: Tensor | None = None, *, keys: Tensor | None = None, gather: Gather = LOCAL
-    ) -> dict[str, float]:
-        """`neighbors`: sentences to write, per sentence read; 2 but for the ends of documents and of the batch."""
-        return {} if targets is None else {"neighbors": sum(len(pair[0]) for pair in neighbors(targets)) / len(views)}
-
-    def describe(self, anchors: int, num_views: int) -> str:
-        return f"{anchors} sentences a step, each to write the one before and the one after it"
-
-
 @register
-class SkipThoughts(CarriesCode, ForCL, SkipThoughtsModel):
+class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
     r"""Skip-Thoughts (Kiros et al. 2015): from a sentence's vector two decoders write its neighbours.
 
         loss = - mean over the words w_t of all neighbours, their ends too, of log P(w_t | w_1 .. w_{t-1}, vector)
@@ -94,14 +59,16 @@ class SkipThoughts(CarriesCode, ForCL, SkipThoughtsModel):
     """
 
     code_class = SkipThoughtsModel
-    settings_class = SkipThoughtsSettings
+    default_settings: ClassVar[dict[str, Any]] = {"loss": "skip_thoughts"}
+    suitable_losses = ("skip_thoughts",)
 
     def __init__(self, config: SkipThoughtsConfig, **settings: Any) -> None:
-        chosen = apply_settings(config, settings, SkipThoughtsSettings)
+        parsed = self.parse_settings(config, settings)
         super().__init__(config)
-        if chosen.with_head:
-            self.objective_head = Decoders(config)
-            self.objective_head.apply(self._init_weights)
+        self.settings = parsed
+        if parsed.with_head:
+            self.loss_head = Decoders(config)
+            self.loss_head.apply(self._init_weights)
 
     @can_return_tuple
     def forward(  # type: ignore[override]
@@ -125,12 +92,12 @@ class SkipThoughts(CarriesCode, ForCL, SkipThoughtsModel):
         rows = self._rows(input_ids, attention_mask)
         embeddings = self._encode(**rows).pooler_output
         vectors = self.word_embeddings.weight
-        total, count = self.objective_head(vectors, embeddings, rows["input_ids"], rows["attention_mask"], targets)
+        total, count = self.loss_head(vectors, embeddings, rows["input_ids"], rows["attention_mask"], targets)
         gather = default_gather() if self.training else LOCAL
         if not gather.total(count):
             raise InputError("no sentence of this batch has a neighbour in it; give documents of several sentences")
-        keys = text_keys(input_ids, attention_mask)
-        return ContrastiveOutput(loss=gather.mean(total, count), views=embeddings[:, None], text_keys=keys)
+        hashes = text_hashes(input_ids, attention_mask)
+        return ContrastiveOutput(loss=gather.mean(total, count), views=embeddings[:, None], text_hashes=hashes)
 
     def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
         return self.encode(input_ids, attention_mask, states=not self.training)
@@ -141,8 +108,8 @@ class Decoders(nn.Module):
 
     def __init__(self, config: SkipThoughtsConfig) -> None:
         super().__init__()
-        width = config.embedding_size + config.hidden_size
-        self.before, self.after = PackedGRU(width, config.hidden_size), PackedGRU(width, config.hidden_size)
+        dim = config.embedding_size + config.hidden_size
+        self.before, self.after = PackedGRU(dim, config.hidden_size), PackedGRU(dim, config.hidden_size)
         often = sorted({max(config.vocab_size // 10, 1), max(config.vocab_size // 2, 1)})
         self.words = nn.AdaptiveLogSoftmaxWithLoss(config.hidden_size, config.vocab_size, often)
 
@@ -175,20 +142,6 @@ class Decoders(nn.Module):
         return loss, len(wanted)
 
 
-def neighbors(places: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Who reads and who is written, row numbers `[n]` each: the sentences before the readers, and those after.
-
-    Example:
-        >>> places = torch.tensor([[0, 5], [0, 6], [1, 0]])  # two of document 0, the first of document 1
-        >>> [(readers.tolist(), written.tolist()) for readers, written in neighbors(places)]
-        [([1], [0]), ([0], [1])]
-    """
-    same = places[:, None, 0] == places[None, :, 0]
-    offset = places[None, :, 1] - places[:, None, 1]
-    found = [(same & (offset == step)).nonzero(as_tuple=True) for step in (-1, 1)]
-    return [(readers, written) for readers, written in found]
-
-
 def _nothing_of(module: nn.Module) -> Tensor:
     return sum((p.sum() * 0 for p in module.parameters()), torch.zeros(()))
 
@@ -197,14 +150,14 @@ def _nothing_of(module: nn.Module) -> Tensor:
 
 
 @register
-class InferSentBiLSTM(CarriesCode, ForCL, InferSentModel):
+class InferSentBiLSTM(RemoteCodeMixin, ForCL, InferSentModel):
     """InferSent (Conneau et al. 2017): a max-pooled BiLSTM, by default trained to classify pairs.
 
     The classifier reads `[u; v; |u - v|; u * v]`; it is dropped when the encoder is finished (`drop_heads`).
 
     Args:
         config: widths and word vectors.
-        settings: of the objective, such as `head_hidden=512`; see `contrastive_st.models.configuration`.
+        settings: of the loss, such as `head_hidden=512`; see `contrastive_st.models.configuration`.
 
     Example:
         >>> import torch
@@ -215,13 +168,13 @@ class InferSentBiLSTM(CarriesCode, ForCL, InferSentModel):
     """
 
     code_class = InferSentModel
-    _keys_to_ignore_on_load_missing = [r"^objective_head\."]
+    default_settings: ClassVar[dict[str, Any]] = {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")}
+    _keys_to_ignore_on_load_missing = [r"^loss_head\."]
 
     def __init__(self, config: InferSentConfig, **settings: Any) -> None:
-        if not hasattr(config, "contrastive"):
-            settings = {"objective": "classification", "parts": ("u", "v", "abs(u-v)", "u*v"), **settings}
-        apply_settings(config, settings, ObjectiveSettings)
+        parsed = self.parse_settings(config, settings)
         super().__init__(config)
+        self.settings = parsed
         self.add_head()
 
     def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
@@ -229,62 +182,50 @@ class InferSentBiLSTM(CarriesCode, ForCL, InferSentModel):
 
 
 @register
-class UniversalSentenceEncoder(CarriesCode, ForCL, UniversalModel):
+class UniversalSentenceEncoder(RemoteCodeMixin, ForCL, UniversalModel):
     """Universal Sentence Encoder (Cer et al. 2018): one encoder for several tasks with heads of their own.
 
     Args:
         config: `UniversalConfig(encoder="dan")`, the deep averaging network, or `encoder="transformer"`.
-        settings: of the objective, such as `objective="multi_task", tasks={...}`.
+        settings: of the loss, such as `loss="multi_task", tasks={...}`.
 
     Example:
         >>> import torch
         >>> config = UniversalConfig(vocab_size=50, embedding_size=4, hidden_size=8, bigram_buckets=30)
-        >>> tasks = {"answers": {"objective": "info_nce"}, "nli": {"objective": "classification"}}
-        >>> model = UniversalSentenceEncoder(config, objective="multi_task", tasks=tasks)
+        >>> tasks = {"answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"}}
+        >>> model = UniversalSentenceEncoder(config, loss="multi_task", tasks=tasks)
         >>> ids = torch.tensor([[[2, 7], [8, 9]], [[5, 6], [4, 3]]])  # two pairs
         >>> model(ids, targets=torch.tensor([[1, 0], [1, 2]])).loss.shape  # of task 1: labels 0 and 2
         torch.Size([])
     """
 
     code_class = UniversalModel
-    _keys_to_ignore_on_load_missing = [r"^objective_head\."]
+    _keys_to_ignore_on_load_missing = [r"^loss_head\."]
 
     def __init__(self, config: UniversalConfig, **settings: Any) -> None:
-        apply_settings(config, settings, ObjectiveSettings)
+        parsed = self.parse_settings(config, settings)
         super().__init__(config)
+        self.settings = parsed
         self.add_head()
 
     def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
         return self.encode(input_ids, attention_mask)
 
 
-@dataclass(frozen=True)
-class TowerSettings(ObjectiveSettings):
-    """As `ObjectiveSettings`, of objectives with targets; by default the neighbours to either side, as in the paper."""
-
-    objective: str = "window"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.objective not in (*TARGETS, RELATIONAL):
-            known = ", ".join((*TARGETS, RELATIONAL))
-            raise InputError(f"objective {self.objective!r} is for views of one tower; choose {known}")
-
-
 @register
-class QuickThoughtsGRU(CarriesCode, ForCL, QuickThoughtsModel):
+class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
     """QuickThoughts (Logeswaran and Lee 2018): the f tower of a sentence picks its neighbours' g towers.
 
     The sentence embedding is `[f; g]`; the encoder is a GRU, or what the config says.
 
     Args:
         config: widths, encoder, readout, word vectors.
-        settings: of the objective, such as `objective="tfidf_bin"`; see `contrastive_st.models.configuration`.
+        settings: of the loss, such as `targets="tfidf_bin"`; see `contrastive_st.models.configuration`.
 
     Example:
         >>> import torch
         >>> config = QuickThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8)
-        >>> model = QuickThoughtsGRU(config, objective="next")
+        >>> model = QuickThoughtsGRU(config, targets="next")
         >>> ids = torch.tensor([[2, 7, 8], [9, 5, 0], [4, 0, 0]])  # three sentences, one after the other
         >>> places = torch.tensor([[0, 0], [0, 1], [0, 2]])
         >>> model(ids[:, None], attention_mask=(ids > 0)[:, None].long(), targets=places).loss.shape
@@ -294,11 +235,13 @@ class QuickThoughtsGRU(CarriesCode, ForCL, QuickThoughtsModel):
     """
 
     code_class = QuickThoughtsModel
-    settings_class = TowerSettings
+    default_settings: ClassVar[dict[str, Any]] = {"loss": "targets", "targets": "window"}
+    suitable_losses = ("targets", "relational_distillation")
 
     def __init__(self, config: QuickThoughtsConfig, **settings: Any) -> None:
-        apply_settings(config, settings, TowerSettings)
+        parsed = self.parse_settings(config, settings)
         super().__init__(config)
+        self.settings = parsed
 
     def split_views(self, embeddings: Tensor) -> Tensor:
         """Embeddings `[B, 1, 2h]` to the two towers `[B, 2, h]`."""

@@ -31,7 +31,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
     chunk_size: int | None = field(
         default=None,
         metadata={
-            "help": "Encode at most this many texts at a time (cached step): memory stops growing with the batch."
+            "help": "Encode at most this many texts at a time (GradCache step): memory stops growing with the batch."
         },
     )
     chunk_tokens: int | None = field(
@@ -41,7 +41,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
         default=0,
         metadata={
             "help": "Contrast with this many past positives too (MoCo), encoded by a moving average of the model: more "
-            "negatives without a larger batch. One encoder, objective info_nce; a step encodes no more texts."
+            "negatives without a larger batch. One encoder, loss info_nce; a step encodes no more texts."
         },
     )
     momentum: float = field(

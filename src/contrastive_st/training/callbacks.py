@@ -21,10 +21,10 @@ from contrastive_st.safety.memory import peak_resident
 # --- What a run does a second, what of it is padding, and the memory that it takes: for the log.
 
 
-class Accounting(TrainerCallback):
+class Throughput(TrainerCallback):
     """Counts batches and times steps between two logs; evaluation and saving are not timed, reading data is.
 
-    Figures: `sentences_per_second` (anchors) and `tokens_per_second` (real ones, of all views), both over all processes
+    Metrics: `sentences_per_second` (anchors) and `tokens_per_second` (real ones, of all views), both over all processes
     (of equal shares), `padding_share` (of the tokens that were encoded, after bucketing) and `peak_memory_gib` of this
     process: of the GPU where there is one, else resident.
     """
@@ -38,7 +38,7 @@ class Accounting(TrainerCallback):
         self.seconds = 0.0
 
     def count(self, inputs: dict[str, Any], model: Any, chunk_size: int | None, chunk_tokens: int | None) -> None:
-        """Add a batch `[B, V, L]` that `model` encodes, in chunks where the cached step makes them."""
+        """Add a batch `[B, V, L]` that `model` encodes, in chunks where the GradCache step makes them."""
         mask: Tensor | None = inputs.get("attention_mask")
         if mask is None:
             mask = torch.ones_like(inputs["input_ids"])
@@ -54,18 +54,18 @@ class Accounting(TrainerCallback):
         self.sentences += len(mask)
         self.tokens += int(lengths.sum())
 
-    def figures(self, processes: int) -> dict[str, float]:
-        """The figures since they were last asked for; none before a step is timed."""
+    def metrics(self, processes: int) -> dict[str, float]:
+        """The metrics since they were last asked for; none before a step is timed."""
         if not self.seconds:
             return {}
-        figures = {
+        metrics = {
             "sentences_per_second": round(self.sentences * processes / self.seconds, 2),
             "tokens_per_second": round(self.tokens * processes / self.seconds, 1),
             "padding_share": round(1 - self.tokens / max(self.encoded, 1), 4),
             "peak_memory_gib": round(peak_memory() / 2**30, 3),
         }
         self._reset()
-        return figures
+        return metrics
 
     def _resume(self, *args: Any, **kwargs: Any) -> None:
         self._mark = time.perf_counter()
@@ -162,7 +162,7 @@ class HealthCallback(TrainerCallback):
     ) -> None:
         if not logs or "uniformity" not in logs:
             return
-        chance = math.log(logs.get("candidates", 1))  # 0 where the objective chooses among nothing
+        chance = math.log(logs.get("candidates", 1))  # 0 where the loss chooses among nothing
         self._count(
             "collapse",
             logs["uniformity"] > -0.02 or logs["effective_rank"] < 1.5,

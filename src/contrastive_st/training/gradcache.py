@@ -1,7 +1,7 @@
-"""The cached step: the loss of a whole batch, with the memory of one chunk.
+"""The GradCache step: the loss of a whole batch, with the memory of one chunk.
 
     1. encode   every chunk without gradient, remembering the random state before it
-    2. contrast the views of the whole batch, and take the gradient of the loss with respect to them
+    2. loss     of the views of the whole batch, and its gradient with respect to them
     3. replay   every chunk with gradient and the same dropout masks, and push its views' gradients through it
 
 The chain rule makes that the gradient of the plain step, exactly. What is held of the encoder is one chunk's
@@ -22,10 +22,10 @@ from torch import Tensor
 from contrastive_st.models.buckets import bucket_rows
 
 
-def cached_step(
+def gradcache_step(
     batch: dict[str, Tensor],
     encode: Callable[..., Tensor],
-    contrast: Callable[[Tensor], Tensor],
+    loss_fn: Callable[[Tensor], Tensor],
     backward: Callable[[Tensor], None],
     no_sync: Callable[[], contextlib.AbstractContextManager[Any]],
     chunk_size: int | None = None,
@@ -38,26 +38,26 @@ def cached_step(
     Args:
         batch: tensors `[B, V, L]`, `input_ids` and `attention_mask` among them.
         encode: rows `[n, l]` to embeddings `[n, d]`, under whatever autocast or wrapper trains the model.
-        contrast: views `[B, V, d]` to the loss.
+        loss_fn: views `[B, V, d]` to the loss.
         backward: runs the backward pass of a scalar (the accelerator's, with its loss scaling).
         no_sync: a context in which gradients are not synchronised between processes.
         chunk_size: most texts a chunk.
         chunk_tokens: most tokens a chunk, padding included.
-        parameters: what `contrast` has of its own to train. Their gradients go with the last chunk's.
+        parameters: what `loss_fn` has of its own to train. Their gradients go with the last chunk's.
         even: as many chunks on every process that holds as many rows, whatever their lengths: where weights are
             sharded (FSDP), each forward pass is one of all processes.
     """
     shape = batch["input_ids"].shape[:2]
     chunks, order = cut_chunks(batch, chunk_size, chunk_tokens, even)
-    states, parts = [], []
+    states, chunk_views = [], []
     with torch.no_grad():
         for rows in chunks:
             states.append(random_state(order.device))
-            parts.append(encode(**rows))
-    views = torch.cat(parts)[order.argsort()].view(*shape, -1).requires_grad_()
-    loss = contrast(views)
+            chunk_views.append(encode(**rows))
+    views = torch.cat(chunk_views)[order.argsort()].view(*shape, -1).requires_grad_()
+    loss = loss_fn(views)
     gradient, *own = torch.autograd.grad(loss, [views, *parameters], materialize_grads=True)
-    gradients = gradient.flatten(0, 1)[order].split([len(part) for part in parts])
+    gradients = gradient.flatten(0, 1)[order].split([len(rows) for rows in chunk_views])
     for i, (rows, state, wanted) in enumerate(zip(chunks, states, gradients, strict=True)):
         last = i == len(chunks) - 1
         with contextlib.nullcontext() if last else no_sync(), replayed(state):
@@ -76,7 +76,7 @@ def encode_chunks(
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
 ) -> Tensor:
-    """Views `[B, V, d]` without gradient, a chunk at a time; for the arguments see `cached_step`."""
+    """Views `[B, V, d]` without gradient, a chunk at a time; for the arguments see `gradcache_step`."""
     chunks, order = cut_chunks(batch, chunk_size, chunk_tokens)
     flat = torch.cat([encode(**rows) for rows in chunks])
     return flat[order.argsort()].view(*batch["input_ids"].shape[:2], -1)
@@ -93,8 +93,8 @@ def cut_chunks(
     order = torch.from_numpy(np.concatenate(buckets)).to(rows["input_ids"].device)
     chunks = []
     for bucket, index in zip(buckets, order.split([len(bucket) for bucket in buckets]), strict=True):
-        width = max(int(lengths[bucket[0]]), 1)
-        chunks.append({name: tensor[index, :width] for name, tensor in rows.items()})
+        longest = max(int(lengths[bucket[0]]), 1)
+        chunks.append({name: tensor[index, :longest] for name, tensor in rows.items()})
     return chunks, order
 
 

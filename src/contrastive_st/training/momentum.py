@@ -1,7 +1,7 @@
-"""A queue of past keys as further candidates (He et al. 2020, MoCo, https://arxiv.org/abs/1911.05722).
+"""A queue of the key embeddings of former batches as further candidates (He et al. 2020, MoCo, https://arxiv.org/abs/1911.05722).
 
     anchors    encoded by the model, with gradient
-    keys       positives and hard negatives, encoded by the model's moving average, without gradient
+    keys       the embeddings of positives and hard negatives, encoded by the model's moving average, without gradient
     candidates the keys of this batch, and the last K positives of former batches
 
 A key ages slowly since the moving average does, so negatives of many batches cost no more than one batch's memory.
@@ -21,7 +21,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from contrastive_st.distributed import Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import normalize
-from contrastive_st.losses.info_nce import PastKeys
+from contrastive_st.losses.info_nce import InfoNCE, Queue
 from contrastive_st.models.modeling import ForCL
 from contrastive_st.training.gradcache import encode_chunks
 
@@ -29,18 +29,18 @@ FILE = "momentum_queue.safetensors"
 
 
 class MomentumQueue:
-    """The moving average of a model, and the last keys that it made.
+    """The moving average of a model, and the last key embeddings that it made.
 
     Args:
         model: what the moving average starts from; a copy is made.
-        size: K, the number of keys kept; until there are as many, there are fewer candidates.
+        size: K, the number of key embeddings kept; until there are as many, there are fewer candidates.
         momentum: share of the moving average that stays, an optimizer step.
 
     Example:
         >>> queue = MomentumQueue(nn.Linear(2, 2), size=3, momentum=0.5)
         >>> queue.add(torch.eye(2), torch.tensor([[1, 2], [3, 4]]))
         >>> queue.add(-torch.eye(2), torch.tensor([[5, 6], [7, 8]]))
-        >>> queue.past().texts.tolist()  # the oldest went
+        >>> queue.entries().text_hashes.tolist()  # the oldest went
         [[7, 8], [3, 4], [5, 6]]
     """
 
@@ -51,24 +51,24 @@ class MomentumQueue:
         self.size, self.momentum = size, momentum
         self.state: dict[str, Tensor] = {"seen": torch.zeros((), dtype=torch.long)}
 
-    def past(self) -> PastKeys | None:
-        """The keys in the queue, none at the start."""
+    def entries(self) -> Queue | None:
+        """What is in the queue, nothing at the start."""
         filled = min(int(self.state["seen"]), self.size)
-        return PastKeys(self.state["vectors"][:filled], self.state["texts"][:filled]) if filled else None
+        return Queue(self.state["vectors"][:filled], self.state["texts"][:filled]) if filled else None
 
-    def add(self, vectors: Tensor, texts: Tensor) -> None:
-        """Put keys `[n, d]` with text keys `[n, 2]` in the place of the oldest; `n` need not divide the size."""
-        if not len(vectors):
+    def add(self, key_embeddings: Tensor, text_hashes: Tensor) -> None:
+        """Put key embeddings `[n, d]` with text hashes `[n, 2]` in the place of the oldest, for any `n`."""
+        if not len(key_embeddings):
             return
         if "vectors" not in self.state:
-            self.state["vectors"] = vectors.new_zeros(self.size, vectors.shape[1])
-            self.state["texts"] = texts.new_zeros(self.size, 2)
+            self.state["vectors"] = key_embeddings.new_zeros(self.size, key_embeddings.shape[1])
+            self.state["texts"] = text_hashes.new_zeros(self.size, 2)
         seen = int(self.state["seen"])
-        places = torch.arange(seen, seen + len(vectors), device=vectors.device)[-self.size :] % self.size
+        places = torch.arange(seen, seen + len(key_embeddings), device=key_embeddings.device)[-self.size :] % self.size
         # new tensors: those handed out may be wanted for a log, or for a backward pass
-        self.state["vectors"] = self.state["vectors"].index_copy(0, places, vectors[-self.size :])
-        self.state["texts"] = self.state["texts"].index_copy(0, places, texts[-self.size :])
-        self.state["seen"] += len(vectors)
+        self.state["vectors"] = self.state["vectors"].index_copy(0, places, key_embeddings[-self.size :])
+        self.state["texts"] = self.state["texts"].index_copy(0, places, text_hashes[-self.size :])
+        self.state["seen"] += len(key_embeddings)
 
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
@@ -95,14 +95,14 @@ class MomentumQueue:
         weights = {name.removeprefix("encoder."): state.pop(name) for name in list(state) if "encoder." in name}
         self.encoder.load_state_dict(weights, strict=False)
         if len(state.get("vectors", [])) not in (0, self.size):
-            raise InputError(f"{path} holds {len(state['vectors'])} keys; resume with that --momentum_queue")
+            raise InputError(f"{path} holds {len(state['vectors'])} key embeddings; resume with that --momentum_queue")
         self.state = {name: tensor if name == "seen" else tensor.to(device) for name, tensor in state.items()}
 
 
 class MomentumTrainer(Trainer):
     """The Trainer of transformers, with a `MomentumQueue` where `args.momentum_queue` asks for one.
 
-    It is saved in every checkpoint; moving average and keys are the same on every process.
+    It is saved in every checkpoint; moving average and queue are the same on every process.
 
     Args:
         args, kwargs: as for `transformers.Trainer`.
@@ -115,8 +115,11 @@ class MomentumTrainer(Trainer):
         if not self.args.momentum_queue:
             return
         core = self.accelerator.unwrap_model(self.model)
-        if core.settings.objective != "info_nce" or type(core).split_views is not ForCL.split_views:
-            raise InputError("a momentum queue needs one encoder and the objective info_nce; leave out momentum_queue")
+        loss = core.settings.loss
+        if not isinstance(loss, InfoNCE) or loss.symmetric or type(core).split_views is not ForCL.split_views:
+            raise InputError(
+                "a momentum queue needs one encoder and the loss info_nce, not symmetric; leave out momentum_queue"
+            )
         if self.is_fsdp_enabled or self.is_deepspeed_enabled:
             raise InputError("a momentum queue copies whole weights, and FSDP and DeepSpeed shard them; use DDP")
         self.add_callback(_QueueCallback(self))
@@ -129,7 +132,7 @@ class MomentumTrainer(Trainer):
             self.queue.load(self._queue_from)
         self._queue_from = None
 
-    def key_views(self, inputs: dict[str, Any]) -> Tensor:
+    def key_embeddings(self, inputs: dict[str, Any]) -> Tensor:
         """All views of a batch but the first, `[B, V-1, d]`, by the moving average, in its present mode of dropout."""
         queue: Any = self.queue
         names = ("input_ids", "attention_mask", "token_type_ids")
@@ -138,11 +141,11 @@ class MomentumTrainer(Trainer):
         with torch.no_grad(), self.compute_loss_context_manager():
             return encode_chunks(rows, queue.encoder.embed, self.args.chunk_size, self.args.chunk_tokens)
 
-    def enqueue(self, key_views: Tensor, keys: Tensor, gather: Gather) -> None:
+    def enqueue(self, key_embeddings: Tensor, hashes: Tensor, gather: Gather) -> None:
         """Keep the positives of this batch, of all processes."""
         if self.queue is not None:
             with torch.no_grad():
-                self.queue.add(gather(normalize(key_views[:, 0])), gather(keys[:, :2].contiguous()))
+                self.queue.add(gather(normalize(key_embeddings[:, 0])), gather(hashes[:, :2].contiguous()))
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

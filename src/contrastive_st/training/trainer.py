@@ -19,10 +19,10 @@ from contrastive_st.distributed import from_first, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.geometry import effective_rank, uniformity
 from contrastive_st.losses import default_gather
-from contrastive_st.losses.info_nce import PastKeys
-from contrastive_st.models.modeling import text_keys, with_keys
-from contrastive_st.training.callbacks import Accounting, HealthCallback, StopOnSigterm
-from contrastive_st.training.gradcache import cached_step
+from contrastive_st.losses.info_nce import Queue
+from contrastive_st.models.modeling import text_hashes, with_key_embeddings
+from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, Throughput
+from contrastive_st.training.gradcache import gradcache_step
 from contrastive_st.training.momentum import MomentumTrainer
 from contrastive_st.training.publishing import PublishingTrainer
 
@@ -113,7 +113,7 @@ class TrainingDiverged(InputError):
 class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
     """Train a ForCL model.
 
-    Beside the loss the log holds, of the last batch: the figures of the objective (in-batch `accuracy`, the number of
+    Beside the loss the log holds, of the last batch: the metrics of the loss (in-batch `accuracy`, the number of
     `candidates`, ...), the `uniformity` (Wang and Isola 2020) and `effective_rank` of the anchors. A warning in words
     comes once if the embedding collapses or the loss sits at ln(candidates). A NaN loss stops the run; SIGTERM saves
     a checkpoint and stops it cleanly.
@@ -139,10 +139,10 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
             self.accelerator.unwrap_model(self.model).length_bucketing = False
             if self.args.chunk_tokens:
                 raise InputError("FSDP needs as many chunks on every process; give chunk_size in place of chunk_tokens")
-        self._last_views: tuple[Tensor, Tensor | None, Tensor, PastKeys | None] | None = None
+        self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.sigterm = StopOnSigterm()
-        self.accounting = Accounting()
-        self.add_callback(self.accounting)
+        self.throughput = Throughput()
+        self.add_callback(self.throughput)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
 
@@ -150,31 +150,31 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
         with self.sigterm:
             return super().train(*args, **kwargs)
 
-    def _remember(self, views: Tensor, targets: Tensor | None, keys: Tensor, past: PastKeys | None) -> None:
+    def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
             anchors, processes = default_gather().total(len(views)), world_size()
-            words = self.accelerator.unwrap_model(self.model).contrast.describe(anchors, views.shape[1])
-            words += f" and the last {self.args.momentum_queue} keys" if self.queue else ""
+            words = self.accelerator.unwrap_model(self.model).loss_fn.describe(anchors, views.shape[1])
+            words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""
             logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
-        self._last_views = views, targets, keys, past
-        self.enqueue(views[:, 1:], keys, default_gather())
+        self._last_views = views, targets, hashes, queue
+        self.enqueue(views[:, 1:], hashes, default_gather())
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         if model.training and self.queue is not None:
-            inputs = {**inputs, "key_views": self.key_views(inputs), "past": self.queue.past()}
+            inputs = {**inputs, "key_embeddings": self.key_embeddings(inputs), "queue": self.queue.entries()}
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
-            views, keys = outputs["views"].detach(), outputs["text_keys"]
-            self._remember(views, inputs.get("targets"), keys, inputs.get("past"))
+            views, hashes = outputs["views"].detach(), outputs["text_hashes"]
+            self._remember(views, inputs.get("targets"), hashes, inputs.get("queue"))
         return (loss, outputs) if return_outputs else loss
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         core, chunk = self.accelerator.unwrap_model(model), (self.args.chunk_size, self.args.chunk_tokens)
-        self.accounting.count(inputs, core, *chunk)
+        self.throughput.count(inputs, core, *chunk)
         cached = any(chunk)
-        step = self._cached_step if cached else super().training_step
+        step = self._gradcache_step if cached else super().training_step
         loss = step(model, inputs, num_items_in_batch)
         if not math.isfinite(loss.item()):
             last = get_last_checkpoint(self.args.output_dir) or "none was saved yet"
@@ -185,42 +185,42 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
             )
         return loss
 
-    def _cached_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
+    def _gradcache_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         model.train()
         inputs = self._prepare_inputs(inputs)
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
         if "mlm_labels" in inputs:
-            raise InputError("the cached step has no masked-language-model loss; leave out --do_mlm or --chunk_size")
+            raise InputError("the GradCache step has no masked-language-model loss; leave out --do_mlm or --chunk_size")
         rows = {name: inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs}
         targets = inputs.get("targets")
-        keys = text_keys(inputs["input_ids"], inputs.get("attention_mask"))
-        key_views, past = None, None
+        hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"))
+        key_embeddings, queue = None, None
         if self.queue is not None:
-            key_views, past = self.key_views(inputs), self.queue.past()
+            key_embeddings, queue = self.key_embeddings(inputs), self.queue.entries()
             rows = {name: tensor[:, :1] for name, tensor in rows.items()}
-        complete = lambda views: with_keys(core.split_views(views), key_views)
+        complete = lambda views: with_key_embeddings(core.split_views(views), key_embeddings)
 
         def encode(**rows: Tensor) -> Tensor:
             with self.compute_loss_context_manager():  # a fresh autocast: its cache must not outlive a chunk
                 return model(**rows).pooler_output
 
-        loss, views = cached_step(
+        loss, views = gradcache_step(
             rows,
             encode,
-            contrast=lambda views: core.objective(complete(views), targets, keys, past) * scale,
+            loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue) * scale,
             backward=self.accelerator.backward,
             no_sync=lambda: self.accelerator.no_sync(model),
             chunk_size=self.args.chunk_size,
             chunk_tokens=self.args.chunk_tokens,
             even=self.is_fsdp_enabled,
-            parameters=list(core.objective_head.parameters()) if hasattr(core, "objective_head") else (),
+            parameters=list(core.loss_head.parameters()) if hasattr(core, "loss_head") else (),
         )
-        self._remember(complete(views), targets, keys, past)
+        self._remember(complete(views), targets, hashes, queue)
         return loss
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self._last_views is not None:
-            logs = {**logs, **self._view_metrics(*self._last_views), **self.accounting.figures(world_size())}
+            logs = {**logs, **self._view_metrics(*self._last_views), **self.throughput.metrics(world_size())}
         super().log(logs, start_time)
 
     def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
@@ -236,14 +236,14 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
 
     @torch.no_grad()
     def _view_metrics(
-        self, views: Tensor, targets: Tensor | None, keys: Tensor, past: PastKeys | None
+        self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None
     ) -> dict[str, float]:
         first = slice(_ROWS_MEASURED)
-        views, targets, keys = views[first], None if targets is None else targets[first], keys[first]
-        objective = self.accelerator.unwrap_model(self.model).contrast
-        queue = {} if past is None else {"past": past}
+        views, targets, hashes = views[first], None if targets is None else targets[first], hashes[first]
+        loss_fn = self.accelerator.unwrap_model(self.model).loss_fn
+        queued = {} if queue is None else {"queue": queue}
         return {
-            **objective.figures(views, targets, keys=keys, gather=default_gather(), **queue),
+            **loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued),
             "uniformity": uniformity(views[:, 0]).item(),
             "effective_rank": effective_rank(views[:, 0]).item(),
         }

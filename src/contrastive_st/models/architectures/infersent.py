@@ -9,15 +9,13 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple
 
-# --- Configuration of the InferSent encoder. Saved beside checkpoints: it imports transformers alone.
-
 
 class InferSentConfig(PreTrainedConfig):
     """A bidirectional LSTM over word vectors, max-pooled (Conneau et al. 2017, https://arxiv.org/abs/1705.02364).
 
     Args:
         vocab_size: rows of the word table, pad and unk included.
-        embedding_size: width of a word vector.
+        embedding_size: dimension of a word vector.
         hidden_size: of one direction; the sentence embedding is twice as wide (2048 and 4096 in the paper).
         frozen_words: whether the word vectors stay as they are, as in the paper.
         dropout: on the word vectors.
@@ -46,7 +44,7 @@ class InferSentConfig(PreTrainedConfig):
 
     @property
     def projection_dim(self) -> int:
-        """Width of the sentence embedding, under the name by which sentence-transformers asks for it."""
+        """Dimension of the sentence embedding, under the name by which sentence-transformers asks for it."""
         return 2 * self.hidden_size
 
 
@@ -114,7 +112,7 @@ class InferSentModel(PreTrainedModel):
         """Put vectors `[V, embedding_size]` into the word table; the pad row becomes zero.
 
         Raises:
-            ValueError: another width than the model's.
+            ValueError: another dimension than the model's.
         """
         if vectors.dim() != 2 or vectors.shape[1] != self.config.embedding_size:
             raise ValueError(f"word vectors are {list(vectors.shape)}; this model takes {self.config.embedding_size}")

@@ -12,8 +12,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple
 
-# --- Configuration of the QuickThoughts encoder. Saved beside checkpoints: it imports transformers alone.
-
 CHOICES = {
     "encoder": ("gru", "lstm", "transformer"),
     "readout": ("last", "max", "mean"),
@@ -27,8 +25,8 @@ class QuickThoughtsConfig(PreTrainedConfig):
 
     Args:
         vocab_size: rows of every word table, pad and unk included.
-        embedding_size: width of a word vector.
-        hidden_size: width of one tower's output; the sentence embedding `[f; g]` is twice as wide.
+        embedding_size: dimension of a word vector.
+        hidden_size: dimension of one tower's output; the sentence embedding `[f; g]` is twice as wide.
         encoder: `gru`, `lstm` or `transformer`.
         bidirectional: read recurrent towers both ways, half of `hidden_size` each.
         num_layers: layers of a tower.
@@ -39,14 +37,14 @@ class QuickThoughtsConfig(PreTrainedConfig):
         shared_embeddings: whether f and g share their trained vectors.
         dropout: on a tower's word vectors, between its layers and on its readout.
         num_attention_heads: of a transformer tower.
-        intermediate_size: inner width of a transformer tower's feed-forward layers.
+        intermediate_size: inner dimension of a transformer tower's feed-forward layers.
         positions: of a transformer tower, `sinusoidal` (any length) or `learned`.
         max_position_embeddings: longest sentence of learned positions, in words.
         initializer_range: word vectors and recurrent weights start uniform in plus or minus this.
         pad_token_id: the row of the word tables that stays zero.
 
     Raises:
-        ValueError: an unknown choice, or a width that cannot be split as asked.
+        ValueError: an unknown choice, or a dimension that cannot be split as asked.
 
     Example:
         >>> QuickThoughtsConfig(hidden_size=1000, readout="max").projection_dim
@@ -91,7 +89,7 @@ class QuickThoughtsConfig(PreTrainedConfig):
 
     @property
     def projection_dim(self) -> int:
-        """Width of the sentence embedding `[f; g]`, under the name by which sentence-transformers asks for it."""
+        """Dimension of the sentence embedding `[f; g]`, under the name by which sentence-transformers asks for it."""
         return 2 * self.hidden_size
 
 
@@ -136,8 +134,8 @@ class Packing:
 
     def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
         """Packed `[T, d]` to `[n, steps, d]`, the rows in the order of `order`."""
-        rows, steps, width = len(self.order), len(self.sizes), packed.shape[1]
-        return packed.new_full((rows * steps, width), value).index_copy(0, self.cell, packed).view(rows, steps, width)
+        rows, steps, dim = len(self.order), len(self.sizes), packed.shape[1]
+        return packed.new_full((rows * steps, dim), value).index_copy(0, self.cell, packed).view(rows, steps, dim)
 
     def unpack(self, packed: Tensor) -> Tensor:
         """Packed `[T, d]` to the batch's own `[N, L, d]`, zero on padding."""
@@ -199,18 +197,18 @@ class _Recurrence(torch.autograd.Function):
     def forward(
         ctx: Any, inputs: Tensor, weight: Tensor, bias: Tensor, sizes: list[int], product: torch.dtype
     ) -> Tensor:
-        width = weight.shape[1]
+        dim = weight.shape[1]
         exact = torch.promote_types(weight.dtype, torch.float32)
-        states = inputs.new_empty(len(inputs), width, dtype=exact)
-        gates, hidden = torch.empty_like(inputs), inputs.new_empty(len(inputs), width)
+        states = inputs.new_empty(len(inputs), dim, dtype=exact)
+        gates, hidden = torch.empty_like(inputs), inputs.new_empty(len(inputs), dim)
         weight_, bias_ = weight.to(product), bias.to(product)
-        state, start = states.new_zeros(sizes[0] if sizes else 0, width), 0
+        state, start = states.new_zeros(sizes[0] if sizes else 0, dim), 0
         for size in sizes:
             at, state = slice(start, start + size), state[:size]
             seen, gate = functional.linear(state.to(product), weight_, bias_), gates[at]
-            hidden[at] = seen[:, 2 * width :]
-            gate[:, : 2 * width] = (inputs[at, : 2 * width] + seen[:, : 2 * width]).sigmoid_()
-            gate[:, 2 * width :] = torch.addcmul(inputs[at, 2 * width :], gate[:, :width], hidden[at]).tanh_()
+            hidden[at] = seen[:, 2 * dim :]
+            gate[:, : 2 * dim] = (inputs[at, : 2 * dim] + seen[:, : 2 * dim]).sigmoid_()
+            gate[:, 2 * dim :] = torch.addcmul(inputs[at, 2 * dim :], gate[:, :dim], hidden[at]).tanh_()
             _, update, new = gate.to(exact).chunk(3, 1)
             states[at] = state = torch.lerp(new, state, update)
             start += size
@@ -222,10 +220,10 @@ class _Recurrence(torch.autograd.Function):
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         weight, gates, hidden, states = ctx.saved_tensors
-        width, end = weight.shape[1], len(grad)
+        dim, end = weight.shape[1], len(grad)
         before = torch.zeros_like(states, dtype=weight.dtype)  # the state that each step starts from
         d_inputs, d_seen = torch.empty_like(gates), torch.empty_like(gates, dtype=weight.dtype)
-        carried = states.new_zeros(0, width)
+        carried = states.new_zeros(0, dim)
         for step in reversed(range(len(ctx.sizes))):
             size = ctx.sizes[step]
             at = slice(end - size, end)
@@ -269,8 +267,8 @@ class QuickThoughtsModel(PreTrainedModel):
         super().__init__(config)
         size, pad = config.embedding_size, config.pad_token_id
         if config.word_vectors != "frozen":  # the vectors for f and for g stand side by side in a row
-            width = size if config.shared_embeddings else 2 * size
-            self.word_embeddings = nn.Embedding(config.vocab_size, width, padding_idx=pad)
+            dim = size if config.shared_embeddings else 2 * size
+            self.word_embeddings = nn.Embedding(config.vocab_size, dim, padding_idx=pad)
         if config.word_vectors != "trained":
             self.frozen_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=pad)
         self.f, self.g = Tower(config), Tower(config)
@@ -315,7 +313,7 @@ class QuickThoughtsModel(PreTrainedModel):
         `multichannel` the length must be that of the model.
 
         Raises:
-            ValueError: the width or, with `multichannel`, the length is not the model's.
+            ValueError: the dimension or, with `multichannel`, the length is not the model's.
         """
         config = self.config
         table = self.word_embeddings if config.word_vectors == "trained" else self.frozen_embeddings
@@ -388,12 +386,12 @@ class Tower(nn.Module):
         super().__init__()
         self.config = config
         self.dropout = nn.Dropout(config.dropout)
-        width = config.embedding_size * (2 if config.word_vectors == "multichannel" else 1)
+        dim = config.embedding_size * (2 if config.word_vectors == "multichannel" else 1)
         if config.encoder == "transformer":
-            self.encoder: nn.Module = PackedTransformer(width, config)
+            self.encoder: nn.Module = PackedTransformer(dim, config)
         else:
             self.encoder = (PackedGRU if config.encoder == "gru" else PackedLSTM)(
-                width,
+                dim,
                 config.hidden_size // (1 + config.bidirectional),
                 config.num_layers,
                 bidirectional=config.bidirectional,
@@ -421,10 +419,10 @@ class Tower(nn.Module):
 class PackedTransformer(nn.Module):
     """A small pre-norm transformer on packed words `[T, d]`; attention alone sees the padded batch."""
 
-    def __init__(self, width: int, config: QuickThoughtsConfig) -> None:
+    def __init__(self, dim: int, config: QuickThoughtsConfig) -> None:
         super().__init__()
         self.config = config
-        self.project, self.norm = nn.Linear(width, config.hidden_size), nn.LayerNorm(config.hidden_size)
+        self.project, self.norm = nn.Linear(dim, config.hidden_size), nn.LayerNorm(config.hidden_size)
         if config.positions == "learned":
             self.position_embeddings = nn.Embedding(config.max_position_embeddings, config.hidden_size)
         self.dropout = nn.Dropout(config.dropout)
@@ -457,11 +455,11 @@ class TransformerLayer(nn.Module):
 
     def __init__(self, config: QuickThoughtsConfig) -> None:
         super().__init__()
-        width, inner = config.hidden_size, config.intermediate_size
+        dim, inner = config.hidden_size, config.intermediate_size
         self.heads = config.num_attention_heads
-        self.norm, self.inner_norm = nn.LayerNorm(width), nn.LayerNorm(width)
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.widen, self.narrow = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.norm, self.inner_norm = nn.LayerNorm(dim), nn.LayerNorm(dim)
+        self.qkv, self.out = nn.Linear(dim, 3 * dim), nn.Linear(dim, dim)
+        self.widen, self.narrow = nn.Linear(dim, inner), nn.Linear(inner, dim)
         self.dropout = nn.Dropout(config.dropout)
 
     def forward(self, states: Tensor, packing: Packing, mask: Tensor) -> Tensor:

@@ -10,19 +10,17 @@ from transformers.utils import can_return_tuple
 
 from .quickthoughts import Packing, QuickThoughtsConfig, Tower, init_weights
 
-# --- Configuration of the Skip-Thoughts encoder. Saved beside checkpoints: it imports transformers alone.
-
 
 class SkipThoughtsConfig(QuickThoughtsConfig):
     """One sentence encoder over word vectors (Kiros et al. 2015, https://arxiv.org/abs/1506.06726).
 
     Args:
-        hidden_size: width of the sentence embedding, and of the decoders that train it.
+        hidden_size: dimension of the sentence embedding, and of the decoders that train it.
         bidirectional: bi-skip, half of `hidden_size` in each direction; by default uni-skip.
         other: as of `QuickThoughtsConfig`.
 
     Raises:
-        ValueError: an unknown choice, or a width that cannot be split as asked.
+        ValueError: an unknown choice, or a dimension that cannot be split as asked.
 
     Example:
         >>> SkipThoughtsConfig(hidden_size=2400).projection_dim
@@ -36,7 +34,7 @@ class SkipThoughtsConfig(QuickThoughtsConfig):
 
     @property
     def projection_dim(self) -> int:
-        """Width of the sentence embedding, under the name by which sentence-transformers asks for it."""
+        """Dimension of the sentence embedding, under the name by which sentence-transformers asks for it."""
         return self.hidden_size
 
 

@@ -9,8 +9,6 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple
 
-# --- Configuration of the Universal Sentence Encoder. Saved beside checkpoints: it imports transformers alone.
-
 
 class UniversalConfig(PreTrainedConfig):
     """Deep averaging network, or transformer, over word vectors (Cer et al. 2018, https://arxiv.org/abs/1803.11175).
@@ -19,18 +17,18 @@ class UniversalConfig(PreTrainedConfig):
         vocab_size: rows of the word table, pad and unk included.
         encoder: `dan`: the mean of the vectors of words and bigrams, through feed-forward layers; or `transformer`: the
             sum of the words' states over the square root of their number.
-        embedding_size: width of a word vector; a transformer's is `hidden_size`.
-        hidden_size: width of the embedding (512 in the paper).
+        embedding_size: dimension of a word vector; a transformer's is `hidden_size`.
+        hidden_size: dimension of the embedding (512 in the paper).
         num_layers: feed-forward layers of a dan, layers of a transformer.
         bigram_buckets: rows of the table that bigrams are hashed into; 0 leaves bigrams out.
         num_attention_heads: of a transformer.
-        intermediate_size: inner width of a transformer's layers.
+        intermediate_size: inner dimension of a transformer's layers.
         dropout: on the mean and between the layers.
         similarity: how embeddings are compared: `angular` or `cosine`.
         pad_token_id: the row of the word table that stays zero.
 
     Raises:
-        ValueError: an unknown choice, or a width that the heads cannot share.
+        ValueError: an unknown choice, or a dimension that the heads cannot share.
     """
 
     model_type = "universal"
@@ -63,7 +61,7 @@ class UniversalConfig(PreTrainedConfig):
 
     @property
     def projection_dim(self) -> int:
-        """Width of the sentence embedding, under the name by which sentence-transformers asks for it."""
+        """Dimension of the sentence embedding, under the name by which sentence-transformers asks for it."""
         return self.hidden_size
 
 
@@ -127,11 +125,11 @@ class DeepAveragingEncoder(nn.Module):
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        width, hidden = config.embedding_size, config.hidden_size
-        self.words = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
-        self.bigrams = nn.Embedding(config.bigram_buckets, width) if config.bigram_buckets else None
+        dim, hidden = config.embedding_size, config.hidden_size
+        self.words = nn.Embedding(config.vocab_size, dim, padding_idx=config.pad_token_id)
+        self.bigrams = nn.Embedding(config.bigram_buckets, dim) if config.bigram_buckets else None
         self.dropout = nn.Dropout(config.dropout)
-        self.layers = nn.ModuleList(nn.Linear(hidden if i else width, hidden) for i in range(config.num_layers))
+        self.layers = nn.ModuleList(nn.Linear(hidden if i else dim, hidden) for i in range(config.num_layers))
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         real = mask.to(self.words.weight.dtype)
@@ -156,13 +154,13 @@ class SummingTransformer(nn.Module):
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        width = config.hidden_size
-        self.words = nn.Embedding(config.vocab_size, width, padding_idx=config.pad_token_id)
+        dim = config.hidden_size
+        self.words = nn.Embedding(config.vocab_size, dim, padding_idx=config.pad_token_id)
         layer = nn.TransformerEncoderLayer(
-            width, config.num_attention_heads, config.intermediate_size, config.dropout, batch_first=True,
+            dim, config.num_attention_heads, config.intermediate_size, config.dropout, batch_first=True,
             norm_first=True,
         )  # fmt: skip
-        self.layers = nn.TransformerEncoder(layer, config.num_layers, nn.LayerNorm(width), enable_nested_tensor=False)
+        self.layers = nn.TransformerEncoder(layer, config.num_layers, nn.LayerNorm(dim), enable_nested_tensor=False)
 
     def forward(self, ids: Tensor, mask: Tensor) -> Tensor:
         words = self.words(ids)

@@ -1,8 +1,11 @@
 """The embedded server is shared, survives being killed, and stops with its last user; SQL is made of constants."""
 
 import ast
+import contextlib
 import os
 import signal
+import subprocess
+import threading
 import time
 from pathlib import Path
 
@@ -44,6 +47,47 @@ def test_the_last_user_stops_it_and_a_killed_one_comes_back(place):
     while (place / "pgdata" / "postmaster.pid").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_only_the_servers_own_processes_are_ended(place):
+    """A shell, an editor or a copied program in the data folder lives on; a worker that computes is ended."""
+    import psycopg
+
+    with EmbeddedServer(place) as server:
+        bystander = subprocess.Popen(["sleep", "600"], cwd=server.pgdata)
+        connection = psycopg.connect(server.dsn)
+        worker = connection.info.backend_pid
+        thread = threading.Thread(target=_compute, args=(connection,))
+        thread.start()
+        try:
+            os.kill(postmaster(place), signal.SIGKILL)
+            assert Path(f"/proc/{worker}").exists()
+            server.ensure_running()
+            thread.join(30)
+            assert not thread.is_alive()
+            assert not Path(f"/proc/{worker}").exists()
+            assert bystander.poll() is None
+        finally:
+            bystander.kill()
+            bystander.wait()
+
+
+def test_a_process_is_told_by_program_folder_and_start(place):
+    with EmbeddedServer(place) as server:
+        process, pgdata = Path(f"/proc/{postmaster(place)}"), server.pgdata
+        started = module._server_start(pgdata)
+        assert abs(started - time.time()) < 60
+        assert module._is_servers_own(process, pgdata, started)
+        assert not module._is_servers_own(process, pgdata, started + 3600)
+        assert not module._is_servers_own(process, place, started)
+        assert not module._is_servers_own(Path("/proc/self"), Path.cwd(), started)
+
+
+def _compute(connection):
+    import psycopg
+
+    with contextlib.suppress(psycopg.Error):
+        connection.execute("SELECT count(*) FROM generate_series(1, 100000000000) AS i WHERE i % 7 = 9")
 
 
 def test_a_long_path_gets_a_short_socket(place):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import importlib.util
+import math
 import os
 import shutil
 import signal
@@ -22,6 +23,7 @@ from typing import Any
 
 from contrastive_st.errors import InputError
 
+_CLOCK_SECONDS = 10  # that the system's clock may have been set back or forth between two starts
 START_SECONDS = 300  # recovery after a crash replays what was written since the last checkpoint
 _ACCOUNT = "pgserver"  # PostgreSQL refuses to run as root; this account runs it then
 _SETTINGS = """
@@ -180,10 +182,15 @@ class EmbeddedServer:
 
     def _end_orphans(self) -> None:
         """Of a server killed outright, a worker that computes may live on for minutes, on the shared memory."""
+        started = _server_start(self.pgdata)
         for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):
-                if Path(os.readlink(process / "cwd")) == self.pgdata:
-                    os.kill(int(process.name), signal.SIGKILL)
+            with suppress(OSError):  # it has ended meanwhile, or is another user's
+                handle = os.pidfd_open(int(process.name))  # names this process even when its number is given anew
+                try:
+                    if _is_servers_own(process, self.pgdata, started):
+                        signal.pidfd_send_signal(handle, signal.SIGKILL)
+                finally:
+                    os.close(handle)
 
     def _run(self, program: str, *arguments: str) -> tuple[int, str]:
         """Exit code and output of one of PostgreSQL's programs; into a file, as a server keeps pipes open."""
@@ -195,6 +202,28 @@ class EmbeddedServer:
             )  # fmt: skip
             output.seek(0)
             return done.returncode, output.read().decode("utf-8", "replace")
+
+
+def _server_start(pgdata: Path) -> float:
+    """When the server that `postmaster.pid` names was started, in seconds since 1970; never where no file names one."""
+    try:
+        return float((pgdata / "postmaster.pid").read_text().split("\n")[2])
+    except (OSError, ValueError, IndexError):
+        return math.inf
+
+
+def _is_servers_own(process: Path, pgdata: Path, started: float) -> bool:
+    """Whether a process (its folder in /proc) is of the server of `pgdata` that was started then.
+
+    It runs PostgreSQL's program, in the data folder, and is no older than the server: a shell or an editor that
+    somebody has open in the folder is none.
+    """
+    program, folder = (Path(os.readlink(process / link)) for link in ("exe", "cwd"))
+    if program.name.removesuffix(" (deleted)") != "postgres" or folder != pgdata.resolve():
+        return False
+    boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
+    ticks = int((process / "stat").read_text().rsplit(")", 1)[1].split()[19])
+    return float(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK") > started - _CLOCK_SECONDS
 
 
 def _is_running(pgdata: Path) -> bool:

@@ -14,7 +14,6 @@ from contrastive_st.evaluation.cli import add_commands as add_evaluation_command
 from contrastive_st.hub.cli import add_commands as add_hub_commands
 from contrastive_st.jobs.cli import COMMANDS as JOB_COMMANDS
 from contrastive_st.search.cli import add_commands as add_search_commands
-from contrastive_st.search.cli import add_front_commands
 from contrastive_st.terminal import Parser, run, say, snake_case_flags, suggestion
 
 #: The commands as `--help` lists them
@@ -22,7 +21,7 @@ GROUPS = {
     "train": ("train", "compare"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
     "publish": ("push", "pull", "card", "convert"),
-    "search": ("encode", "index", "search", "similar", "trends", "duplicates", "serve"),
+    "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve"),
     "this machine": ("doctor",),
 }
 
@@ -70,7 +69,6 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     add_evaluation_commands(commands)
     add_hub_commands(commands)
     add_search_commands(commands)
-    add_front_commands(commands)
     parser.commands = {choice.dest: choice.help for choice in commands._choices_actions}
     return parser, commands.choices
 

@@ -92,7 +92,6 @@ def test_the_commands_from_an_empty_folder(place, bert_config, tokenizer, tmp_pa
     """index and search on the embedded default; then shards of two processes, searched and loaded."""
     from contrastive_st import BertForCL
     from contrastive_st.cli import main
-    from contrastive_st.search import cli as encode
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("CONTRASTIVE_ST_STORE", str(place / "default"))
@@ -118,7 +117,7 @@ def test_the_commands_from_an_empty_folder(place, bert_config, tokenizer, tmp_pa
     monkeypatch.setenv("WORLD_SIZE", "2")
     for rank in ("1", "0"):
         monkeypatch.setenv("RANK", rank)
-        assert encode.main(["corpus.jsonl", "-o", "shards", "--shard-rows", "16"]) == 0
+        assert main(["index", "corpus.jsonl", "-o", "shards", "--shard-rows", "16"]) == 0
     monkeypatch.delenv("WORLD_SIZE")
     assert main(["index", "shards", "--collection", "loaded"]) == 0
     capsys.readouterr()

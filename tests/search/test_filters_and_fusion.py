@@ -5,11 +5,11 @@ import math
 import pytest
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.cli import parse_filter
 from contrastive_st.search.index import (
     as_jsonpath,
     conditions,
     matches,
+    parse_filter,
     reciprocal_rank_fusion,
     storable,
     storable_json,
@@ -50,6 +50,7 @@ def test_unknown_filters_are_named(filter):
 
 def test_filters_of_the_command_line():
     assert parse_filter(["a=7", "b=x y", "c>=1.5", "c<2"]) == {"a": [7, "7"], "b": ["x y"], "c": {">=": 1.5, "<": 2}}
+    assert parse_filter(["a=NaN", "b=[1]", "c=" + "[" * 100_000]) == {"a": ["NaN"], "b": ["[1]"], "c": ["[" * 100_000]}
     for wrong in (["a"], ["=3"], ["a=1", "a>2"], ["a>2", "a=1"]):
         with pytest.raises(InputError, match="--filter"):
             parse_filter(wrong)

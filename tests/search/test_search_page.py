@@ -9,11 +9,11 @@ import pytest
 from search_fakes import WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
-from contrastive_st.search.analysis.occlusion import Part, explain, pieces
+from contrastive_st.search.analysis.occlusion import Span, explain, pieces
 from contrastive_st.search.app import page_html, session
 from contrastive_st.search.app.map_svg import map_svg
 from contrastive_st.search.app.page import find, show_map
-from contrastive_st.search.app.serving import COOKIE, Guard, check_token, is_loopback
+from contrastive_st.search.app.serving import COOKIE, Guard, check_token, is_loopback, reserve
 from contrastive_st.search.app.session import LONGEST_QUERY, SearchSession, Source
 
 HOSTILE = [
@@ -125,16 +125,16 @@ def test_the_evidence_is_what_the_cosine_loses(served):
     encoder = WordEncoder()
     query = encoder.encode(["tide ship"])[0]
     text = "the ship and the tide"
-    (parts,) = explain(encoder, query, [text])
-    assert "".join(part.text for part in parts) == text
-    for i, part in enumerate(parts):
+    (spans,) = explain(encoder, query, [text])
+    assert "".join(span.text for span in spans) == text
+    for i, span in enumerate(spans):
         words = text.split()
         without = encoder.encode([" ".join(words[:i] + words[i + 1 :])])[0]
         whole = encoder.encode([text])[0]
-        assert part.effect == pytest.approx(float((whole - without) @ query), abs=1e-6)
-    assert max(parts, key=lambda part: part.effect).text.strip() in ("ship", "tide")
+        assert span.effect == pytest.approx(float((whole - without) @ query), abs=1e-6)
+    assert max(spans, key=lambda span: span.effect).text.strip() in ("ship", "tide")
     answer = served.explained(served.answer("long", "tide ship", k=3))
-    assert len(answer.parts) == 3
+    assert len(answer.spans) == 3
 
 
 @pytest.mark.parametrize("text", ["", "word", "One. Two. Three.", "w " * 500, "x" * 9000, "A b. " * 3000, "\n\n a \n"])
@@ -147,9 +147,9 @@ def test_pieces_make_up_the_text(text):
 
 
 def test_long_hits_unfold_and_end(served):
-    long = [Part("ab " * 300, 0.1), Part("cd " * 20_000, 0.2)]
+    long = [Span("ab " * 300, 0.1), Span("cd " * 20_000, 0.2)]
     answer = served.answer("long", "tide", k=1)
-    view = page_html.answer_html(session.replace(answer, parts=[long]))
+    view = page_html.answer_html(session.replace(answer, spans=[long]))
     assert "<details>" in view
     assert len(view) < 25_000
 
@@ -197,7 +197,7 @@ def test_many_threads_get_their_own_answers(served):
 # ------------------------------------------------------------------ who is let in
 
 
-def request(guard, path="/", query="", **headers):
+def request(guard, path="/", query="", method="GET", **headers):
     """Status and headers of the answer; 200 where the page itself was reached."""
     import asyncio
 
@@ -207,7 +207,7 @@ def request(guard, path="/", query="", **headers):
         sent.append(message)
 
     fields = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
-    scope = {"type": "http", "path": path, "query_string": query.encode(), "headers": fields}
+    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": fields}
     asyncio.run(guard(scope, None, send))
     return sent[0]["status"], dict(sent[0]["headers"])
 
@@ -240,6 +240,34 @@ def test_a_token_is_asked_for_and_kept_as_a_cookie():
     assert status == 200
     assert b"set-cookie" not in headers
     assert b"default-src 'self'" in headers[b"content-security-policy"]
+
+
+def test_only_queries_are_taken_and_only_from_the_page_itself():
+    guard = Guard(page, "127.0.0.1")
+    queue = {"host": "localhost:7860", "path": "/gradio_api/queue/join", "method": "POST", "content_length": "100"}
+    own = {"origin": "http://localhost:7860"}
+    for headers in ({}, own, {**own, "sec_fetch_site": "same-origin"}):
+        assert request(guard, **queue, **headers)[0] == 200
+    for origin in ("http://evil.example", "null", "http://localhost:7861", "http://evil.example/localhost:7860"):
+        assert request(guard, **queue, origin=origin)[0] == 403
+        assert request(guard, **queue, origin=origin, sec_fetch_site="cross-site")[0] == 403
+    assert request(guard, **queue, **own, sec_fetch_site="same-site")[0] == 403
+    for length in ("100000000", "", "-1", "1e3"):
+        assert request(guard, **{**queue, "content_length": length})[0] == 413
+    for path in ("/gradio_api/upload", "/upload", "/gradio_api/file=/etc/passwd", "/login", "/gradio_api/queue/joined"):
+        assert request(guard, **{**queue, "path": path})[0] == 405
+    assert request(guard, **{**queue, "method": "PUT"})[0] == 405
+
+
+def test_the_port_is_reserved_before_anything_is_loaded():
+    with reserve(port=0) as listener:
+        port = listener.getsockname()[1]
+        for wrong in (port, 70_000, -1):
+            with pytest.raises(InputError, match=f":{wrong}: .*choose another --port or --host") as caught:
+                reserve(port=wrong)
+            assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="choose another --port or --host"):
+        reserve("no.such.host.invalid", 0)
 
 
 def test_websockets_are_guarded_too():

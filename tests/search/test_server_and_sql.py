@@ -60,12 +60,16 @@ def test_only_the_servers_own_processes_are_ended(place):
         thread = threading.Thread(target=_compute, args=(connection,))
         thread.start()
         try:
+            with psycopg.connect(server.dsn, autocommit=True) as other:
+                busy = "SELECT state = 'active' FROM pg_stat_activity WHERE pid = %s"
+                _wait(lambda: other.execute(busy, (worker,)).fetchone()[0])
             os.kill(postmaster(place), signal.SIGKILL)
-            assert Path(f"/proc/{worker}").exists()
+            time.sleep(0.2)
+            assert _lives(worker)
             server.ensure_running()
             thread.join(30)
             assert not thread.is_alive()
-            assert not Path(f"/proc/{worker}").exists()
+            _wait(lambda: not _lives(worker))
             assert bystander.poll() is None
         finally:
             bystander.kill()
@@ -81,6 +85,21 @@ def test_a_process_is_told_by_program_folder_and_start(place):
         assert not module._is_servers_own(process, pgdata, started + 3600)
         assert not module._is_servers_own(process, place, started)
         assert not module._is_servers_own(Path("/proc/self"), Path.cwd(), started)
+
+
+def _wait(holds):
+    deadline = time.monotonic() + 30
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def _lives(pid):
+    """Whether a process is there and no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def _compute(connection):

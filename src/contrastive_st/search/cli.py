@@ -1,33 +1,31 @@
-"""`contrastive-st index`, `search` and `similar`."""
+"""`contrastive-st index`, `search`, `similar`, `collections`, `trends`, `duplicates` and `serve`."""
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
 import math
 import os
-import re
 import secrets
 import shutil
+import signal
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import Parser, run, snake_case_flags
+from contrastive_st.terminal import say
 
-_FILTER = re.compile(r"(?P<key>[^<>=!]+)(?P<compare>>=|<=|!=|==|=|<|>)(?P<value>.*)", re.DOTALL)
+Command = Callable[[argparse.Namespace], None]
 
 
 def add_commands(commands: Any) -> None:
     """Add the commands to the subparsers of the command line."""
-    index = commands.add_parser("index", help="encode a corpus and put it into the store, or into parquet shards")
-    index_arguments(index)
-    index.set_defaults(function=run_index)
-
+    _add_index(commands)
     search = commands.add_parser("search", help="find the documents nearest to a query")
     search.add_argument("query", help="what to look for; - reads it from stdin")
     search.add_argument("--hybrid", action="store_true", help="rank by nearness and by full text, fused")
@@ -35,124 +33,163 @@ def add_commands(commands: Any) -> None:
         "--exact", action="store_true", help="compare with every document, also where there is an index"
     )
     search.add_argument("--ef_search", type=int, help="candidates that the index keeps: more find more, slower")
-    _index_to_read(search)
+    _add_hits(search)
     search.set_defaults(function=_search)
 
     similar = commands.add_parser("similar", help="find the documents nearest to a document")
     similar.add_argument("id", type=int, help="its id, as search prints it")
-    _index_to_read(similar)
+    _add_hits(similar)
     similar.set_defaults(function=_similar)
 
+    collections = commands.add_parser("collections", help="list the collections of a store, describe or delete one")
+    collections.add_argument("name", nargs="?", help="the one to describe or delete (default: list all)")
+    collections.add_argument("--delete", action="store_true", help="delete it, with its documents")
+    _add_store(collections)
+    collections.set_defaults(function=_collections)
 
-def store_arguments(parser: argparse.ArgumentParser) -> None:
-    """Which store, and which collection of it."""
+    trends = commands.add_parser("trends", help="clusters of an index, named, with their sizes over time or source")
+    _add_collection(trends)
+    trends.add_argument("--by", metavar="COLUMN", help="metadata column to count by, such as year or source")
+    trends.add_argument("--clusters", type=int, help="how many (default: one for 50 documents, from 2 to 16)")
+    trends.add_argument("--seed", type=int, default=0, help="of the sample and of k-means")
+    trends.add_argument("--output", "-o", metavar="FOLDER", help="for trends.csv, .md and .json, map.png and sizes.png")
+    trends.add_argument("--overwrite", action="store_true", help="replace files of these names in a folder in use")
+    trends.set_defaults(function=_trends)
+
+    duplicates = commands.add_parser("duplicates", help="groups of documents that say the same, every pair looked at")
+    _add_collection(duplicates)
+    duplicates.add_argument("--threshold", type=float, default=0.95, help="cosine from which on two are the same")
+    duplicates.add_argument("--limit", type=int, default=20, help="groups to print (default: 20); a file holds all")
+    duplicates.add_argument("--output", "-o", metavar="FILE", help="all groups as .csv or .json")
+    duplicates.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
+    duplicates.set_defaults(function=_duplicates)
+    _add_serve(commands)
+
+
+def _add_index(commands: Any) -> None:
+    index = commands.add_parser("index", help="encode a corpus and put it into the store, or into parquet shards")
+    index.add_argument("corpus", nargs="?", help="a .txt (a document a line), .csv, .tsv, .jsonl, .json or .parquet "
+                       "file, a folder of such or of encoded shards, or a data set of the Hub")  # fmt: skip
+    index.add_argument("--installed_docs", action="store_true", help="the documentation of the installed packages")
+    index.add_argument("--model", "-m", help="checkpoint folder or Hub name (default: out/demo)")
+    index.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards there, not into the store")
+    _add_collection(index)
+    index.add_argument("--column", help="holds the text (default: text, or the only one with text)")
+    index.add_argument("--metadata", nargs="*", metavar="COLUMN", help="columns to keep (default: all that are short)")
+    index.add_argument("--hub_split", default="train", help="of a data set of the Hub")
+    index.add_argument("--split_into", default="whole", choices=("whole", "sentences", "passages"),
+                       help="cut documents up; each chunk is a document of its own")  # fmt: skip
+    index.add_argument("--pool", action="store_true", help="keep documents, with the mean vector of their chunks")
+    index.add_argument("--index", default="hnsw", choices=("hnsw", "binary", "none"), help="built after loading")
+    index.add_argument("--build_memory", default="1GB", help="for building the index (default: 1GB)")
+    index.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"), help="16 or 32 bits a number")
+    index.add_argument("--partitions", type=int, default=1, help="tables that the vectors are spread over")
+    index.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model")
+    index.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    index.add_argument("--shard_rows", type=int, default=16_384, help="rows encoded and committed together")
+    index.add_argument("--replace", action="store_true", help="index a corpus anew that has changed")
+    index.set_defaults(function=_index)
+
+
+def _add_serve(commands: Any) -> None:
+    serve = commands.add_parser("serve", help="a page to search on, in the browser")
+    serve.add_argument("index", nargs="*", help="collections of the store, or folders of encoded shards; several are "
+                       "searched side by side (default: documents)")  # fmt: skip
+    _add_store(serve)
+    serve.add_argument("--model", "-m", action="append", default=[],
+                       help="the model of each index, in their order (default: those that they name)")  # fmt: skip
+    serve.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
+    serve.add_argument("--port", type=int, default=7860, help="0 takes a free one")
+    serve.add_argument("--token", nargs="?", const="", help="ask for a token: this one, or one made here")
+    serve.set_defaults(function=_serve)
+
+
+def _add_store(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--store", metavar="WHERE", help="a folder for the embedded database, or postgresql://... "
                         "(default: $CONTRASTIVE_ST_STORE, or one of your data folders)")  # fmt: skip
+
+
+def _add_collection(parser: argparse.ArgumentParser) -> None:
+    _add_store(parser)
     parser.add_argument("--collection", default="documents", help="its name (default: documents)")
 
 
-def index_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `index`, which `python -m contrastive_st.search.cli` takes too."""
-    parser.add_argument("corpus", nargs="?", help="a .txt (a document a line), .csv, .tsv, .jsonl, .json or .parquet "
-                        "file, a folder of such or of encoded shards, or a data set of the Hub")  # fmt: skip
-    parser.add_argument("--installed_docs", action="store_true", help="the documentation of the installed packages")
-    parser.add_argument("--model", "-m", help="checkpoint folder or Hub name (default: out/demo)")
-    parser.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards there, not into the store")
-    store_arguments(parser)
-    parser.add_argument("--column", help="holds the text (default: text, or the only one with text)")
-    parser.add_argument("--metadata", nargs="*", metavar="COLUMN", help="columns to keep (default: all that are short)")
-    parser.add_argument("--hub_split", default="train", help="of a data set of the Hub")
-    parser.add_argument("--split_into", default="whole", choices=("whole", "sentences", "passages"),
-                        help="cut documents up; each part is a document of its own")  # fmt: skip
-    parser.add_argument("--pool", action="store_true", help="keep documents, with the mean vector of their parts")
-    parser.add_argument("--index", default="hnsw", choices=("hnsw", "binary", "none"), help="built after loading")
-    parser.add_argument("--build_memory", default="1GB", help="for building the index (default: 1GB)")
-    parser.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"), help="16 or 32 bits a number")
-    parser.add_argument("--partitions", type=int, default=1, help="tables that the vectors are spread over")
-    parser.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model")
-    parser.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    parser.add_argument("--shard_rows", type=int, default=16_384, help="rows encoded and committed together")
-    parser.add_argument("--replace", action="store_true", help="index a corpus anew that has changed")
-
-
-def run_index(args: argparse.Namespace) -> None:
-    """Encode what is not there yet, write it, and build the index when all is there."""
-    from contrastive_st.search.ingest import index_corpus, load_shards
-    from contrastive_st.search.shards import RECORD, ShardFolder
-
-    if bool(args.corpus) == args.installed_docs:
-        raise InputError("which corpus? Name a file, a folder or a data set, or give --installed_docs (not both)")
-    started, bar = time.perf_counter(), sys.stderr.isatty()
-    if args.corpus and Path(args.corpus).expanduser().joinpath(RECORD).is_file():
-        shards = ShardFolder(args.corpus)
-        encoding = shards.encoding
-        made = (encoding.model, encoding.fingerprint, encoding.dimension)
-        with _created(args, *made) as store:
-            loader = _loader(store, encoding.corpus, encoding.mark, encoding.shard_rows, args.replace)
-            outcome = load_shards(shards, loader, progress=bar)
-            loader.close()
-            _report(outcome, started, _finished(store, outcome, args))
-        return
-    corpus = _corpus(args)
-    encoder = _encoder(args)
-    model = str(encoder.opened.folder.absolute()) if encoder.opened.folder else encoder.name
-    if args.output:
-        from contrastive_st.search.shards import Encoding
-
-        rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
-        made = Encoding(
-            model, encoder.fingerprint, encoder.dimension, corpus.name, corpus.mark, shard_rows=args.shard_rows
-        )
-        folder = ShardFolder(args.output, made, rank, world)
-        outcome = index_corpus(corpus, encoder, folder, shard_rows=args.shard_rows, progress=bar)
-        _report(outcome, started, f"shards in {args.output}")
-        return
-    with _created(args, model, encoder.fingerprint, encoder.dimension) as store:
-        loader = _loader(store, corpus.name, corpus.mark, args.shard_rows, args.replace)
-        outcome = index_corpus(corpus, encoder, loader, shard_rows=args.shard_rows, progress=bar)
-        loader.close()
-        _report(outcome, started, _finished(store, outcome, args))
-
-
-def parse_filter(conditions: Sequence[str]) -> dict[str, Any]:
-    """`key=value`, `key>=value` and the like as a filter; numbers match numbers and the same digits as text.
-
-    Example:
-        >>> parse_filter(["source=torch", "year>=2020", "year<2030"])
-        {'source': ['torch'], 'year': {'>=': 2020, '<': 2030}}
-    """
-    found: dict[str, Any] = {}
-    for condition in conditions:
-        match = _FILTER.fullmatch(condition)
-        if match is None:
-            raise InputError(f"--filter {condition}: write key=value, or key>=number and the like")
-        key, compare, value = match["key"].strip(), match["compare"], match["value"].strip()
-        try:
-            parsed = json.loads(value)
-        except ValueError:
-            parsed = value
-        if compare in ("=", "=="):
-            alternatives = [parsed] if parsed == value else [parsed, value]
-            if not isinstance(found.setdefault(key, []), list):
-                raise InputError(f"--filter {condition}: {key} is compared already; give one kind of condition a key")
-            found[key] += alternatives
-        else:
-            if not isinstance(found.setdefault(key, {}), dict):
-                raise InputError(f"--filter {condition}: {key} is compared already; give one kind of condition a key")
-            found[key][compare] = parsed
-    return found
-
-
-# ---------------------------------------------------------------------- inside
-
-
-def _index_to_read(parser: argparse.ArgumentParser) -> None:
+def _add_hits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", type=int, default=10, help="how many (default: 10)")
     parser.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE",
                         help="on metadata; also KEY>=NUMBER and the like; several must all hold")  # fmt: skip
     parser.add_argument("--model", "-m", help="the model that made the index (default: the one it names)")
     parser.add_argument("--json", action="store_true", help="print one JSON object a hit")
-    store_arguments(parser)
+    _add_collection(parser)
+
+
+def _closes_the_store(command: Command) -> Command:
+    """SIGTERM ends the command as Ctrl-C does, so that an embedded database stops with its last user."""
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    @functools.wraps(command)
+    def run(args: argparse.Namespace) -> None:
+        before = signal.signal(signal.SIGTERM, interrupt)
+        try:
+            command(args)
+        finally:
+            signal.signal(signal.SIGTERM, before)
+
+    return run
+
+
+@contextmanager
+def _opened(args: argparse.Namespace) -> Iterator[Any]:
+    from contrastive_st.search.opening import open_index
+
+    with closing(open_index(args.store, args.collection)) as index:
+        yield index
+
+
+# --- index
+
+
+@_closes_the_store
+def _index(args: argparse.Namespace) -> None:
+    """Encode what is not there yet, write it, and build the index when all is there."""
+    from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
+
+    if bool(args.corpus) == args.installed_docs:
+        raise InputError("which corpus? Name a file, a folder or a data set, or give --installed_docs (not both)")
+    if args.corpus and Path(args.corpus).expanduser().joinpath(RECORD).is_file():
+        _load(args, ShardFolder(args.corpus))
+        return
+    from contrastive_st.search.ingest import index_corpus
+
+    started = time.perf_counter()
+    corpus = _corpus(args)
+    encoder = _encoder(args)
+    options = {"shard_rows": args.shard_rows, "progress": sys.stderr.isatty()}
+    model = str(encoder.opened.folder.absolute()) if encoder.opened.folder else encoder.name
+    if args.output:
+        rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
+        made_by = (model, encoder.fingerprint, encoder.dimension)
+        encoding = Encoding(*made_by, corpus.name, corpus.mark, shard_rows=args.shard_rows)
+        outcome = index_corpus(corpus, encoder, ShardFolder(args.output, encoding, rank, world), **options)
+        _report(outcome, started, f"shards in {args.output}")
+        return
+    with _created(args, model, encoder.fingerprint, encoder.dimension) as store:
+        with _loader(store, args, corpus.name, corpus.mark, args.shard_rows) as loader:
+            outcome = index_corpus(corpus, encoder, loader, **options)
+        _report(outcome, started, _finished(store, outcome, args))
+
+
+def _load(args: argparse.Namespace, shards: Any) -> None:
+    """Put encoded shards into the store."""
+    from contrastive_st.search.ingest import load_shards
+
+    started, encoding = time.perf_counter(), shards.encoding
+    with _created(args, encoding.model, encoding.fingerprint, encoding.dimension) as store:
+        with _loader(store, args, encoding.corpus, encoding.corpus_fingerprint, encoding.shard_rows) as loader:
+            outcome = load_shards(shards, loader, progress=sys.stderr.isatty())
+        _report(outcome, started, _finished(store, outcome, args))
 
 
 def _corpus(args: argparse.Namespace) -> Any:
@@ -163,7 +200,8 @@ def _corpus(args: argparse.Namespace) -> Any:
     else:
         corpus = open_corpus(args.corpus, column=args.column, metadata=args.metadata, hub_split=args.hub_split)
     if args.pool and args.split_into == "whole":
-        raise InputError("--pool averages the parts of a document; say which with --split_into")
+        raise InputError("--pool averages the chunks of a document; say which with --split_into")
+    next(corpus.read())  # a missing column is named before a model is loaded and the store knows of the corpus
     return cut(corpus, args.split_into, args.pool)
 
 
@@ -180,19 +218,24 @@ def _encoder(args: argparse.Namespace) -> Any:
     return BulkEncoder(model, precision=args.precision, pooling=args.pooling, device=device)
 
 
-def _created(args: argparse.Namespace, model: str, fingerprint: str, dimension: int) -> Any:
+@contextmanager
+def _created(args: argparse.Namespace, model: str, fingerprint: str, dimension: int) -> Iterator[Any]:
     from contrastive_st.search.opening import vector_store
 
-    options = {"storage": args.storage, "partitions": args.partitions}
-    return vector_store().create(
-        args.store, args.collection, model=model, fingerprint=fingerprint, dimension=dimension, **options
-    )
+    with vector_store().create(
+        args.store, args.collection, model=model, fingerprint=fingerprint, dimension=dimension, storage=args.storage,
+        partitions=args.partitions,
+    ) as store:  # fmt: skip
+        store.check_build(args.index, args.build_memory)  # now, not when all is encoded
+        yield store
 
 
-def _loader(store: Any, corpus: str, mark: str, shard_rows: int, replace: bool) -> Any:
+@contextmanager
+def _loader(store: Any, args: argparse.Namespace, corpus: str, fingerprint: str, shard_rows: int) -> Iterator[Any]:
     from contrastive_st.search.ingest import StoreLoader
 
-    return StoreLoader(store, corpus, f"{mark} {shard_rows}", replace)
+    with closing(StoreLoader(store, corpus, f"{fingerprint} {shard_rows}", args.replace)) as loader:
+        yield loader
 
 
 def _finished(store: Any, outcome: Any, args: argparse.Namespace) -> str:
@@ -209,182 +252,162 @@ def _report(outcome: Any, started: float, where: str) -> None:
     from contrastive_st.safety.memory import peak_resident
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
-    print(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s, {memory}; {where}", file=sys.stderr)
+    say(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s, {memory}; {where}", file=sys.stderr)
     if not outcome.complete:
-        print("other processes are at the rest; if one died, run the command again", file=sys.stderr)
+        say("other processes are at the rest; if one died, run the command again", file=sys.stderr)
 
 
+# --- search, similar
+
+
+@_closes_the_store
 def _search(args: argparse.Namespace) -> None:
-    from contrastive_st.search.opening import open_encoder_for, open_index
+    from contrastive_st.search.index import check_k, parse_filter
+    from contrastive_st.search.opening import open_encoder_for
 
     query = sys.stdin.buffer.read().decode("utf-8", "replace") if args.query == "-" else args.query
     if not query.strip():
         raise InputError("the query is empty; say what to look for")
-    index: Any = open_index(args.store, args.collection)
-    try:
+    k, filter = check_k(args.k), parse_filter(args.filter)
+    with _opened(args) as index:
         vector = open_encoder_for(index, args.model).encode([query])[0]
         options: dict[str, Any] = {"exact": True} if args.exact else {}
-        options |= {"ef_search": args.ef_search} if args.ef_search else {}
-        text = query if args.hybrid else None
-        _print(index.search(vector, args.k, filter=parse_filter(args.filter), text=text, **options)[0], args.json)
-    finally:
-        index.close()
+        options |= {"ef_search": args.ef_search} if args.ef_search is not None else {}
+        hits = index.search(vector, k, filter=filter, text=query if args.hybrid else None, **options)[0]
+        _print(index, hits, filter, args.json)
 
 
+@_closes_the_store
 def _similar(args: argparse.Namespace) -> None:
-    from contrastive_st.search.opening import open_index
+    from contrastive_st.search.index import check_k, parse_filter
 
-    index: Any = open_index(args.store, args.collection)
-    try:
-        _print(index.similar(args.id, args.k, filter=parse_filter(args.filter)), args.json)
-    finally:
-        index.close()
+    k, filter = check_k(args.k), parse_filter(args.filter)
+    with _opened(args) as index:
+        _print(index, index.similar(args.id, k, filter=filter), filter, args.json)
 
 
-def _print(hits: Sequence[Any], as_json: bool) -> None:
+def _print(index: Any, hits: Sequence[Any], filter: dict[str, Any], as_json: bool) -> None:
+    from contrastive_st.search.index import check_columns, one_line
+
+    if not hits:
+        check_columns(index, filter)
+        say("nothing found", file=sys.stderr)
     width = shutil.get_terminal_size((120, 24)).columns
     for hit in hits:
         if as_json:
             score = None if math.isnan(hit.score) else hit.score
-            row = {"id": hit.id, "score": score, "text": hit.text, "metadata": hit.metadata}
-            print(json.dumps(row, ensure_ascii=False))
+            print(json.dumps({"id": hit.id, "score": score, "text": hit.text, "metadata": hit.metadata}))
             continue
-        print(_cut(f"{hit.score:.3f}  {hit.id}  {' '.join(hit.text.split())}", width))
+        start = f"{hit.score:.3f}  {hit.id}  "
+        say(start + one_line(hit.text, max(width - len(start), 20)))
         if hit.metadata:
-            print(_cut("       " + _shown(hit.metadata), width))
-    if not hits:
-        print("nothing found", file=sys.stderr)
+            say("       " + one_line("; ".join(f"{key}={value}" for key, value in hit.metadata.items()), width - 7))
 
 
-def _shown(metadata: Mapping[str, Any]) -> str:
-    return "  ".join(f"{key}={' '.join(str(value).split())}" for key, value in metadata.items())
+# --- collections, trends, duplicates
 
 
-def _cut(line: str, width: int) -> str:
-    line = "".join(character if character.isprintable() else "\ufffd" for character in line)
-    return line if len(line) <= width else line[: width - 1] + "…"
+@_closes_the_store
+def _collections(args: argparse.Namespace) -> None:
+    if args.delete and args.name is None:
+        raise InputError("--delete: name the collection to delete")
+    from contrastive_st.search.opening import open_database, vector_store
+
+    store_class = vector_store()
+    with closing(open_database(args.store)) as database:  # keeps an embedded server up from one collection to the next
+        for name in [args.name] if args.name else store_class.names(database):
+            with store_class(args.store, name) as store:
+                if args.delete:
+                    count = len(store)
+                    store.drop()
+                    say(f"deleted collection {name!r} with {count:,} documents", file=sys.stderr)
+                elif args.name:
+                    say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
+                else:
+                    what = f"{len(store):,} documents of {store.dimension} dimensions, index {store.index}"
+                    say(f"{name:20} {what}, model {store.model}")
 
 
-# --- `contrastive-st trends`, `duplicates` and `serve`.
-
-
-def add_front_commands(commands: Any) -> None:
-    """Add the commands to the subparsers of the command line."""
-    trends = commands.add_parser("trends", help="clusters of an index, named, with their sizes over time or source")
-    store_arguments(trends)
-    trends.add_argument("--by", metavar="COLUMN", help="metadata column to count by, such as year or source")
-    trends.add_argument("--clusters", type=int, help="how many (default: one for 50 documents, from 2 to 16)")
-    trends.add_argument("--seed", type=int, default=0, help="of the sample and of k-means")
-    trends.add_argument("--output", "-o", metavar="FOLDER", help="for trends.csv, .md and .json, map.png and sizes.png")
-    trends.set_defaults(function=_trends)
-
-    duplicates = commands.add_parser("duplicates", help="groups of documents that say the same, every pair looked at")
-    store_arguments(duplicates)
-    duplicates.add_argument("--threshold", type=float, default=0.95, help="cosine from which on two are the same")
-    duplicates.add_argument("--limit", type=int, default=20, help="groups to print (default: 20); a file holds all")
-    duplicates.add_argument("--output", "-o", metavar="FILE", help="all groups as .csv or .json")
-    duplicates.set_defaults(function=_duplicates)
-
-    serve = commands.add_parser("serve", help="a page to search on, in the browser")
-    serve.add_argument("index", nargs="*", help="collections of the store, or folders of encoded shards; several are "
-                       "searched side by side (default: documents)")  # fmt: skip
-    serve.add_argument("--store", metavar="WHERE", help="a folder for the embedded database, or postgresql://...")
-    serve.add_argument("--model", "-m", action="append", default=[],
-                       help="the model of each index, in their order (default: those that they name)")  # fmt: skip
-    serve.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
-    serve.add_argument("--port", type=int, default=7860, help="0 takes a free one")
-    serve.add_argument("--token", nargs="?", const="", help="ask for a token: this one, or one made here")
-    serve.set_defaults(function=_serve)
-
-
+@_closes_the_store
 def _trends(args: argparse.Namespace) -> None:
-    folder = _new_folder(args.output)
+    from contrastive_st.safety.writing import check_target, written_whole
     from contrastive_st.search.analysis.topics import find_trends, table
 
+    folder = None if args.output is None else check_target(args.output, args.overwrite)
     with _opened(args) as index:
         trends = find_trends(index, args.by, args.clusters, args.seed)
-        print("\n".join(table(trends)))
+        say("\n".join(table(trends)))
         if folder is None:
             return
         from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out
 
-        folder.mkdir(parents=True, exist_ok=True)
-        written = [trends.save(folder / f"trends.{kind}") for kind in ("csv", "md", "json")]
-        written.append(draw_map(lay_out(index, trends, seed=args.seed), folder / "map.png"))
-        if trends.values:
-            written.append(draw_sizes(trends, folder / "sizes.png"))
-        print("written: " + ", ".join(map(str, written)), file=sys.stderr)
+        layout = lay_out(index, trends, seed=args.seed)
+    folder.mkdir(exist_ok=True)
+    names = ["trends.csv", "trends.md", "trends.json", "map.png", *(["sizes.png"] if trends.values else [])]
+    with ExitStack() as stack:
+        paths = [stack.enter_context(written_whole(folder / name, args.overwrite)) for name in names]
+        for path in paths[:3]:
+            trends.save(path)
+        draw_map(layout, paths[3])
+        for path in paths[4:]:
+            draw_sizes(trends, path)
+    say("written: " + ", ".join(str(folder / name) for name in names), file=sys.stderr)
 
 
+@_closes_the_store
 def _duplicates(args: argparse.Namespace) -> None:
-    if args.output and Path(args.output).suffix not in (".csv", ".json"):
-        raise InputError(f"--output {args.output}: write .csv or .json")
+    from contrastive_st.safety.writing import check_target, written_whole
     from contrastive_st.search.analysis.duplicates import find_duplicates, save
-    from contrastive_st.search.analysis.topics import one_line
+    from contrastive_st.search.index import one_line
 
+    if args.limit < 0:
+        raise InputError(f"--limit {args.limit}: give the number of groups to print, 0 or more")
+    if args.output:
+        if Path(args.output).suffix not in (".csv", ".json"):
+            raise InputError(f"--output {args.output}: write .csv or .json")
+        check_target(args.output, args.overwrite)
     with _opened(args) as index:
         limit = None if args.output else args.limit
         groups = find_duplicates(index, args.threshold, progress=sys.stderr.isatty(), limit=limit)
     for group in groups[: args.limit]:
-        print(f"{len(group)} documents")
+        say(f"{len(group)} documents")
         for member in group:
-            print(f"  {member.similarity:.3f}  {member.id}  {one_line(member.text)}")
+            say(f"  {member.similarity:.3f}  {member.id}  {one_line(member.text)}")
     if args.output:
-        print(f"{len(groups):,} groups in {save(groups, args.output)}", file=sys.stderr)
+        with written_whole(args.output, args.overwrite) as path:
+            save(groups, path)
+        say(f"{len(groups):,} groups in {args.output}", file=sys.stderr)
     elif not groups:
-        print(f"no two documents are as near as {args.threshold}", file=sys.stderr)
+        say(f"no two documents are as near as {args.threshold}", file=sys.stderr)
 
 
+# --- serve
+
+
+@_closes_the_store
 def _serve(args: argparse.Namespace) -> None:
     names = list(dict.fromkeys(args.index or ["documents"]))
     if args.model and len(args.model) != len(names):
         raise InputError(f"{len(args.model)} --model for {len(names)} indices; give one each, in their order, or none")
     from contrastive_st.search.app.page import import_gradio
-    from contrastive_st.search.app.serving import check_token, is_loopback, serve
+    from contrastive_st.search.app.serving import check_token, is_loopback, reserve, serve
     from contrastive_st.search.app.session import SearchSession, Source
     from contrastive_st.search.opening import open_encoder_for, open_index
     from contrastive_st.search.shards import RECORD
 
     import_gradio()
     token = check_token(secrets.token_urlsafe(24) if args.token == "" else args.token)
-    if token is None and not is_loopback(args.host):
-        print(f"{args.host}: whoever reaches this machine can read these documents; --token asks for one",
-              file=sys.stderr)  # fmt: skip
     with ExitStack() as stack:
+        listener = stack.enter_context(reserve(args.host, args.port))
+        if token is None and not is_loopback(args.host):
+            say(f"{args.host}: whoever reaches this machine can read these documents; --token asks for one",
+                file=sys.stderr)  # fmt: skip
         sources = []
         for i, name in enumerate(names):
             folder = Path(name).expanduser()
             place = (folder,) if folder.joinpath(RECORD).is_file() else (args.store, name)
-            index = stack.enter_context(closing(open_index(*place)))  # type: ignore[type-var]
+            index = stack.enter_context(closing(open_index(*place)))
             encoder = open_encoder_for(index, args.model[i] if args.model else None)
             sources.append(Source(folder.name, index, encoder))
-        serve(SearchSession(sources), args.host, args.port, token)
-
-
-@contextmanager
-def _opened(args: argparse.Namespace) -> Iterator[Any]:
-    from contrastive_st.search.opening import open_index
-
-    with closing(open_index(args.store, args.collection)) as index:  # type: ignore[type-var]
-        yield index
-
-
-def _new_folder(path: str | None) -> Path | None:
-    if path is not None and Path(path).exists() and not Path(path).is_dir():
-        raise InputError(f"--output {path} is a file; name a folder")
-    return None if path is None else Path(path)
-
-
-# --- Bulk encoding over processes and machines: `accelerate launch -m contrastive_st.search.cli CORPUS ...`.
-
-
-def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0, or 2 after one line on what to mend."""
-    parser = Parser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    index_arguments(parser)
-    argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
-    return run(lambda: run_index(parser.parse_args(argv)))
-
-
-if __name__ == "__main__":
-    sys.exit(main())
+        with suppress(KeyboardInterrupt):  # the usual end
+            serve(SearchSession(sources), listener, token)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import Batch, Hit, as_queries, matches, reciprocal_rank_fusion
+from contrastive_st.safety.writing import written_whole
+from contrastive_st.search.index import Batch, Hit, as_queries, check_k, matches, reciprocal_rank_fusion
 from contrastive_st.search.shards import ShardFolder
 from contrastive_st.vectors import top_k
 
@@ -97,8 +98,7 @@ class ExactIndex:
     ) -> list[list[Hit]]:
         """The k nearest documents of each query; see `VectorIndex.search`. It takes no other options."""
         queries = as_queries(vectors, self.dimension)
-        if k < 1:
-            raise InputError(f"k {k}: give a positive number")
+        check_k(k)
         rows = self._matching(filter)
         if text is None:
             return [self._hits(*found) for found in zip(*self._nearest(queries, k, rows), strict=True)]
@@ -125,6 +125,10 @@ class ExactIndex:
             rows = self._order[start : start + batch_size]
             texts, metadata = [self._texts[i] for i in rows], [self._of(i) for i in rows]
             yield self.ids[rows], texts, metadata, np.asarray(self._vectors[rows], dtype=np.float32)
+
+    def columns(self) -> list[str]:
+        """The names of the metadata of all documents, ordered."""
+        return sorted({key for row in range(len(self)) for key in self._of(row)})
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -205,10 +209,8 @@ def _laid_out(shards: ShardFolder) -> Path:
     paths = shards.paths()
     if not paths:
         raise InputError(f"{shards.folder} holds no shards yet; encode the corpus first")
-    place, state = (
-        shards.folder / "exact",
-        [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths],
-    )
+    place = shards.folder / "exact"
+    state = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
     try:
         if json.loads((place / "state.json").read_text()) == state:
             return place
@@ -217,19 +219,22 @@ def _laid_out(shards: ShardFolder) -> Path:
     place.mkdir(exist_ok=True)
     (place / "state.json").unlink(missing_ok=True)
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
-    vectors, documents = (place / f".{name}.{os.getpid()}" for name in ("vectors.npy", "documents.arrow"))
-    array = np.lib.format.open_memmap(vectors, "w+", np.float32, (rows, shards.encoding.dimension))
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("metadata", pa.string())])
-    filled = 0
-    with pa.OSFile(str(documents), "wb") as file, pa.ipc.new_file(file, schema) as writer:
-        for path in paths:
-            table = pq.read_table(path)
-            part = table["embedding"].combine_chunks().flatten().to_numpy()
-            array[filled : filled + len(table)] = part.reshape(len(table), -1)
-            writer.write_table(table.select(schema.names).cast(schema))
-            filled += len(table)
-    array.flush()
-    os.replace(vectors, place / "vectors.npy")
-    os.replace(documents, place / "documents.arrow")
-    (place / "state.json").write_text(json.dumps(state))
+    with ExitStack() as stack:
+        vectors, documents = (
+            stack.enter_context(written_whole(place / name, overwrite=True))
+            for name in ("vectors.npy", "documents.arrow")
+        )
+        array = np.lib.format.open_memmap(vectors, "w+", np.float32, (rows, shards.encoding.dimension))
+        filled = 0
+        with pa.OSFile(str(documents), "wb") as file, pa.ipc.new_file(file, schema) as writer:
+            for path in paths:
+                table = pq.read_table(path)
+                read = table["embedding"].combine_chunks().flatten().to_numpy()
+                array[filled : filled + len(table)] = read.reshape(len(table), -1)
+                writer.write_table(table.select(schema.names).cast(schema))
+                filled += len(table)
+        array.flush()
+    with written_whole(place / "state.json", overwrite=True) as path:
+        path.write_text(json.dumps(state))
     return place

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import operator
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
@@ -14,8 +15,9 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.vectors import unit_vectors
 
-# --- Conditions on metadata: checked once, then as a jsonpath for PostgreSQL or on dictionaries in Python.
-
+RRF_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)
+MOST_HITS = 100_000  # of one search; whoever wants all documents scans
+_FILTER = re.compile(r"(?P<key>[^<>=!]+)(?P<compare>>=|<=|!=|==|=|<|>)(?P<value>.*)", re.DOTALL)
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
     "<=": operator.le,
@@ -25,6 +27,174 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "!=": operator.ne,
 }
 Condition = tuple[str, list[tuple[str, Any]]]  # a key, and comparisons of which one must hold
+Batch = tuple[NDArray[np.int64], list[str], list[dict[str, Any]], NDArray[np.float32]]
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A document that was found: its id, the cosine to the query, its text and its metadata.
+
+    `score` is NaN where nothing was compared (`VectorIndex.get`).
+    """
+
+    id: int
+    score: float
+    text: str
+    metadata: dict[str, Any] = field(default_factory=dict)
+
+
+class VectorIndex(Protocol):
+    """Documents with their vectors: `ExactIndex` over files, `VectorStore` in PostgreSQL.
+
+    `dimension` is the number d of the vectors' elements, `fingerprint` a hash of the model that made them.
+
+    A filter is a mapping from metadata keys to what is wanted, all of which must hold:
+
+    * `{"source": "x"}`: equal to it; where the metadata holds a list, one of its elements is;
+    * `{"year": {">=": 2020, "<": 2030}}`: comparisons, of `<`, `<=`, `>`, `>=`, `==` and `!=`;
+    * `{"source": ["x", "y"]}`: any of these.
+    """
+
+    dimension: int
+    fingerprint: str
+
+    def __len__(self) -> int:
+        """How many documents there are."""
+        ...
+
+    def search(
+        self,
+        vectors: NDArray[np.float32],
+        k: int = 10,
+        *,
+        filter: Mapping[str, Any] | None = None,
+        text: str | None = None,
+        **options: Any,
+    ) -> list[list[Hit]]:
+        """The k nearest documents by cosine, best first; one list a query.
+
+        Args:
+            vectors: one query `[d]` or several `[Q, d]`; they need not be unit vectors.
+            k: how many hits; fewer come back where fewer documents match.
+            filter: conditions on the metadata, as above.
+            text: words of the query: the ranking becomes hybrid, the reciprocal rank fusion (Cormack et al. 2009) of
+                nearness and full text. `score` stays the cosine. For one query only.
+            options: what an implementation takes besides, such as `ef_search` or `exact`.
+        """
+        ...
+
+    def similar(self, id: int, k: int = 10, *, filter: Mapping[str, Any] | None = None) -> list[Hit]:
+        """The k documents nearest to document `id`, without itself."""
+        ...
+
+    def get(self, ids: Sequence[int]) -> list[Hit]:
+        """The documents of these ids, in that order; their score is NaN."""
+        ...
+
+    def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
+        """All documents in batches: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`; ordered by id."""
+        ...
+
+    def columns(self) -> list[str]:
+        """The names of the metadata of all documents, ordered; what a filter may ask for."""
+        ...
+
+    def close(self) -> None:
+        """Let go of what is held open."""
+        ...
+
+
+def as_queries(vectors: Any, dimension: int) -> NDArray[np.float32]:
+    """One vector `[d]` or several `[Q, d]` as unit vectors `[Q, d]`.
+
+    Raises:
+        InputError: another shape or dimension; NaN, infinite or zero vectors, to which nothing is near.
+
+    Example:
+        >>> as_queries([0.0, 4.0], 2)
+        array([[0., 1.]], dtype=float32)
+    """
+    array = np.asarray(vectors, dtype=np.float32)
+    array = array[None] if array.ndim == 1 else array
+    if array.ndim != 2 or array.shape[1] != dimension:
+        shape = " x ".join(map(str, array.shape))
+        raise InputError(f"vectors of {dimension} dimensions are wanted, not {shape}; is the model the same?")
+    return unit_vectors(array, np.float64, of="the vectors given").astype(np.float32)
+
+
+def check_k(k: int) -> int:
+    """The number of hits asked for, if it can be.
+
+    Example:
+        >>> check_k(0)
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: k 0: ask for 1 to 100,000 hits
+    """
+    if not 1 <= k <= MOST_HITS:
+        raise InputError(f"k {k}: ask for 1 to {MOST_HITS:,} hits")
+    return k
+
+
+def check_columns(index: VectorIndex, filter: Mapping[str, Any]) -> None:
+    """Name a column of a filter that no document has; for a search that found nothing.
+
+    Raises:
+        InputError: with the columns that there are.
+    """
+    known = index.columns()
+    if missing := [key for key in filter if key not in known]:
+        there = one_line(", ".join(known), 300) or "none"
+        raise InputError(f"no document has the column {one_line(missing[0], 60)!r} to filter by; there is: {there}")
+
+
+def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RRF_CONSTANT) -> list[int]:
+    """Ids by the sum of `1 / (constant + rank)` over the rankings that hold them, best first; ties by id.
+
+    Example:
+        >>> reciprocal_rank_fusion([[1, 2, 3], [3, 4]])
+        [3, 1, 2, 4]
+    """
+    scores: dict[int, float] = {}
+    for ranking in rankings:
+        for rank, id in enumerate(ranking, 1):
+            scores[id] = scores.get(id, 0.0) + 1 / (constant + rank)
+    return sorted(scores, key=lambda id: (-scores[id], id))
+
+
+def parse_filter(conditions: Sequence[str]) -> dict[str, Any]:
+    """`key=value`, `key>=value` and the like as a filter; numbers match numbers and the same digits as text.
+
+    Example:
+        >>> parse_filter(["source=torch", "year>=2020", "year<2030"])
+        {'source': ['torch'], 'year': {'>=': 2020, '<': 2030}}
+    """
+    found: dict[str, Any] = {}
+    for condition in conditions:
+        match = _FILTER.fullmatch(condition)
+        if match is None:
+            raise InputError(f"--filter {condition}: write key=value, or key>=number and the like")
+        key, compare, value = match["key"].strip(), match["compare"], match["value"].strip()
+        parsed = _parsed(value)
+        if compare in ("=", "=="):
+            alternatives = [parsed] if parsed == value else [parsed, value]
+            if not isinstance(found.setdefault(key, []), list):
+                raise InputError(f"--filter {condition}: {key} is compared already; give one kind of condition a key")
+            found[key] += alternatives
+        else:
+            if not isinstance(found.setdefault(key, {}), dict):
+                raise InputError(f"--filter {condition}: {key} is compared already; give one kind of condition a key")
+            found[key][compare] = parsed
+    return found
+
+
+def _parsed(value: str) -> Any:
+    """The number, truth value, null or quoted text that a value is in JSON; else the value."""
+    try:
+        parsed = json.loads(value)
+        return parsed if _scalar("", parsed) == parsed else value
+    except (ValueError, RecursionError):
+        return value
 
 
 def conditions(filter: Mapping[str, Any]) -> list[Condition]:
@@ -136,114 +306,12 @@ def storable_json(value: Any) -> Any:
     return value
 
 
-# --- Several rankings made into one.
-
-RRF_CONSTANT = 60  # of Cormack, Clarke and Buettcher 2009
-
-
-def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RRF_CONSTANT) -> list[int]:
-    """Ids by the sum of `1 / (constant + rank)` over the rankings that hold them, best first; ties by id.
+def one_line(text: str, width: int = 110) -> str:
+    """The text on one line, cut to `width` characters.
 
     Example:
-        >>> reciprocal_rank_fusion([[1, 2, 3], [3, 4]])
-        [3, 1, 2, 4]
+        >>> one_line("ab\\n cd ef", 6)
+        'ab cd…'
     """
-    scores: dict[int, float] = {}
-    for ranking in rankings:
-        for rank, id in enumerate(ranking, 1):
-            scores[id] = scores.get(id, 0.0) + 1 / (constant + rank)
-    return sorted(scores, key=lambda id: (-scores[id], id))
-
-
-# --- Vectors that come from outside, checked once.
-
-
-def as_queries(vectors: Any, dimension: int) -> NDArray[np.float32]:
-    """One vector `[d]` or several `[Q, d]` as unit vectors `[Q, d]`.
-
-    Raises:
-        InputError: another shape or dimension; NaN, infinite or zero vectors, to which nothing is near.
-
-    Example:
-        >>> as_queries([0.0, 4.0], 2)
-        array([[0., 1.]], dtype=float32)
-    """
-    array = np.asarray(vectors, dtype=np.float32)
-    array = array[None] if array.ndim == 1 else array
-    if array.ndim != 2 or array.shape[1] != dimension:
-        shape = " x ".join(map(str, array.shape))
-        raise InputError(f"vectors of {dimension} dimensions are wanted, not {shape}; is the model the same?")
-    return unit_vectors(array, np.float64, of="the vectors given").astype(np.float32)
-
-
-Batch = tuple[NDArray[np.int64], list[str], list[dict[str, Any]], NDArray[np.float32]]
-
-
-@dataclass(frozen=True)
-class Hit:
-    """A document that was found: its id, the cosine to the query, its text and its metadata.
-
-    `score` is NaN where nothing was compared (`VectorIndex.get`).
-    """
-
-    id: int
-    score: float
-    text: str
-    metadata: dict[str, Any] = field(default_factory=dict)
-
-
-class VectorIndex(Protocol):
-    """Documents with their vectors: `ExactIndex` over files, `VectorStore` in PostgreSQL.
-
-    `dimension` is the width d of the vectors, `fingerprint` a hash of the model that made them.
-
-    A filter is a mapping from metadata keys to what is wanted, all of which must hold:
-
-    * `{"source": "x"}`: equal to it; where the metadata holds a list, one of its elements is;
-    * `{"year": {">=": 2020, "<": 2030}}`: comparisons, of `<`, `<=`, `>`, `>=`, `==` and `!=`;
-    * `{"source": ["x", "y"]}`: any of these.
-    """
-
-    dimension: int
-    fingerprint: str
-
-    def __len__(self) -> int:
-        """How many documents there are."""
-        ...
-
-    def search(
-        self,
-        vectors: NDArray[np.float32],
-        k: int = 10,
-        *,
-        filter: Mapping[str, Any] | None = None,
-        text: str | None = None,
-        **options: Any,
-    ) -> list[list[Hit]]:
-        """The k nearest documents by cosine, best first; one list a query.
-
-        Args:
-            vectors: one query `[d]` or several `[Q, d]`; they need not be unit vectors.
-            k: how many hits; fewer come back where fewer documents match.
-            filter: conditions on the metadata, as above.
-            text: words of the query: the ranking becomes hybrid, the reciprocal rank fusion (Cormack et al. 2009) of
-                nearness and full text. `score` stays the cosine. For one query only.
-            options: what an implementation takes besides, such as `ef_search` or `exact`.
-        """
-        ...
-
-    def similar(self, id: int, k: int = 10, *, filter: Mapping[str, Any] | None = None) -> list[Hit]:
-        """The k documents nearest to document `id`, without itself."""
-        ...
-
-    def get(self, ids: Sequence[int]) -> list[Hit]:
-        """The documents of these ids, in that order; their score is NaN."""
-        ...
-
-    def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
-        """All documents in batches: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`; ordered by id."""
-        ...
-
-    def close(self) -> None:
-        """Let go of what is held open."""
-        ...
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"

@@ -21,144 +21,10 @@ from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.search.postgres.writes import copy_documents
 from contrastive_st.search.shards import FIRST, ShardFolder
+from contrastive_st.vectors import unit_vectors
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import BulkEncoder  # it imports torch, which loading does without
-
-
-# --- A corpus on its way into the store: shard by shard, each in one transaction with the mark that it is there.
-
-
-class StoreLoader:
-    """Takes the shards of one source. Any number of processes, on any machines, may load the same source at once.
-
-    Which shard is whose is settled by advisory locks, which the database takes back from a process that dies: its
-    shard falls to the next that asks. The rows of a shard and its mark are committed together, so that no kill makes a
-    row be lost or be there twice.
-
-    Args:
-        store: the collection.
-        source: the corpus' name; `mark` changes with its content, and then the load is refused.
-        replace: delete what the source brought before, if its mark is another.
-    """
-
-    def __init__(self, store: VectorStore, source: str, mark: str, replace: bool = False) -> None:
-        self.store, self.source = store, storable(source)
-        self.number = store.database.run(lambda connection: self._register(connection, mark, replace))
-        self.first = self.number * FIRST
-        self._mutex = threading.Lock()
-        self._locks: StoreConnection | None = None
-        self._done = self._loaded()
-
-    def claim(self, shard: int) -> bool:
-        """Whether this process is to encode the shard: it is not there, and no other process is at it."""
-        if shard in self._done:
-            return False
-        with self._mutex:
-            try:
-                return self._lock(shard)
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                self._locks = None
-                self.store.database.run(lambda connection: connection.execute("SELECT 1"))  # up again, if it is ours
-                return self._lock(shard)
-
-    def add(
-        self,
-        shard: int,
-        ids: NDArray[np.int64],
-        texts: Sequence[str],
-        metadata: Sequence[Mapping[str, Any]],
-        vectors: NDArray[np.float32],
-    ) -> None:
-        """Commit a shard; where another process was faster it is left as it is."""
-        store = self.store
-
-        def work(connection: StoreConnection) -> None:
-            with connection.transaction():
-                mark = connection.execute(
-                    "INSERT INTO contrastive_st.shards (collection, source, shard, rows) VALUES (%s, %s, %s, %s)"
-                    " ON CONFLICT DO NOTHING RETURNING shard",
-                    (store.collection, self.number, shard, len(ids)),
-                ).fetchone()
-                if mark:
-                    tables = store.tables
-                    rows = (texts, vectors, metadata)
-                    copy_documents(connection, tables.texts, tables.vectors, store.storage, ids + self.first, *rows)
-
-        store.database.run(work)
-        self._done.add(shard)
-        self._unlock(shard)
-
-    def finish(self, shards: int, rows: int) -> bool:
-        """Note how many shards the source has; whether all are there."""
-        self.store.database.run(
-            lambda connection: connection.execute(
-                "UPDATE contrastive_st.sources SET shards = %s WHERE collection = %s AND number = %s",
-                (shards, self.store.collection, self.number),
-            )
-        )
-        self._done = self._loaded()
-        return len(self._done) == shards
-
-    def close(self) -> None:
-        """Let go of the locks."""
-        if self._locks is not None:
-            self._locks.close()
-
-    # ------------------------------------------------------------------ inside
-
-    def _register(self, connection: StoreConnection, mark: str, replace: bool) -> int:
-        name = self.store.collection
-        with connection.transaction():
-            connection.execute("SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (name,))
-            row = connection.execute(
-                "SELECT number, mark FROM contrastive_st.sources WHERE collection = %s AND name = %s",
-                (name, self.source),
-            ).fetchone()
-            if row is not None and row[1] == mark:
-                return row[0]
-            if row is not None:
-                if not replace:
-                    raise InputError(
-                        f"{self.source} has changed since it was indexed, or is split otherwise; "
-                        "give --replace to index it anew"
-                    )
-                self.store.delete_source(connection, row[0])
-            (number,) = connection.execute(
-                "SELECT coalesce(max(number) + 1, 0) FROM contrastive_st.sources WHERE collection = %s", (name,)
-            ).fetchone()  # type: ignore[misc]
-            connection.execute(
-                "INSERT INTO contrastive_st.sources (collection, number, name, mark) VALUES (%s, %s, %s, %s)",
-                (name, number, self.source, mark),
-            )
-            return number
-
-    def _loaded(self) -> set[int]:
-        statement = "SELECT shard FROM contrastive_st.shards WHERE collection = %s AND source = %s"
-        parameters = (self.store.collection, self.number)
-        rows = self.store.database.run(lambda connection: connection.execute(statement, parameters).fetchall())
-        return {shard for (shard,) in rows}
-
-    def _lock(self, shard: int) -> bool:
-        if self._locks is None or self._locks.closed:
-            self._locks = self.store.database.connect()
-        key = (f"{self.store.collection} {self.number}", shard)
-        (free,) = self._locks.execute("SELECT pg_try_advisory_lock(hashtext(%s), %s)", key).fetchone()  # type: ignore[misc]
-        if free and shard in self._loaded():  # committed between the first look and the lock
-            self._done.add(shard)
-            self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
-            return False
-        return free
-
-    def _unlock(self, shard: int) -> None:
-        with self._mutex:
-            try:
-                if self._locks is not None:
-                    key = (f"{self.store.collection} {self.number}", shard)
-                    self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
-            except (psycopg.OperationalError, psycopg.InterfaceError):
-                self._locks = None  # with the connection the locks are gone
-
 
 SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill costs the time of one such shard
 Shard = tuple[int, int, list[Document]]  # its number, the place of its first row, its rows
@@ -222,7 +88,7 @@ def index_corpus(
         for (shard, first, documents), vectors in encoder.encode_each(wanted(), texts):
             ids = np.arange(first, first + len(documents), dtype=np.int64)
             rows = ([document.text for document in documents], [document.metadata for document in documents])
-            sink.add(shard, ids, *rows, _pooled(documents, vectors))
+            sink.add(shard, ids, *rows, _pooled(documents, unit_vectors(vectors, of=f"{corpus.name}, shard {shard}")))
             outcome.encoded += len(documents)
             bar.update(_source_rows(documents))
     outcome.complete = sink.finish(-(-outcome.rows // shard_rows), outcome.rows)
@@ -238,7 +104,7 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
             numbers.append(shard)
             outcome.rows += len(ids)
             if sink.claim(shard):
-                sink.add(shard, ids, texts, metadata, vectors)
+                sink.add(shard, ids, texts, metadata, unit_vectors(vectors, of=f"{folder.folder}, shard {shard}"))
                 outcome.encoded += len(ids)
             bar.update(1)
     if numbers != list(range(len(numbers))):
@@ -247,15 +113,155 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
     return outcome
 
 
+class StoreLoader:
+    """Takes the shards of one source. Any number of processes, on any machines, may load the same source at once.
+
+    Which shard is whose is settled by advisory locks, which the database takes back from a process that dies: its
+    shard falls to the next that asks. The rows of a shard and its mark are committed together, so that no kill makes a
+    row be lost or be there twice.
+
+    Args:
+        store: the collection.
+        source: the corpus' name.
+        fingerprint: changes with its content.
+        replace: delete what the source brought before, if its fingerprint was another.
+
+    Raises:
+        InputError: shards of the source are there that were made of other content, and they are not to be replaced.
+    """
+
+    def __init__(self, store: VectorStore, source: str, fingerprint: str, replace: bool = False) -> None:
+        self.store, self.source, self.fingerprint = store, storable(source), fingerprint
+        self.number = store.database.run(lambda connection: self._register(connection, replace))
+        self.first = self.number * FIRST
+        self._mutex = threading.Lock()
+        self._locks: StoreConnection | None = None
+        self._done = self._loaded()
+
+    def claim(self, shard: int) -> bool:
+        """Whether this process is to encode the shard: it is not there, and no other process is at it."""
+        if shard in self._done:
+            return False
+        with self._mutex:
+            try:
+                return self._lock(shard)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                self._locks = None
+                self.store.database.run(lambda connection: connection.execute("SELECT 1"))  # up again, if it is ours
+                return self._lock(shard)
+
+    def add(
+        self,
+        shard: int,
+        ids: NDArray[np.int64],
+        texts: Sequence[str],
+        metadata: Sequence[Mapping[str, Any]],
+        vectors: NDArray[np.float32],
+    ) -> None:
+        """Commit a shard; where another process was faster, or indexes the source anew, nothing is written."""
+        store = self.store
+
+        def work(connection: StoreConnection) -> None:
+            with connection.transaction():
+                added = connection.execute(
+                    "INSERT INTO contrastive_st.shards (collection, source, shard, rows)"
+                    " SELECT collection, number, %s, %s FROM contrastive_st.sources"
+                    " WHERE collection = %s AND number = %s AND mark = %s FOR KEY SHARE"
+                    " ON CONFLICT DO NOTHING RETURNING shard",
+                    (shard, len(ids), store.collection, self.number, self.fingerprint),
+                ).fetchone()
+                if added:
+                    tables = store.tables
+                    rows = (texts, vectors, metadata)
+                    copy_documents(connection, tables.texts, tables.vectors, store.storage, ids + self.first, *rows)
+
+        store.database.run(work)
+        self._done.add(shard)
+        self._unlock(shard)
+
+    def finish(self, shards: int, rows: int) -> bool:
+        """Note how many shards the source has; whether all are there."""
+        self.store.database.run(
+            lambda connection: connection.execute(
+                "UPDATE contrastive_st.sources SET shards = %s WHERE collection = %s AND number = %s",
+                (shards, self.store.collection, self.number),
+            )
+        )
+        self._done = self._loaded()
+        return len(self._done) == shards
+
+    def close(self) -> None:
+        """Let go of the locks."""
+        if self._locks is not None:
+            self._locks.close()
+
+    # ------------------------------------------------------------------ inside
+
+    def _register(self, connection: StoreConnection, replace: bool) -> int:
+        """The number of the source, which is new where none of its shards is there."""
+        name = self.store.collection
+        with connection.transaction():
+            connection.execute("SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (name,))
+            row = connection.execute(
+                "SELECT number, mark, EXISTS (SELECT 1 FROM contrastive_st.shards AS h"
+                " WHERE h.collection = s.collection AND h.source = s.number)"
+                " FROM contrastive_st.sources AS s WHERE collection = %s AND name = %s",
+                (name, self.source),
+            ).fetchone()
+            if row is not None and row[1] == self.fingerprint:
+                return int(row[0])
+            if row is not None:
+                if row[2] and not replace:
+                    raise InputError(
+                        f"{self.source} has changed since it was indexed, or is split otherwise; "
+                        "give --replace to index it anew"
+                    )
+                self.store.delete_source(connection, row[0])
+            (number,) = connection.execute(
+                "SELECT coalesce(max(number) + 1, 0) FROM contrastive_st.sources WHERE collection = %s", (name,)
+            ).fetchone()  # type: ignore[misc]
+            connection.execute(
+                "INSERT INTO contrastive_st.sources (collection, number, name, mark) VALUES (%s, %s, %s, %s)",
+                (name, number, self.source, self.fingerprint),
+            )
+            return int(number)
+
+    def _loaded(self) -> set[int]:
+        statement = "SELECT shard FROM contrastive_st.shards WHERE collection = %s AND source = %s"
+        parameters = (self.store.collection, self.number)
+        rows = self.store.database.run(lambda connection: connection.execute(statement, parameters).fetchall())
+        return {shard for (shard,) in rows}
+
+    def _lock(self, shard: int) -> bool:
+        if self._locks is None or self._locks.closed:
+            self._locks = self.store.database.connect()
+        key = (f"{self.store.collection} {self.number}", shard)
+        (free,) = self._locks.execute("SELECT pg_try_advisory_lock(hashtext(%s), %s)", key).fetchone()  # type: ignore[misc]
+        if free and shard in self._loaded():  # committed between the first look and the lock
+            self._done.add(shard)
+            self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
+            return False
+        return bool(free)
+
+    def _unlock(self, shard: int) -> None:
+        with self._mutex:
+            try:
+                if self._locks is not None:
+                    key = (f"{self.store.collection} {self.number}", shard)
+                    self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                self._locks = None  # with the connection the locks are gone
+
+
 def _shards(corpus: Corpus, shard_rows: int) -> Iterator[Shard]:
     documents = corpus.read()
     for shard in itertools.count():
-        chunk = list(itertools.islice(documents, shard_rows))
-        if not chunk:
+        rows = list(itertools.islice(documents, shard_rows))
+        if not rows:
             return
         if shard * shard_rows >= FIRST:
             raise InputError(f"{corpus.name}: more than {FIRST} rows; index it in parts")
-        yield shard, shard * shard_rows, chunk
+        yield shard, shard * shard_rows, rows
 
 
 def _source_rows(documents: Sequence[Document]) -> int:
@@ -263,10 +269,11 @@ def _source_rows(documents: Sequence[Document]) -> int:
 
 
 def _pooled(documents: Sequence[Document], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-    """One unit vector a document: the mean of those of its parts."""
-    counts = np.array([len(document.parts) for document in documents])
+    """One unit vector a document: the mean of those of its chunks, or the last one's where they cancel out."""
     if len(vectors) == len(documents):
         return vectors
-    sums = np.add.reduceat(vectors, np.concatenate([[0], np.cumsum(counts)[:-1]]), axis=0)
-    norms = np.linalg.norm(sums, axis=1, keepdims=True)
-    return np.where(norms > 1e-6, sums / np.maximum(norms, 1e-6), vectors[np.cumsum(counts) - 1]).astype(np.float32)
+    ends = np.cumsum([len(document.parts) for document in documents])
+    sums = np.add.reduceat(vectors, np.concatenate([[0], ends[:-1]]), axis=0)
+    nothing = np.linalg.norm(sums, axis=1) < 1e-6
+    sums[nothing] = vectors[ends - 1][nothing]
+    return unit_vectors(sums, np.float32)

@@ -14,6 +14,7 @@ from contrastive_st.search.shards import RECORD
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import BulkEncoder
+    from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.postgres.store import VectorStore
 
 DEMO = Path("out/demo")
@@ -38,9 +39,22 @@ def open_index(
 
         return ExactIndex.open(where, fingerprint=fingerprint)
     store = vector_store()
-    if not is_there(where):
-        raise InputError(f"there is no store in {where}; make one with contrastive-st index")
+    _check_there(where)
     return store(where, collection, fingerprint=fingerprint)
+
+
+def open_database(where: str | Path | None = None) -> Database:
+    """The database of a store that is there, whatever its collections.
+
+    Raises:
+        InputError: there is none, or the extra `search` is not installed.
+    """
+    where = str(where or default_store())
+    vector_store()
+    _check_there(where)
+    from contrastive_st.search.postgres.database import Database
+
+    return Database(where)
 
 
 def vector_store() -> type[VectorStore]:
@@ -51,13 +65,6 @@ def vector_store() -> type[VectorStore]:
     from contrastive_st.search.postgres.store import VectorStore
 
     return VectorStore
-
-
-def is_there(where: str) -> bool:
-    """Whether a folder holds an embedded database; what a DSN names is taken to be there."""
-    from contrastive_st.search.postgres.database import is_dsn
-
-    return is_dsn(where) or Path(where).expanduser().joinpath("pgdata").exists()
 
 
 def default_model() -> str:
@@ -83,3 +90,11 @@ def open_encoder_for(index: VectorIndex, model: str | None = None, **options: An
         what = f"the index holds vectors of {made_by or 'another model'} (fingerprint {index.fingerprint[:8]})"
         raise InputError(f"{what}, not of {encoder.name} ({encoder.fingerprint[:8]}); name that --model, or index anew")
     return encoder
+
+
+def _check_there(where: str) -> None:
+    """A folder must hold an embedded database; what a DSN names is taken to be there."""
+    from contrastive_st.search.postgres.database import is_dsn
+
+    if not is_dsn(where) and not Path(where).expanduser().joinpath("pgdata").exists():
+        raise InputError(f"there is no store in {where}; make one with contrastive-st index")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.search.index import Batch, storable_json
+from contrastive_st.safety.writing import written_whole
+from contrastive_st.search.index import Batch, storable, storable_json
 
 RECORD = "encoding.json"
+_RENAMED = {"mark": "corpus_fingerprint"}  # in records of version 0.1
 FIRST = 1 << 40  # documents of a source: ids are `source number * FIRST + place in the source`
 
 
@@ -27,15 +28,15 @@ class Encoding:
     fingerprint: str
     dimension: int
     corpus: str
-    mark: str
+    corpus_fingerprint: str
     shard_rows: int
 
 
 class ShardFolder:
     """Vectors with their texts and metadata in `shard-000000.parquet`, ...: what a bulk encoding leaves behind.
 
-    A shard is written under another name and renamed, so that after a kill each is there as a whole or not at all. Of
-    several processes, each takes every n-th shard (`rank` and `world`).
+    After a kill each shard is there as a whole or not at all. Of several processes, each takes every n-th shard (`rank`
+    and `world`).
 
     Columns: `id` int64, `text`, `metadata` (JSON), `embedding` (unit vectors, fixed-size list of float32).
 
@@ -53,12 +54,14 @@ class ShardFolder:
         record = self.folder / RECORD
         if encoding is not None and not record.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            _write_whole(record, json.dumps(asdict(encoding), indent=2).encode())
+            with written_whole(record, overwrite=True) as path:
+                path.write_text(json.dumps(asdict(encoding), indent=2), encoding="utf-8")
         try:
-            self.encoding = Encoding(**json.loads(record.read_text(encoding="utf-8")))
+            recorded = json.loads(record.read_text(encoding="utf-8"))
+            self.encoding = Encoding(**{_RENAMED.get(name, name): value for name, value in recorded.items()})
         except OSError:
             raise InputError(f"{folder} holds no encoded vectors (no {RECORD})") from None
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, AttributeError) as error:
             raise InputError(f"{record} cannot be read ({error}); encode into another folder") from None
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
@@ -81,19 +84,17 @@ class ShardFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        width = self.encoding.dimension
         flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
         table = pa.table(
             {
                 "id": pa.array(ids),
-                "text": pa.array([text.encode("utf-8", "replace").decode() for text in texts], pa.string()),
+                "text": pa.array([storable(text) for text in texts], pa.string()),
                 "metadata": pa.array([json.dumps(storable_json(item), ensure_ascii=False) for item in metadata]),
-                "embedding": pa.FixedSizeListArray.from_arrays(flat, width),
+                "embedding": pa.FixedSizeListArray.from_arrays(flat, self.encoding.dimension),
             }
         )
-        buffer = pa.BufferOutputStream()
-        pq.write_table(table, buffer, use_dictionary=["metadata"], column_encoding=None)
-        _write_whole(self._path(shard), buffer.getvalue())
+        with written_whole(self._path(shard), overwrite=True) as path:
+            pq.write_table(table, path, use_dictionary=["metadata"])
 
     def finish(self, shards: int, rows: int) -> bool:
         """Called when the corpus has been read to its end; whether all shards are there."""
@@ -128,17 +129,3 @@ def read_shard(path: Path) -> Batch:
     vectors = embedding.flatten().to_numpy().reshape(len(table), -1)
     metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
     return table["id"].to_numpy(), table["text"].to_pylist(), metadata, vectors
-
-
-def _write_whole(path: Path, content: Any) -> None:
-    """Write a file under another name and rename it, after it has reached the disk."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written: {error.strerror}") from error

@@ -13,13 +13,13 @@ from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from contrastive_st.search.documents import sentences
 
-MOST_PARTS = 48  # of a hit; each is one more text to encode
+MOST_SPANS = 48  # of a hit; each is one more text to encode
 READ = 4000  # characters of a hit, more than models read
 WORD = re.compile(r"\w+")
 
 
 @dataclass(frozen=True)
-class Part:
+class Span:
     """A piece of a hit's text.
 
     Args:
@@ -31,8 +31,8 @@ class Part:
     effect: float = 0.0
 
 
-def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> list[list[Part]]:
-    """The parts of each text with their effect: its sentences, or its words where it has one sentence only.
+def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> list[list[Span]]:
+    """The spans of each text with their effect: its sentences, or its words where it has one sentence only.
 
     Args:
         encoder: its `encode` takes texts to unit vectors `[n, d]`.
@@ -42,7 +42,7 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
     Example:
         >>> count = lambda texts: np.array([[text.count("a"), 1.0] for text in texts])
         >>> encoder = type("", (), {"encode": lambda self, texts: count(texts)})()
-        >>> [(part.text, part.effect) for part in explain(encoder, np.array([1.0, 0.0]), ["a b aa"])[0]]
+        >>> [(span.text, span.effect) for span in explain(encoder, np.array([1.0, 0.0]), ["a b aa"])[0]]
         [('a ', 1.0), ('b ', 0.0), ('aa', 2.0)]
     """
     cut = [pieces(text) for text in texts]
@@ -52,8 +52,8 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
     for own, rest in cut:
         whole, others = cosines[start], cosines[start + 1 : start + 1 + len(own)]
         start += 1 + len(own)
-        parts = [Part(text, float(whole - other)) for text, other in zip(own, others, strict=True)]
-        found.append(parts + [Part(rest)] * bool(rest))
+        spans = [Span(text, float(whole - other)) for text, other in zip(own, others, strict=True)]
+        found.append(spans + [Span(rest)] * bool(rest))
     return found
 
 
@@ -69,7 +69,7 @@ def pieces(text: str) -> tuple[list[str], str]:
     units = sentences(head)
     if len(units) < 2:
         units = head.split(" ")
-    size = -(-len(units) // MOST_PARTS)
+    size = -(-len(units) // MOST_SPANS)
     own = [" ".join(units[start : start + size]) for start in range(0, len(units), size)]
     return [piece + " " for piece in own[:-1]] + own[-1:], rest
 
@@ -81,7 +81,7 @@ def shared_words(query: str, text: str) -> set[str]:
         >>> sorted(shared_words("The tides of the sea", "Tides rise: the sea is up"))
         ['sea', 'tides']
     """
-    words = {word.casefold() for word in WORD.findall(query)} - ENGLISH_STOP_WORDS
+    words: set[str] = {word.casefold() for word in WORD.findall(query)} - ENGLISH_STOP_WORDS
     return words & {word.casefold() for word in WORD.findall(text)}
 
 

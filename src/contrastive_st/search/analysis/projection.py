@@ -13,8 +13,9 @@ from sklearn.manifold import TSNE
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.analysis.sampling import Sample, sample
-from contrastive_st.search.analysis.topics import Trends, one_line
-from contrastive_st.search.index import VectorIndex
+from contrastive_st.search.analysis.topics import Trends
+from contrastive_st.search.index import VectorIndex, one_line
+from contrastive_st.terminal import clean
 
 POINTS = 2_000
 COLOURS = (  # 16 that are told apart on white and on black; beyond them the colours come again
@@ -44,7 +45,7 @@ class Map:
         cosines = vectors @ self.sample.vectors.T
         near = np.argsort(-cosines, axis=1)[:, :neighbours]
         weights = np.maximum(np.take_along_axis(cosines, near, 1), 1e-6)[..., None] ** 8
-        return (self.xy[near] * weights).sum(1) / weights.sum(1)
+        return np.asarray((self.xy[near] * weights).sum(1) / weights.sum(1))
 
 
 def lay_out(index: VectorIndex, trends: Trends, points: int = POINTS, seed: int = 0) -> Map:
@@ -62,7 +63,7 @@ def project(vectors: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     # on unit vectors the squared Euclidean distance is 2 - 2 cosine: no other metric is needed
     layout = TSNE(perplexity=min(30, (n - 1) / 3), init="pca", random_state=seed, learning_rate="auto")
-    return layout.fit_transform(vectors).astype(np.float32)
+    return np.asarray(layout.fit_transform(vectors), dtype=np.float32)
 
 
 def draw_map(layout: Map, path: str | Path, title: str | None = None) -> Path:
@@ -77,7 +78,7 @@ def draw_map(layout: Map, path: str | Path, title: str | None = None) -> Path:
     axes.margins(0.05)
     for label, name in enumerate(layout.names):
         rows = layout.labels == label
-        share = f"{one_line(name, 44)} ({100 * rows.mean():.0f}%)"
+        share = f"{_plain(name, 44)} ({100 * rows.mean():.0f}%)"
         axes.scatter(*layout.xy[rows].T, s=12, alpha=0.6, linewidths=0, color=colour(label), label=share)
     shown, total = len(layout.xy), layout.sample.total
     of = f"{total:,} documents" if shown == total else f"{shown:,} of {total:,} documents"
@@ -95,10 +96,10 @@ def draw_sizes(trends: Trends, path: str | Path) -> Path:
     figure = new_figure(3.5 + 0.42 * max(len(trends.values), 8), 1.9 + 0.34 * len(counts), constrained=True)
     axes = figure.subplots()
     image = axes.imshow(shares, aspect="auto", cmap="Blues", vmin=0)
-    axes.set_xticks(range(len(trends.values)), [one_line(v, 24) for v in trends.values], rotation=45, ha="right")
-    axes.set_yticks(range(len(counts)), [one_line(cluster.name, 44) for cluster in trends.clusters])
+    axes.set_xticks(range(len(trends.values)), [_plain(v, 24) for v in trends.values], rotation=45, ha="right")
+    axes.set_yticks(range(len(counts)), [_plain(cluster.name, 44) for cluster in trends.clusters])
     axes.tick_params(labelsize=8)
-    axes.set_title(f"Share of each cluster by {one_line(str(trends.by), 60)}", fontsize=12)
+    axes.set_title(f"Share of each cluster by {_plain(str(trends.by), 60)}", fontsize=12)
     for (row, column), share in np.ndenumerate(shares):
         dark = share > 0.45 * shares.max()
         if share >= 0.5:
@@ -118,7 +119,7 @@ def place_labels(axes: Any, labels: Sequence[tuple[str, NDArray[np.float32], str
     renderer = axes.figure.canvas.get_renderer()
     frame = axes.get_window_extent(renderer)
     texts = [
-        axes.text(0, 0, text, fontsize=8, weight="bold", ha="center", va="center", color="0.1", zorder=4,
+        axes.text(0, 0, _plain(text, 40), fontsize=8, weight="bold", ha="center", va="center", color="0.1", zorder=4,
                   transform=None, bbox={"boxstyle": "round,pad=0.25", "fc": "white", "ec": ink, "alpha": 0.88})
         for text, _, ink in labels
     ]  # fmt: skip
@@ -180,6 +181,11 @@ def new_figure(width: float, height: float, constrained: bool = False) -> Any:
     return figure
 
 
+def _plain(text: str, width: int) -> str:
+    """One line that matplotlib shows as it is: between two dollar signs it would read a formula."""
+    return clean(one_line(text, width)).replace("$", r"\$")
+
+
 def colour(label: int) -> str:
     """The colour of a cluster."""
     return COLOURS[label % len(COLOURS)]
@@ -195,7 +201,7 @@ def middles(layout: Map) -> Iterator[tuple[str, NDArray[np.float32], str]]:
 def _densest(xy: NDArray[np.float32]) -> NDArray[np.float32]:
     """The point nearest to a tenth of the others: it lies among them, as the median of two heaps does not."""
     distances = np.linalg.norm(xy[:, None] - xy, axis=2)
-    return xy[np.sort(distances, axis=1)[:, len(xy) // 10].argmin()]
+    return np.asarray(xy[np.sort(distances, axis=1)[:, len(xy) // 10].argmin()])
 
 
 def _spiral() -> Iterator[NDArray[np.float64]]:

@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.analysis.sampling import sample
-from contrastive_st.search.index import Batch, VectorIndex
+from contrastive_st.search.index import Batch, VectorIndex, one_line
 from contrastive_st.vectors import unit_vectors
 
 # --- The values of a metadata column, put into few groups: years, months, ranges of numbers, or the commonest values.
@@ -174,7 +174,7 @@ class Trends:
 
     def assign(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
         """The cluster of each of the vectors `[n, d]`: that of the nearest centre."""
-        return (vectors @ self.centres.T).argmax(1)
+        return np.asarray((vectors @ self.centres.T).argmax(1))
 
     def rows(self) -> list[dict[str, Any]]:
         """One flat dict a cluster, for tables."""
@@ -218,6 +218,8 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
     Raises:
         InputError: the index is empty, has fewer documents than clusters, or no document has the column.
     """
+    if not 0 <= seed < 1 << 32:
+        raise InputError(f"--seed {seed}: give 0 or a positive number of 32 bits")
     drawn = sample(index, SAMPLE, seed)
     count = clusters or int(np.clip(drawn.total // 50, 2, 16))
     distinct = len(np.unique(drawn.vectors[: 10 * count + 1000], axis=0))
@@ -335,18 +337,7 @@ def _changes(counts: NDArray[np.int64]) -> list[float]:
     """By how many points the share of each row of `[clusters, values]` is larger in the later half of the columns."""
     half = counts.shape[1] // 2
     early, late = counts[:, :half].sum(1), counts[:, counts.shape[1] - half :].sum(1)
-    return (100 * (late / max(late.sum(), 1) - early / max(early.sum(), 1))).tolist()
-
-
-def one_line(text: str, width: int = 110) -> str:
-    """The text on one line, cut to `width` characters.
-
-    Example:
-        >>> one_line("ab\\n cd ef", 6)
-        'ab cd…'
-    """
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+    return [float(change) for change in 100 * (late / max(late.sum(), 1) - early / max(early.sum(), 1))]
 
 
 def table(trends: Trends, width: int = 150) -> Iterator[str]:

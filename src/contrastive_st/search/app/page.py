@@ -7,19 +7,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.analysis.topics import one_line
 from contrastive_st.search.app import map_svg, page_html
 from contrastive_st.search.app.session import MOST_HITS, Answer, SearchSession
+from contrastive_st.search.index import one_line
 
 _FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
 _MONO = ("ui-monospace", "Consolas", "DejaVu Sans Mono", "monospace")
-# one key leads to the query from everywhere, as on other search pages
-_SHORTCUT = """<script>document.addEventListener("keydown", (event) => {
-  if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.closest("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
-  const query = document.querySelector("#query textarea, #query input");
-  if (query) { event.preventDefault(); query.focus(); query.select(); }
-});</script>"""
 
 
 def build_page(session: SearchSession) -> Any:
@@ -106,7 +99,12 @@ def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Ans
 def page_options() -> dict[str, Any]:
     """What the page is mounted with: fonts of the system, own styles, no footer that leads elsewhere."""
     theme = import_gradio().themes.Default(font=list(_FONTS), font_mono=list(_MONO), primary_hue="blue")
-    return {"theme": theme, "css": page_html.CSS + map_svg.CSS, "head": _SHORTCUT, "footer_links": []}
+    return {
+        "theme": theme,
+        "css": page_html.resource("page.css"),
+        "head": page_html.resource("head.html"),
+        "footer_links": [],
+    }
 
 
 def import_gradio() -> Any:
@@ -124,8 +122,5 @@ def import_gradio() -> Any:
 
 
 def _heading(session: SearchSession) -> str:
-    held = ", ".join(
-        f"{page_html.escape(name)} ({size:,} documents, model {page_html.escape(session.sources[name].encoder.name)})"
-        for name, size in session.sizes.items()
-    )
-    return f'<h1>Semantic search</h1><p class="hint">{held}. Press <kbd>/</kbd> to write a query.</p>'
+    sources = [(name, f"{size:,}", session.sources[name].encoder.name) for name, size in session.sizes.items()]
+    return page_html.render("heading", sources)

@@ -1,127 +1,125 @@
-"""The hits of a search as HTML: everything that comes from outside is escaped."""
+"""What the page shows, as HTML: the macros of `templates/page.html.jinja`, with all that they are given escaped."""
 
 from __future__ import annotations
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from typing import Any
 
-from contrastive_st.search.analysis.occlusion import WORD, Part, shared_words
-from contrastive_st.search.analysis.topics import one_line
+import jinja2
+from markupsafe import Markup
+
+from contrastive_st.search.analysis.occlusion import WORD, Span, shared_words
 from contrastive_st.search.app.session import Answer
+from contrastive_st.search.index import one_line
 
 SHOWN, SENT = 1200, 20_000  # characters of a hit that are seen at once, and that unfold; what is longer is cut
+_FAINT = 0.15  # of the strongest effect: what has less is not shaded
 _TEMPLATE_MARKS = {ord(mark): f"&#{ord(mark)};" for mark in "${}`"}  # no template engine on the page takes them up
 
-CSS = """
-.hits {margin: 0; padding: 0; list-style: none; counter-reset: rank}
-.hits > li {margin: 0 0 .7em; padding: .7em .9em; border: 1px solid var(--border-color-primary); border-radius: 8px;
-  overflow-wrap: anywhere; line-height: 1.5}
-.hits .head {display: flex; gap: .8em; align-items: baseline; font-size: .85em; color: var(--body-text-color);
-  opacity: .75}
-.hits .score {font-weight: 700; font-variant-numeric: tabular-nums}
-.hits .meta {font-size: .85em; color: var(--body-text-color); opacity: .75; margin-top: .35em}
-.hits .meta b {font-weight: 600}
-.hits mark {background: rgba(255, 190, 60, var(--strength)); color: inherit; border-radius: 3px; padding: .05em 0}
-.hits u, .legend u {text-decoration-thickness: 2px; text-underline-offset: 3px; text-decoration-color: #2f7fd6}
-.legend mark {background: rgba(255, 190, 60, .6); color: inherit; border-radius: 3px; padding: 0 .2em}
-#search {align-self: center; max-height: 3.2em}
-.legend, .times, .hint {font-size: .85em; color: var(--body-text-color); opacity: .75; margin: .1em 0 .6em}
-.found {font-size: 1.05em; font-weight: 700; margin: .2em 0 0}
-.notice {padding: .6em .9em; border-radius: 8px; border: 1px solid var(--border-color-primary)}
-.notice.bad {border-color: #c0392b}
-.hint code {font-size: .95em}
-"""
+
+def escape(text: Any) -> Markup:
+    """The text as HTML that shows it, within tags and within quoted attributes; what is `Markup` stays.
+
+    Example:
+        >>> str(escape("<b>${x}</b>"))
+        '&lt;b&gt;&#36;&#123;x&#125;&lt;/b&gt;'
+    """
+    if isinstance(text, Markup):
+        return text
+    return Markup(html.escape(str(text).replace("\0", "\ufffd")).translate(_TEMPLATE_MARKS))
+
+
+def render(macro: str, *values: Any, **named: Any) -> str:
+    """The HTML that a macro of the template makes of the values."""
+    return str(getattr(_macros(), macro)(*values, **named))
+
+
+@cache
+def _macros() -> Any:
+    loader = jinja2.PackageLoader("contrastive_st.search.app")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, finalize=escape, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template("page.html.jinja").module
+
+
+def resource(name: str) -> str:
+    """A file beside the template: the page's CSS, its script."""
+    return resources.files("contrastive_st.search.app").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 
 def answer_html(answer: Answer) -> str:
-    """The name of the source, the times, the legend and the hits."""
-    times = f"encode {_time(answer.encode_seconds)} · query {_time(answer.query_seconds)}"
-    if answer.parts is not None:
-        times += f" · evidence {_time(answer.explain_seconds)}"
-    found = "1 hit" if len(answer.hits) == 1 else f"{len(answer.hits)} hits"
-    rows = [_hit(answer, i) for i in range(len(answer.hits))]
-    body = f'<ol class="hits">{"".join(rows)}</ol>' if rows else notice("Nothing found. Widen the filter.")
-    notes = "".join(notice(note) for note in answer.notes)
-    return (
-        f'<section aria-label="Hits of {escape(answer.source)}"><p class="found">{escape(answer.source)}: {found}</p>'
-        f'<p class="times">{times}</p>{notes}{body}</section>'
-    )
+    """The name of the source, the times, the notes and the hits."""
+    times = [("encode", answer.encode_seconds), ("query", answer.query_seconds)]
+    times += [("evidence", answer.explain_seconds)] if answer.spans is not None else []
+    hits = [_hit(answer, i) for i in range(len(answer.hits))]
+    return render("answer", answer.source, [(what, _time(seconds)) for what, seconds in times], answer.notes, hits)
 
 
 def legend() -> str:
     """What the marks in the hits mean."""
-    return (
-        '<p class="legend">The score is the cosine to the query. <mark>Shaded</mark>: without this sentence (in hits '
-        "of one sentence: word) the score would be lower, the darker the more; point at it for how much. "
-        "<u>Underlined</u>: this very word is in the query, which need not be why it was found.</p>"
-    )
+    return render("legend")
 
 
 def notice(text: str, bad: bool = False) -> str:
     """A line that says what happened."""
-    role = ' role="alert"' if bad else ""
-    return f'<p class="notice{" bad" if bad else ""}"{role}>{escape(text)}</p>'
+    return render("notice", text, bad)
 
 
 def columns_html(sources: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
-    """The metadata columns of each source, with examples, to write filters from."""
-    lines: dict[str, list[str]] = {}
-    for name, columns in sources.items():
-        known = [
-            f"<code>{escape(key)}</code>" + (f" ({escape(', '.join(values))})" if values else "")
-            for key, values in columns.items()
-        ]
-        lines.setdefault(" · ".join(known) or "none", []).append(name)
-    if len(lines) == 1:
-        return f'<p class="hint">Columns to filter by: {next(iter(lines))}</p>'
-    return "".join(f'<p class="hint">Columns of {escape(", ".join(own))}: {line}</p>' for line, own in lines.items())
+    """The metadata columns of each source, with examples, to write filters from; alike sources share a line."""
+    alike: list[tuple[list[str], Mapping[str, Sequence[str]]]] = []
+    for name, known in sources.items():
+        own = next((names for names, other in alike if other == known), None)
+        if own is None:
+            alike.append(([name], known))
+        else:
+            own.append(name)
+    return "".join(render("columns", names if len(alike) > 1 else [], known) for names, known in alike)
 
 
-def escape(text: Any) -> str:
-    """The text as HTML that shows it, within tags and within quoted attributes.
-
-    Example:
-        >>> escape("<b>${x}</b>")
-        '&lt;b&gt;&#36;&#123;x&#125;&lt;/b&gt;'
-    """
-    return html.escape(str(text).replace("\0", "\ufffd")).translate(_TEMPLATE_MARKS)
-
-
-def _hit(answer: Answer, i: int) -> str:
+def _hit(answer: Answer, i: int) -> dict[str, Any]:
+    """What the template shows of a hit; a span that goes on beyond what is seen at once is parted."""
     hit = answer.hits[i]
-    parts = answer.parts[i] if answer.parts is not None else [Part(" ".join(hit.text.split()))]
+    spans = answer.spans[i] if answer.spans is not None else [Span(" ".join(hit.text.split()))]
     shared = shared_words(answer.query, hit.text[:SENT])
-    highest = max([part.effect for part in parts] + [1e-4])
-    seen, more, length = "", "", 0
-    for part in parts:
-        for text in (part.text[: max(SHOWN - length, 0)], part.text[max(SHOWN - length, 0) : max(SENT - length, 0)]):
+    highest = max([span.effect for span in spans] + [1e-4])
+    seen: list[dict[str, Any]] = []
+    more: list[dict[str, Any]] = []
+    length = 0
+    for span in spans:
+        own = span.text[: max(SENT - length, 0)]
+        cut = max(SHOWN - length, 0)
+        for shown, text in ((seen, own[:cut]), (more, own[cut:])):
             if text:
-                piece = _part(Part(text, part.effect), max(part.effect, 0) / highest, shared)
-                seen, more = (seen + piece, more) if length < SHOWN else (seen, more + piece)
-                length += len(text)
-    body = seen + (f"<details><summary>more</summary>{more}</details>" if more else "")
-    meta = " · ".join(f"<b>{escape(key)}</b> {escape(one_line(str(v), 120))}" for key, v in hit.metadata.items())
-    return (
-        f'<li><div class="head"><span class="score" title="cosine to the query">{hit.score:.3f}</span>'
-        f'<span>#{i + 1}</span><span>id {hit.id}</span></div><div dir="auto">{body}</div>'
-        + (f'<div class="meta">{meta}</div>' if meta else "")
-        + "</li>"
-    )
+                shown.append(_span(text, span.effect, max(span.effect, 0) / highest, shared))
+        length += len(own)
+    metadata = {key: one_line(str(value), 120) for key, value in hit.metadata.items()}
+    return {"score": f"{hit.score:.3f}", "id": hit.id, "seen": seen, "more": more, "metadata": metadata}
 
 
-def _part(part: Part, strength: float, shared: set[str]) -> str:
-    inner, last = "", 0
-    for match in WORD.finditer(part.text):
+def _span(text: str, effect: float, strength: float, shared: set[str]) -> dict[str, Any]:
+    bare = text.rstrip()
+    return {
+        "pieces": list(_pieces(bare, shared)),
+        "blank": text[len(bare) :],
+        "strength": f"{0.75 * strength:.2f}" if strength >= _FAINT else "",
+        "loss": f"{-effect:+.3f}",
+    }
+
+
+def _pieces(text: str, shared: set[str]) -> Iterator[tuple[str, bool]]:
+    """The text in pieces; those that are words of the query are marked."""
+    last = 0
+    for match in WORD.finditer(text):
         if match[0].casefold() in shared:
-            inner += escape(part.text[last : match.start()]) + f"<u>{escape(match[0])}</u>"
+            yield from ((text[last : match.start()], False), (match[0], True))
             last = match.end()
-    inner += escape(part.text[last:])
-    if strength < 0.15:
-        return inner
-    bare = inner.rstrip()
-    mark = f'<mark style="--strength:{0.75 * strength:.2f}" title="without this: {-part.effect:+.3f}">{bare}</mark>'
-    return mark + inner[len(bare) :]
+    yield text[last:], False
 
 
 def _time(seconds: float) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import socket
 from collections.abc import Awaitable, Callable, MutableMapping
 from http.cookies import CookieError, SimpleCookie
 from typing import Any
@@ -14,6 +15,8 @@ from contrastive_st.search.app.page import build_page, page_options
 from contrastive_st.search.app.session import SearchSession
 
 COOKIE = "contrastive_st_token"
+MOST_BYTES = 8 << 20  # of a request: the longest queries are cut by the page, which says so
+_SENT_TO = {f"/gradio_api/{route}" for route in ("queue/join", "cancel", "reset")}
 _POLICY = (  # the browser itself keeps the page from fetching anything from elsewhere
     "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
     "style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; form-action 'self'; base-uri 'self'"
@@ -39,28 +42,31 @@ def make_app(session: SearchSession, host: str = "127.0.0.1", token: str | None 
     return Guard(gradio.mount_gradio_app(FastAPI(docs_url=None), page, path="/", **page_options()), host, token)
 
 
-def serve(session: SearchSession, host: str = "127.0.0.1", port: int = 7860, token: str | None = None) -> None:
-    """Serve the page until interrupted.
+def reserve(host: str = "127.0.0.1", port: int = 7860) -> socket.socket:
+    """A socket bound to the address, which nobody else can take from now on; to be called before a model is loaded.
 
     Raises:
-        InputError: the port is taken, or not this machine's.
+        InputError: the port is taken or none, or the host is not this machine's.
     """
-    import socket
-
-    import uvicorn
-
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family)
+    listener = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
-    except OSError as error:
-        raise InputError(f"cannot serve on {host}:{port}: {error.strerror}; choose another --port or --host") from None
-    shown = f"[{host}]" if ":" in host else host
-    query = f"?token={token}" if token else ""
+        listener.listen()
+    except (OSError, OverflowError) as error:
+        listener.close()
+        why = (error.strerror if isinstance(error, OSError) else None) or "ports go from 0 to 65535"
+        raise InputError(f"cannot serve on {host}:{port}: {why}; choose another --port or --host") from None
+    return listener
+
+
+def serve(session: SearchSession, listener: socket.socket, token: str | None = None) -> None:
+    """Serve the page on a reserved socket until interrupted."""
+    import uvicorn
+
+    host, port = listener.getsockname()[:2]
     app = make_app(session, host, token)
-    listener.listen()
-    print(f"http://{shown}:{listener.getsockname()[1]}/{query}", flush=True)
+    print(f"http://{f'[{host}]' if ':' in host else host}:{port}/{f'?token={token}' if token else ''}", flush=True)
     uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
 
 
@@ -69,6 +75,7 @@ class Guard:
 
     The token comes once as `?token=...` and then as a cookie. On loopback only loopback's names are taken as the host,
     so that a page elsewhere cannot reach this one through a name of its own that it lets point here (DNS rebinding).
+    What is sent goes to the page's own queue alone, from the page itself and of bounded size: there is no upload.
 
     Args:
         app: the page.
@@ -92,6 +99,9 @@ class Guard:
         if self.token is not None and not any(map(self._is_token, (asked, _cookie(headers.get(b"cookie", ""))))):
             await _refuse(send, scope, 401, "This page asks for a token: open the address that `serve` printed.")
             return
+        if scope["type"] == "http" and (refusal := _refusal(scope, headers)):
+            await _refuse(send, scope, *refusal)
+            return
         fresh = self.token is not None and self._is_token(asked)
 
         async def send_on(message: Message) -> None:
@@ -106,6 +116,25 @@ class Guard:
 
     def _is_token(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(), str(self.token).encode())
+
+
+def _refusal(scope: Scope, headers: dict[bytes, str]) -> tuple[int, str] | None:
+    """Status and words for a request that sends something and may not; None where it may, or sends nothing."""
+    if scope["method"] in ("GET", "HEAD"):
+        return None
+    if scope["method"] != "POST" or scope["path"].rstrip("/") not in _SENT_TO:
+        return 405, "This page takes queries alone."
+    origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+    if site not in ("same-origin", "none", None) or (site is None and origin and not _is_of(origin, headers)):
+        return 403, "This page takes queries from itself alone."
+    length = headers.get(b"content-length", "")
+    if not length.isdecimal() or int(length) > MOST_BYTES:
+        return 413, f"A query has {MOST_BYTES:,} bytes at most."
+    return None
+
+
+def _is_of(origin: str, headers: dict[bytes, str]) -> bool:
+    return origin.rpartition("//")[2] == headers.get(b"host")
 
 
 def is_loopback(host: str) -> bool:

@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.analysis.occlusion import Part, explain
+from contrastive_st.search.analysis.occlusion import Span, explain
 from contrastive_st.search.analysis.projection import Map, lay_out
-from contrastive_st.search.analysis.topics import find_trends, one_line
-from contrastive_st.search.index import Hit, VectorIndex, storable
+from contrastive_st.search.analysis.topics import find_trends
+from contrastive_st.search.index import Hit, VectorIndex, check_columns, one_line, parse_filter, storable
 
 LONGEST_QUERY = 20_000  # characters; models read far less
 MOST_HITS = 50
@@ -53,7 +53,7 @@ class Answer:
         encode_seconds: that the model took for the query.
         query_seconds: that the index took.
         notes: what was done to the query, in words.
-        parts: of each hit, with their effect; None before `SearchSession.explained`.
+        spans: of each hit, with their effect; None before `SearchSession.explained`.
         explain_seconds: that these took.
     """
 
@@ -64,7 +64,7 @@ class Answer:
     encode_seconds: float
     query_seconds: float
     notes: list[str] = field(default_factory=list)
-    parts: list[list[Part]] | None = None
+    spans: list[list[Span]] | None = None
     explain_seconds: float = 0.0
 
 
@@ -98,11 +98,11 @@ class SearchSession:
             source: its name.
             query: any text.
             k: hits, 1 to 50.
-            filter: conditions on metadata, parted by semicolons: "package=torch; year>=2020".
+            filter: conditions on metadata, separated by semicolons: "package=torch; year>=2020".
             hybrid: rank by nearness and by full text, fused.
 
         Raises:
-            InputError: the query is empty, or the filter cannot be read.
+            InputError: the query is empty, or the filter cannot be read or names a column that no document has.
         """
         chosen = self._source(source)
         query, notes = _clean(query)
@@ -112,15 +112,17 @@ class SearchSession:
         encoded = time.perf_counter()
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions or None, text=query if hybrid else None)[0]
+        if not hits:
+            check_columns(chosen.index, conditions)
         return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
 
     def explained(self, answer: Answer) -> Answer:
-        """The answer with the parts of its hits and their effect."""
+        """The answer with the spans of its hits and their effect."""
         started = time.perf_counter()
         with self._encoding:
             encoder = self._source(answer.source).encoder
-            parts = explain(encoder, answer.vector, [hit.text for hit in answer.hits])
-        return replace(answer, parts=parts, explain_seconds=time.perf_counter() - started)
+            spans = explain(encoder, answer.vector, [hit.text for hit in answer.hits])
+        return replace(answer, spans=spans, explain_seconds=time.perf_counter() - started)
 
     def columns(self, source: str, rows: int = 500) -> dict[str, list[str]]:
         """The metadata columns of the first documents, each with its three commonest values if these come up again."""
@@ -153,14 +155,12 @@ class SearchSession:
 
 
 def read_filter(text: str) -> dict[str, Any]:
-    """Conditions parted by semicolons, as a filter.
+    """Conditions separated by semicolons, as a filter.
 
     Example:
         >>> read_filter("package=torch; year>=2020")
         {'package': ['torch'], 'year': {'>=': 2020}}
     """
-    from contrastive_st.search.cli import parse_filter
-
     try:
         return parse_filter([condition for condition in text.split(";") if condition.strip()])
     except InputError as error:

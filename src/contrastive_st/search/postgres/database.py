@@ -68,9 +68,12 @@ class Database:
                 return work(connection)
         except PoolTimeout:
             raise InputError(f"no connection to {self.shown} within {_WAIT:.0f} s; it is down, or overloaded") from None
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if isinstance(error, psycopg.errors.DiskFull):
-                raise InputError(f"the disk of {self.shown} is full; free some space and run again") from error
+        except psycopg.errors.DiskFull as error:
+            raise InputError(f"the disk of {self.shown} is full; free some space and run again") from error
+        except (psycopg.OperationalError, psycopg.InterfaceError):
+            pass
+        except psycopg.Error as error:
+            raise InputError(f"the database {self.shown} refuses this: {first_line(error)}") from error
         if self.server:
             self.server.ensure_running()
         self._pool.check()

@@ -15,6 +15,9 @@ from contrastive_st.errors import InputError, first_line
 
 SCHEMA = "contrastive_st"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
+_KEPT = re.compile(
+    r"collections|sources|shards|migrations|.+_(texts|vectors|hnsw|binary|metadata|words|pkey|idx)|.+_vectors_\d+.*"
+)
 STORAGES = {"halfvec": 4000, "vector": 2000}  # and the widest vectors that pgvector indexes as such
 FLOAT_BYTES = {"halfvec": 2, "vector": 4}
 INDEXES = ("none", "hnsw", "binary")
@@ -98,6 +101,19 @@ def check_name(name: str) -> str:
     if not NAME.fullmatch(name):
         raise InputError(f"{name!r} names no collection; use a-z, 0-9 and _, 32 at most")
     return name
+
+
+def check_free(name: str) -> None:
+    """Refuse a new collection whose name is, or may become, that of a table or an index of another.
+
+    Example:
+        >>> check_free("talks_texts")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: 'talks_texts' is kept for the store's own tables and indices; ...
+    """
+    if _KEPT.fullmatch(name):
+        raise InputError(f"{name!r} is kept for the store's own tables and indices; choose another --collection")
 
 
 @dataclass(frozen=True)
@@ -194,12 +210,12 @@ _HNSW_FILTERED = f"""
 _BINARY = """
     SELECT c.id, c.embedding <=> %(q)b AS distance FROM (
         SELECT v.id, v.embedding FROM {vectors} AS v
-        ORDER BY binary_quantize(v.embedding)::bit({width}) <~> binary_quantize(%(q)b)::bit({width}) LIMIT %(many)s
+        ORDER BY binary_quantize(v.embedding)::bit({dim}) <~> binary_quantize(%(q)b)::bit({dim}) LIMIT %(many)s
     ) AS c ORDER BY 2 LIMIT %(k)s"""
 _BINARY_FILTERED = f"""
     SELECT c.id, c.embedding <=> %(q)b AS distance FROM (
         SELECT v.id, v.embedding FROM {{vectors}} AS v JOIN {{texts}} AS t ON t.id = v.id WHERE {_MATCHES}
-        ORDER BY binary_quantize(v.embedding)::bit({{width}}) <~> binary_quantize(%(q)b)::bit({{width}})
+        ORDER BY binary_quantize(v.embedding)::bit({{dim}}) <~> binary_quantize(%(q)b)::bit({{dim}})
         LIMIT %(many)s
     ) AS c ORDER BY 2 LIMIT %(k)s"""
 _BY_INDEX = {"none": _EXACT, "hnsw": _HNSW, "binary": _BINARY}
@@ -212,7 +228,7 @@ def nearest(tables: Tables, index: str, dimension: int, filtered: bool) -> State
     outer = f"""WITH nearest AS MATERIALIZED ({inner})
     SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {{texts}} AS t ON t.id = n.id
     ORDER BY n.distance, n.id"""
-    return _compose(outer, tables, width=sql.Literal(dimension))
+    return _compose(outer, tables, dim=sql.Literal(dimension))
 
 
 def matching_estimate(tables: Tables) -> Statement:
@@ -258,4 +274,4 @@ def by_words(tables: Tables, filtered: bool) -> Statement:
 
 
 def _compose(template: str, tables: Tables, **more: sql.Composable) -> Statement:
-    return sql.SQL(template).format(vectors=tables.vectors, texts=tables.texts, **more)  # type: ignore[arg-type]
+    return sql.SQL(template).format(vectors=tables.vectors, texts=tables.texts, **more)

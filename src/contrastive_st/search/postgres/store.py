@@ -13,10 +13,10 @@ from pgvector import HalfVector, Vector
 from psycopg import sql
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import Batch, Hit, as_jsonpath, as_queries, reciprocal_rank_fusion, storable
+from contrastive_st.search.index import Batch, Hit, as_jsonpath, as_queries, check_k, reciprocal_rank_fusion, storable
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
-from contrastive_st.search.postgres.schema import STORAGES, Tables, check_name, create_tables
+from contrastive_st.search.postgres.schema import STORAGES, Tables, check_free, check_name, create_tables
 from contrastive_st.search.postgres.writes import StoreWrites, vectors_of
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more find more of the true neighbours and take longer
@@ -30,7 +30,7 @@ class VectorStore(StoreWrites):
 
     Args:
         where: a DSN (`postgresql://...`), or a folder for the embedded server; by default
-            `contrastive_st.search.server.default_store()`.
+            `contrastive_st.search.postgres.server.default_store()`.
         collection: its name; a database holds any number.
         fingerprint: of the model whose vectors will be searched for; refused where it made not this collection.
         pool: most connections at a time; more clients wait for their turn.
@@ -83,7 +83,7 @@ class VectorStore(StoreWrites):
             collection: its name.
             model: the name of the model that makes the vectors, for messages.
             fingerprint: a hash of that model.
-            dimension: width of the vectors.
+            dimension: elements of a vector.
             storage: `halfvec` (16-bit floats) or `vector` (32-bit floats, twice the space).
             partitions: tables that the vectors are spread over by a hash of their id. More than one is for
                 collections that are to be spread over nodes; each partition has an index of its own.
@@ -104,6 +104,7 @@ class VectorStore(StoreWrites):
                     tuple(storable(item) if isinstance(item, str) else item for item in row),
                 ).fetchone()
                 if made:
+                    check_free(collection)
                     create_tables(connection, tables, dimension, storage, partitions)
 
         database = Database(where, pool)
@@ -128,6 +129,45 @@ class VectorStore(StoreWrites):
         if fingerprint is not None and fingerprint != self.fingerprint:
             raise InputError(f"{what} (fingerprint {self.fingerprint[:8]}, not {fingerprint[:8]}); {mend}")
 
+    @staticmethod
+    def names(database: Database) -> list[str]:
+        """The names of all collections of a database, ordered."""
+        statement = "SELECT name FROM contrastive_st.collections ORDER BY 1"
+        return [name for (name,) in database.run(lambda connection: connection.execute(statement).fetchall())]
+
+    def describe(self) -> dict[str, str]:
+        """What the collection is and holds, in words: for people to read."""
+
+        def work(connection: StoreConnection) -> tuple[Any, list[Any]]:
+            tables = [f"contrastive_st.{self.collection}_{what}" for what in ("texts", "vectors")]
+            about = connection.execute(
+                "SELECT to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) +"
+                " (SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(%s)))"
+                " FROM contrastive_st.collections WHERE name = %s",
+                (*tables, self.collection),
+            ).fetchone()
+            sources = connection.execute(
+                "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0) FROM contrastive_st.sources AS s"
+                " LEFT JOIN contrastive_st.shards AS h ON h.collection = s.collection AND h.source = s.number"
+                " WHERE s.collection = %s GROUP BY s.number, s.name, s.shards ORDER BY s.number",
+                (self.collection,),
+            ).fetchall()
+            return about, sources
+
+        (created, size), sources = self.database.run(work)
+        partitions = f", in {self.partitions} partitions" if self.partitions > 1 else ""
+        return {
+            "collection": f"{self.collection}, made {created}, {size} on disk",
+            "documents": f"{len(self):,}",
+            "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
+            "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
+            "columns": ", ".join(self.columns()) or "none",
+            **{
+                f"corpus {number}": f"{name}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
+                for number, (name, done, shards, rows) in enumerate(sources, 1)
+            },
+        }
+
     def close(self) -> None:
         """Close the connections; the last user of an embedded server stops it."""
         self.database.close()
@@ -140,7 +180,7 @@ class VectorStore(StoreWrites):
 
     def __len__(self) -> int:
         statement = sql.SQL("SELECT count(*) FROM {}").format(self.tables.texts)
-        return self.database.run(lambda connection: connection.execute(statement).fetchone()[0])  # type: ignore[index]
+        return int(self.database.run(lambda connection: connection.execute(statement).fetchone()[0]))  # type: ignore[index]
 
     # ------------------------------------------------------------------ reading
 
@@ -170,8 +210,9 @@ class VectorStore(StoreWrites):
         if options:
             raise InputError(f"unknown option {', '.join(options)}; a store takes exact and ef_search")
         queries_ = as_queries(vectors, self.dimension)
-        if k < 1 or ef_search < 1:
-            raise InputError(f"k {k}, ef_search {ef_search}: both must be positive")
+        check_k(k)
+        if ef_search < 1:
+            raise InputError(f"ef_search {ef_search}: give a positive number")
         if text is not None and len(queries_) != 1:
             raise InputError(f"a hybrid search takes one query, not {len(queries_)}; call it once for each")
 
@@ -223,6 +264,11 @@ class VectorStore(StoreWrites):
             yield np.array(ids, dtype=np.int64), list(texts), list(metadata), vectors_of(vectors, self.storage)
             last = ids[-1]
 
+    def columns(self) -> list[str]:
+        """The names of the metadata of all documents, ordered."""
+        statement = sql.SQL("SELECT DISTINCT jsonb_object_keys(metadata) FROM {} ORDER BY 1").format(self.tables.texts)
+        return [name for (name,) in self.database.run(lambda connection: connection.execute(statement).fetchall())]
+
     # ------------------------------------------------------------------ inside
 
     def _load(self) -> None:
@@ -230,12 +276,7 @@ class VectorStore(StoreWrites):
         statement = f"SELECT {names} FROM contrastive_st.collections WHERE name = %s".encode()
         row = self.database.run(lambda connection: connection.execute(statement, (self.collection,)).fetchone())
         if row is None:
-            others = self.database.run(
-                lambda connection: connection.execute(
-                    "SELECT name FROM contrastive_st.collections ORDER BY 1"
-                ).fetchall()
-            )
-            known = ", ".join(name for (name,) in others) or "none yet; make one with contrastive-st index"
+            known = ", ".join(self.names(self.database)) or "none yet; make one with contrastive-st index"
             raise InputError(f"there is no collection {self.collection!r} in {self.database.shown}; there is: {known}")
         self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.search.index import as_queries, storable, storable_json
 from contrastive_st.search.postgres.schema import BINARY_LIMIT, INDEXES, STORAGES, Tables
 from contrastive_st.search.shards import FIRST
@@ -31,30 +31,26 @@ FLOATS = {"vector": ">f4", "halfvec": ">f2"}
 
 def vector_rows(ids: NDArray[np.int64], vectors: NDArray[np.floating], storage: str) -> bytes:
     """Rows `(id bigint, embedding)` of ids `[n]` and vectors `[n, d]`."""
-    count, width = vectors.shape
-    floats = np.dtype((FLOATS[storage], width))
+    count, dim = vectors.shape
+    floats = np.dtype((FLOATS[storage], dim))
     row = np.dtype(
         [("fields", ">i2"), ("n1", ">i4"), ("id", ">i8"), ("n2", ">i4"), ("dim", ">i2"), ("zero", ">i2"), ("x", floats)]
     )
     rows = np.zeros(count, dtype=row)
     rows["fields"], rows["n1"], rows["id"] = 2, 8, ids
-    rows["n2"], rows["dim"], rows["x"] = 4 + floats.itemsize, width, vectors
+    rows["n2"], rows["dim"], rows["x"] = 4 + floats.itemsize, dim, vectors
     return rows.tobytes()
 
 
 def text_rows(ids: NDArray[np.int64], texts: Sequence[str], metadata: Sequence[Mapping[str, Any]]) -> bytes:
-    """Rows `(id bigint, text, metadata jsonb)`; what PostgreSQL cannot hold is replaced (`filters.storable`)."""
+    """Rows `(id bigint, text, metadata jsonb)`; what PostgreSQL cannot hold is replaced (`storable`)."""
     head, length = struct.Struct(">hiqi").pack, struct.Struct(">i").pack
-    parts: list[bytes] = []
+    rows: list[bytes] = []
     for id, text, item in zip(ids.tolist(), texts, metadata, strict=True):
         content = storable(text).encode()
-        value = (
-            b"\x01" + json.dumps(storable_json(item), ensure_ascii=False, allow_nan=False).encode()
-            if item
-            else b"\x01{}"
-        )
-        parts += (head(3, 8, id, len(content)), content, length(len(value)), value)
-    return b"".join(parts)
+        value = b"\x01" + json.dumps(storable_json(item), ensure_ascii=False, allow_nan=False).encode()
+        rows += (head(3, 8, id, len(content)), content, length(len(value)), value)
+    return b"".join(rows)
 
 
 def vectors_of(rows: Sequence[bytes], storage: str) -> NDArray[np.float32]:
@@ -147,12 +143,12 @@ class StoreWrites:
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
         """Delete all that a source brought, in the transaction that is open."""
+        connection.execute(  # first: it waits for the processes that are writing shards of it
+            "DELETE FROM contrastive_st.sources WHERE collection = %s AND number = %s", (self.collection, number)
+        )
         for table in (self.tables.vectors, self.tables.texts):
             statement = sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(table)
             connection.execute(statement, (number * FIRST, (number + 1) * FIRST))
-        connection.execute(
-            "DELETE FROM contrastive_st.sources WHERE collection = %s AND number = %s", (self.collection, number)
-        )
 
     def drop(self) -> None:
         """Delete the whole collection."""
@@ -189,14 +185,37 @@ class StoreWrites:
             workers: parallel workers beside the one process.
 
         Raises:
-            InputError: an unknown kind, or more dimensions than the kind takes.
+            InputError: an unknown kind, more dimensions than the kind takes, or the database goes away.
+        """
+        self.check_build(kind, memory)
+        try:
+            self._build_alone(kind, m, ef_construction, memory, workers)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            raise InputError(
+                f"the database {self.database.shown} stopped while it built the index: {first_line(error)}; "
+                "no document is lost: run the same command again"
+            ) from error
+        self.index = kind
+
+    def check_build(self, kind: str, memory: str = BUILD_MEMORY) -> None:
+        """Raise what `build_index` would; to be called before all is encoded.
+
+        Raises:
+            InputError: an unknown kind, more dimensions than the kind takes, or no amount of memory.
         """
         if kind not in INDEXES:
             raise InputError(f"unknown index {kind!r}; choose one of {', '.join(INDEXES)}")
-        widest = STORAGES[self.storage] if kind == "hnsw" else BINARY_LIMIT
-        if kind != "none" and self.dimension > widest:
-            what = f"pgvector indexes {self.storage} up to {widest} dimensions, not {self.dimension}"
+        most = STORAGES[self.storage] if kind == "hnsw" else BINARY_LIMIT
+        if kind != "none" and self.dimension > most:
+            what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
             raise InputError(f"{what}; choose another --index, or none")
+        setting = "SELECT set_config('maintenance_work_mem', %s, true)"  # for this statement alone
+        try:
+            self.database.run(lambda connection: connection.execute(setting, (memory,)))
+        except InputError as error:
+            raise InputError(f"--build_memory {memory}: give an amount such as 512MB or 4GB ({error})") from error
+
+    def _build_alone(self, kind: str, m: int, ef_construction: int, memory: str, workers: int) -> None:
         connection = self.database.connect(maintenance_work_mem=memory, max_parallel_maintenance_workers=str(workers))
         try:
             connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {self.collection}",))
@@ -208,15 +227,14 @@ class StoreWrites:
             connection.execute(sql.SQL("ANALYZE {}, {}").format(self.tables.texts, self.tables.vectors))
         finally:
             connection.close()
-        self.index = kind
 
     def _build(self, connection: StoreConnection, kind: str, m: int, ef_construction: int) -> None:
         with connection.transaction():
             for other in set(_OPERATORS) - {kind}:
                 connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(self.tables.qualified_index(other)))
             if kind != "none":
-                width = sql.SQL(self.storage) if kind == "hnsw" else sql.Literal(self.dimension)
-                operators = sql.SQL(_OPERATORS[kind]).format(width)
+                argument = sql.SQL(self.storage) if kind == "hnsw" else sql.Literal(self.dimension)
+                operators = sql.SQL(_OPERATORS[kind]).format(argument)
                 options = sql.SQL("m = {}, ef_construction = {}").format(int(m), int(ef_construction))
                 connection.execute(
                     sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw ({}) WITH ({})").format(
@@ -253,10 +271,10 @@ def copy_documents(
         (texts_table, "id, text, metadata", text_rows(ids, texts, metadata)),
         (vectors_table, "id, embedding", vector_rows(ids, vectors, storage)),
     ):
-        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, sql.SQL(columns))  # type: ignore[arg-type]
+        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, sql.SQL(columns))
         with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for part in (SIGNATURE, rows, END):
-                copy.write(part)
+            for piece in (SIGNATURE, rows, END):
+                copy.write(piece)
 
 
 def _checked(

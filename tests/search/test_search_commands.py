@@ -1,0 +1,248 @@
+"""The commands of search as a user types them: what is refused before the work, what is printed, what is written."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from index_worker import HashEncoder
+from search_fakes import topic_index
+from store_places import postmaster, store_place, unit_vectors
+
+from contrastive_st.cli import main
+from contrastive_st.errors import InputError
+from contrastive_st.search.documents import texts_corpus
+from contrastive_st.search.ingest import StoreLoader, index_corpus, load_shards
+from contrastive_st.search.shards import Encoding, ShardFolder
+
+MADE_BY = {"model": "m", "fingerprint": "f", "dimension": 8}
+HOSTILE = "a\x1b[2Jclears \x9b31m the \u202escreen"
+
+
+@pytest.fixture(scope="module")
+def place():
+    with store_place() as folder:
+        from contrastive_st.search.postgres.server import EmbeddedServer
+
+        with EmbeddedServer(folder):  # kept up between the tests
+            yield folder
+
+
+@pytest.fixture
+def shards(tmp_path):
+    """A folder of encoded shards of four documents, two of them alike, all hostile to a terminal."""
+    vectors = unit_vectors(4)
+    vectors[1] = vectors[0]
+    folder = ShardFolder(tmp_path / "shards", Encoding("m", "f", 8, "corpus", "mark", 20))
+    folder.add(
+        0, np.arange(4), [f"{HOSTILE} {i}" for i in range(4)], [{"k": HOSTILE, "year": i} for i in range(4)], vectors
+    )
+    return str(folder.folder)
+
+
+def refused(capsys, *arguments):
+    """The one line of a command that ends with exit code 2."""
+    assert main(list(arguments)) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    return error
+
+
+# --- What is printed and written
+
+
+def test_documents_cannot_act_on_the_terminal(shards, capsys, tmp_path):
+    for command in (["similar", "0"], ["duplicates"], ["trends", "--by", "k"], ["similar", "0", "--json"]):
+        assert main([*command, "--store", shards]) == 0
+        shown = capsys.readouterr()
+        assert "clears" in shown.out
+        assert not any(character in shown.out + shown.err for character in "\x1b\x9b\u202e")
+
+
+def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tmp_path, monkeypatch):
+    groups, folder = tmp_path / "groups.csv", tmp_path / "trends"
+    groups.write_text("mine")
+    folder.mkdir()
+    (folder / "trends.csv").write_text("mine")
+    (folder / "notes").write_text("mine too")
+    for command, output in (("duplicates", groups), ("trends", folder)):
+        assert "exists" in refused(capsys, command, "--store", shards, "-o", str(output))
+        assert main([command, "--store", shards, "-o", str(output), "--overwrite"]) == 0
+        capsys.readouterr()
+    assert "mine" not in groups.read_text() + (folder / "trends.csv").read_text()
+    assert (folder / "notes").read_text() == "mine too"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+
+    def fails(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("contrastive_st.search.analysis.projection.draw_map", fails)
+    assert "No space left" in refused(capsys, "trends", "--store", shards, "-o", str(folder), "--overwrite")
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_names_with_dollar_signs_are_drawn_as_they_are(tmp_path):
+    from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out
+    from contrastive_st.search.analysis.topics import find_trends
+
+    texts = ["$1 and $2", r"$\frac{$ 1", "$x$ $$", "$^$"] * 3
+    index = topic_index(texts=texts, metadata=[{"price": f"${i % 2}^$"} for i in range(12)])
+    trends = find_trends(index, "price", clusters=2)
+    for cluster, name in zip(trends.clusters, (r"$\frac{$", "$a_$ \x1b"), strict=False):
+        cluster.name = name
+    draw_map(lay_out(index, trends), tmp_path / "map.png")
+    draw_sizes(trends, tmp_path / "sizes.png")
+
+
+# --- What is refused, in one line, before the work
+
+
+def test_numbers_out_of_range(shards, capsys):
+    for k in (str(2**70), "0", "-1"):
+        assert "ask for 1 to 100,000 hits" in refused(capsys, "similar", "0", "-k", k, "--store", shards)
+        assert "ask for 1 to 100,000 hits" in refused(capsys, "search", "x", "-k", k, "--store", shards)
+    assert "--limit -1" in refused(capsys, "duplicates", "--limit", "-1", "--store", shards)
+    assert "--seed" in refused(capsys, "trends", "--seed", "-1", "--store", shards)
+
+
+def test_a_filter_on_an_unknown_column_names_those_there_are(shards, place, capsys):
+    assert main(["index", shards, "--store", str(place), "--collection", "filtered", "--index", "none"]) == 0
+    for store in (["--store", shards], ["--store", str(place), "--collection", "filtered"]):
+        capsys.readouterr()
+        error = refused(capsys, "similar", "0", "--filter", "yaer=1", *store)
+        assert error == "error: no document has the column 'yaer' to filter by; there is: k, year\n"
+        assert main(["similar", "0", "--filter", "year>99", *store]) == 0
+        assert capsys.readouterr().err == "nothing found\n"
+
+
+def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, capsys, bert_config, tokenizer):
+    from contrastive_st import BertForCL
+
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    corpus = tmp_path / "corpus.csv"
+    corpus.write_text("title,text\na,the cat\nb,the dog\n")
+    command = ["index", str(corpus), "-m", str(tmp_path / "model"), "--store", str(place), "--collection", "columns"]
+    assert "no column 'txet'; there is: title, text" in refused(capsys, *command, "--column", "txet")
+    assert "there is no collection" in refused(capsys, "similar", "0", *command[-4:])
+    assert "--build_memory lots: give an amount such as 512MB" in refused(capsys, *command, "--build_memory", "lots")
+    assert main([*command, "--column", "title"]) == 0
+    capsys.readouterr()
+    assert "no column 'txet'" in refused(capsys, *command, "--column", "txet")
+    assert "give --replace" in refused(capsys, *command, "--column", "text")
+
+
+def test_a_source_without_a_shard_is_no_source(place):
+    """A first run that failed before its first shard is forgotten; one that had shards is not."""
+    from contrastive_st.search.postgres.store import VectorStore
+
+    with VectorStore.create(place, "failed", **MADE_BY) as store:
+        late = StoreLoader(store, "corpus", "wrong column")
+        loader = StoreLoader(store, "corpus", "right column")
+        assert loader.claim(0)
+        late.add(1, np.arange(2), ["x", "y"], [{}, {}], unit_vectors(2))  # by a process of the run that was given up
+        assert len(store) == 0
+        loader.add(0, np.arange(1), ["x"], [{}], unit_vectors(1))
+        with pytest.raises(InputError, match="give --replace"):
+            StoreLoader(store, "corpus", "third column")
+        assert len(store) == 1
+        late.close()
+        loader.close()
+        store.drop()
+
+
+@pytest.mark.parametrize("value", [np.nan, 0.0, np.inf])
+def test_vectors_without_a_direction_are_not_stored(tmp_path, value):
+    class Broken(HashEncoder):
+        def encode(self, texts):
+            vectors = super().encode(texts)
+            vectors[1] = value
+            return vectors
+
+    folder = ShardFolder(tmp_path / "shards", Encoding("m", "f", 16, "corpus", "mark", 20))
+    with pytest.raises(InputError, match="corpus, shard 0: vector 1 is zero, NaN or infinite"):
+        index_corpus(texts_corpus("corpus", ["a", "b", "c"]), Broken(), folder)
+    assert folder.paths() == []
+    folder.add(0, np.arange(2), ["a", "b"], [{}, {}], np.full((2, 16), value, np.float32))
+    with pytest.raises(InputError, match="NaN"):
+        load_shards(folder, ShardFolder(tmp_path / "other", folder.encoding))
+
+
+@pytest.mark.parametrize("port", ["70000", "taken"])
+def test_a_port_that_cannot_be_had_is_told_before_a_model_is_loaded(shards, capsys, monkeypatch, port):
+    pytest.importorskip("gradio")
+    from contrastive_st.search.app.serving import reserve
+
+    monkeypatch.setattr("contrastive_st.search.opening.open_encoder_for", lambda *_: pytest.fail("a model was opened"))
+    with reserve(port=0) as listener:
+        port = str(listener.getsockname()[1]) if port == "taken" else port
+        assert f":{port}: " in refused(capsys, "serve", shards, "--port", port)
+
+
+# --- Collections
+
+
+def test_names_that_collide_are_refused(place, capsys):
+    """An index or a table of one collection would take the name of another collection."""
+    from contrastive_st.search.postgres.store import VectorStore
+
+    for name in ("foo_hnsw", "baz_binary", "x_texts", "x_vectors", "x_vectors_0", "collections", "sources", "shards",
+                 "migrations", "a_metadata", "a_words", "a_texts_pkey", "a_vectors_0_embedding_idx"):  # fmt: skip
+        with pytest.raises(InputError, match="is kept for the store's own tables and indices"):
+            VectorStore.create(place, name, **MADE_BY)
+        with pytest.raises(InputError, match="no collection"):
+            VectorStore(place, name)
+    for name in ("texts", "my_talks", "hnsw", "words_2020"):
+        VectorStore.create(place, name, **MADE_BY).drop()
+
+
+def test_collections_are_listed_described_and_deleted(place, shards, capsys):
+    store = ["--store", str(place)]
+    assert main(["index", shards, *store, "--collection", "talks"]) == 0
+    capsys.readouterr()
+    assert main(["collections", *store]) == 0
+    (line,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("talks "))
+    assert "4 documents of 8 dimensions, index hnsw, model m" in line
+    assert main(["collections", "talks", *store]) == 0
+    shown = capsys.readouterr().out
+    for words in ("documents    4\n", "8 dimensions as halfvec, index hnsw", "m (fingerprint f)", "k, year",
+                  "corpus, 4 rows in 1 of 1 shards", "kB on disk"):  # fmt: skip
+        assert words in shown
+    assert "name the collection" in refused(capsys, "collections", "--delete", *store)
+    assert main(["collections", "talks", "--delete", *store]) == 0
+    assert capsys.readouterr().err == "deleted collection 'talks' with 4 documents\n"
+    assert "no collection 'talks'" in refused(capsys, "collections", "talks", *store)
+    assert "no store in" in refused(capsys, "collections", "--store", str(place / "nothing"))
+
+
+# --- PostgreSQL killed, and the command ended
+
+
+def test_a_database_killed_while_it_builds_the_index_is_one_line(tmp_path):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    count = 20_000
+    with store_place() as folder, VectorStore.create(folder, **{**MADE_BY, "dimension": 64}) as store:
+        store.upsert(range(count), ["x"] * count, unit_vectors(count, 64))
+        building = "SELECT pid FROM pg_stat_activity WHERE query LIKE 'CREATE INDEX%' AND state = 'active'"
+
+        def kill():
+            deadline = time.monotonic() + 60
+            while not (found := store.database.run(lambda c: c.execute(building).fetchone())):
+                assert time.monotonic() < deadline
+                time.sleep(0.01)
+            os.kill(postmaster(folder), signal.SIGKILL)
+            os.kill(found[0], signal.SIGKILL)
+
+        killer = threading.Thread(target=kill)
+        killer.start()
+        with pytest.raises(InputError, match="no document is lost: run the same command again") as caught:
+            store.build_index("hnsw")
+        killer.join()
+        assert "\n" not in str(caught.value)
+        store.build_index("hnsw", ef_construction=8, m=4)
+        assert len(store) == count
+        assert len(store.search(unit_vectors(1, 64)[0], 3)[0]) == 3

@@ -1,5 +1,6 @@
 """Model cards: made from what was run, valid for the Hub, and their snippets run."""
 
+import ast
 import json
 import re
 import shutil
@@ -27,6 +28,7 @@ from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.score import Figure
 from contrastive_st.evaluation.tasks import retrieval_task, tasks
 from contrastive_st.hub.cards import CardData, write_card
+from contrastive_st.hub.push import publishable_files
 from contrastive_st.models import POOLINGS, QuickThoughtsConfig, QuickThoughtsGRU
 
 PUBLISHED = Path(__file__).parents[2] / "model_cards"
@@ -35,7 +37,7 @@ PAIR = ["A sentence.", "Another one."]
 
 @pytest.fixture
 def checkpoint(bert_config, tokenizer, tmp_path):
-    """A trained folder: weights, tokenizer, recipe, state."""
+    """A trained folder: weights, tokenizer, training, state."""
     rows = tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16)
     args = ContrastiveTrainingArguments(
         str(tmp_path / "tiny"), per_device_train_batch_size=4, max_steps=3, logging_steps=1, report_to=[],
@@ -45,7 +47,7 @@ def checkpoint(bert_config, tokenizer, tmp_path):
         BertForCL(bert_config), args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer),
         processing_class=tokenizer,
     )  # fmt: skip
-    trainer.facts = {"data": {"name": "alice/sentences", "from": "hub", "licence": "cc0-1.0"}}
+    trainer.metadata = {"data": {"name": "alice/sentences", "from": "hub", "licence": "cc0-1.0"}}
     trainer.train()
     trainer.save_model()
     trainer.save_state()
@@ -117,10 +119,10 @@ def test_the_card_says_what_was_run(checkpoint):
     add_report(checkpoint)
     path = write_card(checkpoint, data=CardData("apache-2.0", ["en"], ["alice/other"]))
     text, head = path.read_text(), metadata(checkpoint).to_dict()
-    recipe = json.loads((checkpoint / "training_recipe.json").read_text())
+    training = json.loads((checkpoint / "training_metadata.json").read_text())
     wanted = ["SimCSE, unsupervised", "alice/sentences, 8 rows, licence cc0-1.0", "loss_i = -log exp", "3 steps",
-              "24 sentences encoded (each view counted)", recipe["hardware"]["cpu"],
-              f"torch {recipe['versions']['torch']}",
+              "24 sentences encoded (each view counted)", training["hardware"]["cpu"],
+              f"torch {training['versions']['torch']}",
               "none: trained from scratch", "| temperature | `0.05` |", "at most 16 tokens", "gao2021simcse",
               "![training curve](training_curve.png)"]  # fmt: skip
     assert not [words for words in wanted if words not in text]
@@ -140,20 +142,85 @@ def test_the_card_says_what_was_run(checkpoint):
     assert shown == {("STSB", "test"): 61.24, ("MR", "cross-validation"): 70.0, ("faq", "test"): 25.0}
 
 
+NASTY = "</td><script>alert(1)</script> | `rm -rf` [x](javascript:y) ![z](http://z) \x1b[2J\n# Title\n```\nfence"
+
+
+def poisoned(value):
+    """A record with markup in the place of every text."""
+    if isinstance(value, dict):
+        return {f"{name}<b>" if name == "temperature" else name: poisoned(item) for name, item in value.items()}
+    if isinstance(value, list):
+        return [poisoned(item) for item in value]
+    return NASTY if isinstance(value, str) and value not in ("hub", "folder", "scratch") else value
+
+
+def test_what_others_wrote_is_text_in_a_card_and_never_markup_or_code(checkpoint):
+    add_report(checkpoint)
+    path = checkpoint / "training_metadata.json"
+    path.write_text(json.dumps(poisoned(json.loads(path.read_text()) | {"hardware": {"cpu": "x", "gpus": ["y"]}})))
+    report = checkpoint / "evaluation" / "report.json"
+    report.write_text(report.read_text().replace('"faq"', json.dumps(NASTY)).replace("no folder STS12", NASTY[:30]))
+    (checkpoint / "evaluation" / "a](javascript:b).png").write_bytes(b"")
+    name = 'x"); import os; os.abort() #\n<i>`'
+    write_card(checkpoint, name=name)
+    text = ModelCard.load(checkpoint / "README.md").text
+    blocks = re.findall(r"^(`{3,})(\w*)\n(.*?)\n\1$", text, re.DOTALL | re.MULTILINE)
+    assert [language for _, language, _ in blocks] == ["python"] * 3 + ["text", "bibtex"]
+    for _, language, code in blocks:
+        if language == "python":
+            calls = [ast.unparse(node.func) for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+            assert not [call for call in calls if call.startswith("os")]
+            assert name in [node.value for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Constant)]
+    shown = re.sub(r"^(`{3,})(\w*)\n(.*?)\n\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    shown = re.sub(r"(?<!\\)`[^`\n]*`", "", shown).replace("<!-- contrastive-st card", "")
+    assert not re.search(r"<\w|</", shown), shown
+    assert not re.search(r"(?<!\\)\]\((?!training_curve.png|evaluation/[\w%]+.png\))", shown), shown
+    assert "\x1b" not in text
+    assert re.findall("^#+ (.*)", text, re.MULTILINE)[1:] == [
+        "Use", "Training", "Evaluation", "Limits", "Citation",
+    ]  # fmt: skip
+    for row in (line for line in text.splitlines() if line.startswith("|")):
+        assert len(re.findall(r"(?<!\\)\|", row)) in (3, 7), row
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [{"run": 3}, {"loss": []}, {"base_model": "x"}, {"run": {"steps": "a", "of_steps": 2}}, {"launch": {"argv": 7}}, 5],
+)
+def test_damaged_training_metadata_is_one_line(checkpoint, damage):
+    path = checkpoint / "training_metadata.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **damage} if isinstance(damage, dict) else damage))
+    before = (checkpoint / "README.md").exists()
+    with pytest.raises(InputError, match="damaged") as caught:
+        write_card(checkpoint)
+    assert "\n" not in str(caught.value)
+    assert (checkpoint / "README.md").exists() == before
+
+
+def test_a_folder_of_before_is_read(checkpoint):
+    now = write_card(checkpoint).read_text()
+    training = json.loads((checkpoint / "training_metadata.json").read_text())
+    (checkpoint / "training_metadata.json").unlink()
+    former = {"objective" if name == "loss" else name: value for name, value in training.items()}
+    (checkpoint / "training_recipe.json").write_text(json.dumps(former))
+    assert write_card(checkpoint).read_text() == now
+    assert "training_recipe.json" in publishable_files(checkpoint)
+
+
 def test_only_a_base_model_of_the_hub_is_named_as_one(checkpoint):
-    path = checkpoint / "training_recipe.json"
-    recipe = json.loads(path.read_text())
+    path = checkpoint / "training_metadata.json"
+    training = json.loads(path.read_text())
     for base, named in (
         ({"from": "hub", "name": "google-bert/bert-base-uncased", "commit": "abc"}, "google-bert/bert-base-uncased"),
         ({"from": "folder", "name": "mlm"}, None),
     ):
-        path.write_text(json.dumps(recipe | {"base_model": base}))
+        path.write_text(json.dumps(training | {"base_model": base}))
         write_card(checkpoint)
         assert metadata(checkpoint).to_dict().get("base_model") == named
 
 
 def test_what_is_not_recorded_is_said_to_be_so(checkpoint):
-    (checkpoint / "training_recipe.json").unlink()
+    (checkpoint / "training_metadata.json").unlink()
     (checkpoint / "trainer_state.json").unlink()
     write_card(checkpoint)
     text = (checkpoint / "README.md").read_text()
@@ -182,7 +249,7 @@ def test_a_folder_of_a_card_has_all_but_the_weights_and_makes_the_same_card(chec
     output = tmp_path / "model_cards" / "tiny"
     assert main(["card", str(checkpoint), "--output", str(output), "--name", "alice/tiny", "--license", "mit"]) == 0
     files = {path.relative_to(output).as_posix() for path in output.rglob("*") if path.is_file()}
-    assert {"README.md", "training_recipe.json", "training_curve.png", "evaluation/report.json"} <= files
+    assert {"README.md", "training_metadata.json", "training_curve.png", "evaluation/report.json"} <= files
     assert not [name for name in files if name.endswith((".safetensors", ".bin", "trainer_state.json"))]
     agree(output)
     text = (output / "README.md").read_text()

@@ -43,8 +43,8 @@ def make(bert_config, tokenizer, tmp_path):
     return make
 
 
-def recipe_of(folder):
-    return json.loads((folder / "training_recipe.json").read_text())
+def recorded(folder):
+    return json.loads((folder / "training_metadata.json").read_text())
 
 
 def test_it_holds_what_was_run_and_no_secret_or_path(make, tmp_path, monkeypatch):
@@ -59,26 +59,26 @@ def test_it_holds_what_was_run_and_no_secret_or_path(make, tmp_path, monkeypatch
     ]
     monkeypatch.setattr(sys, "argv", argv)
     trainer = make(hub_token=TOKEN, learning_rate=3e-4, weight_decay=0.1, seed=7)
-    trainer.facts = {"data": {"name": str(tmp_path / "x.txt"), "licence": "mit", "note": f"with {TOKEN}"}}
+    trainer.metadata = {"data": {"name": str(tmp_path / "x.txt"), "licence": "mit", "note": f"with {TOKEN}"}}
     trainer.train()
     trainer.save_model()
-    recipe = recipe_of(tmp_path / "out")
-    assert recipe["method"] == "SimCSE, unsupervised"
-    assert recipe["loss"]["class"] == "InfoNCE"
-    assert recipe["loss"]["settings"]["temperature"] == 0.05
-    assert "loss_i = -log exp(" in recipe["loss"]["formula"]
-    assert recipe["base_model"] == {"from": "scratch"}
-    assert recipe["data"] == {"rows": 8, "name": "x.txt", "licence": "mit", "note": "with ***"}
-    assert recipe["launch"]["argv"] == ["train.py", "--train_file", "x.txt", "--hub_token", "***", "--max_steps", "3"]
-    assert recipe["launch"]["processes"] == 1
+    training = recorded(tmp_path / "out")
+    assert training["method"] == "SimCSE, unsupervised"
+    assert training["loss"]["class"] == "InfoNCE"
+    assert training["loss"]["settings"]["temperature"] == 0.05
+    assert "loss_i = -log exp(" in training["loss"]["formula"]
+    assert training["base_model"] == {"from": "scratch"}
+    assert training["data"] == {"rows": 8, "name": "x.txt", "licence": "mit", "note": "with ***"}
+    assert training["launch"]["argv"] == ["train.py", "--train_file", "x.txt", "--hub_token", "***", "--max_steps", "3"]
+    assert training["launch"]["processes"] == 1
     given = {"learning_rate": 3e-4, "weight_decay": 0.1, "max_steps": 3, "per_device_train_batch_size": 4}
-    assert recipe["hyper_parameters"].items() >= given.items()
-    assert "logging_first_step" not in recipe["hyper_parameters"]
-    assert recipe["seed"] == 7
-    assert recipe["max_length"] == 16
-    assert recipe["versions"].keys() >= {"python", "torch", "transformers", "tokenizers", "contrastive-st"}
-    assert recipe["hardware"]["cores"] >= 1
-    run = recipe["run"]
+    assert training["hyper_parameters"].items() >= given.items()
+    assert "logging_first_step" not in training["hyper_parameters"]
+    assert training["seed"] == 7
+    assert training["max_length"] == 16
+    assert training["versions"].keys() >= {"python", "torch", "transformers", "tokenizers", "contrastive-st"}
+    assert training["hardware"]["cores"] >= 1
+    run = training["run"]
     assert (run["steps"], run["of_steps"], run["texts_encoded"]) == (3, 3, 3 * 4 * 2)
     assert run["seconds"] >= 0
     for path in (tmp_path / "out").rglob("*"):
@@ -94,15 +94,15 @@ def test_each_checkpoint_has_its_own_and_saving_again_changes_nothing(make, tmp_
     trainer.train()
     trainer.save_model()
     folder = tmp_path / "out"
-    steps = [recipe_of(folder / f"checkpoint-{n}")["run"]["steps"] for n in (2, 4)]
+    steps = [recorded(folder / f"checkpoint-{n}")["run"]["steps"] for n in (2, 4)]
     assert steps == [2, 4]
-    first = (folder / "training_recipe.json").read_bytes()
+    first = (folder / "training_metadata.json").read_bytes()
     trainer.save_model()
-    assert (folder / "training_recipe.json").read_bytes() == first
+    assert (folder / "training_metadata.json").read_bytes() == first
     resumed = make(max_steps=5)
     resumed.train(resume_from_checkpoint=str(folder / "checkpoint-2"))
     resumed.save_model()
-    run = recipe_of(folder)["run"]
+    run = recorded(folder)["run"]
     assert (run["steps"], run["resumed_from_step"], run["texts_encoded"]) == (5, 2, 3 * 4 * 2)
 
 
@@ -110,14 +110,14 @@ def test_the_base_model_is_named_without_its_path(make, bert_config, tokenizer, 
     BertForCL(bert_config).save_pretrained(tmp_path / "base")
     trainer = make(AutoModelForCL.from_pretrained(tmp_path / "base"))
     trainer.save_model()
-    assert recipe_of(tmp_path / "out")["base_model"] == {"from": "folder", "name": "base"}
+    assert recorded(tmp_path / "out")["base_model"] == {"from": "folder", "name": "base"}
 
 
 def test_a_failure_in_recipe_or_card_loses_no_checkpoint(make, tmp_path, monkeypatch, caplog):
     def broken(*args, **kwargs):
         raise RuntimeError(f"broken, and says {TOKEN}")
 
-    monkeypatch.setattr(publishing, "describe_run", broken)
+    monkeypatch.setattr(publishing, "training_metadata", broken)
     monkeypatch.setattr(publishing, "write_card", broken)
     trainer = make()
     trainer.train()
@@ -125,8 +125,8 @@ def test_a_failure_in_recipe_or_card_loses_no_checkpoint(make, tmp_path, monkeyp
     trainer.create_model_card()
     for name in ("out", "out/checkpoint-2"):
         assert SentenceEncoder.from_pretrained(tmp_path / name).encode(SENTENCES).shape == (8, 16)
-        assert not (tmp_path / name / "training_recipe.json").exists()
-    assert "no training_recipe.json" in caplog.text
+        assert not (tmp_path / name / "training_metadata.json").exists()
+    assert "no training_metadata.json" in caplog.text
     assert "no model card" in caplog.text
     assert TOKEN not in caplog.text
 
@@ -137,7 +137,7 @@ def test_the_job_tells_its_data_and_arguments(tmp_path, monkeypatch):
     tiny = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "2"]
     tiny += ["--disable_tqdm", "true", "--pooling", "mean", "--data_license", "cc0-1.0"]
     simcse.main(["--train_file", str(tmp_path / "text.txt"), *tiny, "--output_dir", str(tmp_path / "out")])
-    recipe = recipe_of(tmp_path / "out")
-    assert recipe["data"] == {"rows": 8, "name": "text.txt", "from": "files", "licence": "cc0-1.0"}
-    assert recipe["arguments"] == {"pooling": "mean", "num_layers": 1, "hidden_size": 16}
-    assert recipe["loss"]["settings"]["pooling"] == "mean"
+    training = recorded(tmp_path / "out")
+    assert training["data"] == {"rows": 8, "name": "text.txt", "from": "files", "licence": "cc0-1.0"}
+    assert training["arguments"] == {"pooling": "mean", "num_layers": 1, "hidden_size": 16}
+    assert training["loss"]["settings"]["pooling"] == "mean"

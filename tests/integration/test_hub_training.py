@@ -141,10 +141,10 @@ def train(example, args, hub, tmp_path):
     tiny = ["--train_file", "text.txt", "--per_device_train_batch_size", "8", "--max_steps", "6", "--output_dir", "out"]
     push = ["--push_to_hub", "true", "--hub_model_id", "alice/two", "--disable_tqdm", "true", "--save_steps", "4"]
     run([*launch, *tiny, *push, *args], environment(hub, tmp_path / "home"), tmp_path)
-    recipe = json.loads(hub.content("alice/two", "training_recipe.json"))
-    assert recipe["launch"]["processes"] == 2
-    assert recipe["run"]["steps"] == 6
-    assert str(tmp_path) not in json.dumps(recipe)
+    training = json.loads(hub.content("alice/two", "training_metadata.json"))
+    assert training["launch"]["processes"] == 2
+    assert training["run"]["steps"] == 6
+    assert str(tmp_path) not in json.dumps(training)
     assert hub.repos["alice/two"].titles()[0] == "Model save"
     assert hub.content("alice/two", "training_curve.png")[:4] == b"\x89PNG"
     assert not [name for name in hub.repos["alice/two"].files("main") if name.endswith((".bin", ".pt", ".pth", ".txt"))]
@@ -194,7 +194,13 @@ def test_every_strategy_pushes_what_it_should(hub, tmp_path):
         assert not [path for path in files if path.endswith("training_args.bin")]
         assert not states & files
         assert all(f"{folder}/{state}" in files for folder in below for state in states)
-        root = {"model.safetensors", "2_Dense/model.safetensors", "tokenizer.json", "README.md", "training_recipe.json"}
+        root = {
+            "model.safetensors",
+            "2_Dense/model.safetensors",
+            "tokenizer.json",
+            "README.md",
+            "training_metadata.json",
+        }
         assert root <= files
         assert "license: mit" in hub.content(f"alice/{name}", "README.md").decode()
-    assert json.loads(hub.content("alice/checkpoint", "last-checkpoint/training_recipe.json"))["run"]["steps"] == 4
+    assert json.loads(hub.content("alice/checkpoint", "last-checkpoint/training_metadata.json"))["run"]["steps"] == 4

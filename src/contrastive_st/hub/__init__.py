@@ -1,1 +1,1 @@
-"""Models to and from the Hub: cards, recipes, push, pull, and conversion of published checkpoints."""
+"""Models to and from the Hub: cards, training metadata, push, pull, and conversion of published checkpoints."""

@@ -1,94 +1,115 @@
-"""What a recorded loss is called, and whom to cite."""
+"""What the training of a checkpoint is called, and whom to cite: those of its loss and those of its architecture."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib import resources
 from typing import Any
 
 
 @dataclass(frozen=True)
 class Method:
-    """A training method: its name, a tag for the Hub, and a BibTeX entry."""
+    """A training method.
+
+    Args:
+        name: in a sentence.
+        tag: for the Hub.
+        keys: of the works to cite, in `templates/references.bib`.
+    """
 
     name: str
     tag: str = ""
-    citation: str = ""
+    keys: tuple[str, ...] = ()
+
+    @property
+    def citations(self) -> list[str]:
+        """The BibTeX entries of `keys`."""
+        return [references()[key] for key in self.keys]
 
 
-def method_of(settings: Mapping[str, Any], collator: str = "") -> Method:
-    """The method that a model's settings and the collator of its training data make.
+def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[str, Any] | None = None) -> Method:
+    """The method that an architecture, a loss and the way it was trained make.
 
     Args:
-        settings: `config.contrastive`; without a loss the method is "not recorded".
-        collator: class name of the collator.
+        architecture: the `model_type` of the config.
+        settings: `config.contrastive`, under its present names; without a loss the method is "not recorded".
+        training: the training metadata: its collator tells what a pair is.
 
     Example:
-        >>> method_of({"loss": "info_nce"}, "DropoutPairCollator").name
+        >>> method_of("bert", {"loss": "info_nce"}, {"collator": "DropoutPairCollator"}).name
         'SimCSE, unsupervised'
-        >>> method_of({"loss": "targets", "targets": "window", "row_loss": "block"}).name
-        'CURL'
+        >>> method_of("infersent", {"loss": "softmax"}).keys
+        ('conneau2017supervised',)
+        >>> method_of("bert", {"loss": "softmax"}).keys
+        ('reimers2019sentence', 'devlin2019bert')
     """
+    method = _SYSTEMS.get((architecture, settings.get("loss"))) or _of_loss(settings, training or {})
+    keys = dict.fromkeys((*method.keys, *_ARCHITECTURES.get(architecture, ())))
+    return Method(method.name, method.tag, tuple(keys))
+
+
+@cache
+def references() -> dict[str, str]:
+    """Every entry of `templates/references.bib` by its key."""
+    text = resources.files(__package__).joinpath("templates", "references.bib").read_text(encoding="utf-8")
+    return {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in text.strip().split("\n\n")}
+
+
+def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method:
     loss = str(settings.get("loss") or "not recorded")
+    if loss == "consistent_info_nce" or settings.get("cutoff"):
+        return Method("Cutoff", "cutoff", ("shen2020simple",))
     if loss == "info_nce":
-        return _PAIRS.get(collator, Method("InfoNCE", "info-nce", _SIMCSE))
+        if (training.get("hyper_parameters") or {}).get("momentum_queue"):
+            return Method("CERT", "cert", ("fang2020cert", "he2020momentum"))
+        return _PAIRS.get(str(training.get("collator")), _INFO_NCE)
     if loss == "targets":
         if settings.get("row_loss") in ("block", "pairwise"):
-            return Method("CURL", "curl", _CURL)
-        return _TARGETS[str(settings.get("targets", "next"))]
-    return _METHODS.get(loss, Method(loss))
+            return Method("CURL", "curl", ("arora2019theoretical",))
+        return _TARGETS.get(str(settings.get("targets")), Method("Targets"))
+    if loss == "multi_task":
+        own = [_of_loss(task, {}) for task in (settings.get("tasks") or {}).values()]
+        return Method("Several tasks", "multi-task", tuple(key for method in own for key in method.keys))
+    return _LOSSES.get(loss, Method(loss))
 
 
-def _entry(key: str, title: str, authors: str, where: str, year: int) -> str:
-    return (
-        f"@inproceedings{{{key},\n  title = {{{title}}},\n  author = {{{authors}}},\n"
-        f"  booktitle = {{{where}}},\n  year = {{{year}}}\n}}"
-    )
-
-
-_SIMCSE = _entry(
-    "gao2021simcse", "{SimCSE}: Simple Contrastive Learning of Sentence Embeddings",
-    "Gao, Tianyu and Yao, Xingcheng and Chen, Danqi", "Empirical Methods in Natural Language Processing", 2021,
-)  # fmt: skip
-_QUICKTHOUGHTS = _entry(
-    "logeswaran2018efficient", "An efficient framework for learning sentence representations",
-    "Logeswaran, Lajanugen and Lee, Honglak", "International Conference on Learning Representations", 2018,
-)  # fmt: skip
-_CURL = _entry(
-    "arora2019theoretical", "A Theoretical Analysis of Contrastive Unsupervised Representation Learning",
-    "Arora, Sanjeev and Khandeparkar, Hrishikesh and Khodak, Mikhail and Plevrakis, Orestis and Saunshi, Nikunj",
-    "International Conference on Machine Learning", 2019,
-)  # fmt: skip
-_CUTOFF = _entry(
-    "shen2020simple", "A Simple but Tough-to-Beat Data Augmentation Approach for Natural Language Understanding and "
-    "Generation", "Shen, Dinghan and Zheng, Mingzhi and Shen, Yelong and Qu, Yanru and Chen, Weizhu",
-    "arXiv:2009.13818", 2020,
-)  # fmt: skip
-_RELATIONAL = _entry(
-    "park2019relational", "Relational Knowledge Distillation",
-    "Park, Wonpyo and Kim, Dongju and Lu, Yan and Cho, Minsu", "Computer Vision and Pattern Recognition", 2019,
-)  # fmt: skip
-_SBERT = _entry(
-    "reimers2019sentence", "Sentence-{BERT}: Sentence Embeddings using Siamese {BERT}-Networks",
-    "Reimers, Nils and Gurevych, Iryna", "Empirical Methods in Natural Language Processing", 2019,
-)  # fmt: skip
+_INFO_NCE = Method("InfoNCE", "info-nce", ("oord2018representation",))
 _PAIRS = {
-    "DropoutPairCollator": Method("SimCSE, unsupervised", "simcse", _SIMCSE),
-    "PairCollator": Method("InfoNCE on pairs", "info-nce", _SIMCSE),
-    "NLITripletCollator": Method("SimCSE, supervised", "simcse", _SIMCSE),
+    "DropoutPairCollator": Method("SimCSE, unsupervised", "simcse", ("gao2021simcse",)),
+    "PairCollator": Method("InfoNCE on pairs", "info-nce", ("oord2018representation",)),
+    "NLITripletCollator": Method("SimCSE, supervised", "simcse", ("gao2021simcse",)),
 }
 _TARGETS = {
-    "next": Method("QuickThoughts", "quickthoughts", _QUICKTHOUGHTS),
-    "window": Method("QuickThoughts", "quickthoughts", _QUICKTHOUGHTS),
-    "counts": Method("Co-occurrence counts", "co-occurrence"),
-    "tfidf": Method("TF-IDF targets", "tf-idf"),
-    "tfidf_bin": Method("Binarized TF-IDF targets", "tf-idf"),
+    "next": Method("QuickThoughts", "quickthoughts", ("logeswaran2018efficient",)),
+    "window": Method("QuickThoughts", "quickthoughts", ("logeswaran2018efficient",)),
+    "counts": Method("Co-occurrence counts", "co-occurrence", ("logeswaran2018efficient",)),
+    "tfidf": Method("TF-IDF targets", "tf-idf", ("logeswaran2018efficient",)),
+    "tfidf_bin": Method("Binarized TF-IDF targets", "tf-idf", ("logeswaran2018efficient",)),
+}  # the last three replace the targets of QuickThoughts and keep the rest of it
+_LOSSES = {
+    "softmax": Method("Classification of pairs", "sentence-bert", ("reimers2019sentence",)),
+    "cosine_similarity": Method("Regression on pairs", "sentence-bert", ("reimers2019sentence",)),
+    "triplet": Method("Triplets", "sentence-bert", ("reimers2019sentence",)),
+    "relational_distillation": Method("Relational distillation", "distillation", ("park2019relational",)),
+    "skip_thoughts": Method("Skip-Thoughts", "skip-thoughts", ("kiros2015skip",)),
 }
-_METHODS = {
-    "consistent_info_nce": Method("Cutoff", "cutoff", _CUTOFF),
-    "relational_distillation": Method("Relational distillation", "distillation", _RELATIONAL),
-    "softmax": Method("Classification of pairs", "sentence-bert", _SBERT),
-    "cosine_similarity": Method("Regression on pairs", "sentence-bert", _SBERT),
-    "triplet": Method("Triplets", "sentence-bert", _SBERT),
-    "multi_task": Method("Several tasks"),
+_SYSTEMS = {  # published as one: an architecture with its loss
+    ("infersent", "softmax"): Method("InferSent", "infersent"),
+    ("universal", "multi_task"): Method("Universal Sentence Encoder", "universal-sentence-encoder"),
+}
+_ARCHITECTURES = {
+    "bert": ("devlin2019bert",),
+    "distilbert": ("sanh2019distilbert",),
+    "infersent": ("conneau2017supervised",),
+    "modernbert": ("warner2024smarter",),
+    "mpnet": ("song2020mpnet",),
+    "quickthoughts": ("logeswaran2018efficient",),
+    "roberta": ("liu2019roberta",),
+    "skipthoughts": ("kiros2015skip",),
+    "static": ("tulkens2024model2vec",),
+    "universal": ("cer2018universal",),
+    "xlm-roberta": ("conneau2020unsupervised",),
 }

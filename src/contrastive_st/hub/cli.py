@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.terminal import say
+
 
 def add_commands(commands: Any) -> None:
     """Add the four to the subparsers of the command line."""
@@ -16,9 +18,10 @@ def add_commands(commands: Any) -> None:
     push.add_argument("--private", action="store_true", default=None, help="make it a private repository")
     push.add_argument("--revision", help="branch to push to; made where it is not there yet")
     push.add_argument("--create_pr", action="store_true", help="propose it as a pull request")
+    push.add_argument("--dry_run", action="store_true", help="send nothing: list the files, their sizes and the card")
     push.add_argument("--message", help="title of the commit")
     _card_options(push)
-    push.set_defaults(function=_push)
+    push.set_defaults(function=lambda args: _dry_run(args) if args.dry_run else _push(args))
 
     pull = commands.add_parser("pull", help="download a model from the Hub, into the cache or a folder")
     pull.add_argument("repo", help="user/name")
@@ -28,7 +31,9 @@ def add_commands(commands: Any) -> None:
 
     card = commands.add_parser("card", help="write the model card of a checkpoint folder, from what was run")
     card.add_argument("folder", help="what training saved; with evaluate's report in its folder evaluation")
-    card.add_argument("--output", "-o", help="write card, recipe, evaluation and plots, but no weights, to this folder")
+    card.add_argument(
+        "--output", "-o", help="write card, training metadata, evaluation and plots, but no weights, to this folder"
+    )
     card.add_argument("--name", help="what the card calls the model (default: the folder's name)")
     card.add_argument("--overwrite", action="store_true", help="replace a card that was edited by hand")
     _card_options(card)
@@ -62,13 +67,27 @@ def _push(args: argparse.Namespace) -> None:
         args.folder, args.repo, private=args.private, revision=args.revision, create_pr=args.create_pr,
         message=args.message, data=_data(args),
     )  # fmt: skip
-    print(done.pr_url or done.commit_url)
+    say(done.pr_url or done.commit_url)
+
+
+def _dry_run(args: argparse.Namespace) -> None:
+    from contrastive_st.hub.cards import CARD
+    from contrastive_st.hub.push import dry_run
+
+    content = dry_run(args.folder, args.repo, _data(args))
+    sizes = {path: len(it) if isinstance(it, bytes) else it.stat().st_size for path, it in content.items()}
+    say(f"{len(sizes)} files, {sum(sizes.values()):,} bytes, would go to {args.repo}; nothing is sent:")
+    for path, size in sizes.items():
+        say(f"{size:>16,}  {path}")
+    if CARD in content:
+        card = content[CARD]
+        say(f"\n{CARD}:\n\n" + (card if isinstance(card, bytes) else card.read_bytes()).decode(errors="replace"))
 
 
 def _pull(args: argparse.Namespace) -> None:
     from contrastive_st.hub.push import pull
 
-    print(pull(args.repo, args.revision, args.to))
+    say(pull(args.repo, args.revision, args.to))
 
 
 def _card(args: argparse.Namespace) -> None:
@@ -79,11 +98,11 @@ def _card(args: argparse.Namespace) -> None:
     card = write_card(args.folder, args.output, name=name, data=_data(args), overwrite=args.overwrite)
     if card is None:
         raise InputError(f"{args.output or args.folder} holds a card that was edited by hand; --overwrite replaces it")
-    print(card)
+    say(card)
 
 
 def _convert(args: argparse.Namespace) -> None:
     from contrastive_st.hub.convert import convert
 
     folder = convert(args.source, args.destination, args.to, args.pooling, args.revision)
-    print(f"{args.to} layout in {folder}", file=sys.stderr)
+    say(f"{args.to} layout in {folder}", file=sys.stderr)

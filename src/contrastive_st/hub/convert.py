@@ -22,7 +22,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 
 from contrastive_st.errors import InputError
-from contrastive_st.hub.metadata import RECIPE
+from contrastive_st.hub.metadata import read_training_metadata, write_training_metadata
 from contrastive_st.models import AutoModelForCL, ContrastiveMixin
 from contrastive_st.models.checkpoint import load_config
 from contrastive_st.models.encoder import load_tokenizer
@@ -30,6 +30,7 @@ from contrastive_st.models.modeling import write_sentence_transformers
 from contrastive_st.models.pooling import check_pooling
 from contrastive_st.safety.folders import check_weights, read_json
 from contrastive_st.safety.repositories import ENCODER, local_folder
+from contrastive_st.safety.writing import check_target, written_whole
 
 LAYOUTS = ("package", "simcse", "backbone")
 _SIMCSE_FAMILIES = ("bert", "roberta")
@@ -61,8 +62,7 @@ def convert(
     destination = Path(destination)
     if to not in LAYOUTS:
         raise InputError(f"--to {to}: choose one of {', '.join(LAYOUTS)}")
-    if destination.exists() and (not destination.is_dir() or any(destination.iterdir())):
-        raise InputError(f"{destination} is there already; give a new folder, or remove it")
+    check_target(destination, flag="", parents=True)
     patterns = (*ENCODER, "pytorch_model*.bin", "pytorch_model.bin.index.json")
     folder = local_folder(source, revision, patterns=patterns, token=token)
     with tempfile.TemporaryDirectory() as scratch:
@@ -70,11 +70,13 @@ def convert(
         model = _open(opened, source, pooling)
         if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
             raise InputError(f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}")
-        destination.mkdir(parents=True, exist_ok=True)
-        {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to](model, destination)
-        load_tokenizer(opened).save_pretrained(destination)
-    if (folder / RECIPE).is_file():
-        shutil.copyfile(folder / RECIPE, destination / RECIPE)
+        write = {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to]
+        with written_whole(destination, flag="", parents=True) as new:
+            new.mkdir()
+            write(model, new)
+            load_tokenizer(opened).save_pretrained(new)
+            if training := read_training_metadata(folder):
+                write_training_metadata(training, new)
     return destination
 
 

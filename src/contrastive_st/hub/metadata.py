@@ -1,4 +1,4 @@
-"""The training recipe: what a run was, recorded where and when it ran, and kept beside the weights."""
+"""What a run was, recorded where and when it ran, and what a checkpoint folder says of itself."""
 
 from __future__ import annotations
 
@@ -21,14 +21,16 @@ from contrastive_st.errors import InputError
 from contrastive_st.hub.citations import Method, method_of
 from contrastive_st.safety.folders import read_json
 from contrastive_st.safety.redact import publishable, publishable_arguments
+from contrastive_st.safety.writing import written_whole
 
 if TYPE_CHECKING:
     from contrastive_st.evaluation.report.report import Report
 
-
-RECIPE = "training_recipe.json"
+TRAINING_METADATA = "training_metadata.json"
+FORMER_NAME = "training_recipe.json"  # folders that were saved with it are read too
+EVALUATION = "evaluation"  # the folder that `contrastive-st evaluate --output` wrote
+CURVE = "training_curve.png"
 _SECTIONS = re.compile(r"^(?:Args|Example|Raises|Attributes):", re.MULTILINE)  # of a docstring
-_PLAIN = (str, int, float, bool, type(None))
 _PACKAGES = ("contrastive-st", "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
 _ALWAYS = (
     "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate", "lr_scheduler_type", "warmup_steps",
@@ -49,36 +51,36 @@ class Clock:
     first_step: int = 0
 
 
-def describe_run(trainer: Any, clock: Clock, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """The recipe of a trainer's run, without secrets and without paths of this machine.
+def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What a trainer's run is, without secrets and without paths of this machine.
 
     Args:
         trainer: a `transformers.Trainer` of a contrastive model.
         clock: what it has done.
-        facts: what the trainer cannot know, such as `data` (name, licence) and `arguments` (of the recipe).
+        given: what the trainer cannot know, such as `data` (name, licence) and `arguments` (of a job).
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     settings = dict(getattr(model.config, "contrastive", {}))
     collator = type(trainer.data_collator).__name__
-    method = method_of(settings, collator)
-    tokenizer = trainer.processing_class
-    recipe = {
+    tokenizer, of_run = trainer.processing_class, hyper_parameters(args)
+    method = method_of(model.config.model_type, settings, {"collator": collator, "hyper_parameters": of_run})
+    found = {
         "method": method.name,
         "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
         "collator": collator,
         "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
         "base_model": base_model(model),
-        "data": {"rows": _rows(trainer.train_dataset), **facts.get("data", {})},
+        "data": {"rows": _rows(trainer.train_dataset), **given.get("data", {})},
         "max_length": getattr(tokenizer, "model_max_length", None),
-        "hyper_parameters": hyper_parameters(args),
-        "arguments": dict(facts.get("arguments", {})),
+        "hyper_parameters": of_run,
+        "arguments": dict(given.get("arguments", {})),
         "launch": {"argv": list(sys.argv), "processes": args.world_size},
         "seed": args.seed,
         "versions": {"python": platform.python_version(), **_versions()},
         "hardware": hardware(),
         "run": _run(trainer.state, clock),
     }
-    shown = publishable(recipe)
+    shown: dict[str, Any] = publishable(found)
     shown["loss"] |= words_of(getattr(model, "loss_fn", None))
     shown["launch"]["argv"] = publishable_arguments(sys.argv)
     return shown
@@ -98,18 +100,41 @@ def words_of(loss: Any) -> dict[str, str]:
 
 def settings_of(model: Any) -> dict[str, Any]:
     """What the model's loss is made with, and how its embedding is made."""
-    loss = getattr(model, "loss_fn", None)
-    own = {f.name: getattr(loss, f.name) for f in dataclasses.fields(loss) if f.init} if loss else {}
-    settings = getattr(model.config, "contrastive", {})
-    embedding = {name: settings[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in settings}
-    return {name: value for name, value in {**own, **embedding}.items() if isinstance(value, (*_PLAIN, tuple, list))}
+    loss, config = getattr(model, "loss_fn", None), getattr(model.config, "contrastive", {})
+    own = {name: value for name, value in loss.settings().items() if name != "loss"} if loss else {}
+    return {**own, **{name: config[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in config}}
 
 
-def write_recipe(recipe: Mapping[str, Any], folder: str | Path) -> Path:
-    """Write `training_recipe.json` into a checkpoint folder."""
-    path = Path(folder, RECIPE)
-    path.write_text(json.dumps(recipe, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+def write_training_metadata(content: Mapping[str, Any], folder: str | Path) -> Path:
+    """Write `training_metadata.json` into a checkpoint folder."""
+    path = Path(folder, TRAINING_METADATA)
+    with written_whole(path, overwrite=True) as file:
+        file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     return path
+
+
+def read_training_metadata(folder: str | Path) -> dict[str, Any]:
+    """What is recorded of a checkpoint's training, also under the names of before; {} where nothing is.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = next((p for p in (Path(folder, TRAINING_METADATA), Path(folder, FORMER_NAME)) if p.is_file()), None)
+    content = _read_object(path) if path else {}
+    if "objective" in content:
+        content["loss"] = content.pop("objective")
+    for section in ("loss", "data", "base_model", "hyper_parameters", "arguments", "launch", "run", "hardware",
+                    "versions"):  # fmt: skip
+        if not isinstance(content.get(section, {}), dict):
+            raise InputError(f"{path} is damaged: {section} holds no names and values")
+    return content
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    content = read_json(path)
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is damaged: it holds no names and values")
+    return content
 
 
 def base_model(model: Any) -> dict[str, Any]:
@@ -193,47 +218,53 @@ def _run(state: Any, clock: Clock) -> dict[str, Any]:
 def _plain(value: Any) -> Any:
     if isinstance(value, enum.Enum):
         return value.value
-    if isinstance(value, (*_PLAIN, list, tuple, dict)):
+    if isinstance(value, (str, int, float, bool, type(None), list, tuple, dict)):
         return value
     return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)
 
 
-# --- What a checkpoint folder says about itself, read from its files; nothing is guessed where they are silent.
-
-EVALUATION = "evaluation"  # the folder that `contrastive-st evaluate --output` wrote
-CURVE = "training_curve.png"
-NOT_RECORDED = "not recorded"
-
-
 @dataclass(frozen=True)
-class Facts:
-    """A checkpoint folder's config, modules, recipe and evaluation.
+class CheckpointMetadata:
+    """A checkpoint folder's config, modules, training and evaluation, read from its files.
+
+    Nothing is guessed where they are silent.
 
     Args:
         folder: where they are.
         newer_than: seconds since the epoch; an evaluation older than that is of other weights and does not count.
+
+    Raises:
+        InputError: it is no checkpoint folder, or a file is damaged.
     """
 
     folder: Path
     newer_than: float = 0.0
-    recipe: Mapping[str, Any] = field(init=False)
     config: Mapping[str, Any] = field(init=False)
+    training: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        config = self._json("config.json")
-        if not config:
+        path = self.folder / "config.json"
+        if not path.is_file():
             raise InputError(
                 f"{self.folder} is no checkpoint folder (no config.json); give the folder of a saved model"
             )
-        object.__setattr__(self, "config", config)
-        object.__setattr__(self, "recipe", self._json(RECIPE))
+        object.__setattr__(self, "config", _read_object(path))
+        object.__setattr__(self, "training", read_training_metadata(self.folder))
 
     @property
+    def architecture(self) -> str:
+        """The family of models."""
+        return str(self.config.get("model_type"))
+
+    @cached_property
     def settings(self) -> Mapping[str, Any]:
         """Pooling, loss and the rest, as this package's config holds them; empty for other checkpoints."""
         from contrastive_st.models.configuration import upgrade_settings
 
-        return upgrade_settings(self.config.get("contrastive", {}))
+        held = self.config.get("contrastive", {})
+        if not isinstance(held, dict):
+            raise InputError(f"{self.folder / 'config.json'} is damaged: contrastive holds no names and values")
+        return upgrade_settings(held)
 
     @property
     def pooling(self) -> str | None:
@@ -244,7 +275,13 @@ class Facts:
     @property
     def method(self) -> Method:
         """The training method; its name is "not recorded" where the config holds no loss."""
-        return method_of(self.settings, str(self.recipe.get("collator", "")))
+        return method_of(self.architecture, self.settings, self.training)
+
+    @property
+    def hyper_parameters(self) -> dict[str, Any]:
+        """Of the loss, the trainer and the job, in that order."""
+        own = self.training.get("loss", {}).get("settings") or {}
+        return {**own, **self.training.get("hyper_parameters", {}), **self.training.get("arguments", {})}
 
     @property
     def needs_remote_code(self) -> bool:
@@ -256,11 +293,14 @@ class Facts:
         """Whether the folder has the files that `SentenceTransformer(folder)` reads."""
         return (self.folder / "modules.json").is_file()
 
-    @property
+    @cached_property
     def max_length(self) -> int | None:
         """Tokens a text is cut to."""
-        length = self.recipe.get("max_length") or self._json("tokenizer_config.json").get("model_max_length")
-        return int(length) if length and length < 1 << 29 else None
+        path = self.folder / "tokenizer_config.json"
+        length = self.training.get("max_length") or (_read_object(path) if path.is_file() else {}).get(
+            "model_max_length"
+        )
+        return int(length) if isinstance(length, (int, float)) and 0 < length < 1 << 29 else None
 
     @cached_property
     def report(self) -> tuple[Report, str] | None:
@@ -287,10 +327,3 @@ class Facts:
         """The evaluation's plots, as paths below the folder."""
         found = sorted((self.folder / EVALUATION).glob("*.png")) if self.report else []
         return [path.relative_to(self.folder).as_posix() for path in found]
-
-    def _json(self, name: str) -> dict[str, Any]:
-        path = self.folder / name
-        content = read_json(path) if path.is_file() else {}
-        if not isinstance(content, dict):
-            raise InputError(f"{path} is damaged: it holds no names and values")
-        return content

@@ -1,4 +1,4 @@
-"""Push a checkpoint folder to the Hub: what opens, explains and reproduces the model, and nothing else."""
+"""To the Hub and back: a checkpoint folder with what opens, explains and reproduces the model, and nothing else."""
 
 from __future__ import annotations
 
@@ -13,16 +13,19 @@ from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi
 from huggingface_hub.errors import EntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.hub.cards import CARD, CardData, card_files, was_edited
 from contrastive_st.hub.metadata import EVALUATION
 from contrastive_st.safety.folders import check_folder, check_weights, read_json
 from contrastive_st.safety.redact import without_secrets
 from contrastive_st.safety.repositories import ENCODER, RESUMING, in_words, local_folder
+from contrastive_st.safety.writing import check_target, written_whole
 
-# --- Pull a model from the Hub: into the cache, or into a folder of its own; never a pickle.
-
+logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
+_SUFFIXES = (".safetensors", ".json", ".model", ".jinja", ".md", ".png", ".svg", ".py")
+_TEXTS = ("vocab.txt", "merges.txt")  # any other may be training data
+_LEFT_OUT = ("trainer_state.json",)  # it names folders of this machine
 
 
 def pull(name: str, revision: str | None = None, to: str | Path | None = None, token: str | None = None) -> Path:
@@ -40,8 +43,8 @@ def pull(name: str, revision: str | None = None, to: str | Path | None = None, t
     Raises:
         InputError: there is no such model, it may not be read, it is damaged, or its weights are a pickle.
     """
-    if to is not None and Path(to).exists() and (not Path(to).is_dir() or any(Path(to).iterdir())):
-        raise InputError(f"{to} is there already; give a new folder, or remove it")
+    if to is not None:
+        check_target(to, flag="", parents=True)
     if Path(name).is_dir():
         raise InputError(f"{name} is a folder here; give a name on the Hub (user/name)")
     folder = local_folder(name, revision, patterns=EVERYTHING, token=token)
@@ -49,16 +52,11 @@ def pull(name: str, revision: str | None = None, to: str | Path | None = None, t
     if to is None:
         return folder
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    for path in filter_repo_objects(files, allow_patterns=list(EVERYTHING), ignore_patterns=list(RESUMING)):
-        Path(to, path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / path, Path(to, path))  # the file itself, where the cache has a link
+    with written_whole(to, flag="", parents=True) as new:
+        for path in filter_repo_objects(files, allow_patterns=list(EVERYTHING), ignore_patterns=list(RESUMING)):
+            (new / path).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(folder / path, new / path)  # the file itself, where the cache has a link
     return Path(to)
-
-
-logger = logging.getLogger(__name__)
-_SUFFIXES = (".safetensors", ".json", ".model", ".jinja", ".md", ".png", ".svg", ".py")
-_TEXTS = ("vocab.txt", "merges.txt")  # any other may be training data
-_LEFT_OUT = ("trainer_state.json",)  # it names folders of this machine
 
 
 def push(
@@ -91,31 +89,61 @@ def push(
     Raises:
         InputError: the folder is no checkpoint in safetensors or reaches outside of itself, or the Hub refuses.
     """
-    folder = Path(folder)
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{folder} is no checkpoint folder (no config.json); give the folder of a saved model")
-    check_folder(folder)
-    check_weights(folder)
+    folder = _checked(folder)
     with in_words(repo, revision):
         api = HfApi(token=token)
         repo = ready_repo(api, repo, private)
         if revision and not revision.startswith("refs/"):
             api.create_branch(repo, branch=revision, exist_ok=True)
-    content: dict[str, Any] = {path: folder / path for path in publishable_files(folder)}
-    content |= {p.relative_to(folder).as_posix(): p for sub in whole for p in (folder / sub).rglob("*") if p.is_file()}
-    if _is_stale(folder, newer_than):
-        content = {path: source for path, source in content.items() if not path.startswith(f"{EVALUATION}/")}
-    with tried("the model is pushed without a new card"):
-        _put_card(content, folder, _card_there(api, repo, revision), name=repo, data=data, newer_than=newer_than)
-    operations = [CommitOperationAdd(path, source) for path, source in sorted(content.items())]
+    content = _content(folder, repo, data, newer_than, whole, _card_there(api, repo, revision))
+    operations = [CommitOperationAdd(path, source) for path, source in content.items()]
     with in_words(repo, revision):
         return api.create_commit(
             repo, operations, commit_message=message or "Upload model", revision=revision, create_pr=create_pr
         )
 
 
+def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict[str, Path | bytes]:
+    """What `push` would push, without a word to the Hub: files by their path there.
+
+    Args:
+        folder, repo, data: as for `push`. A card that the repository has already is not looked at.
+
+    Raises:
+        InputError: as `push` does for the folder.
+    """
+    return _content(_checked(folder), repo, data)
+
+
+def _checked(folder: str | Path) -> Path:
+    folder = Path(folder)
+    if not (folder / "config.json").is_file():
+        raise InputError(f"{folder} is no checkpoint folder (no config.json); give the folder of a saved model")
+    check_folder(folder)
+    check_weights(folder)
+    return folder
+
+
+def _content(
+    folder: Path,
+    repo: str,
+    data: CardData | None,
+    newer_than: float = 0.0,
+    whole: Sequence[str] = (),
+    there: Path | None = None,
+) -> dict[str, Path | bytes]:
+    content: dict[str, Path | bytes] = {path: folder / path for path in publishable_files(folder)}
+    content |= {p.relative_to(folder).as_posix(): p for sub in whole for p in (folder / sub).rglob("*") if p.is_file()}
+    if _is_stale(folder, newer_than):
+        content = {path: source for path, source in content.items() if not path.startswith(f"{EVALUATION}/")}
+    with tried("the model is pushed without a new card"):
+        _put_card(content, folder, there, name=repo, data=data, newer_than=newer_than)
+    return dict(sorted(content.items()))
+
+
 def publishable_files(folder: str | Path) -> list[str]:
-    """Paths of what may be pushed: weights in safetensors, config, tokenizer, modules, card, recipe, evaluation, plots.
+    """Paths of what may be pushed: weights in safetensors, config, tokenizer, modules, card, training
+    metadata, evaluation, plots.
 
     Never pickles, states of the optimizer, logs, hidden files, or folders but those of modules and of the evaluation.
     """
@@ -133,7 +161,7 @@ def tried(failure: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        logger.warning("%s: %s: %s", failure, type(error).__name__, without_secrets(str(error)))
+        logger.warning("%s: %s: %s", failure, type(error).__name__, without_secrets(first_line(error)))
 
 
 def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
@@ -152,7 +180,7 @@ def _card_there(api: HfApi, repo: str, revision: str | None) -> Path | None:
         return None
 
 
-def _put_card(content: dict[str, Any], folder: Path, there: Path | None, **about: Any) -> None:
+def _put_card(content: dict[str, Path | bytes], folder: Path, there: Path | None, **about: Any) -> None:
     """Add the card; one that was edited by hand, here or there, is not replaced by a generated one."""
     if there is not None and was_edited(there) and not was_edited(folder / CARD):
         logger.warning("the card of %s was written or edited by hand there; it is left as it is", about["name"])

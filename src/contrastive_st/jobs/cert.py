@@ -31,7 +31,7 @@ from contrastive_st.jobs.docs_search import DocsSearch, package_task
 from contrastive_st.jobs.job import (
     JobArguments,
     check_output_dir,
-    job_facts,
+    job_metadata,
     own_folder,
     parse_job,
     say_what_happens,
@@ -114,7 +114,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, list[float]]:
         model=model, args=own_folder(training, folder / "contrastive"), data_collator=PairCollator(tokenizer),
         train_dataset=tokenize(pairs, tokenizer, args.max_length), processing_class=tokenizer,
     )  # fmt: skip
-    trainer.facts = job_facts(args, len(pairs), args.pairs_file or args.train_file)
+    trainer.metadata = job_metadata(args, len(pairs), args.pairs_file or args.train_file)
     trainer.save_model(str(folder / "before"))
     trainer.train()
     trainer.save_model()

@@ -62,7 +62,7 @@ def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None
         logger.info(f"{method.label}: measured before, in {folder}")
         return before
     from contrastive_st.evaluation.suite import evaluate
-    from contrastive_st.hub.metadata import RECIPE
+    from contrastive_st.hub.metadata import read_training_metadata
     from contrastive_st.jobs.cli import train
 
     logger.info(f"{method.label}: training")
@@ -72,7 +72,7 @@ def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None
     report = evaluate([checkpoint], tasks, where, names=[method.label])
     result = {
         "flags": list(flags),
-        "run": json.loads(checkpoint.joinpath(RECIPE).read_text(encoding="utf-8"))["run"],
+        "run": read_training_metadata(checkpoint)["run"],
         "figures": [figure.as_row() for figure in report.scores],
     }
     folder.joinpath(FIGURES).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

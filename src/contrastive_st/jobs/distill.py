@@ -31,7 +31,7 @@ from contrastive_st.jobs.docs_search import DocsSearch
 from contrastive_st.jobs.job import (
     JobArguments,
     check_output_dir,
-    job_facts,
+    job_metadata,
     own_folder,
     parse_job,
     say_what_happens,
@@ -138,7 +138,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     for name in args.orders:
         own = own_folder(training, Path(training.output_dir, name))  # type: ignore[arg-type]
         trainer = make_trainer(args, own, tokenizer, TeacherRows(ids, embeddings, orders[name]))
-        trainer.facts = job_facts(args, len(texts), args.train_file)
+        trainer.metadata = job_metadata(args, len(texts), args.train_file)
         if "untrained" not in table:
             table["untrained"] = measure(student_of(trainer, tokenizer))
         trainer.train()

@@ -25,7 +25,7 @@ from contrastive_st.jobs.job import (
     check_data,
     check_output_dir,
     finish,
-    job_facts,
+    job_metadata,
     parse_job,
     say_what_happens,
 )
@@ -102,7 +102,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
         model=model, args=training, train_dataset=rows, data_collator=LabelledPairCollator(tokenizer),
         processing_class=tokenizer, evaluator=measures(tokenizer, **told), callbacks=[DevDecay()],
     )  # fmt: skip
-    trainer.facts = job_facts(args, len(rows), args.train_file)
+    trainer.metadata = job_metadata(args, len(rows), args.train_file)
     return finish(trainer, resume)
 
 

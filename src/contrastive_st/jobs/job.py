@@ -31,7 +31,7 @@ class JobArguments:
     """Arguments that every job takes."""
 
     data_license: str | None = field(
-        default=None, metadata={"help": "Licence of the training data, for the recipe and the model card."}
+        default=None, metadata={"help": "Licence of the training data, for the training metadata and the model card."}
     )
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Write into an output folder that holds another run."}
@@ -132,10 +132,10 @@ def fit_batch(training: ContrastiveTrainingArguments, rows: int, what: str = "ro
     return batch
 
 
-def job_facts(
+def job_metadata(
     args: JobArguments, rows: int, files: str | Sequence[str] | None, licence: str | None = None
 ) -> dict[str, Any]:
-    """`ContrastiveTrainer.facts` of a job: its data, by name only, and its arguments that are not at their defaults.
+    """`ContrastiveTrainer.metadata` of a job: its data, by name only, and its arguments that are not at their defaults.
 
     Args:
         args: the job's arguments; their `data_license` wins over `licence`.

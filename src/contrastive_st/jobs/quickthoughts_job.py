@@ -34,7 +34,7 @@ from contrastive_st.jobs.job import (
     check_output_dir,
     finish,
     fit_batch,
-    job_facts,
+    job_metadata,
     parse_job,
     say_what_happens,
 )
@@ -137,7 +137,7 @@ def make_trainer(
         model=new_model(args, len(tokenizer), vectors), args=training, train_dataset=corpus,
         data_collator=collator(args, tokenizer), processing_class=tokenizer, evaluator=evaluator,
     )  # fmt: skip
-    trainer.facts = job_facts(args, len(corpus), None if from_documentation else args.train_file)
+    trainer.metadata = job_metadata(args, len(corpus), None if from_documentation else args.train_file)
     return trainer
 
 

@@ -33,7 +33,7 @@ from contrastive_st.jobs.job import (
     check_data,
     check_output_dir,
     fit_batch,
-    job_facts,
+    job_metadata,
     own_folder,
     parse_job,
     say_what_happens,
@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
             model=model, args=own, train_dataset=rows, data_collator=collator, processing_class=tokenizer,
             evaluator=evaluate,
         )  # fmt: skip
-        trainer.facts = job_facts(args, len(rows), args.train_file or vars(args)[FILES[loss]])
+        trainer.metadata = job_metadata(args, len(rows), args.train_file or vars(args)[FILES[loss]])
         trainer.train()
         model.drop_heads()
         trainer.save_model()

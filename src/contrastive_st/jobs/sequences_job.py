@@ -33,7 +33,7 @@ from contrastive_st.jobs.job import (
     JobArguments,
     check_output_dir,
     fit_batch,
-    job_facts,
+    job_metadata,
     parse_job,
     say_what_happens,
     small_bert,
@@ -217,7 +217,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=rows, data_collator=collator, processing_class=tokenizer
     )
-    trainer.facts = job_facts(args, len(rows), args.fasta) if args.fasta else GENERATED
+    trainer.metadata = job_metadata(args, len(rows), args.fasta) if args.fasta else GENERATED
     trainer.train(resume_from_checkpoint=resume)
     trainer.save_model()
     after = find_families(embed, held_out) if held_out else {}

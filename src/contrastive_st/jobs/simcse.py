@@ -32,7 +32,7 @@ from contrastive_st.jobs.job import (
     check_data,
     check_output_dir,
     fit_batch,
-    job_facts,
+    job_metadata,
     parse_job,
     say_what_happens,
     small_bert,
@@ -162,7 +162,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
         model=model, args=training, train_dataset=rows, data_collator=collator(args, texts, tokenizer),
         processing_class=tokenizer, evaluator=evaluate,
     )  # fmt: skip
-    trainer.facts = job_facts(args, len(rows), args.train_file, texts.info.license)
+    trainer.metadata = job_metadata(args, len(rows), args.train_file, texts.info.license)
     before = trainer.evaluate() if evaluate else {}
     trainer.train(resume_from_checkpoint=resume)
     after = before

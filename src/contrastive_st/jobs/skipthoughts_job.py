@@ -25,7 +25,7 @@ from contrastive_st.jobs.docs_search import package_task, write_docs_corpus
 from contrastive_st.jobs.job import (
     CorpusArguments,
     check_output_dir,
-    job_facts,
+    job_metadata,
     own_folder,
     parse_job,
     say_what_happens,
@@ -100,7 +100,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     trained, table = {}, {}
     for name in args.models:
         trainer = make_trainer(args, training, tokenizer, name)
-        trainer.facts = job_facts(args, len(trainer.train_dataset), files)  # type: ignore[arg-type]
+        trainer.metadata = job_metadata(args, len(trainer.train_dataset), files)  # type: ignore[arg-type]
         started = time.monotonic()
         trainer.train()
         seconds = time.monotonic() - started

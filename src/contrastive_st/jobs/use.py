@@ -29,7 +29,7 @@ from contrastive_st.data import (
 )
 from contrastive_st.data.corpus import corpus_texts
 from contrastive_st.jobs.docs_search import write_docs_corpus
-from contrastive_st.jobs.job import JobArguments, check_output_dir, finish, job_facts, parse_job, say_what_happens
+from contrastive_st.jobs.job import JobArguments, check_output_dir, finish, job_metadata, parse_job, say_what_happens
 from contrastive_st.jobs.labelled import labelled_docs, measures, split_by_first
 from contrastive_st.jobs.sbert import mrr
 from contrastive_st.models import UniversalConfig, UniversalSentenceEncoder
@@ -118,7 +118,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         ),
     )  # fmt: skip
     files = [file for file in (args.corpus_file, args.answer_file, args.nli_file) if file]
-    trainer.facts = job_facts(args, len(mix), files)
+    trainer.metadata = job_metadata(args, len(mix), files)
     return finish(trainer, resume)
 
 

@@ -8,24 +8,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-_TOKEN = re.compile(r"\bhf_[A-Za-z0-9]{8,}")
+_TOKENS = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{8,}|api_org_[A-Za-z0-9]{8,}|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
+    r"|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
+)  # as the Hub, GitHub, GitLab, OpenAI, Slack, Amazon and Google write them; the last is a JSON web token
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")
-_SECRET_NAME = re.compile(r"(?:^|_)(?:token|password|passwd|secret|api_?key|credentials?)$", re.IGNORECASE)
+_NAME = (
+    r"(?:[A-Za-z0-9]+[_-])*"
+    r"(?:token|password|passwd|passphrase|secret|(?:api|access|private|secret)[_-]?key|credentials?)"
+)
+_SECRET_NAME = re.compile(_NAME, re.IGNORECASE)
+_VALUE = r"""(?:"[^"]*"|'[^']*'|[^\s"',;&|]+)"""
+_ASSIGNED = re.compile(rf"""(?<![A-Za-z0-9])({_NAME}["']?\s*[=:]\s*){_VALUE}""", re.IGNORECASE)
+_BEARER = re.compile(r"\b(Bearer)\s+[\w.~+/-]{8,}=*", re.IGNORECASE)
 _ABSOLUTE = re.compile(r"(?:(?<=file://)|(?<![^\s'\"=,(\[]))(?:~?/|[A-Za-z]:\\)[^\s'\"=,;)\]]+")
 HIDDEN = "***"
 
 
 def without_secrets(text: str) -> str:
-    """`text` without access tokens and without the user and password of an address.
+    """`text` without access tokens, what is assigned to a secret's name, and the user and password of an address.
+
+    The values of environment variables with such names are hidden wherever they occur.
 
     Example:
         >>> without_secrets("401 for hf_abcdefghijkl at https://me:word@hub.example/x")
         '401 for *** at https://***@hub.example/x'
+        >>> without_secrets("lr=3,api_key=abc, 'password': 'x y'")
+        "lr=3,api_key=***, 'password': ***"
     """
-    for name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        if len(os.environ.get(name, "")) > 3:
-            text = text.replace(os.environ[name], HIDDEN)
-    return _CREDENTIALS.sub(f"://{HIDDEN}@", _TOKEN.sub(HIDDEN, text))
+    for name, value in os.environ.items():
+        if len(value) > 5 and _SECRET_NAME.fullmatch(name):
+            text = text.replace(value, HIDDEN)
+    text = _BEARER.sub(rf"\1 {HIDDEN}", _CREDENTIALS.sub(f"://{HIDDEN}@", _TOKENS.sub(HIDDEN, text)))
+    return _ASSIGNED.sub(rf"\1{HIDDEN}", text)
 
 
 def without_paths(text: str) -> str:
@@ -50,8 +65,7 @@ def publishable(value: Any, name: str = "") -> Any:
     if isinstance(value, (list, tuple)):
         return [publishable(item, name) for item in value]
     if isinstance(value, str):
-        secret = value and _SECRET_NAME.search(name.replace("-", "_"))
-        return HIDDEN if secret else without_paths(without_secrets(value))
+        return HIDDEN if value and _SECRET_NAME.fullmatch(name.strip("-")) else without_paths(without_secrets(value))
     return value
 
 

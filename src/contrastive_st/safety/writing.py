@@ -14,13 +14,14 @@ from safetensors import SafetensorError
 from contrastive_st.errors import InputError
 
 
-def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overwrite") -> Path:
+def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False) -> Path:
     """Refuse a path that nothing can be written to; call it before the work whose result goes there.
 
     Args:
         path: a file or a folder to be made. An empty folder counts as none.
         overwrite: what is there may be replaced.
         flag: what the message offers, where there is something; "" where nothing allows it.
+        parents: missing folders above it will be made.
 
     Returns:
         The path.
@@ -40,6 +41,8 @@ def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overw
         if there and not overwrite:
             raise InputError(f"{path} exists; choose another name" + (f" or give {flag}" if flag else ""))
         parent = path.absolute().parent
+        while parents and not parent.exists():
+            parent = parent.parent
         if not parent.is_dir():
             raise InputError(f"{path}: the folder {parent} does not exist; make it first")
         if not os.access(parent, os.W_OK | os.X_OK):
@@ -48,14 +51,16 @@ def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overw
 
 
 @contextlib.contextmanager
-def written_whole(path: str | Path, overwrite: bool = False, flag: str = "--overwrite") -> Iterator[Path]:
+def written_whole(
+    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False
+) -> Iterator[Path]:
     """Give a temporary path to write a file or a folder at; at the end of the block it takes its own name.
 
     All of it is on the disk before the rename, so a crash leaves the old content or the new one. If the block fails,
     what it wrote is removed and what was there before stays.
 
     Args:
-        path, overwrite, flag: as for `check_target`.
+        path, overwrite, flag, parents: as for `check_target`.
 
     Yields:
         A path of the same name in a temporary folder beside `path`; nothing is there yet.
@@ -71,11 +76,11 @@ def written_whole(path: str | Path, overwrite: bool = False, flag: str = "--over
         ...     os.listdir(folder)
         ['a.txt']
     """
-    path = check_target(path, overwrite, flag)
+    path = check_target(path, overwrite, flag, parents)
     scratch = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
         with _in_one_line(path):
-            scratch.mkdir()
+            scratch.mkdir(parents=parents)
             yield scratch / path.name
             _to_disk(scratch, scratch.stat().st_mode & 0o666)
             _take_the_name(scratch, path)
@@ -98,10 +103,9 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
     """
     folder = Path(folder)
     paths = [folder / name for name in files]
-    with contextlib.ExitStack() as open_files, _in_one_line(folder):
+    with contextlib.ExitStack() as whole:
         for path, content in zip(paths, files.values(), strict=True):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            open_files.enter_context(written_whole(path, overwrite=True)).write_bytes(content)
+            whole.enter_context(written_whole(path, overwrite=True, parents=True)).write_bytes(content)
     return paths
 
 

@@ -16,7 +16,7 @@ from transformers.utils.hub import PushInProgress
 
 from contrastive_st.errors import InputError
 from contrastive_st.hub.cards import CardData, write_card
-from contrastive_st.hub.metadata import RECIPE, Clock, describe_run, write_recipe
+from contrastive_st.hub.metadata import TRAINING_METADATA, Clock, training_metadata, write_training_metadata
 from contrastive_st.hub.push import publishable_files, push, ready_repo, tried
 from contrastive_st.safety.repositories import in_words
 
@@ -25,19 +25,20 @@ _NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads
 
 
 class PublishingTrainer(Trainer):
-    """`transformers.Trainer` with a `training_recipe.json` beside every saved model, and pushes of safe files.
+    """`transformers.Trainer` with a `training_metadata.json` beside every saved model, and pushes of safe files.
 
     With `push_to_hub=True` go up: weights in safetensors, config, tokenizer, what sentence-transformers reads, a card,
-    the recipe and the plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also what resumes a run. A card or
+    the training metadata and the plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also what resumes a run. A card or
     a push that fails is a warning in the log while training goes on, and never costs a checkpoint; only a push that
     was waited for, at the end, raises.
 
     Attributes:
-        facts: what the recipe should hold and the trainer cannot know: `data` (name, licence) and `arguments`.
+        metadata: what `training_metadata.json` should hold and the trainer cannot know: `data` (name, licence) and
+            `arguments`.
     """
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.facts: dict[str, Any] = {}
+        self.metadata: dict[str, Any] = {}
         self.clock = Clock()
         self._began = 0.0
         self._pushes = HfApi()  # its one thread keeps them in order
@@ -62,8 +63,8 @@ class PublishingTrainer(Trainer):
             self.args.hub_token = token
         folder = output_dir or self.args.output_dir
         if self.args.should_save:
-            with tried(f"no {RECIPE} in {folder}"):
-                write_recipe(describe_run(self, self.clock, self.facts), str(folder))
+            with tried(f"no {TRAINING_METADATA} in {folder}"):
+                write_training_metadata(training_metadata(self, self.clock, self.metadata), str(folder))
 
     # ------------------------------------------------------------------ the Hub
 
@@ -97,7 +98,7 @@ class PublishingTrainer(Trainer):
             tags: beside those that every card has.
             model_name: by default that of the repository, or of the folder.
             dataset_tags: names on the Hub of what it was trained on.
-            recorded: what else transformers takes (`finetuned_from`, `tasks`, ...); it is in the recipe.
+            recorded: what else transformers takes (`finetuned_from`, `tasks`, ...); it is in the training metadata.
         """
         if self.is_world_process_zero():
             data = CardData(license, _listed(language), _listed(dataset_tags), _listed(tags))

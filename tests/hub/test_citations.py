@@ -1,0 +1,76 @@
+"""A card names the method that an architecture and a loss make, and cites both of their authors."""
+
+import json
+import re
+
+import pytest
+from huggingface_hub import ModelCard
+
+from contrastive_st.hub.cards import write_card
+from contrastive_st.hub.citations import method_of, references
+from contrastive_st.losses import LOSSES
+from contrastive_st.models.checkpoint import _CLASS_OF
+
+ARCHITECTURES = {
+    "bert": "devlin2019bert", "roberta": "liu2019roberta", "xlm-roberta": "conneau2020unsupervised",
+    "mpnet": "song2020mpnet", "distilbert": "sanh2019distilbert", "modernbert": "warner2024smarter",
+    "quickthoughts": "logeswaran2018efficient", "skipthoughts": "kiros2015skip", "infersent": "conneau2017supervised",
+    "universal": "cer2018universal", "static": "tulkens2024model2vec",
+}  # fmt: skip
+OF_LOSSES = [
+    ({"loss": "info_nce"}, {"collator": "DropoutPairCollator"}, "SimCSE, unsupervised", ["gao2021simcse"]),
+    ({"loss": "info_nce"}, {"collator": "NLITripletCollator"}, "SimCSE, supervised", ["gao2021simcse"]),
+    ({"loss": "info_nce"}, {"collator": "PairCollator"}, "InfoNCE on pairs", ["oord2018representation"]),
+    ({"loss": "info_nce"}, {"collator": "PairCollator", "hyper_parameters": {"momentum_queue": 64}}, "CERT",
+     ["fang2020cert", "he2020momentum"]),
+    ({"loss": "consistent_info_nce", "cutoff": "span"}, {}, "Cutoff", ["shen2020simple"]),
+    ({"loss": "targets", "targets": "window"}, {}, "QuickThoughts", ["logeswaran2018efficient"]),
+    ({"loss": "targets", "targets": "next", "row_loss": "block"}, {}, "CURL", ["arora2019theoretical"]),
+    ({"loss": "targets", "targets": "tfidf_bin"}, {}, "Binarized TF-IDF targets", ["logeswaran2018efficient"]),
+    ({"loss": "softmax"}, {}, "Classification of pairs", ["reimers2019sentence"]),
+    ({"loss": "cosine_similarity"}, {}, "Regression on pairs", ["reimers2019sentence"]),
+    ({"loss": "triplet"}, {}, "Triplets", ["reimers2019sentence"]),
+    ({"loss": "relational_distillation"}, {}, "Relational distillation", ["park2019relational"]),
+    ({"loss": "skip_thoughts"}, {}, "Skip-Thoughts", ["kiros2015skip"]),
+    ({"loss": "multi_task", "tasks": {"a": {"loss": "softmax"}, "b": {"loss": "info_nce"}}}, {}, "Several tasks",
+     ["reimers2019sentence", "oord2018representation"]),
+]  # fmt: skip
+SYSTEMS = {("infersent", "softmax"): "InferSent", ("universal", "multi_task"): "Universal Sentence Encoder"}
+
+
+def card_of(folder, architecture, settings, training):
+    (folder / "config.json").write_text(json.dumps({"model_type": architecture, "contrastive": settings}))
+    (folder / "training_metadata.json").write_text(json.dumps(training))
+    return ModelCard.load(write_card(folder, name="model", overwrite=True)).text
+
+
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+def test_a_card_of_every_architecture_and_loss(architecture, tmp_path):
+    for settings, training, name, cited in OF_LOSSES:
+        text = card_of(tmp_path, architecture, settings, training)
+        if system := SYSTEMS.get((architecture, settings["loss"])):
+            name, cited = system, []
+        assert f"method: {name}." in text
+        keys = re.findall(r"^@\w+\{(\w+),$", text, re.MULTILINE)
+        assert keys == list(dict.fromkeys([*cited, ARCHITECTURES[architecture]]))
+
+
+def test_no_architecture_and_no_loss_is_left_out():
+    assert set(_CLASS_OF) <= set(ARCHITECTURES)
+    assert set(LOSSES) == {settings["loss"] for settings, _, _, _ in OF_LOSSES}
+
+
+def test_a_checkpoint_that_records_no_loss_cites_its_architecture():
+    assert method_of("bert", {}).name == "not recorded"
+    assert method_of("bert", {}).keys == ("devlin2019bert",)
+    assert method_of("llama", {}).citations == []
+
+
+def test_every_reference_is_whole_and_is_used():
+    used = {
+        key for architecture in ARCHITECTURES for loss in OF_LOSSES for key in method_of(architecture, *loss[:2]).keys
+    }
+    assert set(references()) == used
+    for key, entry in references().items():
+        assert entry.count("{") == entry.count("}"), key
+        assert all(f"\n  {field} = {{" in entry for field in ("title", "author", "year")), key

@@ -39,7 +39,9 @@ def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overw
     with _in_one_line(path):
         there = _is_there(path)
         if there and not overwrite:
-            raise InputError(f"{path} exists; choose another name" + (f" or give {flag}" if flag else ""))
+            raise InputError(
+                f"{path} is there already; choose another name or {f'give {flag}' if flag else 'remove it'}"
+            )
         parent = path.absolute().parent
         while parents and not parent.exists():
             parent = parent.parent

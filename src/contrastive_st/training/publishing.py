@@ -28,9 +28,9 @@ class PublishingTrainer(Trainer):
     """`transformers.Trainer` with a `training_metadata.json` beside every saved model, and pushes of safe files.
 
     With `push_to_hub=True` go up: weights in safetensors, config, tokenizer, what sentence-transformers reads, a card,
-    the training metadata and the plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also what resumes a run. A card or
-    a push that fails is a warning in the log while training goes on, and never costs a checkpoint; only a push that
-    was waited for, at the end, raises.
+    the training metadata and the plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also what resumes a run.
+    A card or a push that fails is a warning in the log while training goes on, and never costs a checkpoint; only a
+    push that was waited for, at the end, raises.
 
     Attributes:
         metadata: what `training_metadata.json` should hold and the trainer cannot know: `data` (name, licence) and

@@ -11,6 +11,7 @@ import urllib.request
 import pytest
 import torch
 import transformers
+from store_places import store_place
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL
@@ -181,6 +182,29 @@ def test_the_map(page):
     assert page.locator("#map .hit").count() == 9
     assert page.locator("#map circle").count() == 18
     assert "rain fell" in page.locator("#map .notice").inner_text()
+
+
+def test_nothing_can_be_uploaded(address):
+    """Gradio takes files of any size from anybody; the page needs none."""
+    content = b'--x\r\nContent-Disposition: form-data; name="files"; filename="a.txt"\r\n\r\nhello\r\n--x--\r\n'
+    kind = {"Content-Type": "multipart/form-data; boundary=x"}
+    for headers in (kind, {**kind, "Origin": "http://evil.example"}):
+        with pytest.raises(urllib.error.HTTPError) as error:
+            urllib.request.urlopen(urllib.request.Request(f"{address}gradio_api/upload", content, headers))
+        assert error.value.code == 405
+    elsewhere = {"Content-Type": "application/json", "Origin": "http://evil.example"}
+    with pytest.raises(urllib.error.HTTPError) as error:
+        urllib.request.urlopen(urllib.request.Request(f"{address}gradio_api/queue/join", b"{}", elsewhere))
+    assert error.value.code == 403
+
+
+def test_sigterm_stops_the_database_too(shards):
+    with store_place() as place:
+        assert main(["index", shards[0], "--store", str(place)]) == 0
+        model = shards[0] + "-model"
+        for _ in started("serve", "--store", str(place), "-m", model, "--port", "0"):
+            assert (place / "pgdata" / "postmaster.pid").exists()
+        assert not (place / "pgdata" / "postmaster.pid").exists()
 
 
 def test_a_token_closes_every_door(shards):

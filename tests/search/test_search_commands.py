@@ -69,7 +69,7 @@ def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tm
     (folder / "trends.csv").write_text("mine")
     (folder / "notes").write_text("mine too")
     for command, output in (("duplicates", groups), ("trends", folder)):
-        assert "exists" in refused(capsys, command, "--store", shards, "-o", str(output))
+        assert "give --overwrite" in refused(capsys, command, "--store", shards, "-o", str(output))
         assert main([command, "--store", shards, "-o", str(output), "--overwrite"]) == 0
         capsys.readouterr()
     assert "mine" not in groups.read_text() + (folder / "trends.csv").read_text()

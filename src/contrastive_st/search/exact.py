@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.safety.writing import written_whole
-from contrastive_st.search.index import Batch, Hit, as_queries, check_k, matches, reciprocal_rank_fusion
+from contrastive_st.search.index import (
+    Batch,
+    Filter,
+    Hit,
+    Ids,
+    Metadata,
+    Vectors,
+    as_queries,
+    check_k,
+    matches,
+    reciprocal_rank_fusion,
+)
 from contrastive_st.search.shards import ShardFolder
 from contrastive_st.vectors import top_k
 
@@ -45,8 +56,8 @@ class ExactIndex:
         self,
         ids: Any,
         texts: Sequence[str],
-        vectors: NDArray[np.floating],
-        metadata: Sequence[Mapping[str, Any]] | None = None,
+        vectors: NDArray[np.floating[Any]],
+        metadata: Metadata | None = None,
         fingerprint: str = "",
         model: str = "",
     ) -> None:
@@ -88,13 +99,7 @@ class ExactIndex:
         return len(self.ids)
 
     def search(
-        self,
-        vectors: NDArray[np.float32],
-        k: int = 10,
-        *,
-        filter: Mapping[str, Any] | None = None,
-        text: str | None = None,
-        **options: Any,
+        self, vectors: Vectors, k: int = 10, *, filter: Filter = None, text: str | None = None, **options: Any
     ) -> list[list[Hit]]:
         """The k nearest documents of each query; see `VectorIndex.search`. It takes no other options."""
         queries = as_queries(vectors, self.dimension)
@@ -109,7 +114,7 @@ class ExactIndex:
         found = np.array(fused, dtype=np.int64)
         return [self._hits(found, np.asarray(self._vectors[found], dtype=np.float32) @ queries[0])]
 
-    def similar(self, id: int, k: int = 10, *, filter: Mapping[str, Any] | None = None) -> list[Hit]:
+    def similar(self, id: int, k: int = 10, *, filter: Filter = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
         vector = np.asarray(self._vectors[self._places([id])[0]], dtype=np.float32)
         return [hit for hit in self.search(vector, k + 1, filter=filter)[0] if hit.id != id][:k]
@@ -135,9 +140,7 @@ class ExactIndex:
 
     # ------------------------------------------------------------------ inside
 
-    def _nearest(
-        self, queries: NDArray[np.float32], k: int, rows: NDArray[np.int64] | None
-    ) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+    def _nearest(self, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """Rows and scores `[Q, min(k, N)]`, best first; ties by row."""
         count = len(self) if rows is None else len(rows)
         best = top_k(np.empty((len(queries), 0), dtype=np.float32), k)
@@ -148,13 +151,13 @@ class ExactIndex:
         scores, numbers = best
         return numbers if rows is None else rows[numbers], scores
 
-    def _matching(self, filter: Mapping[str, Any] | None) -> NDArray[np.int64] | None:
+    def _matching(self, filter: Filter) -> Ids | None:
         if not filter:
             return None
         matches({}, filter)  # a fault in the filter is named even where there are no documents
         return np.array([i for i in range(len(self)) if matches(self._of(i), filter)], dtype=np.int64)
 
-    def _by_words(self, text: str, k: int, rows: NDArray[np.int64] | None) -> list[int]:
+    def _by_words(self, text: str, k: int, rows: Ids | None) -> list[int]:
         """Rows by TF-IDF, best first, those that share a word with the text."""
         if self._words is None:
             from sklearn.feature_extraction.text import TfidfVectorizer
@@ -170,14 +173,14 @@ class ExactIndex:
         order = np.lexsort((chosen, -scores))[:k]
         return [int(chosen[i]) for i in order if scores[i] > 0]
 
-    def _hits(self, rows: NDArray[np.int64], scores: NDArray[np.floating]) -> list[Hit]:
+    def _hits(self, rows: Ids, scores: NDArray[np.floating]) -> list[Hit]:
         found = zip(rows.tolist(), scores.tolist(), strict=True)
         return [Hit(int(self.ids[i]), score, self._texts[i], self._of(i)) for i, score in found]
 
     def _of(self, row: int) -> dict[str, Any]:
         return {} if self._metadata is None else dict(self._metadata[row])
 
-    def _places(self, ids: Sequence[int]) -> NDArray[np.int64]:
+    def _places(self, ids: Sequence[int]) -> Ids:
         wanted = np.asarray(ids, dtype=np.int64).reshape(-1)
         at = np.minimum(np.searchsorted(self.ids, wanted, sorter=self._order), max(len(self) - 1, 0))
         places = self._order[at] if len(self) else np.empty(0, dtype=np.int64)

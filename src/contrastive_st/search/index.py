@@ -27,7 +27,11 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "!=": operator.ne,
 }
 Condition = tuple[str, list[tuple[str, Any]]]  # a key, and comparisons of which one must hold
-Batch = tuple[NDArray[np.int64], list[str], list[dict[str, Any]], NDArray[np.float32]]
+Ids = NDArray[np.int64]  # [n]
+Vectors = NDArray[np.float32]  # [n, d]
+Metadata = Sequence[Mapping[str, Any]]
+Filter = Mapping[str, Any] | None
+Batch = tuple[Ids, list[str], list[dict[str, Any]], Vectors]
 
 
 @dataclass(frozen=True)
@@ -63,13 +67,7 @@ class VectorIndex(Protocol):
         ...
 
     def search(
-        self,
-        vectors: NDArray[np.float32],
-        k: int = 10,
-        *,
-        filter: Mapping[str, Any] | None = None,
-        text: str | None = None,
-        **options: Any,
+        self, vectors: Vectors, k: int = 10, *, filter: Filter = None, text: str | None = None, **options: Any
     ) -> list[list[Hit]]:
         """The k nearest documents by cosine, best first; one list a query.
 
@@ -83,7 +81,7 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def similar(self, id: int, k: int = 10, *, filter: Mapping[str, Any] | None = None) -> list[Hit]:
+    def similar(self, id: int, k: int = 10, *, filter: Filter = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
         ...
 
@@ -104,7 +102,7 @@ class VectorIndex(Protocol):
         ...
 
 
-def as_queries(vectors: Any, dimension: int) -> NDArray[np.float32]:
+def as_queries(vectors: Any, dimension: int) -> Vectors:
     """One vector `[d]` or several `[Q, d]` as unit vectors `[Q, d]`.
 
     Raises:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import itertools
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import psycopg
-from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
-from contrastive_st.search.index import storable
+from contrastive_st.search.index import Ids, Metadata, Vectors, storable
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.store import VectorStore
 from contrastive_st.search.postgres.writes import copy_documents
@@ -35,14 +34,7 @@ class Sink(Protocol):
 
     def claim(self, shard: int) -> bool: ...
 
-    def add(
-        self,
-        shard: int,
-        ids: NDArray[np.int64],
-        texts: Sequence[str],
-        metadata: Sequence[Mapping[str, Any]],
-        vectors: NDArray[np.float32],
-    ) -> None: ...
+    def add(self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors) -> None: ...
 
     def finish(self, shards: int, rows: int) -> bool: ...
 
@@ -150,14 +142,7 @@ class StoreLoader:
                 self.store.database.run(lambda connection: connection.execute("SELECT 1"))  # up again, if it is ours
                 return self._lock(shard)
 
-    def add(
-        self,
-        shard: int,
-        ids: NDArray[np.int64],
-        texts: Sequence[str],
-        metadata: Sequence[Mapping[str, Any]],
-        vectors: NDArray[np.float32],
-    ) -> None:
+    def add(self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors) -> None:
         """Commit a shard; where another process was faster, or indexes the source anew, nothing is written."""
         store = self.store
 
@@ -268,7 +253,7 @@ def _source_rows(documents: Sequence[Document]) -> int:
     return len({document.row for document in documents})
 
 
-def _pooled(documents: Sequence[Document], vectors: NDArray[np.float32]) -> NDArray[np.float32]:
+def _pooled(documents: Sequence[Document], vectors: Vectors) -> Vectors:
     """One unit vector a document: the mean of those of its chunks, or the last one's where they cancel out."""
     if len(vectors) == len(documents):
         return vectors

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.safety.writing import written_whole
-from contrastive_st.search.index import Batch, storable, storable_json
+from contrastive_st.search.index import Batch, Ids, Metadata, Vectors, storable, storable_json
 
 RECORD = "encoding.json"
 _RENAMED = {"mark": "corpus_fingerprint"}  # in records of version 0.1
@@ -72,14 +70,7 @@ class ShardFolder:
         """Whether this process is to encode the shard."""
         return shard % self.world == self.rank and not self._path(shard).exists()
 
-    def add(
-        self,
-        shard: int,
-        ids: NDArray[np.int64],
-        texts: Sequence[str],
-        metadata: Sequence[Mapping[str, Any]],
-        vectors: NDArray[np.float32],
-    ) -> None:
+    def add(self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors) -> None:
         """Write a shard."""
         import pyarrow as pa
         import pyarrow.parquet as pq

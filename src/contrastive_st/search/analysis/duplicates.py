@@ -149,7 +149,7 @@ def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any
         with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
             for ids, _, _, batch in index.scan():
                 turned = unit_vectors(batch) @ basis
-                rest = np.linalg.norm(turned[:, head:], axis=1, keepdims=True)
+                rest = np.linalg.norm(turned[:, head:], axis=1)[:, None]
                 turned.tofile(vectors)
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)
                 found.append(ids)

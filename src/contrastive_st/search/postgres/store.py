@@ -8,12 +8,21 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from pgvector import HalfVector, Vector
 from psycopg import sql
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import Batch, Hit, as_jsonpath, as_queries, check_k, reciprocal_rank_fusion, storable
+from contrastive_st.search.index import (
+    Batch,
+    Filter,
+    Hit,
+    Vectors,
+    as_jsonpath,
+    as_queries,
+    check_k,
+    reciprocal_rank_fusion,
+    storable,
+)
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.schema import STORAGES, Tables, check_free, check_name, create_tables
@@ -186,10 +195,10 @@ class VectorStore(StoreWrites):
 
     def search(
         self,
-        vectors: NDArray[np.float32],
+        vectors: Vectors,
         k: int = 10,
         *,
-        filter: Mapping[str, Any] | None = None,
+        filter: Filter = None,
         text: str | None = None,
         exact: bool | None = None,
         ef_search: int = EF_SEARCH,
@@ -224,12 +233,12 @@ class VectorStore(StoreWrites):
 
         return self.database.run(work)
 
-    def similar(self, id: int, k: int = 10, *, filter: Mapping[str, Any] | None = None) -> list[Hit]:
+    def similar(self, id: int, k: int = 10, *, filter: Filter = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
         hits = self.search(self.vectors([id])[0], k + 1, filter=filter)[0]
         return [hit for hit in hits if hit.id != id][:k]
 
-    def vectors(self, ids: Sequence[int]) -> NDArray[np.float32]:
+    def vectors(self, ids: Sequence[int]) -> Vectors:
         """The vectors of these documents, `[n, d]`, in that order."""
         send = sql.SQL("{}_send(embedding)").format(sql.SQL(self.storage))
         statement = sql.SQL("SELECT id, {} FROM {} WHERE id = ANY(%s)").format(send, self.tables.vectors)
@@ -280,9 +289,7 @@ class VectorStore(StoreWrites):
             raise InputError(f"there is no collection {self.collection!r} in {self.database.shown}; there is: {known}")
         self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row
 
-    def _plan(
-        self, connection: StoreConnection, filter: Mapping[str, Any] | None, exact: bool | None, ef: int
-    ) -> tuple[str, int]:
+    def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
         """Which index to search (`none` for exactly), and how many candidates it is to keep."""
         if exact or self.index == "none":
             return "none", 0
@@ -302,9 +309,9 @@ class VectorStore(StoreWrites):
     def _nearest(
         self,
         connection: StoreConnection,
-        query: NDArray[np.float32],
+        query: Vectors,
         k: int,
-        filter: Mapping[str, Any] | None,
+        filter: Filter,
         index: str,
         ef: int,
     ) -> list[Hit]:
@@ -323,9 +330,9 @@ class VectorStore(StoreWrites):
     def _hybrid(
         self,
         connection: StoreConnection,
-        query: NDArray[np.float32],
+        query: Vectors,
         k: int,
-        filter: Mapping[str, Any] | None,
+        filter: Filter,
         text: str,
         index: str,
         ef: int,
@@ -339,7 +346,7 @@ class VectorStore(StoreWrites):
                 near[id] = Hit(id, float(score), found, metadata)
         return [near[id] for id in order if id in near]
 
-    def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Mapping[str, Any] | None) -> list[int]:
+    def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter) -> list[int]:
         """Documents with any of the words where those are not too many, else with all of them."""
         any_word, all_words = connection.execute(queries.any_word(), {"words": storable(text)}).fetchone()  # type: ignore[misc]
         if not any_word:
@@ -351,7 +358,7 @@ class VectorStore(StoreWrites):
         rows = connection.execute(queries.by_words(self.tables, bool(filter)), parameters).fetchall()
         return [id for (id,) in rows]
 
-    def _parameter(self, query: NDArray[np.float32]) -> HalfVector | Vector:
+    def _parameter(self, query: Vectors) -> HalfVector | Vector:
         return HalfVector(query) if self.storage == "halfvec" else Vector(query)
 
     def _known(self, ids: Sequence[int], found: Mapping[int, Any]) -> Sequence[int]:

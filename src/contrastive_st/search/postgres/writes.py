@@ -14,7 +14,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.search.index import as_queries, storable, storable_json
+from contrastive_st.search.index import Ids, Metadata, Vectors, as_queries, storable, storable_json
 from contrastive_st.search.postgres.schema import BINARY_LIMIT, INDEXES, STORAGES, Tables
 from contrastive_st.search.shards import FIRST
 
@@ -29,7 +29,7 @@ END = b"\xff\xff"
 FLOATS = {"vector": ">f4", "halfvec": ">f2"}
 
 
-def vector_rows(ids: NDArray[np.int64], vectors: NDArray[np.floating], storage: str) -> bytes:
+def vector_rows(ids: Ids, vectors: NDArray[np.floating[Any]], storage: str) -> bytes:
     """Rows `(id bigint, embedding)` of ids `[n]` and vectors `[n, d]`."""
     count, dim = vectors.shape
     floats = np.dtype((FLOATS[storage], dim))
@@ -42,7 +42,7 @@ def vector_rows(ids: NDArray[np.int64], vectors: NDArray[np.floating], storage: 
     return rows.tobytes()
 
 
-def text_rows(ids: NDArray[np.int64], texts: Sequence[str], metadata: Sequence[Mapping[str, Any]]) -> bytes:
+def text_rows(ids: Ids, texts: Sequence[str], metadata: Metadata) -> bytes:
     """Rows `(id bigint, text, metadata jsonb)`; what PostgreSQL cannot hold is replaced (`storable`)."""
     head, length = struct.Struct(">hiqi").pack, struct.Struct(">i").pack
     rows: list[bytes] = []
@@ -53,7 +53,7 @@ def text_rows(ids: NDArray[np.int64], texts: Sequence[str], metadata: Sequence[M
     return b"".join(rows)
 
 
-def vectors_of(rows: Sequence[bytes], storage: str) -> NDArray[np.float32]:
+def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
     """What `vector_send` or `halfvec_send` gave for each row, as float32 `[n, d]`."""
     if not rows:
         return np.empty((0, 0), dtype=np.float32)
@@ -81,7 +81,7 @@ class StoreWrites:
         ids: Sequence[int],
         texts: Sequence[str],
         vectors: Any,
-        metadata: Sequence[Mapping[str, Any]] | None = None,
+        metadata: Metadata | None = None,
     ) -> None:
         """Insert documents, or replace those of the same ids; all or none of them.
 
@@ -261,10 +261,10 @@ def copy_documents(
     texts_table: sql.Identifier,
     vectors_table: sql.Identifier,
     storage: str,
-    ids: NDArray[np.int64],
+    ids: Ids,
     texts: Sequence[str],
-    vectors: NDArray[np.float32],
-    metadata: Sequence[Mapping[str, Any]],
+    vectors: Vectors,
+    metadata: Metadata,
 ) -> None:
     """COPY documents into two tables, in the transaction that is open."""
     for table, columns, rows in (
@@ -278,12 +278,12 @@ def copy_documents(
 
 
 def _checked(
-    ids: NDArray[np.int64],
+    ids: Ids,
     texts: Sequence[str],
     vectors: Any,
-    metadata: Sequence[Mapping[str, Any]] | None,
+    metadata: Metadata | None,
     dimension: int,
-) -> tuple[Sequence[str], NDArray[np.float32], Sequence[Mapping[str, Any]]]:
+) -> tuple[Sequence[str], Vectors, Metadata]:
     unit = as_queries(vectors, dimension) if len(ids) else np.empty((0, dimension), dtype=np.float32)
     metadata = [{}] * len(ids) if metadata is None else metadata
     if not len(ids) == len(texts) == len(unit) == len(metadata):

@@ -69,7 +69,9 @@ def test_a_stream_is_not_read_as_a_whole(tmp_path):
         ("a.jsonl", b"[1]", "object 1: not an object"),
         ("a.jsonl", b'{"text": 3}', "holds int"),
         ("a.parquet", b"nonsense", "parquet"),
-        ("a.pdf", b"", "no reader"),
+        ("a.doc", b"", "no reader"),
+        ("a.pdf", b"nonsense", "not a sound pdf file"),
+        ("a.txt", b"", "the file is empty"),
     ],
 )
 def test_faults_are_named(tmp_path, name, content, message):

@@ -22,7 +22,6 @@ from contrastive_st.data.pairs import (
     tokenize_pairs,
     write_pairs,
 )
-from contrastive_st.data.readers import read_texts
 from contrastive_st.data.roles import ColumnRoles, column_roles, pairs_of_labels, read_examples
 from contrastive_st.data.sequences import (
     FramePairCollator,
@@ -32,6 +31,7 @@ from contrastive_st.data.sequences import (
     reading_frames,
     tokenize_frames,
 )
+from contrastive_st.data.tables import read_texts
 from contrastive_st.data.teacher import TeacherCollator, TeacherRows
 from contrastive_st.data.tokenizers import (
     check_max_length,

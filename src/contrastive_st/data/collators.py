@@ -163,7 +163,7 @@ class PairCollator:
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
         """The V lists of ids of one row."""
-        views = row["input_ids"]
+        views: Sequence[Sequence[int]] = row["input_ids"]
         if not views or isinstance(views[0], int):
             raise InputError(
                 "a row holds one text, and pairs need two or more: give a file with two columns, or train on "
@@ -278,7 +278,7 @@ class TaskCollator:
         if len(numbers) != 1:
             raise InputError(f"a batch holds rows of the tasks {sorted(numbers)}; read them in the order of TaskMix")
         number = numbers.pop()
-        batch = self.collators[number](rows)
+        batch: dict[str, Tensor] = self.collators[number](rows)
         own = batch.get("targets", torch.zeros(len(rows), 0, dtype=torch.long))
         own = own[:, None] if own.dim() == 1 else own
         batch["targets"] = torch.cat([torch.full((len(rows), 1), number, dtype=own.dtype), own], 1)

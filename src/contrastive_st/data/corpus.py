@@ -18,8 +18,8 @@ from filelock import FileLock
 from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
 
-from contrastive_st.data.readers import any_of, numbered_lines
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.data.readers import check_file, check_utf8, numbered_lines, path_of, reading
+from contrastive_st.errors import InputError
 from contrastive_st.tokens import token_ids
 
 # --- The order in which a corpus is read: blocks of neighbours, another order of the blocks each epoch.
@@ -89,10 +89,8 @@ def block_file(path: Path, text_column: str, document_column: str | None) -> Pat
     read = {".txt": _text_chunks, ".parquet": _parquet_chunks}.get(path.suffix.lower())
     if read is None:
         raise InputError(f"{path}: a corpus in order is a .txt or a .parquet file; convert it to one of them")
-    try:
-        facts = path.stat()
-        if facts.st_size == 0:
-            raise InputError(f"{path}: the file is empty; it needs at least one sentence")
+    facts = check_file(path, path)
+    with reading(path):
         given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column]
         folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
         folder.mkdir(parents=True, exist_ok=True)
@@ -100,10 +98,6 @@ def block_file(path: Path, text_column: str, document_column: str | None) -> Pat
         with FileLock(f"{target}.lock"):  # of several processes one converts, the others wait for it
             if not target.exists():
                 _write(read(path, text_column, document_column), target, str(path))
-    except FileNotFoundError:
-        raise InputError(f"{path}: there is no such file; check the path (seen from {Path.cwd()})") from None
-    except pa.ArrowException as failure:
-        raise InputError(f"{path}: not a sound parquet file ({first_line(failure)}); write it anew") from failure
     return target
 
 
@@ -164,14 +158,16 @@ def _parquet_chunks(path: Path, text_column: str, document_column: str | None) -
         for name in names:
             if name not in file.schema_arrow.names:
                 end = "" if name == text_column else ", or None where the file is one document"
-                there = any_of(file.schema_arrow.names)
+                there = ", ".join(file.schema_arrow.names)
                 raise InputError(f"{path}: there is no column {name!r}; name one of {there}{end}")
         kind = file.schema_arrow.field(text_column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             raise InputError(f"{path}: column {text_column!r} holds {kind}, not text; name another")
-        runs = _Runs(str(path), document_column)
+        runs, rows = _Runs(str(path), document_column), 0
         for batch in file.iter_batches(_CHUNK, columns=names, use_threads=False):
+            check_utf8(batch, str(path), rows)
+            rows += len(batch)
             yield pc.fill_null(batch[text_column].cast(pa.string()), ""), runs.starts(batch)
 
 
@@ -225,7 +221,7 @@ def _as_list(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     given = [paths] if isinstance(paths, (str, Path)) else paths
     if not given:
         raise InputError("no file of sentences is given; name one or more")
-    return [Path(path).expanduser() for path in given]
+    return [path_of(path) for path in given]
 
 
 class SentenceCorpus(Dataset[dict[str, Any]]):

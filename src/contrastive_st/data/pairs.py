@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,10 +16,12 @@ import torch
 from torch.utils.data import Dataset, Sampler
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
 
-from contrastive_st.data.readers import numbered_lines
+from contrastive_st.data.readers import Row, Rows, numbered_lines, open_rows, path_of, read_cells, reading, table
+from contrastive_st.data.roles import NLI_LABELS
+from contrastive_st.data.tables import stored
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.distributed import world_size
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError
 
 # --- Several data sets as one, whose batches are of one task at a time, in a fixed proportion.
 
@@ -149,8 +150,7 @@ class Translator:
             self.tokenizer: Any = AutoTokenizer.from_pretrained(name)
             self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(name).to(self.device).eval()
         except (OSError, ValueError, ImportError) as error:
-            reason = str(error).strip().split("\n")[0]
-            raise InputError(f"cannot open the translation model {name}: {reason}") from error
+            raise InputError(f"cannot open the translation model {name}: {first_line(error)}") from error
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> list[str]:
@@ -160,7 +160,8 @@ class Translator:
         ).to(self.device)
         batch.pop("token_type_ids", None)
         ids = self.model.generate(**batch, max_new_tokens=self.max_length, num_beams=self.num_beams, do_sample=False)
-        return self.tokenizer.batch_decode(ids, skip_special_tokens=True)
+        translations: list[str] = self.tokenizer.batch_decode(ids, skip_special_tokens=True)
+        return translations
 
 
 def back_translate(texts: Iterable[str], there: Any, back: Any, batch_size: int = 32) -> Iterator[tuple[str, str]]:
@@ -199,10 +200,18 @@ def write_pairs(pairs: Iterable[tuple[str, str]], path: str | Path) -> int:
     return count
 
 
-NLI_LABELS = ("entailment", "neutral", "contradiction")
 _FIRST = ("sentence1", "premise", "sentence_A", "question1", "#1 String", "first")
 _SECOND = ("sentence2", "hypothesis", "sentence_B", "question2", "#2 String", "second")
-_GOLD = ("gold_label", "entailment_judgment", "is_duplicate", "Quality", "label", "relatedness_score", "score")
+_GOLD = (
+    "gold_label",
+    "entailment_judgment",
+    "is_duplicate",
+    "Quality",
+    "label",
+    "relatedness_score",
+    "score",
+    "sts_score",
+)
 _RANGES = {"score": (0.0, 1.0), "relatedness_score": (1.0, 5.0)}
 _STS_HEADER = ["genre", "file", "year", "id", "sts_score", "sentence1", "sentence2"]  # its files have none
 
@@ -268,7 +277,7 @@ def read_pairs(
     if named is not None:
         rows, columns = _from_hub(named, split), named.columns
     else:
-        rows, columns = _from_file(Path(source).expanduser(), gold)
+        rows, columns = _from_file(path_of(source), gold)
     scored = columns[2] if columns[2] in _RANGES or columns[2] == "sts_score" else None
     scale = scale or (_RANGES.get(scored, (0.0, 5.0)) if scored else None)
     kept: list[tuple[str, str, float]] = []
@@ -288,9 +297,7 @@ def read_pairs(
 
 def tokenize_pairs(pairs: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> datasets.Dataset:
     """Rows `{"input_ids": [ids, ids], "label" or "score"}` for `LabelledPairCollator`."""
-    name = next(name for name in ("label", "score") if name in pairs.column_names)
-    rows = tokenize(pairs.select_columns(["first", "second"]), tokenizer, max_length)
-    return rows.add_column(name, pairs[name][:])
+    return tokenize(pairs, tokenizer, max_length)
 
 
 def _gold(value: Any, scale: tuple[float, float] | None, where: str) -> float:
@@ -312,62 +319,41 @@ def _gold(value: Any, scale: tuple[float, float] | None, where: str) -> float:
 
 
 def _from_hub(own: PairSet, split: str) -> Iterator[tuple[str, Any, Any, Any]]:
-    split = own.dev if split == "dev" else split
-    try:
-        data = datasets.load_dataset(own.name, own.config, split=split, revision=own.revision)
-    except Exception as error:  # a dozen types, from no network to no such split
-        raise InputError(
-            f"{own.name}, {split}: cannot be had from the Hub ({first_line(error)}); give a file of it"
-        ) from error
-    for number, row in enumerate(data, 1):
+    source = own.name + (f":{own.config}" if own.config else "")
+    rows = stored(source, own.dev if split == "dev" else split, revision=own.revision)
+    for number, row in enumerate(rows, 1):
         yield (f"{own.name}, row {number}", *(row[name] for name in own.columns))
 
 
 def _from_file(path: Path, gold: str | None) -> tuple[Iterator[tuple[str, Any, Any, Any]], tuple[str, str, str]]:
-    if not path.is_file():
+    with reading(path):
+        known = path.is_file()
+    if not known:
         raise InputError(f"{path}: there is no such file, nor is it one of {', '.join(PAIR_SETS)}")
-    table = _objects(path) if path.suffix == ".jsonl" else _table(path)
-    where, header = next(table, (str(path), []))
+    rows, header = _opened(path)
     columns = []
-    for what, names in (("first", _FIRST), ("second", _SECOND), ("gold", (gold,) if gold else (*_GOLD, "sts_score"))):
+    for what, names in (("first", _FIRST), ("second", _SECOND), ("gold", (gold,) if gold else _GOLD)):
         found = [name for name in names if name in header]
         if not found:
-            raise InputError(f"{where}: no column of the {what} texts or labels; name one {', '.join(map(str, names))}")
-        columns.append(str(found[0]))
-    places = [header.index(name) for name in columns]
-
-    def rows() -> Iterator[tuple[str, Any, Any, Any]]:
-        for place, cells in table:
-            if len(cells) < len(header):
-                raise InputError(f"{place}: {len(cells)} cells where the header has {len(header)}; mend the row")
-            yield (place, *(cells[i] for i in places))
-
-    return rows(), tuple(columns)  # type: ignore[return-value]
+            raise InputError(f"{path}, line 1: no column of the {what} texts or labels; name one {', '.join(names)}")
+        columns.append(found[0])
+    first, second, values = columns
+    cells = ((rows.where(number), row.get(first), row.get(second), row.get(values)) for number, row in rows)
+    return cells, (first, second, values)
 
 
-def _table(path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
-    """The header, then the rows, each with its place."""
-    lines = numbered_lines(path, str(path))
-    number, first = next(lines, (1, ""))
-    tabs = "\t" in first
-    cells = lambda line: line.rstrip("\r\n").split("\t") if tabs else next(csv.reader([line]))
-    header = cells(first)
-    if tabs and path.suffix == ".csv" and not set(header) & {*_FIRST, *_SECOND}:
-        yield str(path), _STS_HEADER
-    yield f"{path}, line {number}", header
-    for number, line in lines:
-        if line.strip():
-            yield f"{path}, line {number}", cells(line)
+def _opened(path: Path) -> tuple[Rows, Sequence[str]]:
+    """The rows of a file and its columns; STS benchmark's files have no header."""
+    if path.suffix in (".json", ".jsonl"):
+        rows = open_rows(path)
+        return rows, list(next(iter(rows), Row(1, {})).cells)
+    _, line = next(numbered_lines(path), (1, ""))
+    header, tabs = line.split("\t"), "\t" in line
+    if path.suffix != ".csv" or not tabs or set(header) & {*_FIRST, *_SECOND}:
+        return table(path, str(path), tabs=tabs, loose=True), header if tabs else next(csv.reader([line]), [])
 
+    def read() -> Iterator[Row]:
+        for number, cells in read_cells(path, range(len(_STS_HEADER))):
+            yield Row(number, dict(zip(_STS_HEADER, cells, strict=True)))
 
-def _objects(path: Path) -> Iterator[tuple[str, Sequence[Any]]]:
-    names: list[str] = []
-    for number, line in numbered_lines(path, str(path)):
-        try:
-            item = json.loads(line)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}, line {number}: broken JSON ({error.msg}); write one object a line") from error
-        if not names:
-            names = list(item)
-            yield str(path), names
-        yield f"{path}, line {number}", [item.get(name) for name in names]
+    return Rows(str(path), "line", read), _STS_HEADER

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from contrastive_st.data.readers import preview, read_texts
+from contrastive_st.data.tables import preview, read_texts
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -347,7 +347,7 @@ def _scores(cells: list[str], roles: ColumnRoles, scale: tuple[float, float]) ->
 def _labels(cells: list[str], roles: ColumnRoles) -> Any:
     if all(map(_NUMBER.fullmatch, cells)):
         labels = np.array([float(cell) for cell in cells])
-        if (labels % 1).any() or (labels < -1).any():
+        if not ((labels >= -1) & (labels < 1 << 31) & (labels == np.floor(labels))).all():
             raise InputError(f"{roles.source}: column {roles.gold!r} holds numbers that are no classes 0, 1, ...")
         return labels.astype(np.int64)
     classes = sorted(set(cells) - {"-"})
@@ -367,7 +367,7 @@ def _held(cells: Iterable[Any]) -> str:
 
 
 def _is_number(cell: Any) -> bool:
-    return isinstance(cell, (int, float))
+    return isinstance(cell, float) or (isinstance(cell, int) and abs(cell) < 1 << 63)
 
 
 def _is_blank(cell: Any) -> bool:

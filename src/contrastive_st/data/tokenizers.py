@@ -171,7 +171,8 @@ def words_of(tokenizer: PreTrainedTokenizerFast) -> list[str]:
         >>> words_of(word_tokenizer(["cat"]))
         ['[PAD]', '[UNK]', 'cat']
     """
-    return tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    words: list[str] = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    return words
 
 
 def reachable(words: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> list[str]:

@@ -19,6 +19,7 @@ from torch import Tensor
 from torch.nn import functional
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from contrastive_st.data.readers import utf8
 from contrastive_st.data.tokenizers import PAD_ID, UNK_ID, reachable, with_more_words, word_tokenizer, words_of
 from contrastive_st.errors import InputError
 
@@ -233,10 +234,7 @@ def _checked(word: bytes, vector: NDArray[np.float32], place: str) -> tuple[str,
         raise InputError(f"{place}: no word before the numbers; mend the row")
     if not np.isfinite(vector).all():
         raise InputError(f"{place}: NaN or infinite numbers; mend the row")
-    try:
-        return word.decode("utf-8"), vector
-    except UnicodeDecodeError as error:
-        raise InputError(f"{place}: byte 0x{word[error.start]:02x} is not UTF-8; is it a vector file?") from None
+    return utf8(word, place, "is it a vector file?"), vector
 
 
 def _is_text(line: bytes) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -10,7 +11,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.data.readers import READERS, Row, estimated_rows, parquet_rows, typed
+from contrastive_st.data.readers import (
+    FORMATS,
+    Row,
+    Rows,
+    content_digest,
+    estimated_rows,
+    open_rows,
+    path_of,
+    reading,
+)
+from contrastive_st.data.tables import is_saved, stored
 from contrastive_st.errors import InputError
 
 # --- Documents cut into sentences or passages.
@@ -70,8 +81,8 @@ def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
     return [" ".join(passage) for passage in passages]
 
 
-SUFFIXES = (*READERS, ".parquet")
-_SAMPLE = 1 << 20  # bytes at each end of a file that its mark is made of
+_SAMPLE = 1 << 20  # bytes at each end of a file that its fingerprint begins with
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?")
 _LONGEST_VALUE = 1000  # characters of a text column that is kept as metadata unasked
 
 
@@ -113,11 +124,12 @@ def open_corpus(
     """A corpus of one document a row.
 
     Args:
-        source: a `.txt` (a document a line), `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet` file, a folder of such, or
-            a data set of the Hub, "owner/name" or "owner/name:config", which is streamed.
+        source: a `.txt` (a document a line), `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet` file, a `.md`, `.html` or
+            `.pdf` document, a folder of such, a folder of `save_to_disk`, or a data set of the Hub, "owner/name" or
+            "owner/name:config", which is streamed.
         column: holds the text; by default the one named `text`, or the only one that holds text.
         metadata: columns kept beside the text; by default all others that hold short texts, numbers or booleans.
-        hub_split: which split of a data set of the Hub.
+        hub_split: which split of a data set of the Hub, or of a folder that has splits.
 
     Raises:
         InputError: there is no such source, or it is not what its name says; with file, row and what to do.
@@ -133,14 +145,19 @@ def open_corpus(
     files = _files(source)
     tables = all(path.suffix.lower() in (".csv", ".tsv") for path in files or [Path(source)])
     choice = _Choice(source, column, metadata, typed if tables else _plain)
+    asked = [str(column), str(metadata)]
     if files is None:
-        rows = lambda: _hub_rows(source, hub_split)
-        return Corpus(
-            f"hub:{source}:{hub_split}", _mark([str(column), str(metadata)]), lambda: choice.documents(rows())
-        )
-    mark = _mark([str(column), str(metadata), *(part for path in files for part in _ends(path))])
-    read = lambda: choice.documents(row for path in files for row in _rows(path))
-    return Corpus(str(Path(source).absolute()), mark, read, sum(estimated_rows(path) for path in files))
+        if not is_saved(path_of(source)):
+            rows = lambda: choice.documents([_stored_rows(source, hub_split)])
+            return Corpus(f"hub:{source}:{hub_split}", _mark(asked), rows)
+        asked.append(hub_split)
+        files = sorted(path for path in path_of(source).rglob("*") if path.is_file())
+        opened, count = [_stored_rows(source, hub_split)], None
+    else:
+        opened = [open_rows(path) for path in files]
+        count = sum(estimated_rows(path) for path in files)
+    mark = _mark([*asked, *(part for path in files for part in _fingerprints(path))])
+    return Corpus(str(path_of(source).absolute()), mark, lambda: choice.documents(opened), count)
 
 
 def installed_docs_corpus() -> Corpus:
@@ -199,9 +216,10 @@ class _Choice:
     metadata: Sequence[str] | None
     value: Callable[[Any], Any]
 
-    def documents(self, rows: Iterable[Row]) -> Iterator[Document]:
+    def documents(self, files: Iterable[Rows]) -> Iterator[Document]:
         kept = blank = 0
         column = self.column
+        rows = ((file.where(number), row) for file in files for number, row in file)
         for number, (where, row) in enumerate(rows):
             column = column or self._text_column(row, where)
             if column not in row:
@@ -240,6 +258,13 @@ class _Choice:
         }
 
 
+def typed(cell: str) -> Any:
+    """A cell of metadata as a number where it is written as JSON writes one; `007` stays text."""
+    if not _NUMBER.fullmatch(cell):
+        return cell
+    return float(cell) if "." in cell else int(cell)
+
+
 def _is_short(cell: Any) -> bool:
     return isinstance(cell, str) and 0 < len(cell) <= _LONGEST_VALUE
 
@@ -257,53 +282,36 @@ def _plain(cell: Any) -> Any:
 
 def _files(source: str) -> list[Path] | None:
     """The files of a source in the order of their names; None where it names no file or folder."""
-    path = Path(source).expanduser()
-    known = ", ".join(SUFFIXES)
-    if path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.suffix.lower() in SUFFIXES)
-        if not files:
-            raise InputError(f"{source}: the folder holds none of {known}; name a file or another folder")
-        return files
-    if path.exists():
-        if path.suffix.lower() not in SUFFIXES:
-            raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
-        return [path]
-    if path.suffix.lower() in SUFFIXES or path.is_absolute() or source.startswith("."):
-        raise InputError(f"{source}: there is no such file; check the path (seen from {Path.cwd()})")
-    return None
+    with reading(source):
+        path = path_of(source)
+        if path.is_dir():
+            if is_saved(path):
+                return None
+            files = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and not file.is_dir())
+            if not files:
+                known = ", ".join(FORMATS)
+                raise InputError(f"{source}: the folder holds none of {known}; name a file or another folder")
+            return files
+        named = path.suffix.lower() in FORMATS or path.is_absolute() or source.startswith(".")
+        return [path] if named or path.exists() else None
 
 
-def _rows(path: Path) -> Iterator[Row]:
-    try:
-        if path.suffix.lower() == ".parquet":
-            yield from parquet_rows(path)
-        else:
-            yield from READERS[path.suffix.lower()](path)
-    except OSError as error:
-        raise InputError(f"{path} cannot be read: {error.strerror or error}; check its permissions") from error
+def _stored_rows(source: str, split: str) -> Rows:
+    options = {} if is_saved(path_of(source)) else {"streaming": True}
+    return Rows(source, "row", lambda: itertools.starmap(Row, enumerate(stored(source, split, **options), 1)))
 
 
-def _hub_rows(source: str, split: str) -> Iterator[Row]:
-    from datasets import load_dataset
-
-    name, _, config = source.partition(":")
-    try:
-        rows = load_dataset(name, config or None, split=split, streaming=True)
-    except Exception as error:  # a dozen types, from not found to no network to no such split
-        what = str(error).strip().split("\n")[0][:200]
-        raise InputError(
-            f"{source} is no file, nor can split {split!r} be had from the Hub ({what}); check it"
-        ) from error
-    for number, row in enumerate(rows, 1):
-        yield f"{source}, row {number}", row
-
-
-def _ends(path: Path) -> list[str]:
-    size = path.stat().st_size
-    with open(path, "rb") as file:
-        head = file.read(_SAMPLE)
-        file.seek(max(size - _SAMPLE, 0))
-        return [path.name, str(size), hashlib.blake2b(head + file.read(_SAMPLE), digest_size=16).hexdigest()]
+def _fingerprints(path: Path) -> Iterator[str]:
+    """Name, size and a digest of the whole content; that of up to 2 MiB is as it was when only the ends were read."""
+    with reading(path):
+        size = path.stat().st_size
+        with open(path, "rb") as file:
+            head = file.read(_SAMPLE)
+            file.seek(max(size - _SAMPLE, 0))
+            ends = hashlib.blake2b(head + file.read(_SAMPLE), digest_size=16).hexdigest()
+    yield from (path.name, str(size), ends)
+    if size > 2 * _SAMPLE:
+        yield content_digest(path)
 
 
 def _mark(parts: Iterable[str]) -> str:

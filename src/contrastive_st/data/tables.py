@@ -1,0 +1,299 @@
+"""Files, folders and Hub data sets to a `datasets.Dataset` of text columns."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import datasets
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from contrastive_st.data.readers import TABLES, Rows, check_file, check_utf8, open_rows, path_of, reading
+from contrastive_st.errors import InputError, first_line
+
+logger = logging.getLogger(__name__)
+
+CHUNK = 65_536  # rows that are Python strings, or a batch of Arrow's, at any one time
+PREVIEWED = 1000  # rows that tell what a column holds
+HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
+_SAVED = ("dataset_info.json", "dataset_dict.json")  # what `save_to_disk` leaves in a folder
+
+Columns = Sequence[str | int] | None
+
+
+def read_texts(
+    source: str, columns: Sequence[str | int] | None = None, *, strict: bool = False, split: str = "train"
+) -> datasets.Dataset:
+    """Read one or more columns of text, each cell stripped of the white space around it.
+
+    | source           | what is in it                                                               |
+    |------------------|-----------------------------------------------------------------------------|
+    | `.txt`           | a sentence a line, in a column named `text`; commas and quotes mean nothing |
+    | `.csv`           | a header, then rows; cells that hold commas, quotes or line ends are quoted |
+    | `.tsv`           | a header, then rows; tabs part the cells, quotes mean nothing               |
+    | `.json` `.jsonl` | an object a line, or one list of objects                                    |
+    | `.parquet`       | memory-mapped: only the columns wanted, and never as a whole in memory      |
+    | a folder         | what `save_to_disk` of `datasets` wrote; of it, `split` where it has any     |
+    | anything else    | a data set of the Hub, "owner/name" or "owner/name:config"; of it, `split`  |
+
+    A row with a blank or null cell in one of the columns is dropped; one warning tells how many were.
+
+    Args:
+        source: a file, a folder or the name of a data set.
+        columns: the columns wanted, in that order, by name or by position from 0. By default all columns that
+            hold strings. A column of numbers is read as text where it is named.
+        strict: raise for a blank cell instead.
+        split: which split of a data set of the Hub; files have one only.
+
+    Raises:
+        InputError: the source cannot be read as above, or nothing is left of it. Says what, where (the header
+            of a table is row 1) and how to mend it.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "pairs.csv")
+        ...     _ = path.write_text('id,question,answer\\n1,Why?,"Well, because."\\n')
+        ...     read_texts(str(path), ["answer", 1])[0]
+        {'answer': 'Well, because.', 'question': 'Why?'}
+    """
+    if isinstance(columns, (str, int)):
+        columns = [columns]
+    path = _file(source)
+    if path is None:
+        return _tidied(_text_columns(stored(source, split), columns, source), source, strict)
+    if path.suffix.lower() == ".parquet":
+        return _tidied(_from_parquet(path, columns, source), source, strict)
+    return _from_rows(open_rows(path, source), columns, strict)
+
+
+def preview(source: str, split: str = "train") -> list[dict[str, Any]]:
+    """The first rows of a source, with all their columns, as they are stored."""
+    path = _file(source)
+    if path is None:
+        data = stored(source, split)
+        return list(data.select(range(min(PREVIEWED, len(data)))))
+    return [row.cells for row in islice(open_rows(path, source), PREVIEWED)]
+
+
+def stored(source: str, split: str = "train", **options: Any) -> Any:
+    """A `datasets.Dataset` from a folder of `save_to_disk`, or from the Hub.
+
+    Args:
+        source: the folder, or "owner/name" or "owner/name:config".
+        split: of the Hub's data set; of a folder that has splits.
+        options: for `datasets.load_dataset`, such as `streaming` or `revision`.
+
+    Raises:
+        InputError: it cannot be had.
+    """
+    if is_saved(path_of(source)):
+        return _from_disk(source, split)
+    match = HUB_NAME.fullmatch(source)
+    if not match:
+        raise InputError(f"{source}: there is no such file; check the path")
+    try:
+        return datasets.load_dataset(match["name"], match["config"], split=split, **options)
+    except Exception as error:  # a dozen types, from not found to no network to no such split
+        what = f"{source} is not a file, nor could split {split!r} of such a data set be had from the Hub"
+        raise InputError(f"{what} ({type(error).__name__}: {first_line(error)}); check the name") from error
+
+
+def is_saved(path: Path) -> bool:
+    """Whether a folder is what `save_to_disk` of `datasets` writes."""
+    return any((path / name).is_file() for name in _SAVED)
+
+
+def _from_disk(source: str, split: str) -> datasets.Dataset:
+    try:
+        data = datasets.load_from_disk(str(path_of(source)))
+    except Exception as error:  # its files are damaged in one of many ways
+        raise InputError(f"{source}: not a sound folder of `save_to_disk` ({first_line(error)}); save anew") from error
+    if isinstance(data, datasets.Dataset):
+        return data
+    if split not in data:
+        raise InputError(f"{source}: there is no split {split!r}; name one of {', '.join(data) or '(there is none)'}")
+    return data[split]
+
+
+def _file(source: str) -> Path | None:
+    """The path of a file of rows; None for what `stored` opens."""
+    path, known = path_of(source), ", ".join(TABLES)
+    with reading(source):
+        if path.is_dir():
+            if is_saved(path):
+                return None
+            raise InputError(f"{source} is a folder; name one file in it ({known})")
+        if path.suffix.lower() in TABLES:
+            return path
+        if path.exists() or path.is_symlink():
+            kind = path.suffix or "no extension"
+            raise InputError(f"{source}: no reader for {kind}; rename it to one of {known}")
+    return None
+
+
+# --- Which columns are wanted, and what is said of the rows that had to go.
+
+
+def choose(columns: Columns, names: Sequence[str], texts: Sequence[str], source: str) -> list[str]:
+    """The names of the wanted columns: those of `texts` by default, else by name, or by position in `names`.
+
+    A string of digits is a position where no column has that name: a command line gives nothing but strings.
+
+    Example:
+        >>> choose(["text", 0, "2"], ["id", "text", "title"], ["text", "title"], "a.csv")
+        ['text', 'id', 'title']
+    """
+    for name in names:
+        if list(names).count(name) > 1:
+            raise InputError(f"{source}: two columns are named {name!r}; rename one of them")
+    there = ", ".join(names) or "(there are none)"
+    if not (texts if columns is None else columns):
+        raise InputError(f"{source}: no column of text; name one or more of {there}")
+    chosen: list[str] = []
+    for column in texts if columns is None else columns:
+        if column not in names and str(column).isdecimal() and int(column) < len(names):
+            column = names[int(column)]
+        if column not in names:
+            raise InputError(f"{source}: there is no column {column!r}; name one or more of {there}")
+        if column in chosen:
+            raise InputError(f"{source}: column {column!r} is asked for twice; name each column once")
+        chosen.append(str(column))
+    return chosen
+
+
+def report(total: int, dropped: int, first: int, unit: str, source: str, strict: bool) -> None:
+    """Raise where nothing is left, or for the first blank cell if `strict`; else tell how many rows were dropped."""
+    if total == 0:
+        raise InputError(f"{source}: there are no {'row' if unit == 'line' else unit}s; it needs at least one sentence")
+    if dropped and strict:
+        raise InputError(f"{source}, {unit} {first}: a cell is blank; fill it, or drop it by leaving `strict` out")
+    if dropped == total:
+        raise InputError(f"{source}: all {total} {unit}s have a blank cell; name other columns, or fill them")
+    if dropped:
+        what = f"dropped {dropped} of {total} {unit}s, as a cell is blank"
+        logger.warning("%s: %s; the first is %s %d", source, what, unit, first)
+
+
+# --- Rows -> a data set in memory.
+
+
+def _from_rows(rows: Rows, columns: Columns, strict: bool) -> datasets.Dataset:
+    kinds: dict[str, set[type]] = {}
+    for _, cells in islice(rows, 1 if rows.same_columns else None):
+        for name, cell in cells.items():
+            kinds.setdefault(name, set()).add(type(cell))
+    texts = [name for name, found in kinds.items() if found - {type(None)} == {str}]
+    names = choose(columns, list(kinds), texts, rows.source) if kinds else []
+    chunks: list[pa.Table] = []
+    kept: list[list[str]] = [[] for _ in names]  # by column: the garbage collector would walk a list of rows
+    total = dropped = first = 0
+    for number, cells in rows:
+        total += 1
+        texts = [_as_text(cells.get(name), name, rows, number).strip() for name in names]
+        if all(texts):
+            for column, text in zip(kept, texts, strict=True):
+                column.append(text)
+        else:
+            dropped, first = dropped + 1, first or number
+            if strict:
+                break
+        if kept and len(kept[0]) == CHUNK:
+            chunks.append(_arrow(names, kept))
+            kept = [[] for _ in names]
+    report(total, dropped, first, rows.unit, rows.source, strict)
+    if not names:
+        choose(columns, [], [], rows.source)
+    return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables([*chunks, _arrow(names, kept)])))
+
+
+def _as_text(cell: Any, name: str, rows: Rows, number: int) -> str:
+    if isinstance(cell, (list, dict)):
+        raise InputError(f"{rows.where(number)}: {name!r} holds a list or an object; name a column of text")
+    if cell is None or not isinstance(cell, str):
+        return "" if cell is None else json.dumps(cell)
+    if not cell.isascii():
+        try:
+            cell.encode()
+        except UnicodeEncodeError:  # JSON can spell half of a surrogate pair, which is no character
+            what = f"{cell[:40]!a} holds half of a surrogate pair"
+            raise InputError(f"{rows.where(number)}: {what}; take it out") from None
+    return cell
+
+
+def _arrow(names: list[str], columns: list[list[str]]) -> pa.Table:
+    return pa.table([pa.array(column, pa.string()) for column in columns], names=names)
+
+
+# --- Parquet files, saved folders and Hub data sets stay on disk: `datasets` maps them, and Arrow strips the cells.
+
+
+def _from_parquet(path: Path, columns: Columns, source: str) -> datasets.Dataset:
+    check_file(path, source)
+    with reading(source):
+        with pq.ParquetFile(path) as file:
+            schema, count = file.schema_arrow, file.metadata.num_rows
+        texts = [field.name for field in schema if _is_text(field.type)]
+        names = choose(columns, schema.names, texts, source)
+        report(count, 0, 0, "row", source, strict=False)  # `datasets` fails on a table without rows
+        try:
+            return datasets.Dataset.from_parquet(str(path), columns=names, batch_size=CHUNK).select_columns(names)
+        except datasets.exceptions.DatasetGenerationError as error:
+            raise error.__cause__ or error from None
+
+
+def _text_columns(data: datasets.Dataset, columns: Columns, source: str) -> datasets.Dataset:
+    schema = data.features.arrow_schema
+    texts = [name for name in data.column_names if _is_text(schema.field(name).type)]
+    return data.select_columns(choose(columns, data.column_names, texts, source))
+
+
+def _tidied(data: datasets.Dataset, source: str, strict: bool) -> datasets.Dataset:
+    """Strip the cells and drop the rows that need it; a data set without such stays the file that it is."""
+    for field in data.features.arrow_schema:
+        if pa.types.is_nested(field.type) or field.type in (pa.binary(), pa.large_binary()):
+            raise InputError(f"{source}: column {field.name!r} holds {field.type}, not text; name another")
+    dropped = first = seen = 0
+    clean = all(feature.dtype == "string" for feature in data.features.values())
+    for table in data.with_format("arrow").iter(batch_size=CHUNK):
+        check_utf8(table, source, seen)
+        stripped, whole = _stripped(table)
+        clean = clean and stripped.equals(table)
+        blanks = len(whole) - (pc.sum(whole).as_py() or 0)
+        if blanks and not dropped:
+            first = seen + whole.index(False).as_py() + 1
+        dropped, seen = dropped + blanks, seen + len(whole)
+    report(seen, dropped, first, "row", source, strict)
+    if clean and not dropped:
+        return data
+    features = datasets.Features({name: datasets.Value("string") for name in data.column_names})
+    data = data.with_format("arrow").map(
+        _without_blanks, batched=True, batch_size=CHUNK, features=features, desc=f"tidying {source}"
+    )
+    return data.with_format(None)
+
+
+def _without_blanks(table: pa.Table) -> pa.Table:
+    stripped, whole = _stripped(table)
+    return stripped.filter(whole)
+
+
+def _stripped(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray]:
+    """A batch with its cells stripped, and which of its rows have no blank cell."""
+    columns = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in table.columns]
+    whole = pa.chunked_array([pa.repeat(True, len(table))])
+    for column in columns:
+        whole = pc.and_(whole, pc.fill_null(pc.greater(pc.utf8_length(column), 0), False))
+    return pa.table(columns, names=table.column_names), whole
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

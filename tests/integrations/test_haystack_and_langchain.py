@@ -8,7 +8,7 @@ import pytest
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError
-from contrastive_st.models.encoder import BulkEncoder
+from contrastive_st.models.encoder import SentenceEncoder
 
 os.environ.setdefault("HAYSTACK_TELEMETRY_ENABLED", "False")
 
@@ -21,7 +21,7 @@ def model(bert_config, tokenizer, tmp_path):
 
 
 def expected(model, texts):
-    return BulkEncoder(model, precision="fp32").encode(texts)
+    return SentenceEncoder(model).encode(texts, normalize_embeddings=True)
 
 
 def test_langchain_embeddings(model):

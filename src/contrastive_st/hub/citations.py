@@ -46,7 +46,7 @@ def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[
         >>> method_of("bert", {"loss": "softmax"}).keys
         ('reimers2019sentence', 'devlin2019bert')
     """
-    method = _SYSTEMS.get((architecture, settings.get("loss"))) or _of_loss(settings, training or {})
+    method = _SYSTEMS.get((architecture, str(settings.get("loss")))) or _of_loss(settings, training or {})
     keys = dict.fromkeys((*method.keys, *_ARCHITECTURES.get(architecture, ())))
     return Method(method.name, method.tag, tuple(keys))
 
@@ -54,7 +54,7 @@ def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[
 @cache
 def references() -> dict[str, str]:
     """Every entry of `templates/references.bib` by its key."""
-    text = resources.files(__package__).joinpath("templates", "references.bib").read_text(encoding="utf-8")
+    text = (resources.files(__package__) / "templates" / "references.bib").read_text(encoding="utf-8")
     return {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in text.strip().split("\n\n")}
 
 

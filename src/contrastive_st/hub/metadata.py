@@ -159,10 +159,10 @@ def hyper_parameters(args: Any) -> dict[str, Any]:
 
 def _is_default(value: Any, field: dataclasses.Field[Any]) -> bool:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return value == type(value)()
+        return bool(value == type(value)())
     if field.default is None or field.default is dataclasses.MISSING:  # filled in by the arguments themselves
         return value is None or value is False or value in ([], {}, "")
-    return value == field.default
+    return bool(value == field.default)
 
 
 def changed_arguments(args: Any, *without: str) -> dict[str, Any]:

@@ -49,7 +49,7 @@ class PublishingTrainer(Trainer):
         """As in transformers, called once a batch: which is also where its texts are counted."""
         rows = inputs["input_ids"].shape[:-1]
         self.clock.texts += rows.numel() * self.args.world_size
-        return super().floating_point_ops(inputs)
+        return int(super().floating_point_ops(inputs))
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         self._began = time.time()

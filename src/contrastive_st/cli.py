@@ -24,6 +24,7 @@ GROUPS = {
     "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve"),
     "this machine": ("doctor",),
 }
+POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,6 +82,7 @@ def _add_own_commands(commands: Any) -> None:
     encode.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
     encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
     encode.add_argument("--column", help="column to encode, by name or position, where the file has several")
+    encode.add_argument("--pooling", help=POOLING_HELP)
     encode.add_argument("--normalize", action="store_true", help="write unit vectors")
     encode.add_argument(
         "--bf16", action="store_true", help="half-width matrix products, where the hardware is faster so"
@@ -94,6 +96,7 @@ def _add_own_commands(commands: Any) -> None:
     similarity.add_argument("first")
     similarity.add_argument("second", nargs="?")
     similarity.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
+    similarity.add_argument("--pooling", help=POOLING_HELP)
     similarity.set_defaults(function=_similarity)
 
     doctor = commands.add_parser("doctor", help="print versions, devices, precision, threads and where data was found")
@@ -113,9 +116,11 @@ def _encode(args: argparse.Namespace) -> None:
     from contrastive_st.models import SentenceEncoder
 
     texts = _texts(args.input, args.column)
-    encoder = SentenceEncoder.from_pretrained(args.model)
+    encoder = SentenceEncoder(args.model, pooling=args.pooling)
     dtype = torch.bfloat16 if args.bf16 else torch.float32
-    vectors = encoder.encode(texts, normalize=args.normalize, dtype=dtype, progress=sys.stderr.isatty())
+    vectors = encoder.encode(
+        texts, normalize_embeddings=args.normalize, dtype=dtype, show_progress_bar=sys.stderr.isatty()
+    )
     with written_whole(output, args.overwrite) as file:
         if output.suffix == ".npy":
             np.save(file, vectors)
@@ -153,7 +158,7 @@ def _similarity(args: argparse.Namespace) -> None:
     others = [args.second] if args.second is not None else [line for line in _stdin_lines() if line]
     if not others:
         raise InputError("nothing to compare with: give a second sentence, or pipe lines")
-    encoder = SentenceEncoder.from_pretrained(args.model)
+    encoder = SentenceEncoder(args.model, pooling=args.pooling)
     scores = encoder.similarity([args.first], others)[0]
     if args.second is not None:
         print(f"{scores[0]:.4f}")

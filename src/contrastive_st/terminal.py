@@ -111,3 +111,18 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     known = list(known)
     near = difflib.get_close_matches(word, known, 1)
     return f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
+
+
+def peak_resident() -> int:
+    """Most bytes of this process that were in memory at once, so far; 0 where the system does not tell (Windows).
+
+    Example:
+        >>> peak_resident() > 10 * 2**20
+        True
+    """
+    if sys.platform == "win32":
+        return 0
+    import resource
+
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit

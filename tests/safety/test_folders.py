@@ -1,5 +1,6 @@
 """What a checkpoint folder may hold: no way out of it, no pickle; and texts that may leave the machine."""
 
+import contextlib
 import json
 import os
 import pickle
@@ -7,8 +8,10 @@ import shutil
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from contrastive_st import AutoModelForCL, BertForCL, InputError, SentenceEncoder
+from contrastive_st.cli import main
 from contrastive_st.hub.cards import write_card
 from contrastive_st.hub.convert import convert
 from contrastive_st.hub.push import publishable_files, push
@@ -149,6 +152,108 @@ def test_secrets_and_paths_stay_here(monkeypatch, tmp_path):
     argv = ["/opt/bin/contrastive-st", "train", "--hub_token=hf_0123456789", "--chunk_tokens", "96", "/home/me/x.txt"]
     shown = ["contrastive-st", "train", "--hub_token=***", "--chunk_tokens", "96", "x.txt"]
     assert publishable_arguments(argv) == shown
+
+
+BROKEN = {
+    "a link to nothing": (lambda f: (f / "extra.json").symlink_to("missing.json"), "link to nothing"),
+    "config of another type": (lambda f: (f / "config.json").write_text("[1]"), "no JSON an object"),
+    "config of wrong values": (lambda f: edit(f / "config.json", hidden_size="wide"), "cannot be read"),
+    "config nested deep": (lambda f: (f / "config.json").write_text('{"a":' * 200_000), "nested too deep"),
+    "settings of another type": (lambda f: edit(f / "config.json", contrastive=[1]), "contrastive"),
+    "tokenizer of another type": (lambda f: (f / "tokenizer.json").write_text("[[1]]"), "tokenizer"),
+    "tokenizer nested deep": (lambda f: (f / "tokenizer.json").write_text("[" * 200_000), "tokenizer"),
+    "modules of another type": (lambda f: (f / "modules.json").write_text('{"a": 1}'), "no JSON a list"),
+    "modules of numbers": (lambda f: (f / "modules.json").write_text('[{"path": 1}]'), "no list of modules"),
+    "modules nested deep": (lambda f: (f / "modules.json").write_text("[" * 200_000), "nested too deep"),
+    "modules of its own code": (
+        lambda f: (f / "modules.json").write_text('[{"idx": 0, "name": "0", "path": "", "type": "own.Module"}]'),
+        "runs no remote code",
+    ),
+    "weights cut short": (
+        lambda f: (f / "model.safetensors").write_bytes((f / "model.safetensors").read_bytes()[:-100]),
+        "is damaged",
+    ),
+    "weights of another shape": (lambda f: reweigh(f, lambda t: torch.cat([t, t])), "cannot be read"),
+    "weights of NaN": (lambda f: reweigh(f, lambda t: t * float("nan")), "NaN or infinite"),
+    "weights of another model": (lambda f: other_weights(f), "lacks weights"),
+    "an index of another type": (lambda f: without_weights(f, "[1]"), "no JSON an object"),
+    "an index of numbers": (lambda f: without_weights(f, '{"weight_map": {"a": 1}}'), "no weight_map"),
+}
+
+
+def edit(path, **changes):
+    path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
+
+
+def reweigh(folder, change):
+    tensors = load_file(folder / "model.safetensors")
+    name = "bert.embeddings.word_embeddings.weight"
+    tensors[name] = change(tensors[name])
+    save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def other_weights(folder):
+    edit(folder / "config.json", contrastive={"pooling": "mean"})
+    (folder / "modules.json").unlink()
+    save_file({"other.weight": torch.ones(3)}, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+def without_weights(folder, index):
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(index)
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("fault", BROKEN, ids=str)
+def test_a_broken_folder_is_told_in_one_line_by_every_command(checkpoint, tmp_path, capsys, fault):
+    breaks, words = BROKEN[fault]
+    breaks(checkpoint)
+    (tmp_path / "texts.txt").write_text("a cat\na dog\n")
+    texts = str(tmp_path / "texts.txt")
+    for command in (
+        ["similarity", "a", "b", "-m", str(checkpoint)],
+        ["encode", texts, "-m", str(checkpoint), "-o", str(tmp_path / "v.npy")],
+        ["index", texts, "-m", str(checkpoint), "--output", str(tmp_path / "index")],
+        ["convert", str(checkpoint), str(tmp_path / "new"), "--to", "package"],
+    ):
+        assert main(command) == 2, command
+        (line,) = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
+        assert words in line
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "texts.txt"]
+
+
+def test_nothing_of_a_folder_is_run_or_unpickled(checkpoint, tmp_path, monkeypatch):
+    """Neither a tokenizer's code, nor at the terminal's word, nor weights that an index names beside a decoy."""
+    monkeypatch.setattr("builtins.input", lambda *a: pytest.fail("asked at the terminal"))
+    mark = tmp_path / "ran"
+    code = f"import pathlib; pathlib.Path({str(mark)!r}).touch()\nfrom transformers import BertTokenizer as Own\n"
+    (checkpoint / "own.py").write_text(code)
+    (checkpoint / "tokenizer.json").rename(checkpoint / "kept.json")
+    edit(
+        checkpoint / "tokenizer_config.json", auto_map={"AutoTokenizer": ["own.Own", "own.Own"]}, tokenizer_class="Own"
+    )
+    with pytest.raises(InputError) as caught:
+        SentenceEncoder(checkpoint)
+    assert "\n" not in str(caught.value)
+    (checkpoint / "kept.json").rename(checkpoint / "tokenizer.json")
+    with contextlib.suppress(InputError):  # transformers may have a class of its own for the file
+        SentenceEncoder(checkpoint)
+    edit(checkpoint / "tokenizer_config.json", auto_map=None, tokenizer_class="BertTokenizer")
+
+    class Bomb:
+        def __reduce__(self):
+            return (mark.touch, ())
+
+    torch.save({"bert.pooler.dense.bias": Bomb()}, checkpoint / "weights.bin")
+    (checkpoint / "model.safetensors").rename(checkpoint / "decoy.safetensors")
+    index = {"metadata": {}, "weight_map": {"bert.pooler.dense.bias": "weights.bin"}}
+    for name in ("model.safetensors.index.json", "pytorch_model.bin.index.json"):
+        (checkpoint / name).write_text(json.dumps(index))
+        for opens in (SentenceEncoder, AutoModelForCL.from_pretrained, BertForCL.from_pretrained):
+            with pytest.raises(InputError, match=r"no safetensors file|no weights in safetensors"):
+                opens(checkpoint)
+        (checkpoint / name).unlink()
+    assert not mark.exists()
 
 
 def test_secrets_in_values_and_under_other_names_stay_here(monkeypatch):

@@ -21,7 +21,7 @@ from contrastive_st.data.roles import NLI_LABELS
 from contrastive_st.data.tables import stored
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.distributed import world_size
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 
 # --- Several data sets as one, whose batches are of one task at a time, in a fixed proportion.
 

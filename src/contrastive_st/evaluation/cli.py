@@ -145,9 +145,9 @@ def _classify(args: argparse.Namespace) -> None:
     if args.test and not args.examples:
         raise InputError("--test compares classifiers made from the same --examples; give those too")
     from contrastive_st.evaluation.scorers.few_shot import MeanClassifier
-    from contrastive_st.models.encoder import open_encoder
+    from contrastive_st.models.encoder import SentenceEncoder
 
-    encoder = open_encoder(args.model, pooling=args.pooling)
+    encoder = SentenceEncoder(args.model, pooling=args.pooling)
     folder = args.output or encoder.folder
     if folder is None or not Path(folder).is_dir():
         raise InputError("the means need a folder: the model is not a local one, so give --output FOLDER")
@@ -214,7 +214,7 @@ def _neighbors(args: argparse.Namespace) -> None:
     from contrastive_st.data import read_texts
     from contrastive_st.evaluation.embedding_store import default_cache
     from contrastive_st.evaluation.neighbors import as_markdown, as_text, first_of_each, neighbors
-    from contrastive_st.models.encoder import open_encoder
+    from contrastive_st.models.encoder import SentenceEncoder
 
     queries = _queries(args)
     columns = None if args.column is None else [int(args.column) if args.column.isdigit() else args.column]
@@ -226,7 +226,7 @@ def _neighbors(args: argparse.Namespace) -> None:
     cache = None if args.cache == "none" else args.cache or default_cache()
     found = {}
     for model, title in zip(args.models, args.names or [None] * len(args.models), strict=True):
-        encoder = open_encoder(model, pooling=args.pooling, name=title)
+        encoder = SentenceEncoder(model, pooling=args.pooling, name=title)
         title = str(model) if encoder.name in found else encoder.name
         found[title] = neighbors(encoder, queries, rows[name], args.k, cache)
     say(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
@@ -270,10 +270,10 @@ def _curl(args: argparse.Namespace) -> None:
     from contrastive_st.evaluation.curl import LOSSES, curl, table
     from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
     from contrastive_st.evaluation.tasks import choose
-    from contrastive_st.models.encoder import open_encoder
+    from contrastive_st.models.encoder import SentenceEncoder
 
     sets = [(task.name, *_labelled(task, data)) for task in choose(args.task)]
-    encoder = open_encoder(args.model, pooling=args.pooling)
+    encoder = SentenceEncoder(args.model, pooling=args.pooling)
     cache = None if args.cache == "none" else args.cache or default_cache()
     for number, (name, texts, labels) in enumerate(sets):
         embeddings = EmbeddingStore(encoder, texts, cache)(texts)

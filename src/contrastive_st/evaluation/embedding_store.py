@@ -5,8 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +16,7 @@ from transformers.utils import logging
 
 from contrastive_st.distributed import from_first, processes, shared
 from contrastive_st.errors import InputError
-from contrastive_st.models.encoder import OpenedEncoder
+from contrastive_st.models.encoder import SentenceEncoder
 
 logger = logging.get_logger(__name__)
 _CHUNK = 512  # sentences of similar length that are encoded in one call, by one process
@@ -23,6 +25,60 @@ _CHUNK = 512  # sentences of similar length that are encoded in one call, by one
 def default_cache() -> Path:
     """`$CONTRASTIVE_ST_CACHE/embeddings`, else below `~/.cache/contrastive_st`."""
     return Path(os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st").expanduser() / "embeddings"
+
+
+class Encoder(Protocol):
+    """What evaluation asks of an encoder; `SentenceEncoder` and `FunctionEncoder` are two."""
+
+    name: str
+
+    @property
+    def pooling(self) -> str:
+        """How tokens become a vector."""
+
+    @property
+    def max_length(self) -> int | None:
+        """Tokens read of a text, where it is known."""
+
+    @property
+    def fingerprint(self) -> str | None:
+        """A hash of all that decides a vector, or None: then nothing is cached on disk."""
+
+    def encode(self, texts: list[str]) -> Any:
+        """`[N] texts -> [N, d]`, in their order."""
+
+
+@dataclass
+class FunctionEncoder:
+    """A function from N texts to an array `[N, d]`, to be evaluated.
+
+    Args:
+        name: how reports call it.
+        encode: the function.
+        pooling: what reports say of it.
+        max_length: tokens it reads of a text; None where it alone knows.
+        fingerprint: a hash of all that decides the vectors, or None: then nothing is cached on disk.
+    """
+
+    name: str
+    encode: Callable[[list[str]], Any]
+    pooling: str = "the callable's own"
+    max_length: int | None = None
+    fingerprint: str | None = None
+
+
+def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:
+    """An encoder to evaluate: a function, what `SentenceEncoder` opens with these options, or what is one already.
+
+    Example:
+        >>> as_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]), name="lengths").encode(["ab"])
+        array([[2., 1.]])
+    """
+    if isinstance(source, FunctionEncoder):
+        return source
+    if callable(source) and not hasattr(source, "encode"):
+        return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
+    return SentenceEncoder(source, name=name, **options)
 
 
 class EmbeddingStore:
@@ -41,14 +97,14 @@ class EmbeddingStore:
         InputError: the model returns NaN, infinities, or an array of another shape; names the model.
 
     Example:
-        >>> model = OpenedEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
+        >>> model = FunctionEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
         >>> EmbeddingStore(model, ["a", "bcd", "a"])(["bcd", "a", "bcd"])[:, 0].tolist()
         [3.0, 1.0, 3.0]
     """
 
     def __init__(
         self,
-        encoder: OpenedEncoder,
+        encoder: Encoder,
         texts: Iterable[str],
         cache: str | Path | None = None,
         distributed: bool = True,

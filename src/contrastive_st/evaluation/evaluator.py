@@ -16,7 +16,6 @@ from contrastive_st.evaluation.score import Figure
 from contrastive_st.evaluation.suite import load, run
 from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.models import SentenceEncoder
-from contrastive_st.models.encoder import of_sentence_encoder
 
 
 @contextlib.contextmanager
@@ -78,7 +77,7 @@ class SuiteEvaluator:
 
     def __call__(self, model: Any) -> dict[str, float]:
         with untouched_random_state():
-            encoder = of_sentence_encoder(SentenceEncoder(model, self.tokenizer), "the model", fingerprint=False)
+            encoder = SentenceEncoder(model, self.tokenizer, name="the model")
             figures, _ = run(encoder, self.tasks, self.data, distributed=self.distributed)
         quoted = (self._quoted(task.name, task.is_main, figures) for task in self.tasks)
         return {name: value for found in quoted for name, value in found.items()}

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.embedding_store import EmbeddingStore
-from contrastive_st.models.encoder import OpenedEncoder
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, Encoder
 from contrastive_st.vectors import Best, top_k, unit_vectors
 
 BLOCK = 4096  # sentences that are embedded and searched at a time
@@ -58,7 +57,7 @@ def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]
 
 
 def neighbors(
-    encoder: OpenedEncoder, queries: Sequence[str], corpus: Sequence[str], k: int = 5, cache: str | Path | None = None
+    encoder: Encoder, queries: Sequence[str], corpus: Sequence[str], k: int = 5, cache: str | Path | None = None
 ) -> list[list[Neighbor]]:
     """For each query its k nearest sentences of the corpus, nearest first; itself is left out.
 
@@ -73,7 +72,8 @@ def neighbors(
         InputError: the model returns NaN, infinities, or an array of another shape; names the model.
 
     Example:
-        >>> model = OpenedEncoder("lengths", lambda texts: np.array([[len(text), 3.0] for text in texts]))
+        >>> from contrastive_st.evaluation.embedding_store import FunctionEncoder
+        >>> model = FunctionEncoder("lengths", lambda texts: np.array([[len(text), 3.0] for text in texts]))
         >>> neighbors(model, ["abc"], ["a", "abc", "abcd"], k=2)
         [[(0.989949..., 'abcd'), (0.894427..., 'a')]]
     """
@@ -87,7 +87,7 @@ def neighbors(
 
 
 def embedding_blocks(
-    encoder: OpenedEncoder, corpus: Sequence[str], cache: str | Path | None = None
+    encoder: Encoder, corpus: Sequence[str], cache: str | Path | None = None
 ) -> Iterator[NDArray[np.float32]]:
     """The embeddings of a corpus, `[n, d]` float32, block after block; memory is that of one block.
 
@@ -95,7 +95,8 @@ def embedding_blocks(
     time: 4 d bytes a sentence.
 
     Example:
-        >>> model = OpenedEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
+        >>> from contrastive_st.evaluation.embedding_store import FunctionEncoder
+        >>> model = FunctionEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
         >>> [block.tolist() for block in embedding_blocks(model, ["a", "bcd"])]
         [[[1.0], [3.0]]]
     """
@@ -120,7 +121,7 @@ def first_of_each(texts: Iterable[str]) -> NDArray[np.int64]:
     return np.sort(np.unique(keys, return_index=True)[1])
 
 
-def _embedded(encoder: OpenedEncoder, corpus: Sequence[str]) -> Iterator[NDArray[np.float32]]:
+def _embedded(encoder: Encoder, corpus: Sequence[str]) -> Iterator[NDArray[np.float32]]:
     with tqdm(total=len(corpus), desc=encoder.name, unit=" texts", disable=not sys.stderr.isatty()) as bar:
         for start in range(0, len(corpus), BLOCK):
             texts = list(corpus[start : start + BLOCK])

@@ -12,12 +12,11 @@ from contrastive_st.data.readers import MissingData
 from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Parts
-from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, Encoder, as_encoder
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.score import Figure
 from contrastive_st.evaluation.scorers.geometry import SPLIT, similarity_histogram
 from contrastive_st.evaluation.tasks import Task, chosen
-from contrastive_st.models.encoder import OpenedEncoder, open_encoder
 
 Data = Mapping[str, Parts | str]  # a task's data by its name, or why it is not there
 
@@ -36,14 +35,14 @@ def evaluate(
     """Evaluate models on tasks; under `accelerate launch` a collective call, with the same report on every process.
 
     Args:
-        models: whatever `open_encoder` opens.
+        models: functions from texts to vectors, and whatever `SentenceEncoder` opens.
         tasks: names and groups ("sts,transfer", ["STSB", "MR"]), or `Task` objects.
         data: the folder of SentEval's files, or "hub".
         cache: folder that keeps embeddings from one run to the next; None keeps none.
         distributed: False does all the work here, whatever the process group.
         folds: of the cross-validations, SentEval's 10 or 5.
         names: what the report calls the models.
-        options: for `open_encoder` (`pooling`, `max_length`, `device`).
+        options: for `SentenceEncoder` (`pooling`, `max_length`, `device`).
 
     Returns:
         The report. A task whose data is not there, and all tasks of a model that cannot be opened or returns NaN, are
@@ -69,7 +68,7 @@ def evaluate(
         started = time.perf_counter()
         encoder = None
         try:
-            encoder = open_encoder(model, name=given, **options)
+            encoder = as_encoder(model, name=given, **options)
             figures, histogram = run(encoder, asked, loaded, cache=cache, distributed=distributed)
         except InputError as error:
             name = _unused(encoder.name if encoder else given or str(model), report)
@@ -103,7 +102,7 @@ def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Parts | str]:
 
 
 def run(
-    encoder: OpenedEncoder,
+    encoder: Encoder,
     tasks: Sequence[Task],
     loaded: Data,
     *,

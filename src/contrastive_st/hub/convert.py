@@ -13,28 +13,27 @@ import copy
 import shutil
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import save_file
 from torch import Tensor
 
 from contrastive_st.errors import InputError
 from contrastive_st.hub.metadata import read_training_metadata, write_training_metadata
 from contrastive_st.models import AutoModelForCL, ContrastiveMixin
-from contrastive_st.models.checkpoint import load_config
-from contrastive_st.models.encoder import load_tokenizer
-from contrastive_st.models.modeling import write_sentence_transformers
+from contrastive_st.models.checkpoint import load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.pooling import check_pooling
-from contrastive_st.safety.folders import check_weights, read_json
+from contrastive_st.models.recorded import Recorded, layers_after, read_recorded, write_recorded
+from contrastive_st.models.saving import write_sentence_transformers
+from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import ENCODER, local_folder
 from contrastive_st.safety.writing import check_target, written_whole
 
 LAYOUTS = ("package", "simcse", "backbone")
 _SIMCSE_FAMILIES = ("bert", "roberta")
-_HEAD = ("pooler.dense.weight", "mlp.dense.weight")
 
 
 def convert(
@@ -67,14 +66,17 @@ def convert(
     folder = local_folder(source, revision, patterns=patterns, token=token)
     with tempfile.TemporaryDirectory() as scratch:
         opened = in_safetensors(folder, Path(scratch, "opened"), source)
-        model = _open(opened, source, pooling)
+        recorded = read_recorded(opened)
+        model, tokenizer = _open(opened, recorded, source, pooling), load_tokenizer(opened)
         if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
             raise InputError(f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}")
         write = {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to]
         with written_whole(destination, flag="", parents=True) as new:
             new.mkdir()
             write(model, new)
-            load_tokenizer(opened).save_pretrained(new)
+            tokenizer.save_pretrained(new)
+            after = layers_after(replace(recorded, dense=()))  # a dense layer was the head, which the model has
+            write_recorded(new, after, recorded)
             if training := read_training_metadata(folder):
                 write_training_metadata(training, new)
     return destination
@@ -106,78 +108,17 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     return scratch
 
 
-def recorded_pooling(folder: Path, config: Any) -> dict[str, Any]:
-    """The settings that a folder records: all of this package's, or the pooling that sentence-transformers' files name.
-
-    Empty where nothing is recorded.
-    """
-    if hasattr(config, "contrastive"):
-        return dict(config.contrastive)
-    modules = folder / "modules.json"
-    if not modules.is_file():
-        return {}
-    entries = [(str(e.get("type", "")).rsplit(".", 1)[-1], folder / str(e.get("path", ""))) for e in read_json(modules)]
-    kinds, places = [kind for kind, _ in entries], dict(entries)
-    pooled = read_json(places["Pooling"] / "config.json") if "Pooling" in places else {}
-    mode = pooled.get("pooling_mode") or next(
-        (n for n, on in pooled.items() if n.startswith("pooling_mode_") and on), ""
-    )
-    pooling = _MODES.get(str(mode).removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token"))
-    if kinds == ["Transformer", "Pooling"] and pooling:
-        return {"pooling": pooling}
-    if kinds == ["Transformer", "Pooling", "Dense"] and pooling == "cls_before_pooler":
-        return {"pooling": "cls"} if _is_head(folder, places["Dense"]) else {}
-    if kinds == ["Transformer", "WeightedLayerPooling", "Pooling"] and pooling == "mean":
-        first = read_json(places["WeightedLayerPooling"] / "config.json").get("layer_start")
-        return {"pooling": "avg_first_last" if first == 1 else "avg_top2"}
-    return {}
-
-
-_MODES = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
-
-
-def _is_head(folder: Path, dense: Path) -> bool:
-    """Whether the Dense module is the projection head that the weights hold too."""
-    module = load_file(dense / "model.safetensors")
-    for path in sorted(folder.glob("*.safetensors")):
-        with safe_open(path, "pt") as weights:
-            for key in weights.keys():  # noqa: SIM118 - a safetensors file is no dict
-                if key.endswith(_HEAD):
-                    return torch.equal(weights.get_tensor(key), module["linear.weight"])
-    return False
-
-
-def _open(folder: Path, name: object, pooling: str | None) -> ContrastiveMixin:
-    config = load_config(folder)
-    settings = recorded_pooling(folder, config)
-    if pooling is not None:
-        check_pooling(pooling)
-        used = "cls_before_pooler" if settings.get("mlp_only_train") else settings.get("pooling")
-        if used not in (None, pooling):
-            raise InputError(f"{name} records pooling {used}, and --pooling {pooling} would change its embeddings")
-        settings.setdefault("pooling", pooling)
-    if "pooling" not in settings:
-        raise InputError(
-            f"{name} does not say how it pools tokens into a sentence vector; give --pooling, for example cls (through "
-            "the projection head) or cls_before_pooler"
-        )
-    keys = [key for path in folder.glob("*.safetensors") for key in _keys(path)]
-    if settings["pooling"] == "cls" and not any(key.endswith(_HEAD) for key in keys):
-        raise InputError(f"{name} holds no projection head, which pooling cls needs; use cls_before_pooler")
-    model, info = AutoModelForCL.from_pretrained(
-        folder, new_head=False, output_loading_info=True, **({} if hasattr(config, "contrastive") else settings)
-    )
+def _open(folder: Path, recorded: Recorded, name: object, pooling: str | None) -> ContrastiveMixin:
+    known = "cls" if recorded.head else recorded.pooling
+    if pooling is not None and known not in (None, check_pooling(pooling)):
+        raise InputError(f"{name} records pooling {known}, and --pooling {pooling} would change its embeddings")
+    if recorded.dense and not recorded.head:
+        raise unknown_pooling(recorded, name)
+    model = AutoModelForCL.from_pretrained(folder) if recorded.head else open_trained(recorded, name, pooling)
     if not isinstance(model, ContrastiveMixin):
-        raise InputError(f"{name} is of the family {config.model_type!r}, which has one layout only")
-    if missing := sorted(info["missing_keys"]):
-        raise InputError(f"{name} lacks weights: {', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}")
+        raise InputError(f"{name} is of the family {model.config.model_type!r}, which has one layout only")
     model.drop_mlm_head()
     return model
-
-
-def _keys(path: Path) -> list[str]:
-    with safe_open(path, "pt") as weights:
-        return list(weights.keys())
 
 
 def _write_package(model: ContrastiveMixin, folder: Path) -> None:

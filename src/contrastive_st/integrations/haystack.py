@@ -14,12 +14,38 @@ from haystack import Document, component, default_from_dict, default_to_dict
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.encoder import BulkEncoder
+from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.search.opening import open_index
 
 
+class _Embedder:
+    """What both embedders share: their settings, and the model, which is opened late."""
+
+    settings: dict[str, Any]
+    _encoder: SentenceEncoder | None = None
+
+    def warm_up(self) -> None:
+        """Open the model."""
+        self._opened()
+
+    def _opened(self) -> SentenceEncoder:
+        if self._encoder is None:
+            own = {name: self.settings[name] for name in ("precision", "pooling")}
+            self._encoder = SentenceEncoder(self.settings["model"], **own)
+        return self._encoder
+
+    def to_dict(self) -> dict[str, Any]:
+        """What `from_dict` makes the same component of."""
+        return default_to_dict(self, **self.settings)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Any:
+        """The component that `to_dict` described."""
+        return default_from_dict(cls, data)
+
+
 @component
-class ContrastiveTextEmbedder:
+class ContrastiveTextEmbedder(_Embedder):
     """The unit vector of a text, such as a query.
 
     Args:
@@ -39,21 +65,6 @@ class ContrastiveTextEmbedder:
         self, model: str, prefix: str = "", suffix: str = "", precision: str = "auto", pooling: str | None = None
     ) -> None:
         self.settings = {"model": model, "prefix": prefix, "suffix": suffix, "precision": precision, "pooling": pooling}
-        self._encoder: BulkEncoder | None = None
-
-    def warm_up(self) -> None:
-        """Open the model."""
-        if self._encoder is None:
-            self._encoder = _open(self.settings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `from_dict` makes the same component of."""
-        return default_to_dict(self, **self.settings)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ContrastiveTextEmbedder:
-        """The component that `to_dict` described."""
-        return default_from_dict(cls, data)
 
     @component.output_types(embedding=list[float], meta=dict[str, Any])
     def run(self, text: str) -> dict[str, Any]:
@@ -65,14 +76,13 @@ class ContrastiveTextEmbedder:
         if not isinstance(text, str):
             raise TypeError(f"ContrastiveTextEmbedder takes a string, not {type(text).__name__}; "
                             "for documents there is ContrastiveDocumentEmbedder")  # fmt: skip
-        self.warm_up()
-        assert self._encoder is not None
-        vector = self._encoder.encode([self.settings["prefix"] + text + self.settings["suffix"]])[0]  # type: ignore[operator]
+        text = f"{self.settings['prefix']}{text}{self.settings['suffix']}"
+        vector = self._opened().encode(text, normalize_embeddings=True)
         return {"embedding": vector.tolist(), "meta": {"model": self.settings["model"]}}
 
 
 @component
-class ContrastiveDocumentEmbedder:
+class ContrastiveDocumentEmbedder(_Embedder):
     """Documents with their unit vectors.
 
     Args:
@@ -104,21 +114,6 @@ class ContrastiveDocumentEmbedder:
             "meta_fields_to_embed": meta_fields_to_embed or [], "embedding_separator": embedding_separator,
             "batch_size": batch_size, "progress_bar": progress_bar,
         }  # fmt: skip
-        self._encoder: BulkEncoder | None = None
-
-    def warm_up(self) -> None:
-        """Open the model."""
-        if self._encoder is None:
-            self._encoder = _open(self.settings)
-
-    def to_dict(self) -> dict[str, Any]:
-        """What `from_dict` makes the same component of."""
-        return default_to_dict(self, **self.settings)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> ContrastiveDocumentEmbedder:
-        """The component that `to_dict` described."""
-        return default_from_dict(cls, data)
 
     @component.output_types(documents=list[Document], meta=dict[str, Any])
     def run(self, documents: list[Document]) -> dict[str, Any]:
@@ -130,13 +125,11 @@ class ContrastiveDocumentEmbedder:
         if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
             raise TypeError("ContrastiveDocumentEmbedder takes a list of documents; "
                             "for a string there is ContrastiveTextEmbedder")  # fmt: skip
-        self.warm_up()
-        assert self._encoder is not None
-        size, embedded = self.settings["batch_size"], []
+        encoder, size, embedded = self._opened(), self.settings["batch_size"], []
         with tqdm(total=len(documents), disable=not self.settings["progress_bar"], unit=" documents") as bar:
             for start in range(0, len(documents), size):
                 own = documents[start : start + size]
-                vectors = self._encoder.encode([self._text(document) for document in own])
+                vectors = encoder.encode([self._text(document) for document in own], normalize_embeddings=True)
                 embedded += [replace(d, embedding=vector.tolist()) for d, vector in zip(own, vectors, strict=True)]
                 bar.update(len(own))
         return {"documents": embedded, "meta": {"model": self.settings["model"]}}
@@ -198,7 +191,6 @@ class ContrastiveRetriever:
         self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, Any]:
         """`documents`, best first, each with its cosine as `score`; both arguments replace those of the component."""
-        self.warm_up()
         chosen = filters if filters is not None else self.settings["filters"]
         vector = np.asarray(query_embedding, dtype=np.float32)
         k = self.settings["top_k"] if top_k is None else top_k
@@ -226,7 +218,3 @@ def translate_filters(filters: dict[str, Any]) -> dict[str, Any]:
         raise InputError(f"filter {filters}: an index takes comparisons, `in`, and AND of these")
     value = filters.get("value")
     return {filters["field"].removeprefix("meta."): list(value) if operator == "in" else {operator: value}}  # type: ignore[arg-type]
-
-
-def _open(settings: dict[str, Any]) -> BulkEncoder:
-    return BulkEncoder(settings["model"], precision=settings["precision"], pooling=settings["pooling"])

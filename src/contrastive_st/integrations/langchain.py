@@ -6,17 +6,17 @@ from typing import Any
 
 from langchain_core.embeddings import Embeddings
 
-from contrastive_st.models.encoder import BulkEncoder
+from contrastive_st.models.encoder import SentenceEncoder
 
 
 class ContrastiveEmbeddings(Embeddings):
     """Unit vectors of any checkpoint that this package opens.
 
     Args:
-        model: checkpoint folder, Hub name, or an opened encoder; what `BulkEncoder` takes.
+        model: checkpoint folder, Hub name, or an opened encoder; what `SentenceEncoder` takes.
         query_prefix: put before queries, for models trained with one.
         document_prefix: put before documents.
-        options: `precision`, `pooling`, `max_length` and `device`, as `BulkEncoder` takes them.
+        options: `precision`, `pooling`, `max_length` and `device`, as `SentenceEncoder` takes them.
 
     Raises:
         InputError: the model cannot be opened.
@@ -29,13 +29,13 @@ class ContrastiveEmbeddings(Embeddings):
     """
 
     def __init__(self, model: Any, *, query_prefix: str = "", document_prefix: str = "", **options: Any) -> None:
-        self.encoder = BulkEncoder(model, **options)
+        self.encoder = SentenceEncoder(model, **{"precision": "auto", **options})
         self.query_prefix, self.document_prefix = query_prefix, document_prefix
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """A unit vector a text."""
-        return self.encoder.encode([self.document_prefix + text for text in texts]).tolist()
+        return self.encoder.encode([self.document_prefix + text for text in texts], normalize_embeddings=True).tolist()
 
     def embed_query(self, text: str) -> list[float]:
         """The unit vector of a query."""
-        return self.encoder.encode([self.query_prefix + text])[0].tolist()
+        return self.encoder.encode(self.query_prefix + text, normalize_embeddings=True).tolist()

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.encoder import OpenedEncoder, open_encoder
+from contrastive_st.evaluation.embedding_store import Encoder, as_encoder
 from contrastive_st.vectors import cosine, unit_vectors
 
 
@@ -17,8 +17,8 @@ class MTEBModel:
     """What `mteb.evaluate(model, tasks)` asks of an encoder: embeddings, similarities, metadata.
 
     Args:
-        source: whatever `open_encoder` opens.
-        options: for `open_encoder`.
+        source: whatever `contrastive_st.evaluation.evaluate` takes.
+        options: for `SentenceEncoder`.
 
     Example:
         >>> model = MTEBModel(lambda texts: np.array([[len(text), 1.0] for text in texts]))
@@ -27,7 +27,7 @@ class MTEBModel:
     """
 
     def __init__(self, source: Any, revision: str | None = None, **options: Any) -> None:
-        self.encoder: OpenedEncoder = open_encoder(source, **options)
+        self.encoder: Encoder = as_encoder(source, **options)
         self.revision = revision
 
     def encode(self, inputs: Iterable[Any], **kwargs: Any) -> NDArray[np.floating]:

@@ -38,8 +38,8 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import AutoModelForCL, BertForCL
+from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.models.configuration import max_positions
-from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 # --- The arguments of a CERT job, and their defaults.

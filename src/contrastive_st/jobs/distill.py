@@ -22,7 +22,7 @@ from contrastive_st.data.ordering import order_corpus, path_lengths
 from contrastive_st.data.teacher import TeacherCollator, TeacherRows
 from contrastive_st.distributed import from_first, is_first_process
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.embedding_store import default_cache
+from contrastive_st.evaluation.embedding_store import Encoder, as_encoder, default_cache
 from contrastive_st.evaluation.neighbors import embedding_blocks
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.evaluation.suite import load, run
@@ -38,7 +38,6 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import BertForCL, SentenceEncoder
-from contrastive_st.models.encoder import OpenedEncoder, of_sentence_encoder, open_encoder
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.vectors import unit_vectors
 
@@ -106,7 +105,7 @@ def parse(argv: Sequence[str] | None = None) -> tuple[DistillArguments, Contrast
     return parse_job(DistillArguments, argv, "Distil a teacher by its relations.", DEFAULTS)
 
 
-Measure = Callable[[OpenedEncoder], dict[str, float]]
+Measure = Callable[[Encoder], dict[str, float]]
 DEMO = Path("out/demo")
 
 
@@ -160,17 +159,17 @@ def training_texts(args: DistillArguments, docs: DocsSearch | None) -> list[str]
     return list(dict.fromkeys(text for row in drawn for text in row.values()))[: args.max_train_samples]
 
 
-def open_teacher(args: DistillArguments, texts: Sequence[str]) -> OpenedEncoder:
+def open_teacher(args: DistillArguments, texts: Sequence[str]) -> Encoder:
     """The teacher named; else a checkpoint in `out/demo`; else TF-IDF reduced to 256 dimensions."""
     if args.teacher or DEMO.joinpath("config.json").is_file():
-        return open_encoder(args.teacher or DEMO, pooling=args.teacher_pooling)
+        return as_encoder(args.teacher or DEMO, pooling=args.teacher_pooling)
     counts = TfidfVectorizer(sublinear_tf=True, stop_words="english")
     found = counts.fit_transform(texts)
     svd = TruncatedSVD(min(256, found.shape[1]), random_state=0).fit(found)
-    return open_encoder(lambda given: svd.transform(counts.transform(given)).astype(np.float32), name="TF-IDF + SVD")
+    return as_encoder(lambda given: svd.transform(counts.transform(given)).astype(np.float32), name="TF-IDF + SVD")
 
 
-def teacher_embeddings(teacher: OpenedEncoder, texts: Sequence[str], cache: str | None) -> NDArray[np.float32]:
+def teacher_embeddings(teacher: Encoder, texts: Sequence[str], cache: str | None) -> NDArray[np.float32]:
     """Embeddings `[N, D]`, computed once: kept on disk by the teacher's hash and the texts, unless it is a callable."""
     return np.concatenate(list(embedding_blocks(teacher, texts, folder_of(cache))))
 
@@ -196,17 +195,17 @@ def make_trainer(
     )  # fmt: skip
 
 
-def student_of(trainer: ContrastiveTrainer, tokenizer: Any) -> OpenedEncoder:
+def student_of(trainer: ContrastiveTrainer, tokenizer: Any) -> Encoder:
     """The model in training, to measure."""
     model = trainer.accelerator.unwrap_model(trainer.model, keep_fp32_wrapper=False)  # measured in float32
-    return of_sentence_encoder(SentenceEncoder(model, tokenizer), "student", fingerprint=False)
+    return SentenceEncoder(model, tokenizer, name="student")
 
 
 def measure_of(args: DistillArguments, docs: DocsSearch | None) -> Measure:
     """Search among held-out paragraphs of the documentation; or the quoted figure of each task there is data for."""
     if docs is not None:
 
-        def search(encoder: OpenedEncoder) -> dict[str, float]:
+        def search(encoder: Encoder) -> dict[str, float]:
             titles, texts = (unit_vectors(encoder.encode([pair[i] for pair in docs.heldout])) for i in (0, 1))
             return retrieval_metrics(ranks_of_own(titles, texts))
 
@@ -217,22 +216,24 @@ def measure_of(args: DistillArguments, docs: DocsSearch | None) -> Measure:
     tasks = chosen(args.eval_tasks, 5)
     data = load(tasks, where)
 
-    def suite(encoder: OpenedEncoder) -> dict[str, float]:
-        figures, _ = run(encoder, tasks, data, cache=folder_of(args.cache), distributed=False)
+    def suite(encoder: Encoder) -> dict[str, float]:
+        figures, _ = run(
+            encoder, tasks, data, cache=None if encoder.name == "student" else folder_of(args.cache), distributed=False
+        )
         main = {task.name: [f for f in figures if f.task == task.name and task.is_main(f)] for task in tasks}
         return {name: 100 * found[0].value for name, found in main.items() if found and found[0].value is not None}
 
     return suite
 
 
-def size_and_speed(encoder: OpenedEncoder, texts: Sequence[str]) -> dict[str, float]:
+def size_and_speed(encoder: Encoder, texts: Sequence[str]) -> dict[str, float]:
     """Parameters in millions, where there are any, and sentences encoded a second."""
     some = list(texts[:1000])
     encoder.encode(some[:32])
     started = time.perf_counter()
     encoder.encode(some)
     speed = {"sentences/s": len(some) / (time.perf_counter() - started)}
-    model: torch.nn.Module | None = getattr(encoder.sentence_encoder, "model", None)
+    model: torch.nn.Module | None = getattr(encoder, "model", None)
     if model is None:
         return speed
     return {"M parameters": sum(p.numel() for p in model.parameters()) / 1e6, **speed}

@@ -93,7 +93,7 @@ class DocsSearch:
 
         def evaluate(model: Any) -> dict[str, float]:
             encoder = SentenceEncoder(model, tokenizer)
-            queries = encoder.encode([pair.title for pair in self.heldout], normalize=True)
+            queries = encoder.encode([pair.title for pair in self.heldout], normalize_embeddings=True)
             return retrieval_metrics(ranks_of_own(queries, self._documents(encoder)))
 
         return evaluate
@@ -117,7 +117,7 @@ class DocsSearch:
             ("trained", after, "eval_"),
         ):
             lines.append(f"{name:12}{figures[prefix + 'mrr@10']:>10.3f}{figures[prefix + 'recall@10']:>12.3f}")
-        scores = encoder.encode(QUERIES, normalize=True) @ self._documents(encoder).T
+        scores = encoder.encode(QUERIES, normalize_embeddings=True) @ self._documents(encoder).T
         for query, row in zip(QUERIES, scores, strict=True):
             lines.append(f"\n{query}")
             for i in np.argsort(-row)[:3]:
@@ -125,4 +125,4 @@ class DocsSearch:
         return "\n".join(lines)
 
     def _documents(self, encoder: SentenceEncoder) -> Any:
-        return encoder.encode([pair.text for pair in self.heldout], normalize=True)
+        return encoder.encode([pair.text for pair in self.heldout], normalize_embeddings=True)

@@ -40,7 +40,7 @@ from contrastive_st.jobs.job import (
 )
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
-from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 logger = logging.getLogger(__name__)

@@ -41,7 +41,7 @@ from contrastive_st.jobs.job import (
 )
 from contrastive_st.jobs.labelled import labelled_docs, measures, sample, triplets_of
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
-from contrastive_st.models.encoder import load_tokenizer
+from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer
 
 logger = logging.getLogger(__name__)
@@ -205,7 +205,8 @@ def collated(rows: Dataset, tokenizer: Any, max_length: int) -> tuple[Dataset, P
 def mrr(model: Any, tokenizer: Any, heldout: Any) -> float:
     """Find a paragraph of the documentation among a thousand by its summary."""
     titles, texts = (
-        SentenceEncoder(model, tokenizer).encode([pair[i] for pair in heldout], normalize=True) for i in (0, 1)
+        SentenceEncoder(model, tokenizer).encode([pair[i] for pair in heldout], normalize_embeddings=True)
+        for i in (0, 1)
     )
     return retrieval_metrics(ranks_of_own(titles, texts))["mrr@10"]
 

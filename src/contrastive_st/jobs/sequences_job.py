@@ -279,7 +279,9 @@ def training_rows(args: SequenceArguments, families: Families, tokenizer: Any) -
 def mean_over_frames(encoder: SentenceEncoder, sequences: Sequence[str], k: int) -> NDArray[np.floating]:
     """The mean of the unit embeddings of the k reading frames, `[N, d]`."""
     frames = [reading_frames(sequence, k) for sequence in sequences]
-    return np.mean([encoder.encode(list(texts), normalize=True) for texts in zip(*frames, strict=True)], axis=0)
+    return np.mean(
+        [encoder.encode(list(texts), normalize_embeddings=True) for texts in zip(*frames, strict=True)], axis=0
+    )
 
 
 def kmer_counting(sequences: Sequence[str], k: int) -> Callable[[Sequence[str]], NDArray[np.floating]]:

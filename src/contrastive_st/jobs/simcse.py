@@ -38,9 +38,8 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
-from contrastive_st.models.checkpoint import load_config
+from contrastive_st.models.checkpoint import load_config, load_tokenizer
 from contrastive_st.models.configuration import max_positions
-from contrastive_st.models.encoder import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 logger = logging.getLogger(__name__)
@@ -79,9 +78,12 @@ class SimCSEArguments(JobArguments):
     max_length: int = field(
         default=32, metadata={"help": "Tokens a text is cut to, in training and by the saved tokenizer."}
     )
-    pooling: str = field(
-        default="cls",
-        metadata={"help": "cls (with projection head), cls_before_pooler, mean, max, avg_first_last, avg_top2, last."},
+    pooling: str | None = field(
+        default=None,
+        metadata={
+            "help": "cls (with projection head), cls_before_pooler, mean, max, avg_first_last, avg_top2, last; by "
+            "default what the encoder to start from records, cls from scratch."
+        },
     )
     temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
     hard_negative_weight: float = field(
@@ -210,7 +212,10 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
     settings = {"loss": "info_nce", **{name: getattr(args, name) for name in names}}
     if args.js_weight:
         settings |= {"loss": "consistent_info_nce", "js_weight": args.js_weight}
+    if args.pooling is None and args.model_name_or_path is not None:
+        del settings["pooling"]
     if args.model_name_or_path is None:
+        settings["pooling"] = args.pooling or "cls"
         check_max_length(args.max_length, 512)
         words = (text for name in texts.column_names for batch in texts.iter(10_000) for text in batch[name])
         tokenizer = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, args.max_length)

@@ -37,7 +37,6 @@ from contrastive_st.models import (
     SkipThoughts,
     SkipThoughtsConfig,
 )
-from contrastive_st.models.encoder import of_sentence_encoder
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 
 MODELS = ("skipthoughts", "quickthoughts")
@@ -155,7 +154,7 @@ def report(
     queries = args.queries or [long[i] for i in np.random.default_rng(0).choice(len(long), min(4, len(long)), False)]
     found = {}
     for name, model in trained.items():
-        encoder = of_sentence_encoder(SentenceEncoder(model, tokenizer), name, fingerprint=False)
+        encoder = SentenceEncoder(model, tokenizer, name=name)
         found[name] = neighbors(encoder, queries, distinct, args.k)
     print(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
     caption = f"The nearest of {len(distinct):,} distinct sentences, by cosine similarity."

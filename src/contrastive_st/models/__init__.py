@@ -1,45 +1,61 @@
-"""Models: tokens to views, as `PreTrainedModel` subclasses, and what saves and opens them."""
+"""Models: tokens to views, as `PreTrainedModel` subclasses, and what saves and opens them.
 
-from contrastive_st.models.architectures.infersent import InferSentConfig
-from contrastive_st.models.architectures.quickthoughts import QuickThoughtsConfig
-from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig
-from contrastive_st.models.architectures.universal import UniversalConfig
-from contrastive_st.models.checkpoint import AutoModelForCL
-from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.modeling import (
-    BertForCL,
-    ContrastiveMixin,
-    ContrastiveOutput,
-    DistilBertForCL,
-    ForCL,
-    ModernBertForCL,
-    MPNetForCL,
-    RobertaForCL,
-    XLMRobertaForCL,
-)
-from contrastive_st.models.pooling import POOLINGS, pool
-from contrastive_st.models.word_models import InferSentBiLSTM, QuickThoughtsGRU, SkipThoughts, UniversalSentenceEncoder
+The names below are imported when first used: an encoder is opened without the code of the families that it is not of.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from contrastive_st.lazy import lazy
+
+if TYPE_CHECKING:
+    from contrastive_st.models.architectures.infersent import InferSentConfig
+    from contrastive_st.models.architectures.quickthoughts import QuickThoughtsConfig
+    from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig
+    from contrastive_st.models.architectures.universal import UniversalConfig
+    from contrastive_st.models.checkpoint import AutoModelForCL
+    from contrastive_st.models.encoder import SentenceEncoder
+    from contrastive_st.models.modeling import (
+        BertForCL,
+        ContrastiveMixin,
+        ContrastiveOutput,
+        DistilBertForCL,
+        ForCL,
+        ModernBertForCL,
+        MPNetForCL,
+        RobertaForCL,
+        XLMRobertaForCL,
+    )
+    from contrastive_st.models.pooling import POOLINGS, pool
+    from contrastive_st.models.word_models import (
+        InferSentBiLSTM,
+        QuickThoughtsGRU,
+        SkipThoughts,
+        UniversalSentenceEncoder,
+    )
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "architectures.infersent": ["InferSentConfig"],
+        "architectures.quickthoughts": ["QuickThoughtsConfig"],
+        "architectures.skipthoughts": ["SkipThoughtsConfig"],
+        "architectures.universal": ["UniversalConfig"],
+        "checkpoint": ["AutoModelForCL"],
+        "encoder": ["SentenceEncoder"],
+        "modeling": [
+            "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL", "MPNetForCL",
+            "ModernBertForCL", "RobertaForCL", "XLMRobertaForCL",
+        ],
+        "pooling": ["POOLINGS", "pool"],
+        "word_models": ["InferSentBiLSTM", "QuickThoughtsGRU", "SkipThoughts", "UniversalSentenceEncoder"],
+    },
+)  # fmt: skip
 
 __all__ = [
-    "POOLINGS",
-    "AutoModelForCL",
-    "BertForCL",
-    "ContrastiveMixin",
-    "ContrastiveOutput",
-    "DistilBertForCL",
-    "ForCL",
-    "InferSentBiLSTM",
-    "InferSentConfig",
-    "MPNetForCL",
-    "ModernBertForCL",
-    "QuickThoughtsConfig",
-    "QuickThoughtsGRU",
-    "RobertaForCL",
-    "SentenceEncoder",
-    "SkipThoughts",
-    "SkipThoughtsConfig",
-    "UniversalConfig",
-    "UniversalSentenceEncoder",
-    "XLMRobertaForCL",
-    "pool",
-]
+    "POOLINGS", "AutoModelForCL", "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL",
+    "InferSentBiLSTM", "InferSentConfig", "MPNetForCL", "ModernBertForCL", "QuickThoughtsConfig", "QuickThoughtsGRU",
+    "RobertaForCL", "SentenceEncoder", "SkipThoughts", "SkipThoughtsConfig", "UniversalConfig",
+    "UniversalSentenceEncoder", "XLMRobertaForCL", "pool",
+]  # fmt: skip

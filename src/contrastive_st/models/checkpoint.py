@@ -1,19 +1,50 @@
-"""Open any encoder checkpoint as the ForCL class of its family."""
+"""Open a checkpoint: its config, its tokenizer and its model, in the class of its family.
+
+Nothing of a checkpoint is run or unpickled: weights are safetensors, code of a repository is refused, nothing asks at
+the terminal.
+"""
 
 from __future__ import annotations
 
+import importlib
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
-from transformers import AutoConfig, PreTrainedConfig
+import torch
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.models.modeling import FAMILIES
-from contrastive_st.models.word_models import InferSentBiLSTM, QuickThoughtsGRU, SkipThoughts, UniversalSentenceEncoder
-from contrastive_st.safety.repositories import local_folder
+from contrastive_st.models.configuration import check_loaded, is_plain_encoder, max_positions
+from contrastive_st.models.pooling import check_pooling, needs_all_layers, pool
+from contrastive_st.models.recorded import Recorded, load_head, read_recorded
+from contrastive_st.safety.folders import check_weights, read_json, weight_names
+from contrastive_st.safety.repositories import ENCODER, HUB_OPTIONS, local_folder
 
-_OWN = (QuickThoughtsGRU, SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder)
-_CLASS_OF = {family.config_class.model_type: family for family in (*FAMILIES, *_OWN)}
+#: model_type -> where its class is: only the family asked for is imported
+FAMILIES = {
+    "bert": "modeling.BertForCL",
+    "roberta": "modeling.RobertaForCL",
+    "xlm-roberta": "modeling.XLMRobertaForCL",
+    "mpnet": "modeling.MPNetForCL",
+    "distilbert": "modeling.DistilBertForCL",
+    "modernbert": "modeling.ModernBertForCL",
+    "quickthoughts": "word_models.QuickThoughtsGRU",
+    "skipthoughts": "word_models.SkipThoughts",
+    "infersent": "word_models.InferSentBiLSTM",
+    "universal": "word_models.UniversalSentenceEncoder",
+}
+_HEAD = ("pooler.dense.weight", "mlp.dense.weight")
+
+
+def family(model_type: object) -> Any:
+    """The ForCL class of a `model_type`, or None."""
+    if not isinstance(model_type, str) or model_type not in FAMILIES:
+        return None
+    module, _, name = FAMILIES[model_type].rpartition(".")
+    return getattr(importlib.import_module(f"contrastive_st.models.{module}"), name)
 
 
 class AutoModelForCL:
@@ -21,14 +52,35 @@ class AutoModelForCL:
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **kwargs: Any) -> Any:
-        """Open a folder or Hub name; takes what `ForCL.from_pretrained` and `ContrastiveMixin.from_pretrained` take.
+        """Open a folder or Hub name with the pooling it records, its own or that of sentence-transformers.
+
+        Args:
+            name: folder or Hub name.
+            kwargs: settings such as `pooling`, which a checkpoint that records none needs; and what
+                `ForCL.from_pretrained` and `ContrastiveMixin.from_pretrained` take.
 
         Raises:
-            InputError: there is no such checkpoint, its weights are a pickle, it needs remote code, or its family has
-                no ForCL class.
+            InputError: there is no such checkpoint, nothing says how it pools, its weights are a pickle or damaged, it
+                needs remote code, or its family has no ForCL class.
         """
-        config = kwargs.pop("config", None) or load_config(name, **kwargs)
-        return cls._class(config, name).from_pretrained(name, config=config, **kwargs)
+        hub = {key: kwargs.pop(key) for key in (*HUB_OPTIONS, "revision") if key in kwargs}
+        folder = local_folder(name, patterns=ENCODER, **hub)
+        recorded = read_recorded(folder)
+        config = kwargs.pop("config", None) or load_config(recorded.model, name)
+        model_class = cls._class(config, name)
+        head = None
+        if not recorded.own and hasattr(model_class, "projection") and "pooling" not in kwargs:
+            if recorded.pooling is None or (recorded.dense and recorded.head is None):
+                raise unknown_pooling(recorded, name)
+            head = recorded.head
+            kwargs |= {"pooling": "cls" if head else recorded.pooling}
+            kwargs.setdefault("new_head", False)
+        loaded = model_class.from_pretrained(recorded.model, config=config, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        if head is not None:
+            load_head(recorded, model.projection)
+        model.name_or_path = model.config._name_or_path = str(name)
+        return loaded
 
     @classmethod
     def from_config(cls, config: PreTrainedConfig, **settings: Any) -> Any:
@@ -37,26 +89,145 @@ class AutoModelForCL:
 
     @staticmethod
     def _class(config: PreTrainedConfig, name: object) -> Any:
-        try:
-            return _CLASS_OF[config.model_type]
-        except KeyError:
-            known = ", ".join(_CLASS_OF)
-            raise InputError(f"{name} is of the family {config.model_type!r}; contrastive models: {known}") from None
+        found = family(config.model_type)
+        if found is None:
+            known = ", ".join(FAMILIES)
+            raise InputError(f"{name} is of the family {config.model_type!r}; contrastive models: {known}")
+        return found
 
 
-def load_config(name: str | Path, revision: str | None = None, **options: Any) -> PreTrainedConfig:
+def unknown_pooling(recorded: Recorded, name: object) -> InputError:
+    """The error of a checkpoint that does not say how it pools, the same wherever one is opened."""
+    if recorded.foreign or recorded.dense:
+        kinds = ", ".join(recorded.foreign) or "Dense"
+        return InputError(
+            f"{name} holds modules of sentence-transformers ({kinds}) that a model of this package has no place for; "
+            "with --pooling its transformer alone is opened"
+        )
+    return InputError(
+        f"{name} does not say how it pools tokens into a sentence vector (no modules.json, not trained by this "
+        "package); give --pooling, for example mean or cls_before_pooler"
+    )
+
+
+class PooledModel(nn.Module):
+    """An encoder of a family without ForCL class, and a pooling: `forward(...).pooler_output` is `[N, d]`."""
+
+    def __init__(self, backbone: Any, pooling: str) -> None:
+        super().__init__()
+        self.backbone = backbone.get_encoder() if backbone.config.is_encoder_decoder else backbone
+        self.pooling, self.config = pooling, backbone.config
+        self.settings = SimpleNamespace(pooling=pooling, mlp_only_train=False)  # as a ForCL model has them
+
+    @property
+    def device(self) -> torch.device:
+        """Where the weights are."""
+        return next(self.parameters()).device
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:
+        """Token ids `[N, L]` padded on the right, and 1 on real tokens."""
+        every = needs_all_layers(self.pooling)
+        output = self.backbone(input_ids, attention_mask=attention_mask, output_hidden_states=every)
+        states = output.hidden_states if every else [output.last_hidden_state]
+        return BaseModelOutputWithPooling(pooler_output=pool(states, attention_mask, self.pooling))
+
+
+def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -> Any:
+    """A checkpoint's model for inference: all it needs is in its weights, and nothing is drawn anew.
+
+    Args:
+        recorded: what the folder says.
+        name: what the user calls it.
+        pooling: instead of what is recorded.
+
+    Raises:
+        InputError: nothing says how it pools, the projection head was never trained, or weights are missing.
+    """
+    folder, config = recorded.model, load_config(recorded.model, name)
+    if pooling is not None:
+        check_pooling(pooling)
+    elif recorded.pooling is None and not recorded.own:
+        raise unknown_pooling(recorded, name)
+    chosen = pooling or recorded.pooling
+    check_weights(folder, name)
+    if chosen == "cls":
+        trained = not is_plain_encoder(config) and any(key.endswith(_HEAD) for key in weight_names(folder))
+        if not trained or config.model_type not in FAMILIES:
+            raise InputError(
+                f"{name} holds no projection head that was trained, which pooling cls needs; use cls_before_pooler"
+            )
+    if config.model_type in FAMILIES:
+        settings = {} if recorded.own and pooling is None else {"pooling": chosen, "new_head": False}
+        model = AutoModelForCL._class(config, name).from_pretrained(folder, config=config, **settings)
+        model.name_or_path = model.config._name_or_path = str(name)
+        return model
+    from transformers import AutoModel
+
+    try:
+        model, info = AutoModel.from_pretrained(
+            folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+        )
+    except Exception as error:  # of bytes from anywhere
+        raise InputError(f"cannot open {name}: {first_line(error)}") from error
+    check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name)
+    return PooledModel(model, str(chosen))
+
+
+def load_config(
+    name: str | Path, shown: object | None = None, revision: str | None = None, **options: Any
+) -> PreTrainedConfig:
     """The config of a folder or Hub name, or one clear line on why it cannot be had; `options` as `local_folder`'s."""
     folder = local_folder(name, revision, patterns=("config.json",), **options)
-    if not (folder / "config.json").exists():
+    name = name if shown is None else str(shown)
+    if not (folder / "config.json").is_file():
         raise InputError(f"{name} is a folder without config.json; give the folder of a saved model")
+    content = read_json(folder / "config.json", dict)
+    family(content.get("model_type"))  # whose import makes this package's own configs known
     try:
         return AutoConfig.from_pretrained(folder, trust_remote_code=False)  # None would ask at the terminal
-    except ValueError as error:
-        if "trust_remote_code" in str(error):
-            raise InputError(
-                f"{name} needs code from its own repository; read it, and open it with transformers' "
-                "AutoModel.from_pretrained(..., trust_remote_code=True). This package runs no remote code"
-            ) from error
-        raise InputError(f"cannot read the config of {name}: {first_line(error)}") from error
-    except OSError as error:
-        raise InputError(f"cannot open {name}: {first_line(error)}") from error
+    except Exception as error:  # of bytes from anywhere
+        raise _unreadable(error, "config", name) from error
+
+
+def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or Hub name, set to read as many tokens of a text as the checkpoint records.
+
+    Args:
+        name: folder or Hub name.
+        revision: branch, tag or commit of a Hub name.
+        options: as `local_folder`'s.
+
+    Raises:
+        InputError: there is none, it is damaged, or it needs remote code.
+    """
+    folder = local_folder(name, revision, patterns=ENCODER, **options)
+    recorded = read_recorded(folder)
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(recorded.model, trust_remote_code=False)
+    except Exception as error:  # of bytes from anywhere
+        raise _unreadable(error, "tokenizer", name) from error
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers gives where the files are missing
+        raise InputError(f"{name} holds no tokenizer files; save the tokenizer beside the model")
+    limits = [recorded.max_length or tokenizer.model_max_length]
+    if (recorded.model / "config.json").is_file():
+        limits.append(max_positions(load_config(recorded.model, name)))
+    tokenizer.model_max_length = min(limits)
+    if recorded.lower_case and tokenizer.is_fast:
+        _lowercase(tokenizer)
+    return tokenizer
+
+
+def _lowercase(tokenizer: Any) -> None:
+    from tokenizers.normalizers import Lowercase, Sequence
+
+    normalizer = tokenizer.backend_tokenizer.normalizer
+    tokenizer.backend_tokenizer.normalizer = Sequence([Lowercase(), *([normalizer] if normalizer else [])])
+
+
+def _unreadable(error: Exception, what: str, name: object) -> InputError:
+    if "trust_remote_code" in str(error):
+        return InputError(
+            f"{name} needs code from its own repository; read it, and open it with transformers' "
+            "AutoModel.from_pretrained(..., trust_remote_code=True). This package runs no remote code"
+        )
+    return InputError(f"the {what} of {name} cannot be read: {first_line(error)}")

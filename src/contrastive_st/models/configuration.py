@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from transformers import PreTrainedConfig
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss, parse_loss
@@ -175,3 +175,24 @@ def max_positions(config: PreTrainedConfig) -> int:
     if config.model_type in ("roberta", "xlm-roberta"):
         return limit - int(config.pad_token_id or 0) - 1
     return limit - 2 if config.model_type == "mpnet" else limit
+
+
+def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object) -> None:
+    """Refuse a model of which weights were missing, and so drawn at random, or hold NaN or infinities.
+
+    Args:
+        model: as it was loaded.
+        missing: names of weights that its files lack; heads that only training uses may be among them.
+        name: what the user calls it.
+
+    Raises:
+        InputError: names the first of them.
+    """
+    prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix or " ") else ""
+    needed = sorted(key for key in missing if key.startswith(prefix) and not key.startswith("loss_head."))
+    if needed:
+        more = f" and {len(needed) - 1} more" if len(needed) > 1 else ""
+        raise InputError(f"{name} lacks weights: {needed[0]}{more}; is it a checkpoint of another model?")
+    for key, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise InputError(f"{name}: the weights {key} hold NaN or infinite values; did training diverge?")

@@ -1,4 +1,4 @@
-"""Texts in, vectors out: a model and its tokenizer, with length-sorted batches of a token budget."""
+"""Texts in, vectors out: the one encoder of this package, over a model and its tokenizer."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import contextlib
 import copy
 import hashlib
 import json
+import tempfile
 import threading
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,316 +20,423 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 from tqdm.auto import tqdm
-from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerBase
 from transformers.modeling_outputs import BaseModelOutputWithPooling
-from transformers.utils import cached_file
 
-from contrastive_st.errors import InputError, first_line
-from contrastive_st.losses import angular_similarity
+from contrastive_st.errors import InputError
+from contrastive_st.losses.functional import angular_similarity, normalize
 from contrastive_st.models.buckets import bucket_rows
-from contrastive_st.models.checkpoint import AutoModelForCL, load_config
-from contrastive_st.models.configuration import is_plain_encoder, max_positions
+from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_trained, unknown_pooling
+from contrastive_st.models.configuration import max_positions
 from contrastive_st.models.cpu import bf16_is_fast, packed_products
-from contrastive_st.models.modeling import FAMILIES
-from contrastive_st.models.pooling import check_pooling, needs_all_layers, pool
+from contrastive_st.models.recorded import Recorded, layers_after, read_recorded, write_recorded
+from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import check_weights
-from contrastive_st.safety.repositories import TOKENIZER, local_folder
-from contrastive_st.tokens import pad_rows
+from contrastive_st.safety.repositories import in_words, local_folder
+from contrastive_st.tokens import pad_rows, token_ids
 from contrastive_st.vectors import unit_vectors
 
-# --- Encoders that this package has no class for, and the pooling that sentence-transformers records beside a model.
-
-_MODES = {
-    "pooling_mode_cls_token": "cls_before_pooler",
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_max_tokens": "max",
-    "pooling_mode_lasttoken": "last",
+PRECISIONS = ("fp32", "bf16", "auto")
+SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "cosine": lambda a, b: normalize(a) @ normalize(b).T,
+    "dot": lambda a, b: a @ b.T,
+    "euclidean": lambda a, b: -torch.cdist(a, b),
+    "manhattan": lambda a, b: -torch.cdist(a, b, p=1),
+    "angular": angular_similarity,
 }
-_NAMES = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
-
-
-class PooledBackbone(nn.Module):
-    """Any `AutoModel` with a pooling: `forward(input_ids [N, L]).pooler_output [N, d]`, as `SentenceEncoder` wants."""
-
-    def __init__(self, backbone: Any, pooling: str) -> None:
-        super().__init__()
-        self.backbone = backbone.get_encoder() if backbone.config.is_encoder_decoder else backbone
-        self.pooling, self.config = pooling, backbone.config
-
-    @property
-    def device(self) -> torch.device:
-        """Where the weights are."""
-        return next(self.parameters()).device
-
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:
-        """Token ids padded on the right, and 1 on real tokens."""
-        every = needs_all_layers(self.pooling)
-        output = self.backbone(input_ids, attention_mask=attention_mask, output_hidden_states=every)
-        states = output.hidden_states if every else [output.last_hidden_state]
-        return BaseModelOutputWithPooling(pooler_output=pool(states, attention_mask, self.pooling))
-
-
-@dataclass(frozen=True)
-class RecordedPooling:
-    """What `modules.json` and the files it names say."""
-
-    pooling: str | None
-    max_length: int | None
-    normalized: bool
-    needs_sentence_transformers: bool
-
-
-def pooling_of_modules(name: str | Path) -> RecordedPooling | None:
-    """Read a checkpoint's `modules.json`; None where it has none.
-
-    Transformer, one of four poolings and Normalize are run here; any other module needs sentence-transformers.
-    """
-    modules = _json(name, "modules.json")
-    if modules is None:
-        return None
-    kinds = [str(module["type"]).rsplit(".", 1)[-1] for module in modules]
-    length = (_json(name, "sentence_bert_config.json") or {}).get("max_seq_length")
-    pooling = None
-    for module, kind in zip(modules, kinds, strict=True):
-        if kind == "Pooling":
-            pooling = _pooling(_json(name, f"{module['path']}/config.json") or {})
-    known = kinds[:2] == ["Transformer", "Pooling"] and kinds[2:] in ([], ["Normalize"]) and pooling is not None
-    prompted = (_json(name, "config_sentence_transformers.json") or {}).get("default_prompt_name")
-    return RecordedPooling(pooling, length, "Normalize" in kinds, not known or prompted is not None)
-
-
-def _pooling(config: dict[str, Any]) -> str | None:
-    if "pooling_mode" in config:
-        mode = config["pooling_mode"]
-        return _NAMES.get(mode) if isinstance(mode, str) else None
-    used = [mode for mode, on in config.items() if mode.startswith("pooling_mode_") and on]
-    return _MODES.get(used[0]) if len(used) == 1 else None
-
-
-def _json(name: str | Path, file: str) -> Any:
-    if Path(name).is_dir():
-        path = Path(name, file)
-        found = str(path) if path.is_file() else None
-    else:
-        try:
-            found = cached_file(
-                str(name),
-                file,
-                _raise_exceptions_for_missing_entries=False,
-                _raise_exceptions_for_connection_errors=False,
-            )
-        except OSError:
-            found = None
-    if found is None:
-        return None
-    try:
-        return json.loads(Path(found).read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError(f"{found}: not valid JSON ({error}); download the checkpoint again") from None
-
-
+#: tokens in a forward pass; on a CPU nothing is padded where there are rows enough of one length
+_BUCKETS: dict[str, dict[str, float]] = {
+    "cpu": {"max_padding": 0.0, "min_tokens": 1024, "max_tokens": 4096},
+    "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
+}
 _FEW_TOKENS = 512  # below, packing the weights costs more than it saves
+_TOKENIZING = threading.Lock()  # copies of a tokenizer share what one thread at a time may use
+_TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
+Item = TypeVar("Item")
+Vectors = NDArray[np.float32]
 
 
 class SentenceEncoder:
-    """A sentence encoder ready to use.
+    """A sentence encoder ready to use, opened from a folder or Hub name or around a model.
+
+    A checkpoint makes its vectors as it records: by this package's `config.contrastive`, else by the `modules.json` of
+    sentence-transformers (pooling, dense layers, `Normalize`, length, prompts, `truncate_dim`). Any number of threads
+    may share an encoder, and encoders a model.
 
     Args:
-        model: a ForCL model; it is used in evaluation mode and put back into its mode afterwards.
-        tokenizer: its tokenizer; texts are truncated to `tokenizer.model_max_length`, as in training.
+        model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
+            evaluation mode and put back into its mode afterwards; a `SentenceTransformer`; or a `SentenceEncoder`.
+        tokenizer: of a model; texts are cut to `tokenizer.model_max_length`, as in training.
+        device: where to run what is opened by name; the GPU where there is one.
+        pooling: one of `contrastive_st.models.POOLINGS`, instead of what is recorded; needed where nothing is.
+        max_length: tokens read of each text; by default what is recorded.
+        precision: of weights and activations: `fp32`; `bf16`, with cosines to float32 above 0.999; or `auto`, bf16
+            where the hardware is faster so.
+        truncate_dim: keep the first so many dimensions (of a Matryoshka model).
+        revision: branch, tag or commit of a Hub name.
+        token: of a private Hub name.
+        name: how reports call it; by default the folder's name.
+        hub: `cache_dir`, `local_files_only`, `force_download`, `subfolder`.
+
+    Raises:
+        InputError: it cannot be opened, nothing says how it pools, or its weights are missing, damaged or NaN.
 
     Example:
-        >>> encoder = SentenceEncoder.from_pretrained("out")  # doctest: +SKIP
-        >>> encoder.encode(["one sentence", "another"]).shape  # doctest: +SKIP
-        (2, 256)
+        >>> encoder = SentenceEncoder("out/demo")  # doctest: +SKIP
+        >>> encoder.encode("one sentence").shape, encoder.encode(["one sentence", "another"]).shape  # doctest: +SKIP
+        ((256,), (2, 256))
+        >>> encoder.similarity("a cat", ["the cat", "a train"]).round(2)  # doctest: +SKIP
+        array([[0.91, 0.12]], dtype=float32)
     """
 
-    def __init__(self, model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
-        self.model, self.tokenizer = model, tokenizer
-        self._turn = threading.Lock()  # encoding puts the model into another mode for a while
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: Any = None,
+        *,
+        device: str | torch.device | None = None,
+        pooling: str | None = None,
+        max_length: int | None = None,
+        precision: str = "fp32",
+        truncate_dim: int | None = None,
+        revision: str | None = None,
+        token: str | None = None,
+        name: str | None = None,
+        **hub: Any,
+    ) -> None:
+        if precision not in PRECISIONS:
+            raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
+        if max_length is not None and max_length < 1:
+            raise InputError(f"max_length {max_length}: give 1 or more")
+        self.folder: Path | None = None
+        self.after, self.recorded, self._fingerprint = nn.Sequential(), Recorded(Path()), None
+        if isinstance(model, (str, Path)):
+            self._open(model, device, pooling, revision, {"token": token, **hub})
+        elif isinstance(model, SentenceEncoder):
+            self.__dict__.update(model.__dict__)
+        elif hasattr(model, "max_seq_length"):
+            self._wrap(model)
+        elif tokenizer is None:
+            raise InputError(f"{type(model).__name__} without a tokenizer; give SentenceEncoder(model, tokenizer)")
+        else:
+            self.model, self.tokenizer, self.name = model, tokenizer, "model"
+        self.name = name or self.name
+        self.max_length = self._length(max_length)
+        if truncate_dim is not None:
+            self.recorded = replace(self.recorded, truncate_dim=truncate_dim)
+        fast = precision == "bf16" or (precision == "auto" and bf16_is_fast(self.device))
+        self.precision = "bf16" if fast else "fp32"
+        if fast:
+            self._fingerprint = self.fingerprint  # of the weights before they are rounded
+            own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # the caller keeps his
+            self.model = own.to(torch.bfloat16)
 
     @classmethod
-    def from_pretrained(
-        cls, name: str | Path, device: str | torch.device | None = None, **kwargs: Any
-    ) -> SentenceEncoder:
-        """Open a checkpoint folder or Hub name on `device` (the GPU where there is one).
+    def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Any:
+        """`SentenceEncoder(name, device=device, ...)`, by the name that transformers uses."""
+        return cls(name, device=device, **options)
 
-        Args:
-            name: folder or Hub name.
-            device: where to run it.
-            kwargs: `revision`, `token` and the other options of a Hub name, and the model's settings.
-        """
-        model, tokenizer = AutoModelForCL.from_pretrained(name, **kwargs), load_tokenizer(name, **kwargs)
-        return cls(model.to(device or ("cuda" if torch.cuda.is_available() else "cpu")), tokenizer)
+    # ------------------------------------------------------------------ texts to vectors
 
-    @torch.inference_mode()
     def encode(
         self,
-        texts: Sequence[str],
+        texts: str | Sequence[str],
+        prompt_name: str | None = None,
+        prompt: str | None = None,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
         *,
-        batch_tokens: int = 8192,
-        dtype: torch.dtype = torch.float32,
-        normalize: bool = False,
-        progress: bool = False,
-    ) -> NDArray[np.float32]:
-        """Embeddings `[len(texts), d]` in float32, in the order of the texts.
+        batch_tokens: int | None = None,
+        normalize_embeddings: bool = False,
+        convert_to_tensor: bool = False,
+        truncate_dim: int | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> Any:
+        """Embeddings in float32: `[d]` of a text, `[len(texts), d]` of a list, in its order.
 
         Args:
-            texts: any number of sentences; an empty one is encoded as its special tokens.
-            batch_tokens: tokens in a forward pass, padding included.
-            dtype: `torch.bfloat16` runs the matrix products in half the width where the hardware is faster so.
-            normalize: return unit vectors.
-            progress: show a bar with the rate and the time left.
+            texts: one sentence, or any number; an empty one is encoded as its special tokens.
+            prompt_name: which of `prompts` to put before each text; by default the one that the checkpoint names.
+            prompt: a text to put before each text, instead.
+            batch_size: most texts in a forward pass.
+            show_progress_bar: show the rate and the time left.
+            batch_tokens: most tokens in a forward pass, padding included.
+            normalize_embeddings: return unit vectors.
+            convert_to_tensor: return a tensor on the model's device instead of an array.
+            truncate_dim: keep the first so many dimensions.
+            dtype: `torch.bfloat16` runs the matrix products of float32 weights in half the width.
+
+        Raises:
+            InputError: a text is no string, there is no such prompt, or the model gives NaN or infinite numbers.
         """
-        rows = self.tokenizer(list(texts), truncation=True, add_special_tokens=True)["input_ids"] if len(texts) else []
-        output = np.empty((len(rows), width_of(self.model.config)), dtype=np.float32)
+        given = [texts] if isinstance(texts, str) else list(texts)
+        rows = self._tokenize(given, self._prompt(prompt_name, prompt))
+        limits = {"max_rows": batch_size, "max_tokens": batch_tokens, "min_tokens": batch_tokens and batch_tokens // 2}
+        with tqdm(total=len(rows), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
+            vectors = self._vectors(rows, limits, dtype, bar.update)[:, :truncate_dim]
+        if normalize_embeddings:
+            vectors = unit_vectors(vectors)
+        found = vectors[0] if isinstance(texts, str) else vectors
+        return torch.from_numpy(found).to(self.device) if convert_to_tensor else found
+
+    def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
+        """`encode` with the prompt named `query`, where the checkpoint has one."""
+        return self.encode(texts, **self._named(("query",), options))
+
+    def encode_document(self, texts: str | Sequence[str], **options: Any) -> Any:
+        """`encode` with the prompt named `document`, `passage` or `corpus`, where the checkpoint has one."""
+        return self.encode(texts, **self._named(("document", "passage", "corpus"), options))
+
+    def encode_stream(
+        self,
+        items: Iterable[Item],
+        texts_of: Callable[[Item], Sequence[str]] = lambda item: item,  # type: ignore[assignment, return-value]
+    ) -> Iterator[tuple[Item, Vectors]]:
+        """Each item with the unit vectors of its texts `[n, d]`; the next is read and tokenized meanwhile.
+
+        Args:
+            items: lists of texts, or anything that `texts_of` takes texts from.
+            texts_of: the texts of an item.
+
+        Raises:
+            InputError: the model gives a zero vector, which nothing is near to.
+        """
+        source, prompt = iter(items), self._prompt(None, None)
+
+        def prepare() -> tuple[Item, list[list[int]]] | None:
+            for item in source:
+                return item, self._tokenize(list(texts_of(item)), prompt)
+            return None
+
+        with ThreadPoolExecutor(1) as pool:
+            ahead = pool.submit(prepare)
+            while (prepared := ahead.result()) is not None:
+                ahead = pool.submit(prepare)
+                yield prepared[0], unit_vectors(self._vectors(prepared[1]), of=self.name)
+
+    def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
+        """Similarities `[len(a), len(b)]` of texts or of vectors: cosines, or what the checkpoint records."""
+        kind = getattr(self.model.config, "similarity", None) or self.recorded.similarity
+        if kind not in SIMILARITIES:
+            raise InputError(f"unknown similarity {kind!r}; choose one of {', '.join(SIMILARITIES)}")
+        first, second = (torch.atleast_2d(self._as_vectors(x)).float().cpu() for x in (a, b))
+        return np.asarray(SIMILARITIES[kind](first, second).numpy(), dtype=np.float32)
+
+    # ------------------------------------------------------------------ what it is
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return torch.device(self.model.device)
+
+    @property
+    def dimension(self) -> int:
+        """Numbers in a vector."""
+        return int(self.encode("a").shape[-1])
+
+    @property
+    def prompts(self) -> dict[str, str]:
+        """The prompts that the checkpoint records, by name."""
+        return dict(self.recorded.prompts)
+
+    @property
+    def pooling(self) -> str:
+        """How tokens become a vector: one of `POOLINGS`, or words where only the model knows."""
+        settings = getattr(self.model.config, "contrastive", {})
+        if settings.get("pooling") == "cls" and settings.get("mlp_only_train"):
+            return "cls_before_pooler"
+        return str(getattr(self.model, "pooling", None) or settings.get("pooling", "the model's own"))
+
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that decides a vector, precision aside: 32 hexadecimal digits."""
+        prompt = self._prompt(None, None)
+        decides = (self.pooling, self.max_length, self.recorded.truncate_dim, prompt, *map(str, self.after))
+        weights = {**self.model.state_dict(), **{f"after.{key}": x for key, x in self.after.state_dict().items()}}
+        return self._fingerprint or model_hash(weights, self.tokenizer, *decides)
+
+    def __repr__(self) -> str:
+        kind = type(self.model).__name__
+        return (
+            f"SentenceEncoder({self.name!r}, {kind}, pooling={self.pooling!r}, max_length={self.max_length}, "
+            f"precision={self.precision!r}, device={str(self.device)!r})"
+        )
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a folder that opens here, in sentence-transformers and in transformers, with the same vectors."""
+        folder = Path(folder)
+        if isinstance(self.model, _Modules):
+            self.model.source.save_pretrained(str(folder))
+            return
+        if isinstance(self.model, PooledModel):
+            self.model.backbone.save_pretrained(folder)
+            write_sentence_transformers(self.model, folder)  # type: ignore[arg-type]
+        else:
+            self.model.save_pretrained(folder)
+        tokenizer = copy.copy(self.tokenizer)
+        tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
+        tokenizer.save_pretrained(folder)
+        write_recorded(folder, self.after, self.recorded)
+
+    def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
+        """Save to a repository of the Hub, made where there is none; its address.
+
+        `contrastive-st push` adds a model card and looks for what should stay at home.
+        """
+        from huggingface_hub import HfApi
+
+        api = HfApi(token=token)
+        with tempfile.TemporaryDirectory() as folder, in_words(repo_id):
+            self.save_pretrained(folder)
+            url = api.create_repo(repo_id, private=private, exist_ok=True)
+            api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Add the sentence encoder")
+        return str(url)
+
+    # ------------------------------------------------------------------ opening
+
+    def _open(
+        self, name: str | Path, device: Any, pooling: str | None, revision: str | None, hub: dict[str, Any]
+    ) -> None:
+        folder = local_folder(name, revision, **hub)
+        local = Path(name).is_dir()
+        self.folder = Path(name) if local else None
+        self.name = Path(name).resolve().name if local else str(name)
+        recorded = read_recorded(folder)
+        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        if recorded.foreign and pooling is None:
+            self._wrap(_sentence_transformer(folder, recorded, name, device))
+            return
+        if pooling not in (None, recorded.pooling):  # what follows belongs to the pooling it was trained with
+            recorded = replace(recorded, dense=(), normalized=False)
+        self.recorded, self.after = recorded, layers_after(recorded).to(device)
+        self.model = open_trained(recorded, name, pooling).to(device).eval()
+        self.tokenizer = load_tokenizer(folder)
+
+    def _wrap(self, model: Any) -> None:
+        """Take over a `SentenceTransformer`."""
+        self.model, self.tokenizer, self.name = _Modules(model), model.tokenizer, "model"
+        self.recorded = Recorded(
+            Path(), max_length=model.max_seq_length, prompts=dict(model.prompts),
+            default_prompt=model.default_prompt_name, truncate_dim=model.truncate_dim,
+            similarity=str(model.similarity_fn_name or "cosine"),
+        )  # fmt: skip
+
+    def _length(self, asked: int | None) -> int | None:
+        """Tokens read of a text; None where there is no bound."""
+        asked = asked or self.recorded.max_length or self.tokenizer.model_max_length
+        length = min(asked, max_positions(self.model.config))
+        return int(length) if length < 1 << 29 else None
+
+    # ------------------------------------------------------------------ encoding
+
+    def _prompt(self, name: str | None, prompt: str | None) -> str:
+        if prompt is not None:
+            return prompt
+        name = name or self.recorded.default_prompt
+        if name is None:
+            return ""
+        if name not in self.recorded.prompts:
+            raise InputError(f"{self.name} has no prompt {name!r}; it has {', '.join(self.recorded.prompts) or 'none'}")
+        return self.recorded.prompts[name]
+
+    def _named(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+        known = next((name for name in names if name in self.recorded.prompts), None)
+        return options if "prompt" in options or known is None else {"prompt_name": known, **options}
+
+    def _tokenize(self, texts: list[str], prompt: str) -> list[list[int]]:
+        for number, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
+        with _TOKENIZING:
+            return token_ids(self.tokenizer, [prompt + text for text in texts], self.max_length or 1 << 30)
+
+    @torch.inference_mode()
+    def _vectors(
+        self,
+        rows: list[list[int]],
+        limits: dict[str, int | None] | None = None,
+        dtype: torch.dtype | None = None,
+        done: Callable[[int], object] = lambda count: None,
+    ) -> Vectors:
+        if not rows:
+            return np.empty((0, self.dimension), dtype=np.float32)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        with (
-            tqdm(total=len(rows), disable=not progress, unit=" texts", desc="encode") as bar,
-            self._ready(dtype, many=lengths.sum() > _FEW_TOKENS),
-        ):
-            for bucket in bucket_rows(lengths, max_tokens=batch_tokens, min_tokens=min(2048, batch_tokens // 2)):
-                output[bucket] = self._forward([rows[i] for i in bucket])
-                bar.update(len(bucket))
-        if normalize:
-            output = unit_vectors(output)
-        return output
+        own = _BUCKETS["cpu" if self.device.type == "cpu" else "cuda"]
+        options = own | {name: limit for name, limit in (limits or {}).items() if limit is not None}
+        output: Vectors | None = None
+        with self._ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
+            for bucket in bucket_rows(lengths, **options):  # type: ignore[arg-type]
+                vectors = self._forward([rows[i] for i in bucket])
+                output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
+                output[bucket] = vectors
+                done(len(bucket))
+        assert output is not None
+        if not np.isfinite(output).all():
+            raise InputError(f"{self.name} gives NaN or infinite vectors; did training diverge?")
+        return output[:, : self.recorded.truncate_dim]
 
-    def similarity(self, a: Sequence[str], b: Sequence[str]) -> NDArray[np.float32]:
-        """Similarities `[len(a), len(b)]`: cosines, or what the model's config names (`angular`)."""
-        first, second = self.encode(a, normalize=True), self.encode(b, normalize=True)
-        if getattr(self.model.config, "similarity", "cosine") == "angular":
-            return angular_similarity(torch.from_numpy(first), torch.from_numpy(second)).numpy()
-        return first @ second.T
-
-    def _forward(self, rows: list[list[int]]) -> NDArray[np.float32]:
-        ids, mask = pad_rows(rows, self.tokenizer.pad_token_id)
-        device = self.model.device
-        return self.model(ids.to(device), attention_mask=mask.to(device)).pooler_output.float().cpu().numpy()
+    def _forward(self, rows: list[list[int]]) -> Vectors:
+        ids, mask = (tensor.to(self.device) for tensor in pad_rows(rows, self.tokenizer.pad_token_id))
+        pooled = self.model(ids, attention_mask=mask).pooler_output
+        return np.asarray(self.after(pooled.float()).float().cpu().numpy())
 
     @contextlib.contextmanager
-    def _ready(self, dtype: torch.dtype, many: bool) -> Iterator[None]:
-        """The model in evaluation mode, with the products of `dtype`; then as it was."""
-        with self._turn:
+    def _ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
+        """The model in evaluation mode, with fast products; then as it was. One thread at a time has the model."""
+        with _TURNS.setdefault(self.model, threading.Lock()):
             was_training = self.model.training
             self.model.eval()
+            half = dtype is not None and dtype != torch.float32
             try:
-                if dtype != torch.float32:
-                    with torch.autocast(self.model.device.type, dtype):
-                        yield
-                else:
-                    with packed_products(self.model) if many else contextlib.nullcontext():
-                        yield
+                with (
+                    torch.autocast(self.device.type, dtype) if half else contextlib.nullcontext(),
+                    packed_products(self.model) if many and not half else contextlib.nullcontext(),
+                ):
+                    yield
             finally:
                 self.model.train(was_training)
 
+    def _as_vectors(self, x: Any) -> Tensor:
+        if isinstance(x, str) or (isinstance(x, Sequence) and all(isinstance(text, str) for text in x)):
+            x = self.encode(x)
+        return x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x, dtype=np.float32))
 
-def width_of(config: Any) -> int:
-    """Width of a model's sentence embeddings."""
-    return getattr(config, "projection_dim", None) or config.hidden_size
+
+class _Modules(nn.Module):
+    """The modules of a `SentenceTransformer` behind the forward pass of a model."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__()
+        self.source, self.config = source, source[0].auto_model.config
+        modes = [getattr(module, "pooling_mode", None) for module in source]
+        self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
+
+    @property
+    def device(self) -> Any:
+        return self.source.device
+
+    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:
+        features = self.source({"input_ids": input_ids, "attention_mask": attention_mask})
+        return BaseModelOutputWithPooling(pooler_output=features["sentence_embedding"])
 
 
-def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or Hub name, or one clear line on why it cannot be had; options as `local_folder`'s."""
-    folder = local_folder(name, revision, patterns=TOKENIZER, **options)
+def _sentence_transformer(folder: Path, recorded: Recorded, name: object, device: torch.device) -> Any:
+    """Have sentence-transformers open a folder whose modules only it runs; it gets no pickle and no code to run."""
     try:
-        tokenizer = AutoTokenizer.from_pretrained(folder)
-    except (OSError, ValueError) as error:
-        raise InputError(f"no tokenizer can be opened in {name}: {first_line(error)}") from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers gives where the files are missing
-        raise InputError(f"{name} holds no tokenizer files; save the tokenizer beside the model")
-    return tokenizer
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise InputError(
+            f"{name} holds modules that only sentence-transformers runs ({', '.join(recorded.foreign)}); "
+            "pip install sentence-transformers"
+        ) from None
+    for place in {path.parent for path in folder.rglob("*.bin")} | {recorded.model}:
+        check_weights(place, name)
+    model = SentenceTransformer(str(folder), device=str(device), trust_remote_code=False)
+    if not hasattr(model[0], "auto_model"):
+        raise unknown_pooling(recorded, name)
+    return model
 
 
-# --- Anything that turns texts into vectors, opened the same way and described the same way.
-
-_CPU_TOKENS, _GPU_TOKENS = 4096, 32_768  # in a batch
-_OWN_FAMILIES = {family.config_class.model_type for family in FAMILIES}
-
-
-@dataclass
-class OpenedEncoder:
-    """A model to evaluate: `encode` takes texts to `[N, d]`; the rest says what it is.
-
-    Args:
-        name: how reports call it.
-        encode: texts to embeddings, in their order.
-        pooling: one of `contrastive_st.models.pooling.POOLINGS`, or words where it is not known.
-        max_length: tokens it reads of a text; None where it alone knows.
-        fingerprint: a hash of all that decides the embeddings, or None: then nothing is cached on disk.
-        folder: the folder it was opened from, if any.
-        sentence_encoder: model and tokenizer, where it is this package that runs them.
-    """
-
-    name: str
-    encode: Callable[[Sequence[str]], NDArray[np.floating]]
-    pooling: str = "the callable's own"
-    max_length: int | None = None
-    fingerprint: str | None = None
-    folder: Path | None = field(default=None, repr=False)
-    sentence_encoder: SentenceEncoder | None = field(default=None, repr=False)
-
-
-def open_encoder(
-    source: Any,
-    *,
-    pooling: str | None = None,
-    max_length: int | None = None,
-    name: str | None = None,
-    device: str | None = None,
-) -> OpenedEncoder:
-    """Open a checkpoint, a `SentenceEncoder`, a `SentenceTransformer` or a callable.
-
-    A folder or Hub name is opened with the pooling it records (this package's config, or the `modules.json` of
-    sentence-transformers); a plain encoder records none, and then it must be given: it is never guessed from a name.
-
-    Args:
-        source: what to open. A callable takes a list of N texts to an array `[N, d]`.
-        pooling: overrides what the checkpoint records.
-        max_length: tokens read of each text; by default what the checkpoint records.
-        name: how reports call it; by default the folder's name.
-        device: where to run it; the GPU where there is one.
-
-    Raises:
-        InputError: it cannot be opened, or its pooling is not known.
-
-    Example:
-        >>> open_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]), name="lengths").encode(["ab"])
-        array([[2., 1.]])
-    """
-    if isinstance(source, OpenedEncoder):
-        return source
-    if isinstance(source, SentenceEncoder):
-        return of_sentence_encoder(source, name or "model")
-    if hasattr(source, "encode") and hasattr(source, "max_seq_length"):
-        return _of_sentence_transformer(source, name or "model")
-    if callable(source):
-        return OpenedEncoder(name or str(getattr(source, "__name__", "callable")), source)
-    encoder = _open_checkpoint(source, pooling, max_length, device)
-    opened = of_sentence_encoder(encoder, "") if isinstance(encoder, SentenceEncoder) else encoder
-    opened.name = name or (Path(source).name if Path(source).is_dir() else str(source))
-    opened.folder = Path(source) if Path(source).is_dir() else None
-    return opened
-
-
-def of_sentence_encoder(encoder: SentenceEncoder, name: str = "model", fingerprint: bool = True) -> OpenedEncoder:
-    """Describe a `SentenceEncoder`; without `fingerprint` its weights are not hashed, and nothing is cached."""
-    model, length = encoder.model, min(encoder.tokenizer.model_max_length, max_positions(encoder.model.config))
-    settings = getattr(model.config, "contrastive", {})
-    pooling = getattr(model, "pooling", None) or settings.get("pooling", "the model's own")
-    if settings.get("pooling") == "cls" and settings.get("mlp_only_train"):
-        pooling = "cls_before_pooler"
-    normalized = bool(getattr(encoder, "normalized", False))
-    mark = model_hash(model.state_dict(), encoder.tokenizer, pooling, length, normalized) if fingerprint else None
-
-    def encode(texts: Sequence[str]) -> NDArray[np.floating]:
-        tokens = _CPU_TOKENS if model.device.type == "cpu" else _GPU_TOKENS
-        return encoder.encode(texts, batch_tokens=tokens, normalize=normalized)
-
-    return OpenedEncoder(name, encode, pooling, length if length < 1 << 29 else None, mark, sentence_encoder=encoder)
-
-
-def model_hash(weights: dict[str, torch.Tensor], tokenizer: Any, *settings: object) -> str:
+def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) -> str:
     """A hash of the weights, the tokenizer and whatever else decides an embedding: 32 hexadecimal digits."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(weights):
@@ -338,169 +447,3 @@ def model_hash(weights: dict[str, torch.Tensor], tokenizer: Any, *settings: obje
     vocabulary = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
     digest.update(json.dumps([vocabulary, *map(str, settings)]).encode())
     return digest.hexdigest()
-
-
-def _open_checkpoint(source: Any, pooling: str | None, max_length: int | None, device: str | None) -> Any:
-    config = load_config(source)
-    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-    recorded = None if hasattr(config, "contrastive") else pooling_of_modules(source)
-    if recorded is not None and recorded.needs_sentence_transformers and pooling is None:
-        return _of_sentence_transformer(_sentence_transformer(source, device), str(source), max_length)
-    chosen = pooling or (recorded.pooling if recorded else None)
-    if chosen is not None:
-        check_pooling(chosen)
-    elif not hasattr(config, "contrastive"):
-        raise InputError(
-            f"{source} does not say how it pools tokens into a sentence vector (no modules.json, not trained by this "
-            "package); give --pooling, for example mean or cls_before_pooler"
-        )
-    if chosen == "cls" and (is_plain_encoder(config) or config.model_type not in _OWN_FAMILIES):
-        raise InputError(f"{source} has no trained projection head, which pooling cls needs; use cls_before_pooler")
-    tokenizer = load_tokenizer(source)
-    length = max_length or (recorded.max_length if recorded else None) or tokenizer.model_max_length
-    tokenizer.model_max_length = min(length, max_positions(config))
-    encoder = SentenceEncoder(_open_model(source, config, chosen).to(device).eval(), tokenizer)
-    encoder.normalized = bool(recorded and recorded.normalized and pooling is None)  # type: ignore[attr-defined]
-    return encoder
-
-
-def _open_model(source: Any, config: Any, pooling: str | None) -> Any:
-    if config.model_type in _OWN_FAMILIES or (pooling is None and hasattr(config, "contrastive")):
-        settings = {} if pooling is None else {"pooling": pooling}
-        return AutoModelForCL.from_pretrained(source, **settings)
-    folder = local_folder(source)
-    check_weights(folder, source)
-    try:
-        return PooledBackbone(AutoModel.from_pretrained(folder, use_safetensors=True), str(pooling))
-    except (OSError, ValueError, ImportError) as error:
-        raise InputError(f"cannot open {source}: {first_line(error)}") from error
-
-
-def _sentence_transformer(source: Any, device: str) -> Any:
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise InputError(
-            f"{source} holds modules that only sentence-transformers can run; pip install sentence-transformers"
-        ) from None
-    folder = local_folder(source)
-    check_weights(folder, source)
-    return SentenceTransformer(str(folder), device=device)
-
-
-def _of_sentence_transformer(model: Any, name: str, max_length: int | None = None) -> OpenedEncoder:
-    if max_length is not None:
-        model.max_seq_length = max_length
-    modes = [getattr(module, "pooling_mode", None) for module in model]
-    pooling = next((str(mode) for mode in modes if mode), "sentence-transformers' own")
-    modules = [f"{type(module).__name__} {getattr(module, 'get_config_dict', dict)()}" for module in model]
-    mark = model_hash(model.state_dict(), model.tokenizer, model.max_seq_length, *modules)
-
-    def encode(texts: Sequence[str]) -> NDArray[np.floating]:
-        return model.encode(list(texts), batch_size=64, show_progress_bar=False, convert_to_numpy=True)
-
-    return OpenedEncoder(name, encode, pooling, model.max_seq_length, mark)
-
-
-# --- A model made for encoding much: half-width weights where they are fast, no padding, tokens made ahead in a thread.
-
-PRECISIONS = ("auto", "bf16", "fp32")
-_CPU_BUCKETS = {"max_padding": 0.0, "min_tokens": 1024, "max_tokens": 4096}
-_GPU_BUCKETS = {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072}
-Item = TypeVar("Item")
-Tokens = list[list[int]]
-
-
-class BulkEncoder:
-    """Texts to unit vectors `[N, d]` in float32, as fast as the machine allows.
-
-    Rows of one length go through the model together, so nothing is padded, and weights and activations are bfloat16
-    where the hardware multiplies those faster (cosine to float32 above 0.999). Models that only sentence-transformers
-    can run are run by it, in the precision they come in.
-
-    Args:
-        source: what `contrastive_st.evaluation.encoders.open_encoder` opens: checkpoint folder, Hub name, or object.
-        precision: `bf16`, `fp32`, or `auto`: bf16 where it is fast.
-        options: `pooling`, `max_length`, `device`, as `open_encoder` takes them.
-
-    Raises:
-        InputError: the model cannot be opened, or has no fingerprint (a bare callable).
-
-    Example:
-        >>> encoder = BulkEncoder("out/demo")  # doctest: +SKIP
-        >>> encoder.encode(["one sentence", "another"]).shape  # doctest: +SKIP
-        (2, 256)
-    """
-
-    def __init__(self, source: Any, *, precision: str = "auto", **options: Any) -> None:
-        if precision not in PRECISIONS:
-            raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
-        self.opened: OpenedEncoder = open_encoder(source, **options)
-        if self.opened.fingerprint is None:
-            raise InputError(f"{self.opened.name} is a bare function: an index must know the model that made it")
-        self.name, self.fingerprint = self.opened.name, self.opened.fingerprint
-        self.precision = "fp32"
-        inner = self.opened.sentence_encoder
-        self._tokenizer: Any = inner.tokenizer if inner else None
-        self._model: Any = inner.model if inner else None
-        if self._model is not None:
-            fast = precision == "bf16" or (precision == "auto" and bf16_is_fast(self._model.device))
-            self.precision = "bf16" if fast else "fp32"
-            own = self._model if isinstance(source, (str, Path)) else copy.deepcopy(self._model)  # the caller keeps his
-            self._model = own.to(torch.bfloat16 if fast else torch.float32).eval()
-        self.dimension = self.encode(["a"]).shape[1]
-
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors `[len(texts), d]`, in the order of the texts."""
-        return next(self.encode_each([texts], lambda item: item))[1]
-
-    def encode_each(
-        self, items: Iterable[Item], texts_of: Callable[[Item], Sequence[str]]
-    ) -> Iterator[tuple[Item, NDArray[np.float32]]]:
-        """Each item with the unit vectors of its texts; the next item is read and tokenized meanwhile."""
-        source = iter(items)
-
-        def prepare() -> tuple[Item, Any] | None:
-            for item in source:
-                return item, self._prepare(texts_of(item))
-            return None
-
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(prepare)
-            while (prepared := ahead.result()) is not None:
-                ahead = pool.submit(prepare)
-                yield prepared[0], self._unit(self._vectors(prepared[1]))
-
-    def _prepare(self, texts: Sequence[str]) -> Any:
-        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # half surrogate pairs are no characters
-        if self._tokenizer is None or not texts:
-            return texts
-        return self._tokenizer(texts, truncation=True, add_special_tokens=True)["input_ids"]
-
-    @torch.inference_mode()
-    def _vectors(self, rows: Any) -> NDArray[np.float32]:
-        if not rows:
-            return np.empty((0, getattr(self, "dimension", 0)), dtype=np.float32)
-        if self._model is None:
-            return np.asarray(self.opened.encode(rows), dtype=np.float32)
-        output: NDArray[np.float32] | None = None
-        options = _CPU_BUCKETS if self._model.device.type == "cpu" else _GPU_BUCKETS
-        for bucket in bucket_rows(np.array([len(row) for row in rows]), **options):  # type: ignore[arg-type]
-            vectors = self._forward([rows[i] for i in bucket]).float().cpu().numpy()
-            output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
-            output[bucket] = vectors
-        assert output is not None
-        return output
-
-    def _forward(self, rows: Tokens) -> torch.Tensor:
-        assert self._tokenizer is not None
-        tensors = [tensor.to(self._model.device) for tensor in pad_rows(rows, self._tokenizer.pad_token_id)]
-        return self._model(tensors[0], attention_mask=tensors[1]).pooler_output
-
-    def _unit(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
-        norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        if not np.all(np.isfinite(norms) & (norms > 0)):
-            raise InputError(
-                f"{self.name} gives NaN, infinite or zero vectors, which nothing is near to. Did it diverge?"
-            )
-        return vectors / norms

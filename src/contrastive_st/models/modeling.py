@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
+from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import (
@@ -36,11 +37,17 @@ from transformers import (
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import LOCAL, default_gather
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.buckets import in_buckets
-from contrastive_st.models.configuration import ContrastiveConfig, LossConfig, apply_settings, is_plain_encoder
+from contrastive_st.models.configuration import (
+    ContrastiveConfig,
+    LossConfig,
+    apply_settings,
+    check_loaded,
+    is_plain_encoder,
+)
 from contrastive_st.models.cpu import use_integer_dropout
 from contrastive_st.models.pooling import draw_cutoff, needs_all_layers, pool, scaled_output
 from contrastive_st.models.saving import write_sentence_transformers
@@ -185,12 +192,17 @@ class ForCL(_Base):
         folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json"), **hub)
         check_weights(folder, name)
         kwargs["key_mapping"] = {**_FORMER_KEYS, **(kwargs.get("key_mapping") or {})}
-        loaded = super().from_pretrained(folder, *args, **{**kwargs, "use_safetensors": True})  # type: ignore[misc]
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        asked = kwargs.pop("output_loading_info", False)
+        kwargs |= {"use_safetensors": True, "output_loading_info": True}
+        try:
+            model, info = super().from_pretrained(folder, *args, **kwargs)  # type: ignore[misc]
+        except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a file cut short
+            raise InputError(f"the weights of {name} cannot be read: {first_line(error)}") from error
+        check_loaded(model, info["missing_keys"], name)
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":
             model.config._commit_hash = folder.name
-        return loaded
+        return (model, info) if asked else model
 
     def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
         """Save weights and config, and the files that sentence-transformers reads: one folder, three loaders."""

@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from safetensors import SafetensorError, safe_open
+
 from contrastive_st.errors import InputError, first_line
 
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # opening one can run code
@@ -30,6 +32,8 @@ def check_folder(folder: str | Path) -> Path:
             raise InputError(
                 f"{path} is a link to a place outside of its folder; put the file itself there, or remove the link"
             )
+        if not path.exists():
+            raise InputError(f"{path} is a link to nothing; put the file itself there, or remove the link")
     for index, named in _named_files(folder):
         place = PurePosixPath(named.replace("\\", "/"))
         if place.is_absolute() or ".." in place.parts or ":" in named:
@@ -45,32 +49,65 @@ def check_weights(folder: str | Path, name: object | None = None) -> None:
         name: what the user calls it.
 
     Raises:
-        InputError: with the command that converts a pickle.
+        InputError: with the command that converts a pickle; or an index names files that are no safetensors, which a
+            loader would open as pickles whatever lies beside them.
     """
     folder, name = Path(folder), name or folder
-    if any(folder.glob("*.safetensors")):
+    if (folder / "model.safetensors").is_file():
         return
+    if (folder / INDICES[0]).is_file():
+        for _, file in _weight_files(folder / INDICES[0]):
+            if not file.endswith(".safetensors"):
+                raise InputError(f"{name}: {INDICES[0]} names {file!r}, which is no safetensors file; it is not opened")
+        return
+    convert = f"contrastive-st convert {name} NEW_FOLDER --to package"
     if any(folder.glob("pytorch_model*.bin")):
         raise InputError(
             f"{name} holds its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; "
-            f"convert it first: contrastive-st convert {name} NEW_FOLDER --to package"
+            f"convert it first: {convert}"
         )
     raise InputError(
-        f"{name} holds no weights in safetensors; if it holds a pytorch_model.bin, convert that first: "
-        f"contrastive-st convert {name} NEW_FOLDER --to package"
+        f"{name} holds no weights in safetensors (model.safetensors); if it holds a pytorch_model.bin, convert that "
+        f"first: {convert}"
     )
 
 
-def read_json(path: Path) -> Any:
-    """The content of a JSON file.
+def weight_names(folder: str | Path) -> list[str]:
+    """The names of the tensors in a folder's safetensors files, from their headers alone.
 
     Raises:
-        InputError: it is damaged.
+        InputError: a file is damaged.
+    """
+    names: list[str] = []
+    for path in sorted(Path(folder).glob("*.safetensors")):
+        try:
+            with safe_open(path, "pt") as file:
+                names += file.keys()
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path} is damaged: {first_line(error)}; download or save it again") from error
+    return names
+
+
+def read_json(path: Path, kind: type = object) -> Any:
+    """The content of a JSON file.
+
+    Args:
+        path: the file.
+        kind: `dict` or `list`, where the content must be one.
+
+    Raises:
+        InputError: it is damaged, or of another kind.
     """
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except RecursionError:
+        raise InputError(f"{path} is damaged: it is nested too deep") from None
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}") from error
+    if not isinstance(content, kind):
+        wanted = {dict: "an object {...}", list: "a list [...]"}[kind]
+        raise InputError(f"{path} is damaged: it holds no JSON {wanted}")
+    return content
 
 
 def _roots(folder: Path) -> list[Path]:
@@ -88,14 +125,17 @@ def _links(folder: Path) -> Iterator[Path]:
 def _named_files(folder: Path) -> Iterator[tuple[Path, str]]:
     for index in (folder / name for name in INDICES):
         if index.is_file():
-            content = read_json(index)
-            weights = content.get("weight_map") if isinstance(content, dict) else None
-            if not isinstance(weights, dict):
-                raise InputError(f"{index} is damaged: it holds no weight_map")
-            yield from ((index, str(name)) for name in dict.fromkeys(weights.values()))
+            yield from _weight_files(index)
     modules = folder / "modules.json"
     if modules.is_file():
-        content = read_json(modules)
-        if not isinstance(content, list) or not all(isinstance(entry, dict) for entry in content):
-            raise InputError(f"{modules} is damaged: it is no list of modules")
-        yield from ((modules, str(entry.get("path", ""))) for entry in content)
+        entries = read_json(modules, list)
+        if not all(isinstance(entry, dict) and isinstance(entry.get("path", ""), str) for entry in entries):
+            raise InputError(f"{modules} is damaged: it is no list of modules, each with a path")
+        yield from ((modules, entry.get("path", "")) for entry in entries)
+
+
+def _weight_files(index: Path) -> Iterator[tuple[Path, str]]:
+    weights = read_json(index, dict).get("weight_map")
+    if not isinstance(weights, dict) or not all(isinstance(file, str) for file in weights.values()):
+        raise InputError(f"{index} is damaged: it holds no weight_map of names of files")
+    yield from ((index, file) for file in dict.fromkeys(weights.values()))

@@ -167,7 +167,7 @@ def _index(args: argparse.Namespace) -> None:
     corpus = _corpus(args)
     encoder = _encoder(args)
     options = {"shard_rows": args.shard_rows, "progress": sys.stderr.isatty()}
-    model = str(encoder.opened.folder.absolute()) if encoder.opened.folder else encoder.name
+    model = str(encoder.folder.absolute()) if encoder.folder else encoder.name
     if args.output:
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
         made_by = (model, encoder.fingerprint, encoder.dimension)
@@ -208,14 +208,14 @@ def _corpus(args: argparse.Namespace) -> Any:
 def _encoder(args: argparse.Namespace) -> Any:
     import torch
 
-    from contrastive_st.models.encoder import BulkEncoder
+    from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.search.opening import default_model
 
     # oneDNN keeps the code of a product for each shape that it met: by default of 1024, a gigabyte of them
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else None
     model = args.model or default_model()
-    return BulkEncoder(model, precision=args.precision, pooling=args.pooling, device=device)
+    return SentenceEncoder(model, precision=args.precision, pooling=args.pooling, device=device)
 
 
 @contextmanager
@@ -249,7 +249,7 @@ def _finished(store: Any, outcome: Any, args: argparse.Namespace) -> str:
 
 
 def _report(outcome: Any, started: float, where: str) -> None:
-    from contrastive_st.safety.memory import peak_resident
+    from contrastive_st.terminal import peak_resident
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
     say(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s, {memory}; {where}", file=sys.stderr)

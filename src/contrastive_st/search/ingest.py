@@ -23,7 +23,7 @@ from contrastive_st.search.shards import FIRST, ShardFolder
 from contrastive_st.vectors import unit_vectors
 
 if TYPE_CHECKING:
-    from contrastive_st.models.encoder import BulkEncoder  # it imports torch, which loading does without
+    from contrastive_st.models.encoder import SentenceEncoder  # it imports torch, which loading does without
 
 SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill costs the time of one such shard
 Shard = tuple[int, int, list[Document]]  # its number, the place of its first row, its rows
@@ -49,7 +49,7 @@ class Outcome:
 
 
 def index_corpus(
-    corpus: Corpus, encoder: BulkEncoder, sink: Sink, *, shard_rows: int = SHARD_ROWS, progress: bool = False
+    corpus: Corpus, encoder: SentenceEncoder, sink: Sink, *, shard_rows: int = SHARD_ROWS, progress: bool = False
 ) -> Outcome:
     """Encode what is not yet there, and write it; to be called again after a kill, or by many processes at once.
 
@@ -77,7 +77,7 @@ def index_corpus(
         def texts(shard: Shard) -> list[str]:
             return [part for document in shard[2] for part in document.parts]
 
-        for (shard, first, documents), vectors in encoder.encode_each(wanted(), texts):
+        for (shard, first, documents), vectors in encoder.encode_stream(wanted(), texts):
             ids = np.arange(first, first + len(documents), dtype=np.int64)
             rows = ([document.text for document in documents], [document.metadata for document in documents])
             sink.add(shard, ids, *rows, _pooled(documents, unit_vectors(vectors, of=f"{corpus.name}, shard {shard}")))

@@ -13,7 +13,7 @@ from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.shards import RECORD
 
 if TYPE_CHECKING:
-    from contrastive_st.models.encoder import BulkEncoder
+    from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.postgres.store import VectorStore
 
@@ -76,16 +76,16 @@ def default_model() -> str:
     raise InputError(f"which model? There is no {DEMO} here (make demo trains it); name one with --model")
 
 
-def open_encoder_for(index: VectorIndex, model: str | None = None, **options: Any) -> BulkEncoder:
+def open_encoder_for(index: VectorIndex, model: str | None = None, **options: Any) -> SentenceEncoder:
     """The encoder for queries of an index: the model named, else the one that made the index.
 
     Raises:
         InputError: it cannot be opened, or is not the model that made the index.
     """
-    from contrastive_st.models.encoder import BulkEncoder
+    from contrastive_st.models.encoder import SentenceEncoder
 
     made_by = getattr(index, "model", "")
-    encoder = BulkEncoder(model or made_by or default_model(), **options)
+    encoder = SentenceEncoder(model or made_by or default_model(), **{"precision": "auto", **options})
     if encoder.fingerprint != index.fingerprint:
         what = f"the index holds vectors of {made_by or 'another model'} (fingerprint {index.fingerprint[:8]})"
         raise InputError(f"{what}, not of {encoder.name} ({encoder.fingerprint[:8]}); name that --model, or index anew")

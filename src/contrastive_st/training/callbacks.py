@@ -16,7 +16,7 @@ from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
 from contrastive_st.models.buckets import bucket_rows
-from contrastive_st.safety.memory import peak_resident
+from contrastive_st.terminal import peak_resident
 
 # --- What a run does a second, what of it is padding, and the memory that it takes: for the log.
 

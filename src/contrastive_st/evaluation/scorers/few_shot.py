@@ -18,9 +18,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Parts
+from contrastive_st.evaluation.embedding_store import Encoder
 from contrastive_st.evaluation.score import Figure
 from contrastive_st.evaluation.scorers.probes import fit_path
-from contrastive_st.models.encoder import OpenedEncoder
 from contrastive_st.vectors import unit_vectors
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -134,18 +134,19 @@ class MeanClassifier:
     """Texts to classes by the nearest class mean: `labels` of K classes and unit `centres` `[K, d]`.
 
     Example:
-        >>> model = OpenedEncoder("vowels", lambda texts: np.array([[t.count("a"), t.count("o")] for t in texts]))
+        >>> from contrastive_st.evaluation.embedding_store import FunctionEncoder
+        >>> model = FunctionEncoder("vowels", lambda texts: np.array([[t.count("a"), t.count("o")] for t in texts]))
         >>> classifier = MeanClassifier.fit(model, ["banana", "papaya", "oslo"], ["fruit", "fruit", "town"])
         >>> classifier.predict(["cassava", "pogo"])
         [('fruit', 1.0), ('town', 1.0)]
     """
 
-    encoder: OpenedEncoder
+    encoder: Encoder
     labels: list[str]
     centres: NDArray[np.floating]
 
     @classmethod
-    def fit(cls, encoder: OpenedEncoder, texts: Sequence[str], labels: Sequence[str]) -> MeanClassifier:
+    def fit(cls, encoder: Encoder, texts: Sequence[str], labels: Sequence[str]) -> MeanClassifier:
         """Average the embeddings of each label's texts.
 
         Raises:
@@ -174,7 +175,7 @@ class MeanClassifier:
         return path
 
     @classmethod
-    def load(cls, encoder: OpenedEncoder, folder: str | Path, name: str = "classes") -> MeanClassifier:
+    def load(cls, encoder: Encoder, folder: str | Path, name: str = "classes") -> MeanClassifier:
         """Read what `save` wrote.
 
         Raises:
@@ -192,7 +193,7 @@ class MeanClassifier:
         return cls(encoder, json.loads(about["labels"]), load_file(path)["centres"].astype(np.float64))
 
 
-def _finite(encoder: OpenedEncoder, texts: Sequence[str]) -> NDArray[np.floating]:
+def _finite(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.floating]:
     vectors = np.asarray(encoder.encode(list(texts)))
     if not np.isfinite(vectors).all():
         raise InputError(f"{encoder.name} returns NaN or infinite embeddings; did training diverge?")

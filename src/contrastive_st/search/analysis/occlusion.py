@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from contrastive_st.search.documents import sentences
+from contrastive_st.vectors import unit_vectors
 
 MOST_SPANS = 48  # of a hit; each is one more text to encode
 READ = 4000  # characters of a hit, more than models read
@@ -35,7 +36,7 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
     """The spans of each text with their effect: its sentences, or its words where it has one sentence only.
 
     Args:
-        encoder: its `encode` takes texts to unit vectors `[n, d]`.
+        encoder: its `encode` takes texts to vectors `[n, d]`.
         query: unit vector `[d]`.
         texts: of the hits.
 
@@ -47,7 +48,7 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
     """
     cut = [pieces(text) for text in texts]
     variants = [variant for own, _ in cut for variant in ("".join(own), *_without_each(own))]
-    cosines = encoder.encode(variants) @ query if variants else np.empty(0)
+    cosines = unit_vectors(encoder.encode(variants)) @ query if variants else np.empty(0)
     found, start = [], 0
     for own, rest in cut:
         whole, others = cosines[start], cosines[start + 1 : start + 1 + len(own)]

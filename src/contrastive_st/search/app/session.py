@@ -17,18 +17,19 @@ from contrastive_st.search.analysis.occlusion import Span, explain
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.index import Hit, VectorIndex, check_columns, one_line, parse_filter, storable
+from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
 MOST_HITS = 50
 
 
 class Encoder(Protocol):
-    """What a session needs of an encoder, such as `BulkEncoder`."""
+    """What a session needs of an encoder, such as `SentenceEncoder`."""
 
     name: str
 
     def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Unit vectors `[n, d]`."""
+        """Vectors `[n, d]`."""
         ...
 
 
@@ -146,7 +147,7 @@ class SearchSession:
 
     def _encode(self, source: Source, texts: Sequence[str]) -> NDArray[np.float32]:
         with self._encoding:  # a tokenizer serves one thread at a time
-            return source.encoder.encode(texts)
+            return unit_vectors(source.encoder.encode(texts), of=source.encoder.name)
 
     def _source(self, name: str) -> Source:
         if name not in self.sources:

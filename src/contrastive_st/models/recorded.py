@@ -1,0 +1,261 @@
+"""What a checkpoint folder says of how it makes a vector of a text: `config.contrastive`, else `modules.json`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.losses.functional import normalize
+from contrastive_st.safety.folders import check_weights, read_json
+
+#: sentence-transformers' names of poolings, and this package's
+_POOLINGS = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
+_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
+_MODULES = "sentence_transformers.models."
+_PROMPTS = "config_sentence_transformers.json"
+Kind = TypeVar("Kind")
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """How a folder makes a vector.
+
+    Args:
+        model: the folder of the transformer and its tokenizer; mostly the checkpoint's own.
+        own: a checkpoint of this package: `config.contrastive` holds its settings.
+        pooling: one of `POOLINGS`; None where nothing says it.
+        max_length: tokens read of a text, where `modules.json` bounds them.
+        lower_case: texts are lowercased before they are tokenized.
+        dense: folders of the dense layers that follow the pooling.
+        normalized: vectors are divided by their lengths.
+        foreign: modules that only sentence-transformers runs.
+        prompts: by name, what is put before a text.
+        default_prompt: the name of the prompt put before every text.
+        truncate_dim: how many dimensions are kept.
+        similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
+    """
+
+    model: Path
+    own: bool = False
+    pooling: str | None = None
+    max_length: int | None = None
+    lower_case: bool = False
+    dense: tuple[Path, ...] = ()
+    normalized: bool = False
+    foreign: tuple[str, ...] = ()
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+    truncate_dim: int | None = None
+    similarity: str = "cosine"
+
+    @property
+    def head(self) -> Path | None:
+        """The one dense layer with Tanh after the first token, which is what the projection head of `cls` is."""
+        if self.pooling == "cls_before_pooler" and len(self.dense) == 1 and not self.foreign:
+            about = read_json(self.dense[0] / "config.json", dict)
+            square = about.get("in_features") == about.get("out_features")
+            return self.dense[0] if square and str(about.get("activation_function", "")).endswith(".Tanh") else None
+        return None
+
+
+def read_recorded(folder: Path) -> Recorded:
+    """What the folder records; a plain encoder records nothing.
+
+    Raises:
+        InputError: a file of the folder is damaged, or names code that is no part of sentence-transformers.
+    """
+    config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
+    settings = config.get("contrastive")
+    if settings is not None and not isinstance(settings, dict):
+        raise InputError(f"{folder / 'config.json'} is damaged: its contrastive is no JSON object")
+    recorded = Recorded(folder, own=settings is not None)
+    if settings is not None:
+        recorded = replace(recorded, pooling=_own_pooling(settings))
+    if not (folder / "modules.json").is_file():
+        return recorded
+    entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
+    recorded = replace(recorded, **_about(folder), **_transformer(folder, entries))
+    if settings is not None:
+        past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
+        past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is the model's own
+        return replace(recorded, **_tail(entries[past:]))
+    return replace(recorded, **_pooled(entries))
+
+
+def _own_pooling(settings: dict[str, Any]) -> str | None:
+    pooling = settings.get("pooling")
+    return "cls_before_pooler" if pooling == "cls" and settings.get("mlp_only_train") else pooling
+
+
+def _kind(entry: dict[str, Any], folder: Path) -> str:
+    """The class name of a module; a class from elsewhere would be the folder's own code."""
+    name = entry.get("type")
+    if not isinstance(name, str) or not name.startswith("sentence_transformers."):
+        raise InputError(
+            f"{folder} needs code from its own repository (modules.json names {name}); this package runs no remote code"
+        )
+    return name.rsplit(".", 1)[-1]
+
+
+def _transformer(folder: Path, entries: list[tuple[str, Path]]) -> dict[str, Any]:
+    place = entries[0][1] if entries and entries[0][0] == "Transformer" else folder
+    about = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
+    length = _typed(about, "max_seq_length", int, place)
+    return {"model": place, "max_length": length, "lower_case": bool(about.get("do_lower_case"))}
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    path = folder / _PROMPTS
+    about = read_json(path, dict) if path.is_file() else {}
+    prompts = _typed(about, "prompts", dict, path) or {}
+    if not all(isinstance(prompt, str) for prompt in prompts.values()):
+        raise InputError(f"{path} is damaged: a prompt is no text")
+    default = _typed(about, "default_prompt_name", str, path)
+    if default is not None and default not in prompts:
+        raise InputError(f"{path} is damaged: its default prompt {default!r} is none of its prompts")
+    return {
+        "prompts": prompts,
+        "default_prompt": default,
+        "truncate_dim": _typed(about, "truncate_dim", int, path),
+        "similarity": _typed(about, "similarity_fn_name", str, path) or "cosine",
+    }
+
+
+def _typed(content: dict[str, Any], key: str, kind: type[Kind], path: Path) -> Kind | None:
+    value = content.get(key)
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise InputError(f"{path} is damaged: its {key} is {value!r}, not of the type {kind.__name__}")
+    return value
+
+
+def _pooled(entries: list[tuple[str, Path]]) -> dict[str, Any]:
+    kinds = [kind for kind, _ in entries]
+    if kinds[:2] == ["Transformer", "Pooling"]:
+        pooling, past = _pooling(entries[1][1]), 2
+    elif kinds[:3] == ["Transformer", "WeightedLayerPooling", "Pooling"] and _pooling(entries[2][1]) == "mean":
+        pooling, past = _layers(entries[1][1]), 3
+    else:
+        pooling, past = None, 0
+    if pooling is None:
+        return {"foreign": tuple(kinds)}
+    return {"pooling": pooling, **_tail(entries[past:])}
+
+
+def _pooling(folder: Path) -> str | None:
+    about = read_json(folder / "config.json", dict)
+    flags = [name for name, on in about.items() if name.startswith("pooling_mode_") and on is True]
+    mode = about.get("pooling_mode", flags[0] if len(flags) == 1 else None)
+    if not isinstance(mode, str) or about.get("include_prompt") is False:
+        return None
+    return _POOLINGS.get(mode.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token"))
+
+
+def _layers(folder: Path) -> str | None:
+    """The pooling of the two layers that a `WeightedLayerPooling` of this package averages."""
+    first = read_json(folder / "config.json", dict).get("layer_start")
+    weights = _tensors(folder).get("layer_weights", torch.empty(0))
+    wanted = torch.zeros_like(weights)
+    wanted[[0, -1] if len(weights) > 1 else []] = 0.5
+    if len(weights) < 2 or not torch.equal(weights, wanted):
+        return None
+    return "avg_first_last" if first == 1 else "avg_top2" if len(weights) == 2 else None
+
+
+def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
+    kinds = [kind for kind, _ in entries]
+    dense = tuple(path for kind, path in entries if kind == "Dense")
+    if kinds not in (["Dense"] * len(dense), [*["Dense"] * len(dense), "Normalize"]):
+        return {"foreign": tuple(kinds)}
+    inputs = {read_json(path / "config.json", dict).get("module_input_name") for path in dense}
+    if inputs - {None, "sentence_embedding"}:
+        return {"foreign": tuple(kinds)}
+    return {"dense": dense, "normalized": kinds[-1:] == ["Normalize"]}
+
+
+class Normalize(nn.Module):
+    """Vectors divided by their lengths."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, d] -> [N, d]`."""
+        return normalize(x)
+
+
+def layers_after(recorded: Recorded) -> nn.Sequential:
+    """What follows the pooling: dense layers with their activations, and `Normalize`.
+
+    Raises:
+        InputError: weights are damaged or a pickle, or an activation is unknown.
+    """
+    layers = nn.Sequential()
+    for folder in recorded.dense:
+        layers.extend(_dense(folder))
+    if recorded.normalized:
+        layers.append(Normalize())
+    return layers.eval().requires_grad_(False)
+
+
+def _dense(folder: Path) -> list[nn.Module]:
+    about, tensors = read_json(folder / "config.json", dict), _tensors(folder)
+    name = str(about.get("activation_function", "torch.nn.modules.linear.Identity"))
+    if not name.startswith("torch.nn.modules.") or name.rsplit(".", 1)[-1] not in _ACTIVATIONS:
+        raise InputError(f"{folder / 'config.json'}: the activation {name} is not one of {', '.join(_ACTIVATIONS)}")
+    weight = tensors.get("linear.weight", torch.empty(0))
+    if weight.dim() != 2 or list(weight.shape) != [about.get("out_features"), about.get("in_features")]:
+        raise InputError(f"{folder}: weights of the shape {list(weight.shape)} are not those that config.json names")
+    linear = nn.Linear(weight.shape[1], weight.shape[0], bias="linear.bias" in tensors)
+    linear.load_state_dict({name.removeprefix("linear."): tensor for name, tensor in tensors.items()})
+    return [linear, getattr(nn, name.rsplit(".", 1)[-1])()]
+
+
+def _tensors(folder: Path) -> dict[str, Tensor]:
+    check_weights(folder)
+    try:
+        return load_file(folder / "model.safetensors")
+    except Exception as error:  # of bytes from anywhere
+        raise InputError(f"{folder / 'model.safetensors'} is damaged: {first_line(error)}") from error
+
+
+def load_head(recorded: Recorded, projection: Any) -> None:
+    """Copy the dense layer that is the projection head (`Recorded.head`) into a model's."""
+    assert recorded.head is not None
+    linear: Any = _dense(recorded.head)[0]
+    if linear.weight.shape != projection.dense.weight.shape:
+        raise InputError(f"{recorded.head} does not fit the model: {list(linear.weight.shape)}")
+    with torch.no_grad():
+        projection.dense.weight.copy_(linear.weight)
+        projection.dense.bias.copy_(0 if linear.bias is None else linear.bias)
+
+
+def write_recorded(folder: Path, after: nn.Sequential, recorded: Recorded) -> None:
+    """Add to a saved folder's `modules.json` what follows the pooling, the prompts and the number of dimensions."""
+    entries = read_json(folder / "modules.json", list)
+    layers = list(after)
+    while layers:
+        number, layer = len(entries), layers.pop(0)
+        kind = "Normalize" if isinstance(layer, Normalize) else "Dense"
+        place = folder / f"{number}_{kind}"
+        place.mkdir(exist_ok=True)
+        if isinstance(layer, nn.Linear):
+            activation = type(layers.pop(0))
+            about = {"in_features": layer.in_features, "out_features": layer.out_features,
+                     "bias": layer.bias is not None,
+                     "activation_function": f"{activation.__module__}.{activation.__name__}"}  # fmt: skip
+            (place / "config.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
+            weights = {f"linear.{name}": tensor.cpu().contiguous() for name, tensor in layer.state_dict().items()}
+            save_file(weights, place / "model.safetensors", metadata={"format": "pt"})
+        entries.append({"idx": number, "name": str(number), "path": place.name, "type": _MODULES + kind})
+    (folder / "modules.json").write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
+    about = read_json(folder / _PROMPTS, dict) if (folder / _PROMPTS).is_file() else {}
+    about |= {"prompts": dict(recorded.prompts), "default_prompt_name": recorded.default_prompt,
+              "similarity_fn_name": recorded.similarity}  # fmt: skip
+    if recorded.truncate_dim is not None:
+        about["truncate_dim"] = recorded.truncate_dim
+    (folder / _PROMPTS).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")

@@ -46,7 +46,8 @@ class OrderedTrainer(Trainer):
         super().__init__(*args, **kwargs)
         self.add_callback(EpochOrder())
         if isinstance(self.train_dataset, IterableDataset) and not hasattr(self.train_dataset, "__len__"):
-            self.train_dataset: Any = EndlessStream(self.train_dataset)
+            together = 1 if self.accelerator.split_batches else world_size()
+            self.train_dataset: Any = EndlessStream(self.train_dataset, self.args.train_batch_size * together)
             if self.args.accelerator_config.dispatch_batches is None:  # else rank 0 reads for all, and pads for none
                 self.accelerator.dataloader_config.dispatch_batches = False
 
@@ -79,6 +80,13 @@ class EpochOrder(TrainerCallback):
 class EndlessStream(IterableDataset[Any]):
     """Pass after pass over data without a length; each is told its number, for another order.
 
+    Where the shards of the data cannot be divided evenly among the workers of a loader, each worker reads all of it and
+    gives every so manieth batch: the batches are those of a loader without workers, and a pass has each row once.
+
+    Args:
+        data: an `IterableDataset` of `datasets` or of torch.
+        batch_size: rows that the loader asks a worker for at a time.
+
     Example:
         >>> from datasets import IterableDataset
         >>> stream = EndlessStream(IterableDataset.from_generator(lambda: iter([{"n": 1}, {"n": 2}])))
@@ -86,20 +94,35 @@ class EndlessStream(IterableDataset[Any]):
         [1, 2, 1, 2, 1]
     """
 
-    def __init__(self, data: IterableDataset[Any]) -> None:
-        self.data = data
+    def __init__(self, data: IterableDataset[Any], batch_size: int = 1) -> None:
+        self.data, self.batch_size = data, batch_size
 
     def __iter__(self) -> Iterator[Any]:
+        worker = get_worker_info()
+        if worker is None or not hasattr(self.data, "num_shards") or self.data.num_shards % worker.num_workers == 0:
+            return self._passes(iter)
+        turns = (number // self.batch_size % worker.num_workers for number in itertools.count())
+        mine = (turn == worker.id for turn in turns)
+        return itertools.compress(self._passes(_all_rows), mine)
+
+    def _passes(self, rows_of: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
         # data sets of `datasets` share the number of the epoch between workers, which need not be in the same pass
         data = copy.deepcopy(self.data) if get_worker_info() else self.data
         for epoch in itertools.count():
             if hasattr(data, "set_epoch"):
                 data.set_epoch(epoch)
             row = None
-            for row in data:
+            for row in rows_of(data):
                 yield row
             if row is None:
                 return  # nothing here: a worker without a share
+
+
+def _all_rows(data: Any) -> Iterator[dict[str, Any]]:
+    """Every row of a stream of `datasets`: iterated over by itself it gives a worker only its own shards."""
+    for batch in data.iter(batch_size=64):
+        for cells in zip(*batch.values(), strict=True):
+            yield dict(zip(batch, cells, strict=True))
 
 
 logger = logging.getLogger(__name__)

@@ -145,11 +145,10 @@ def _texts(source: str, column: str | None) -> list[str]:
 
 
 def _stdin_lines() -> Iterator[str]:
+    from contrastive_st.data.readers import utf8
+
     for number, line in enumerate(sys.stdin.buffer, 1):
-        try:
-            yield line.decode("utf-8").strip()
-        except UnicodeDecodeError:
-            raise InputError(f"stdin, line {number}: not UTF-8; convert it first (iconv -t UTF-8)") from None
+        yield utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip()
 
 
 def _similarity(args: argparse.Namespace) -> None:

@@ -12,7 +12,7 @@ import pytest
 from contrastive_st.data import SentenceCorpus, read_examples, read_pairs, read_texts
 from contrastive_st.data.readers import content_digest, open_rows, read_lines
 from contrastive_st.errors import InputError
-from contrastive_st.search.documents import open_corpus
+from contrastive_st.search.documents import cut, open_corpus
 
 DOORS = {
     "texts": lambda source: read_texts(source),
@@ -136,9 +136,9 @@ def test_a_saved_folder_is_data_at_every_door(tmp_path):
     assert read_texts(str(tmp_path / "split"), split="test").num_rows == 1
     with pytest.raises(InputError, match="no split 'dev'; name one of train, test"):
         read_texts(str(tmp_path / "split"), split="dev")
-    before = open_corpus(str(tmp_path / "one")).mark
+    before = open_corpus(str(tmp_path / "one")).fingerprint
     (tmp_path / "one" / "data-00000-of-00001.arrow").write_bytes(b"not arrow")
-    assert open_corpus(str(tmp_path / "one")).mark != before
+    assert open_corpus(str(tmp_path / "one")).fingerprint != before
     for door in TABLES:
         refused(door, tmp_path / "one", "save_to_disk")
 
@@ -204,12 +204,25 @@ def test_an_edit_in_the_middle_of_equal_length_is_noticed(tmp_path):
     path = tmp_path / "a.txt"
     lines = [f"line {i:07}" for i in range(400_000)]
     path.write_text("\n".join(lines))
-    before, facts = open_corpus(str(path)).mark, path.stat()
-    assert open_corpus(str(path)).mark == before
+    before, facts = open_corpus(str(path)).fingerprint, path.stat()
+    assert open_corpus(str(path)).fingerprint == before
     lines[200_000] = "LINE 0200000"
     path.write_text("\n".join(lines))
     assert path.stat().st_size == facts.st_size
-    assert open_corpus(str(path)).mark != before
+    assert open_corpus(str(path)).fingerprint != before
+
+
+def test_what_was_indexed_by_an_earlier_release_is_not_told_changed(tmp_path):
+    small, large = tmp_path / "small.txt", tmp_path / "large.txt"
+    small.write_text("one\n")
+    large.write_text("one\n" * 1_000_000)
+    corpora = [open_corpus(str(path)) for path in (small, large)]
+    assert [corpus.fingerprint == corpus.former for corpus in corpora] == [True, False]
+    halves = [cut(corpus, "sentences") for corpus in corpora]
+    assert [half.fingerprint == half.former for half in halves] == [True, False]
+    large.write_text("one\n" * 500_000 + "two\n" + "one\n" * 499_999)
+    edited = open_corpus(str(large))
+    assert (edited.former == corpora[1].former, edited.fingerprint == corpora[1].fingerprint) == (True, False)
 
 
 def test_a_digest_is_kept_until_size_time_or_inode_change(tmp_path, monkeypatch):

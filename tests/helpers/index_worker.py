@@ -44,7 +44,7 @@ def create(folder):
 def main(folder, count, seconds):
     corpus = texts_corpus("corpus", texts(count))
     with create(folder) as store:
-        loader = StoreLoader(store, corpus.name, corpus.mark)
+        loader = StoreLoader(store, corpus.name, corpus.fingerprint)
         outcome = index_corpus(corpus, HashEncoder(seconds), loader, shard_rows=SHARD_ROWS)
         loader.close()
         if outcome.complete:

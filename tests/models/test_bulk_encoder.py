@@ -73,7 +73,7 @@ def test_a_corpus_is_encoded_in_shards_and_taken_up_again(plain, tmp_path):
     encoder = SentenceEncoder(plain)
     texts = [f"{SENTENCES[i % 8]} {i}. {SENTENCES[(i + 3) % 8]}." for i in range(23)]
     corpus = texts_corpus("c", texts, [{"i": i} for i in range(23)])
-    made = Encoding("m", encoder.fingerprint, 16, corpus.name, corpus.mark, 5)
+    made = Encoding("m", encoder.fingerprint, 16, corpus.name, corpus.fingerprint, 5)
     outcomes = []
     for rank in (0, 1, 0):  # two processes of two, then the first again
         folder = ShardFolder(tmp_path / "a", made, rank, 2)
@@ -92,7 +92,7 @@ def test_pooled_documents_have_the_mean_of_their_parts(plain, tmp_path):
     encoder = SentenceEncoder(plain)
     texts = ["The cat sat. A dog ran. Rain fell.", "She reads."]
     corpus = cut(texts_corpus("c", texts), "sentences", pool=True)
-    folder = ShardFolder(tmp_path, Encoding("m", "f", 16, corpus.name, corpus.mark, 5))
+    folder = ShardFolder(tmp_path, Encoding("m", "f", 16, corpus.name, corpus.fingerprint, 5))
     index_corpus(corpus, encoder, folder, shard_rows=5)
     parts = encoder.encode(["The cat sat.", "A dog ran.", "Rain fell."], normalize_embeddings=True)
     mean = parts.sum(0) / np.linalg.norm(parts.sum(0))

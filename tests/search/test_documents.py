@@ -35,7 +35,7 @@ def test_every_format_gives_the_same_documents(tmp_path, name):
     assert [document.metadata for document in corpus.read()] == [{"year": 1999, "note": "n"}, {"year": 2004}]
     chosen = open_corpus(write(tmp_path, name), column="note", metadata=["year"])
     assert [(document.text, document.metadata) for document in chosen.read()] == [("n", {"year": 1999})]
-    assert corpus.mark != chosen.mark
+    assert corpus.fingerprint != chosen.fingerprint
 
 
 def test_lines_and_folders(tmp_path):
@@ -44,9 +44,9 @@ def test_lines_and_folders(tmp_path):
     corpus = open_corpus(str(tmp_path))
     assert [document.text for document in corpus.read()] == ["first", "second", "last"]
     assert corpus.rows == 5
-    mark = corpus.mark
+    mark = corpus.fingerprint
     (tmp_path / "b.txt").write_text("Last\n")
-    assert open_corpus(str(tmp_path)).mark != mark
+    assert open_corpus(str(tmp_path)).fingerprint != mark
 
 
 def test_a_stream_is_not_read_as_a_whole(tmp_path):
@@ -114,4 +114,5 @@ def test_parts_apart_and_pooled():
     ]
     pooled = list(cut(corpus, "sentences", pool=True).read())
     assert [(d.text, d.parts) for d in pooled] == [("One. Two.", ("One.", "Two.")), ("Three.", ("Three.",))]
-    assert len({corpus.mark, cut(corpus, "sentences").mark, cut(corpus, "sentences", pool=True).mark}) == 3
+    ways = (corpus, cut(corpus, "sentences"), cut(corpus, "sentences", pool=True))
+    assert len({way.fingerprint for way in ways}) == 3

@@ -171,12 +171,12 @@ def _index(args: argparse.Namespace) -> None:
     if args.output:
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
         made_by = (model, encoder.fingerprint, encoder.dimension)
-        encoding = Encoding(*made_by, corpus.name, corpus.mark, shard_rows=args.shard_rows)
+        encoding = Encoding(*made_by, corpus.name, corpus.fingerprint, shard_rows=args.shard_rows)
         outcome = index_corpus(corpus, encoder, ShardFolder(args.output, encoding, rank, world), **options)
         _report(outcome, started, f"shards in {args.output}")
         return
     with _created(args, model, encoder.fingerprint, encoder.dimension) as store:
-        with _loader(store, args, corpus.name, corpus.mark, args.shard_rows) as loader:
+        with _loader(store, args, corpus.name, corpus.fingerprint, args.shard_rows, corpus.former) as loader:
             outcome = index_corpus(corpus, encoder, loader, **options)
         _report(outcome, started, _finished(store, outcome, args))
 
@@ -231,10 +231,13 @@ def _created(args: argparse.Namespace, model: str, fingerprint: str, dimension: 
 
 
 @contextmanager
-def _loader(store: Any, args: argparse.Namespace, corpus: str, fingerprint: str, shard_rows: int) -> Iterator[Any]:
+def _loader(
+    store: Any, args: argparse.Namespace, corpus: str, fingerprint: str, shard_rows: int, former: str | None = None
+) -> Iterator[Any]:
     from contrastive_st.search.ingest import StoreLoader
 
-    with closing(StoreLoader(store, corpus, f"{fingerprint} {shard_rows}", args.replace)) as loader:
+    marks = (content and f"{content} {shard_rows}" for content in (fingerprint, former))
+    with closing(StoreLoader(store, corpus, next(marks), args.replace, next(marks))) as loader:
         yield loader
 
 

@@ -102,16 +102,19 @@ class Corpus:
 
     Args:
         name: what it is called in the store; there, a corpus is indexed once.
-        mark: changes when the content or the way of splitting does, so that an interrupted run is not taken up with
-            other documents.
+        fingerprint: changes when the content or the way of splitting does, so that an interrupted run is not taken up
+            with other documents.
         read: gives the documents from the first on.
         rows: how many rows the source has, about; None where that is not known.
+        former: the fingerprint as releases made it that looked at the ends of a file alone: what was indexed under it
+            counts as unchanged, and gets the new one.
     """
 
     name: str
-    mark: str
+    fingerprint: str
     read: Callable[[], Iterator[Document]]
     rows: int | None = None
+    former: str | None = None
 
 
 def open_corpus(
@@ -149,15 +152,16 @@ def open_corpus(
     if files is None:
         if not is_saved(path_of(source)):
             rows = lambda: choice.documents([_stored_rows(source, hub_split)])
-            return Corpus(f"hub:{source}:{hub_split}", _mark(asked), rows)
+            return Corpus(f"hub:{source}:{hub_split}", _digest(asked), rows)
         asked.append(hub_split)
         files = sorted(path for path in path_of(source).rglob("*") if path.is_file())
         opened, count = [_stored_rows(source, hub_split)], None
     else:
         opened = [open_rows(path) for path in files]
         count = sum(estimated_rows(path) for path in files)
-    mark = _mark([*asked, *(part for path in files for part in _fingerprints(path))])
-    return Corpus(str(path_of(source).absolute()), mark, lambda: choice.documents(opened), count)
+    contents = [_contents(path) for path in files]
+    now, former = (_digest(itertools.chain(asked, *(content[i] for content in contents))) for i in (0, 1))
+    return Corpus(str(path_of(source).absolute()), now, lambda: choice.documents(opened), count, former)
 
 
 def installed_docs_corpus() -> Corpus:
@@ -180,7 +184,7 @@ def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str
     kept = [{} for _ in texts] if metadata is None else [dict(item) for item in metadata]
     documents = [Document(text, item, (text,), i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
     return Corpus(
-        name, _mark([json.dumps(kept, sort_keys=True, default=str), *texts]), lambda: iter(documents), len(texts)
+        name, _digest([json.dumps(kept, sort_keys=True, default=str), *texts]), lambda: iter(documents), len(texts)
     )
 
 
@@ -204,7 +208,9 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
                 place = {"document": document.row, "part": number}
                 yield Document(part, {**document.metadata, **place}, (part,), document.row)
 
-    return replace(corpus, mark=_mark([corpus.mark, into, str(pool)]), read=read)
+    digests = (former and _digest([former, into, str(pool)]) for former in (corpus.fingerprint, corpus.former))
+    fingerprint, former = digests
+    return replace(corpus, fingerprint=str(fingerprint), former=former, read=read)
 
 
 @dataclass(frozen=True)
@@ -301,20 +307,19 @@ def _stored_rows(source: str, split: str) -> Rows:
     return Rows(source, "row", lambda: itertools.starmap(Row, enumerate(stored(source, split, **options), 1)))
 
 
-def _fingerprints(path: Path) -> Iterator[str]:
-    """Name, size and a digest of the whole content; that of up to 2 MiB is as it was when only the ends were read."""
+def _contents(path: Path) -> tuple[list[str], list[str]]:
+    """What a fingerprint takes of a file: all of it; and, as earlier releases did, its name, size and both ends."""
     with reading(path):
         size = path.stat().st_size
         with open(path, "rb") as file:
             head = file.read(_SAMPLE)
             file.seek(max(size - _SAMPLE, 0))
             ends = hashlib.blake2b(head + file.read(_SAMPLE), digest_size=16).hexdigest()
-    yield from (path.name, str(size), ends)
-    if size > 2 * _SAMPLE:
-        yield content_digest(path)
+    former = [path.name, str(size), ends]
+    return [*former, content_digest(path)] if size > 2 * _SAMPLE else former, former
 
 
-def _mark(parts: Iterable[str]) -> str:
+def _digest(parts: Iterable[str]) -> str:
     digest = hashlib.blake2b(digest_size=16)
     for part in parts:
         content = part.encode("utf-8", "surrogatepass")

@@ -117,14 +117,17 @@ class StoreLoader:
         source: the corpus' name.
         fingerprint: changes with its content.
         replace: delete what the source brought before, if its fingerprint was another.
+        former: a fingerprint of the same content as earlier releases made it; a source that has it gets the new one.
 
     Raises:
         InputError: shards of the source are there that were made of other content, and they are not to be replaced.
     """
 
-    def __init__(self, store: VectorStore, source: str, fingerprint: str, replace: bool = False) -> None:
+    def __init__(
+        self, store: VectorStore, source: str, fingerprint: str, replace: bool = False, former: str | None = None
+    ) -> None:
         self.store, self.source, self.fingerprint = store, storable(source), fingerprint
-        self.number = store.database.run(lambda connection: self._register(connection, replace))
+        self.number = store.database.run(lambda connection: self._register(connection, replace, former))
         self.first = self.number * FIRST
         self._mutex = threading.Lock()
         self._locks: StoreConnection | None = None
@@ -182,7 +185,7 @@ class StoreLoader:
 
     # ------------------------------------------------------------------ inside
 
-    def _register(self, connection: StoreConnection, replace: bool) -> int:
+    def _register(self, connection: StoreConnection, replace: bool, former: str | None) -> int:
         """The number of the source, which is new where none of its shards is there."""
         name = self.store.collection
         with connection.transaction():
@@ -193,7 +196,12 @@ class StoreLoader:
                 " FROM contrastive_st.sources AS s WHERE collection = %s AND name = %s",
                 (name, self.source),
             ).fetchone()
-            if row is not None and row[1] == self.fingerprint:
+            if row is not None and row[1] == former:
+                connection.execute(
+                    "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
+                    (self.fingerprint, name, row[0]),
+                )
+            if row is not None and row[1] in (self.fingerprint, former):
                 return int(row[0])
             if row is not None:
                 if row[2] and not replace:

@@ -1,90 +1,251 @@
 """Contrastive sentence embeddings in the idiom of transformers: train, judge, publish and search.
 
-The names below are imported when first used, so that `import contrastive_st` stays fast.
+    encode      SentenceEncoder
+    models      AutoModelForCL, BertForCL (and DistilBert, ModernBert, MPNet, Roberta, XLMRoberta), QuickThoughtsGRU,
+                SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder; their configs; pool
+    data        read_texts, read_examples, SentenceCorpus, tokenize, train_wordpiece, train_word_tokenizer, WordVectors;
+                collators: DropoutPair, Pair, NLITriplet, LabelledPair, ContextWindow, Cooccurrence, Teacher, Task
+    losses      InfoNCE, ConsistentInfoNCE, TargetsLoss, SoftmaxLoss, CosineSimilarityLoss, TripletLoss, MultiTaskLoss,
+                RelationalDistillationLoss, SkipThoughtsLoss
+    training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run
+    judging     evaluate
+    search      open_index, VectorStore
+    errors      InputError
+
+`dir(contrastive_st)` lists every name; each is imported when first used, so that `import contrastive_st` stays fast.
+The sub-packages of these names hold the rest. `contrastive-st --help` shows the command line.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from contrastive_st.lazy import lazy
 
 __version__ = "0.1.0"
 
-_HOME = {
-    "AutoModelForCL": "models",
-    "BertForCL": "models",
-    "DistilBertForCL": "models",
-    "MPNetForCL": "models",
-    "ModernBertForCL": "models",
-    "RobertaForCL": "models",
-    "XLMRobertaForCL": "models",
-    "QuickThoughtsConfig": "models",
-    "QuickThoughtsGRU": "models",
-    "SentenceEncoder": "models",
-    "InfoNCE": "losses",
-    "TargetsLoss": "losses",
-    "ContextWindowCollator": "data",
-    "CooccurrenceCollator": "data",
-    "DropoutPairCollator": "data",
-    "NLITripletCollator": "data",
-    "PairCollator": "data",
-    "SentenceCorpus": "data",
-    "read_texts": "data",
-    "tokenize": "data",
-    "WordVectors": "data",
-    "read_word_vectors": "data",
-    "embedding_matrix": "data",
-    "expand_vocabulary": "data",
-    "vector_tokenizer": "data",
-    "train_word_tokenizer": "data",
-    "word_tokenizer": "data",
-    "ContrastiveTrainer": "training",
-    "ContrastiveTrainingArguments": "training",
-    "InputError": "errors",
+#: Where the public names are. (There is no `__all__`: with it, `help` would print every class in full.)
+_HOMES = {
+    "models": [
+        "AutoModelForCL",
+        "BertForCL",
+        "DistilBertForCL",
+        "InferSentBiLSTM",
+        "InferSentConfig",
+        "MPNetForCL",
+        "ModernBertForCL",
+        "QuickThoughtsConfig",
+        "QuickThoughtsGRU",
+        "RobertaForCL",
+        "SentenceEncoder",
+        "SkipThoughts",
+        "SkipThoughtsConfig",
+        "UniversalConfig",
+        "UniversalSentenceEncoder",
+        "XLMRobertaForCL",
+        "pool",
+    ],
+    "losses": [
+        "ConsistentInfoNCE",
+        "CosineSimilarityLoss",
+        "InfoNCE",
+        "MultiTaskLoss",
+        "RelationalDistillationLoss",
+        "SkipThoughtsLoss",
+        "SoftmaxLoss",
+        "TargetsLoss",
+        "TripletLoss",
+    ],
+    "data": [
+        "ContextWindowCollator",
+        "CooccurrenceCollator",
+        "DropoutPairCollator",
+        "LabelledPairCollator",
+        "NLITripletCollator",
+        "PairCollator",
+        "SentenceCorpus",
+        "TaskCollator",
+        "TeacherCollator",
+        "WordVectors",
+        "embedding_matrix",
+        "expand_vocabulary",
+        "read_examples",
+        "read_texts",
+        "read_word_vectors",
+        "tokenize",
+        "train_word_tokenizer",
+        "train_wordpiece",
+        "vector_tokenizer",
+        "word_tokenizer",
+    ],
+    "training": ["ContrastiveTrainer", "ContrastiveTrainingArguments", "TrainingParser"],
+    "evaluation": ["evaluate"],
+    "search": ["VectorStore", "open_index"],
+    "errors": ["InputError"],
+    "terminal": ["run"],
 }
-
-__all__ = ["__version__", *sorted(_HOME)]
+__getattr__, __dir__ = lazy(__name__, _HOMES)
 
 if TYPE_CHECKING:
     from contrastive_st.data import (
-        ContextWindowCollator,
-        CooccurrenceCollator,
-        DropoutPairCollator,
-        NLITripletCollator,
-        PairCollator,
-        SentenceCorpus,
-        WordVectors,
-        embedding_matrix,
-        expand_vocabulary,
-        read_texts,
-        read_word_vectors,
-        tokenize,
-        train_word_tokenizer,
-        vector_tokenizer,
-        word_tokenizer,
+        ContextWindowCollator as ContextWindowCollator,
     )
-    from contrastive_st.errors import InputError
-    from contrastive_st.losses import InfoNCE, TargetsLoss
+    from contrastive_st.data import (
+        CooccurrenceCollator as CooccurrenceCollator,
+    )
+    from contrastive_st.data import (
+        DropoutPairCollator as DropoutPairCollator,
+    )
+    from contrastive_st.data import (
+        LabelledPairCollator as LabelledPairCollator,
+    )
+    from contrastive_st.data import (
+        NLITripletCollator as NLITripletCollator,
+    )
+    from contrastive_st.data import (
+        PairCollator as PairCollator,
+    )
+    from contrastive_st.data import (
+        SentenceCorpus as SentenceCorpus,
+    )
+    from contrastive_st.data import (
+        TaskCollator as TaskCollator,
+    )
+    from contrastive_st.data import (
+        TeacherCollator as TeacherCollator,
+    )
+    from contrastive_st.data import (
+        WordVectors as WordVectors,
+    )
+    from contrastive_st.data import (
+        embedding_matrix as embedding_matrix,
+    )
+    from contrastive_st.data import (
+        expand_vocabulary as expand_vocabulary,
+    )
+    from contrastive_st.data import (
+        read_examples as read_examples,
+    )
+    from contrastive_st.data import (
+        read_texts as read_texts,
+    )
+    from contrastive_st.data import (
+        read_word_vectors as read_word_vectors,
+    )
+    from contrastive_st.data import (
+        tokenize as tokenize,
+    )
+    from contrastive_st.data import (
+        train_word_tokenizer as train_word_tokenizer,
+    )
+    from contrastive_st.data import (
+        train_wordpiece as train_wordpiece,
+    )
+    from contrastive_st.data import (
+        vector_tokenizer as vector_tokenizer,
+    )
+    from contrastive_st.data import (
+        word_tokenizer as word_tokenizer,
+    )
+    from contrastive_st.errors import (
+        InputError as InputError,
+    )
+    from contrastive_st.evaluation import (
+        evaluate as evaluate,
+    )
+    from contrastive_st.losses import (
+        ConsistentInfoNCE as ConsistentInfoNCE,
+    )
+    from contrastive_st.losses import (
+        CosineSimilarityLoss as CosineSimilarityLoss,
+    )
+    from contrastive_st.losses import (
+        InfoNCE as InfoNCE,
+    )
+    from contrastive_st.losses import (
+        MultiTaskLoss as MultiTaskLoss,
+    )
+    from contrastive_st.losses import (
+        RelationalDistillationLoss as RelationalDistillationLoss,
+    )
+    from contrastive_st.losses import (
+        SkipThoughtsLoss as SkipThoughtsLoss,
+    )
+    from contrastive_st.losses import (
+        SoftmaxLoss as SoftmaxLoss,
+    )
+    from contrastive_st.losses import (
+        TargetsLoss as TargetsLoss,
+    )
+    from contrastive_st.losses import (
+        TripletLoss as TripletLoss,
+    )
     from contrastive_st.models import (
-        AutoModelForCL,
-        BertForCL,
-        DistilBertForCL,
-        ModernBertForCL,
-        MPNetForCL,
-        QuickThoughtsConfig,
-        QuickThoughtsGRU,
-        RobertaForCL,
-        SentenceEncoder,
-        XLMRobertaForCL,
+        AutoModelForCL as AutoModelForCL,
     )
-    from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_HOME[name]}"), name)
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+    from contrastive_st.models import (
+        BertForCL as BertForCL,
+    )
+    from contrastive_st.models import (
+        DistilBertForCL as DistilBertForCL,
+    )
+    from contrastive_st.models import (
+        InferSentBiLSTM as InferSentBiLSTM,
+    )
+    from contrastive_st.models import (
+        InferSentConfig as InferSentConfig,
+    )
+    from contrastive_st.models import (
+        ModernBertForCL as ModernBertForCL,
+    )
+    from contrastive_st.models import (
+        MPNetForCL as MPNetForCL,
+    )
+    from contrastive_st.models import (
+        QuickThoughtsConfig as QuickThoughtsConfig,
+    )
+    from contrastive_st.models import (
+        QuickThoughtsGRU as QuickThoughtsGRU,
+    )
+    from contrastive_st.models import (
+        RobertaForCL as RobertaForCL,
+    )
+    from contrastive_st.models import (
+        SentenceEncoder as SentenceEncoder,
+    )
+    from contrastive_st.models import (
+        SkipThoughts as SkipThoughts,
+    )
+    from contrastive_st.models import (
+        SkipThoughtsConfig as SkipThoughtsConfig,
+    )
+    from contrastive_st.models import (
+        UniversalConfig as UniversalConfig,
+    )
+    from contrastive_st.models import (
+        UniversalSentenceEncoder as UniversalSentenceEncoder,
+    )
+    from contrastive_st.models import (
+        XLMRobertaForCL as XLMRobertaForCL,
+    )
+    from contrastive_st.models import (
+        pool as pool,
+    )
+    from contrastive_st.search import (
+        VectorStore as VectorStore,
+    )
+    from contrastive_st.search import (
+        open_index as open_index,
+    )
+    from contrastive_st.terminal import (
+        run as run,
+    )
+    from contrastive_st.training import (
+        ContrastiveTrainer as ContrastiveTrainer,
+    )
+    from contrastive_st.training import (
+        ContrastiveTrainingArguments as ContrastiveTrainingArguments,
+    )
+    from contrastive_st.training import (
+        TrainingParser as TrainingParser,
+    )

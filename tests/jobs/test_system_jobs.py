@@ -93,10 +93,10 @@ def test_documentation_becomes_labelled_pairs():
 
 
 TABLES = {
-    "scored": ("question,answer,score", "regression"),
-    "labelled": ("premise,hypothesis,label", "classification"),
+    "scored": ("question,answer,score", "cosine_similarity"),
+    "labelled": ("premise,hypothesis,label", "softmax"),
     "triplets": ("anchor,positive,negative", "triplet"),
-    "texts": ("text,label", "regression"),
+    "texts": ("text,label", "cosine_similarity"),
 }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,8 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
+from contrastive_st.evaluation.scorers.sts import find_stsb, read_stsb, sts_spearman
 from contrastive_st.evaluation.suite import load, run
 from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.models import SentenceEncoder
@@ -114,3 +116,31 @@ class EvaluationCallback(TrainerCallback):
         inner = model.module if hasattr(model, "module") else model
         figures = {f"eval_{name}": value for name, value in self.evaluator(inner).items()}
         state.log_history.append({**figures, "step": state.global_step})
+
+
+def retrieval_evaluator(
+    tokenizer: Any, queries: Sequence[str], documents: Sequence[str]
+) -> Callable[[Any], dict[str, float]]:
+    """`ContrastiveTrainer(evaluator=...)`: MRR@10 and recall@10 of each query's own document among all documents.
+
+    Args:
+        tokenizer: the model's.
+        queries: N texts.
+        documents: N texts; the one at the place of a query is its own.
+    """
+
+    def evaluate(model: Any) -> dict[str, float]:
+        encoder = SentenceEncoder(model, tokenizer)
+        found, sought = (encoder.encode(list(texts), normalize_embeddings=True) for texts in (queries, documents))
+        return retrieval_metrics(ranks_of_own(found, sought))
+
+    return evaluate
+
+
+def sts_evaluator(tokenizer: Any) -> Callable[[Any], dict[str, float]] | None:
+    """`ContrastiveTrainer(evaluator=...)`: Spearman's rho of STS-B dev; None where it is not at hand."""
+    path = find_stsb("dev")
+    if path is None:
+        return None
+    pairs = read_stsb(path)
+    return lambda model: {"stsb_spearman": sts_spearman(SentenceEncoder(model, tokenizer).encode, pairs)}

@@ -1,1 +1,36 @@
-"""Complete jobs, from arguments to a reported checkpoint: what the examples and the command line run."""
+"""Complete jobs, from arguments to a reported checkpoint, and the data and measures that they make for themselves."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from contrastive_st.lazy import lazy
+
+__all__ = [
+    "DocsSearch",
+    "find_families",
+    "label_accuracy",
+    "labelled_docs",
+    "make_families",
+    "mean_over_frames",
+    "package_task",
+    "small_bert",
+    "split_by_first",
+    "triplets_of",
+    "write_docs_corpus",
+]
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "docs_search": ["DocsSearch", "package_task", "write_docs_corpus"],
+        "job": ["small_bert"],
+        "labelled": ["label_accuracy", "labelled_docs", "split_by_first", "triplets_of"],
+        "sequences_job": ["find_families", "make_families", "mean_over_frames"],
+    },
+)
+
+if TYPE_CHECKING:
+    from contrastive_st.jobs.docs_search import DocsSearch, package_task, write_docs_corpus
+    from contrastive_st.jobs.job import small_bert
+    from contrastive_st.jobs.labelled import label_accuracy, labelled_docs, split_by_first, triplets_of
+    from contrastive_st.jobs.sequences_job import find_families, make_families, mean_over_frames

@@ -30,7 +30,6 @@ from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.jobs.docs_search import DocsSearch, package_task
 from contrastive_st.jobs.job import (
     JobArguments,
-    check_output_dir,
     job_metadata,
     own_folder,
     parse_job,
@@ -40,7 +39,7 @@ from contrastive_st.jobs.job import (
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.models.configuration import max_positions
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 
 # --- The arguments of a CERT job, and their defaults.
 

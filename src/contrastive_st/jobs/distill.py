@@ -30,7 +30,6 @@ from contrastive_st.evaluation.tasks import chosen
 from contrastive_st.jobs.docs_search import DocsSearch
 from contrastive_st.jobs.job import (
     JobArguments,
-    check_output_dir,
     job_metadata,
     own_folder,
     parse_job,
@@ -38,7 +37,7 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import BertForCL, SentenceEncoder
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 from contrastive_st.vectors import unit_vectors
 
 # --- The arguments of a distillation job, and their defaults.

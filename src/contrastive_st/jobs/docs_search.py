@@ -17,6 +17,7 @@ from datasets import Dataset
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contrastive_st.data import DocPair, installed_docs, split_pairs
+from contrastive_st.evaluation import retrieval_evaluator
 from contrastive_st.evaluation.datasets.senteval import Parts, Rows
 from contrastive_st.evaluation.scorers.probes import score_split
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
@@ -90,13 +91,9 @@ class DocsSearch:
 
     def evaluator(self, tokenizer: Any) -> Callable[[Any], dict[str, float]]:
         """MRR@10 and recall@10 of the held-out pairs, for the trainer."""
-
-        def evaluate(model: Any) -> dict[str, float]:
-            encoder = SentenceEncoder(model, tokenizer)
-            queries = encoder.encode([pair.title for pair in self.heldout], normalize_embeddings=True)
-            return retrieval_metrics(ranks_of_own(queries, self._documents(encoder)))
-
-        return evaluate
+        return retrieval_evaluator(
+            tokenizer, [pair.title for pair in self.heldout], [pair.text for pair in self.heldout]
+        )
 
     def tfidf(self) -> dict[str, float]:
         """The same figures for TF-IDF fitted on the training text."""

@@ -23,7 +23,6 @@ from contrastive_st.data import (
 from contrastive_st.jobs.job import (
     JobArguments,
     check_data,
-    check_output_dir,
     finish,
     job_metadata,
     parse_job,
@@ -31,7 +30,7 @@ from contrastive_st.jobs.job import (
 )
 from contrastive_st.jobs.labelled import label_accuracy, labelled_docs, measures, sample, split_by_first
 from contrastive_st.models import InferSentBiLSTM, InferSentConfig
-from contrastive_st.training import ContrastiveTrainer
+from contrastive_st.training import ContrastiveTrainer, check_output_dir
 from contrastive_st.training.callbacks import DevDecay
 
 

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from transformers import BertConfig
-from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
@@ -91,26 +90,6 @@ def say_what_happens() -> None:
     if is_first_process():
         logging.getLogger("contrastive_st").setLevel(logging.INFO)
         logging.basicConfig(format="%(message)s", stream=sys.stderr)
-
-
-def check_output_dir(training: ContrastiveTrainingArguments, overwrite: bool) -> str | None:
-    """The checkpoint to resume from, if one is asked for; raise rather than write over another run."""
-    folder = Path(training.output_dir)  # type: ignore[arg-type]
-    resume = training.resume_from_checkpoint
-    if resume and resume.lower() in ("true", "1", "yes"):
-        resume = get_last_checkpoint(str(folder)) if folder.is_dir() else None
-        if resume is None:
-            raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
-    elif resume and resume.lower() in ("false", "0", "no"):
-        resume = None
-    if resume and not Path(resume, "trainer_state.json").is_file():
-        raise InputError(f"{resume} is no checkpoint of a training run (no trainer_state.json)")
-    if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
-        raise InputError(
-            f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "
-            "or give --overwrite_output_dir"
-        )
-    return resume
 
 
 def own_folder(

@@ -12,8 +12,7 @@ import torch
 from datasets import Dataset
 
 from contrastive_st.data import DocPair, LabelledPairCollator
-from contrastive_st.evaluation.scorers.sts import find_stsb, read_stsb, sts_spearman
-from contrastive_st.models import SentenceEncoder
+from contrastive_st.evaluation import retrieval_evaluator, sts_evaluator
 
 NEAR, FAR = 1, 2  # labels of a paragraph from the same module, and from another package; 0 is an object's own
 
@@ -84,16 +83,18 @@ def label_accuracy(model: Any, tokenizer: Any, rows: Dataset, batch_size: int = 
 
 def measures(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
     """An evaluator for the trainer: `others`, and STS-B dev Spearman where CONTRASTIVE_ST_DATA has it."""
-    path = find_stsb("dev")
-    pairs = read_stsb(path) if path else None
+    sts = sts_evaluator(tokenizer)
 
     def evaluate(model: Any) -> dict[str, float]:
-        figures = {name: measure(model) for name, measure in others.items()}
-        if pairs:
-            figures["stsb_spearman"] = sts_spearman(SentenceEncoder(model, tokenizer).encode, pairs)
-        return figures
+        return {**{name: measure(model) for name, measure in others.items()}, **(sts(model) if sts else {})}
 
     return evaluate
+
+
+def docs_mrr(tokenizer: Any, heldout: Sequence[DocPair]) -> Callable[[Any], float]:
+    """Find a held-out paragraph of the documentation among all of them by its summary: MRR@10."""
+    search = retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout])
+    return lambda model: search(model)["mrr@10"]
 
 
 def _package(pair: DocPair) -> str:

@@ -31,7 +31,6 @@ from contrastive_st.jobs.docs_search import package_task, write_docs_corpus
 from contrastive_st.jobs.job import (
     CorpusArguments,
     check_data,
-    check_output_dir,
     finish,
     fit_batch,
     job_metadata,
@@ -41,7 +40,7 @@ from contrastive_st.jobs.job import (
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.checkpoint import load_tokenizer
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 
 logger = logging.getLogger(__name__)
 

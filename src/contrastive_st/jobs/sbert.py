@@ -27,11 +27,9 @@ from contrastive_st.data import (
 )
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.jobs.job import (
     JobArguments,
     check_data,
-    check_output_dir,
     fit_batch,
     job_metadata,
     own_folder,
@@ -39,10 +37,10 @@ from contrastive_st.jobs.job import (
     say_what_happens,
     small_bert,
 )
-from contrastive_st.jobs.labelled import labelled_docs, measures, sample, triplets_of
-from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
+from contrastive_st.jobs.labelled import docs_mrr, labelled_docs, measures, sample, triplets_of
+from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.checkpoint import load_tokenizer
-from contrastive_st.training import ContrastiveTrainer
+from contrastive_st.training import ContrastiveTrainer, check_output_dir
 
 logger = logging.getLogger(__name__)
 POOLINGS = ["cls_before_pooler", "mean", "max"]
@@ -115,7 +113,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
     poolings = args.poolings or (["mean"] if args.train_file else POOLINGS)
     alone = args.train_file is not None and len(poolings) == 1
     tokenizer = open_tokenizer(args, data)
-    evaluate = measures(tokenizer, **({"docs_mrr": lambda model: mrr(model, tokenizer, heldout)} if heldout else {}))
+    evaluate = measures(tokenizer, **({"docs_mrr": docs_mrr(tokenizer, heldout)} if heldout else {}))
     figures = {}
     for loss, pooling in itertools.product(data, poolings):
         set_seed(training.seed)
@@ -200,15 +198,6 @@ def collated(rows: Dataset, tokenizer: Any, max_length: int) -> tuple[Dataset, P
     if set(LEFT_OUT) & set(rows.column_names):
         return tokenize(rows, tokenizer, max_length), LabelledPairCollator(tokenizer)
     return tokenize(rows, tokenizer, max_length), PairCollator(tokenizer)
-
-
-def mrr(model: Any, tokenizer: Any, heldout: Any) -> float:
-    """Find a paragraph of the documentation among a thousand by its summary."""
-    titles, texts = (
-        SentenceEncoder(model, tokenizer).encode([pair[i] for pair in heldout], normalize_embeddings=True)
-        for i in (0, 1)
-    )
-    return retrieval_metrics(ranks_of_own(titles, texts))["mrr@10"]
 
 
 def report(figures: dict[str, dict[str, float]], folder: Path) -> None:

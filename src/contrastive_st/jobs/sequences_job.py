@@ -31,7 +31,6 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
 from contrastive_st.jobs.job import (
     JobArguments,
-    check_output_dir,
     fit_batch,
     job_metadata,
     parse_job,
@@ -39,7 +38,7 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import BertForCL, SentenceEncoder
-from contrastive_st.training import ContrastiveTrainer
+from contrastive_st.training import ContrastiveTrainer, check_output_dir
 
 # --- Generated families of sequences, whose homology is known: an ancestor each, and mutated copies of it.
 

@@ -24,13 +24,12 @@ from contrastive_st.data import (
 )
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.report.plots import training_curve
-from contrastive_st.evaluation.scorers.sts import find_stsb, read_stsb, sts_spearman
 from contrastive_st.jobs.docs_search import DocsSearch
 from contrastive_st.jobs.job import (
     JobArguments,
     check_data,
-    check_output_dir,
     fit_batch,
     job_metadata,
     parse_job,
@@ -40,7 +39,7 @@ from contrastive_st.jobs.job import (
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.checkpoint import load_config, load_tokenizer
 from contrastive_st.models.configuration import max_positions
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 
 logger = logging.getLogger(__name__)
 
@@ -250,15 +249,6 @@ def collator(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> PairColla
     """Dropout pairs from one column, pairs from two, hard negatives from the third on."""
     kind = (DropoutPairCollator, PairCollator, NLITripletCollator)[min(len(texts.column_names), 3) - 1]
     return kind(tokenizer, do_mlm=args.do_mlm, mlm_probability=args.mlm_probability)
-
-
-def sts_evaluator(tokenizer: Any) -> Any:
-    """STS-B dev Spearman where `CONTRASTIVE_ST_DATA` has it, else None."""
-    path = find_stsb("dev")
-    if path is None:
-        return None
-    pairs = read_stsb(path)
-    return lambda model: {"stsb_spearman": sts_spearman(SentenceEncoder(model, tokenizer).encode, pairs)}
 
 
 def report(

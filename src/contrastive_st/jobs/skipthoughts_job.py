@@ -24,7 +24,6 @@ from contrastive_st.evaluation.tasks import Task
 from contrastive_st.jobs.docs_search import package_task, write_docs_corpus
 from contrastive_st.jobs.job import (
     CorpusArguments,
-    check_output_dir,
     job_metadata,
     own_folder,
     parse_job,
@@ -37,7 +36,7 @@ from contrastive_st.models import (
     SkipThoughts,
     SkipThoughtsConfig,
 )
-from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 
 MODELS = ("skipthoughts", "quickthoughts")
 

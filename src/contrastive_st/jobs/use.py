@@ -29,11 +29,10 @@ from contrastive_st.data import (
 )
 from contrastive_st.data.corpus import corpus_texts
 from contrastive_st.jobs.docs_search import write_docs_corpus
-from contrastive_st.jobs.job import JobArguments, check_output_dir, finish, job_metadata, parse_job, say_what_happens
-from contrastive_st.jobs.labelled import labelled_docs, measures, split_by_first
-from contrastive_st.jobs.sbert import mrr
+from contrastive_st.jobs.job import JobArguments, finish, job_metadata, parse_job, say_what_happens
+from contrastive_st.jobs.labelled import docs_mrr, labelled_docs, measures, split_by_first
 from contrastive_st.models import UniversalConfig, UniversalSentenceEncoder
-from contrastive_st.training import ContrastiveTrainer
+from contrastive_st.training import ContrastiveTrainer, check_output_dir
 
 #: Number of a task: its settings
 TASKS = {
@@ -114,7 +113,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         evaluator=measures(
             tokenizer,
             nli_accuracy=partial(nli_accuracy, tokenizer=tokenizer, rows=dev_rows),
-            **({"docs_mrr": lambda model: mrr(model, tokenizer, heldout)} if heldout else {}),
+            **({"docs_mrr": docs_mrr(tokenizer, heldout)} if heldout else {}),
         ),
     )  # fmt: skip
     files = [file for file in (args.corpus_file, args.answer_file, args.nli_file) if file]

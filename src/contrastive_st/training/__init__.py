@@ -1,6 +1,13 @@
 """Training: a thin subclass of the Trainer of transformers, its arguments and callbacks."""
 
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.command_line import TrainingParser, check_output_dir
 from contrastive_st.training.trainer import ContrastiveTrainer, TrainingDiverged
 
-__all__ = ["ContrastiveTrainer", "ContrastiveTrainingArguments", "TrainingDiverged"]
+__all__ = [
+    "ContrastiveTrainer",
+    "ContrastiveTrainingArguments",
+    "TrainingDiverged",
+    "TrainingParser",
+    "check_output_dir",
+]

@@ -1,14 +1,16 @@
-"""The command line of a training script: dataclasses of arguments, and one line for whatever is wrong with them."""
+"""The command line of a training script: its arguments, its output folder, and one line for what is wrong with them."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
-from transformers import HfArgumentParser
+from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks
+from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.terminal import Parser, snake_case_flags, suggestion
@@ -66,6 +68,34 @@ class TrainingParser(Parser, HfArgumentParser):
         flags = [name for name in self._option_string_actions if name.startswith("--")]
         near = suggestion(flag, flags)
         return near if near.startswith("did you mean") else "--help lists those there are"
+
+
+def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> str | None:
+    """The checkpoint to resume from, if one is asked for.
+
+    Args:
+        training: `output_dir` and `resume_from_checkpoint` (a folder, or `true` for the last one) are read.
+        overwrite: write into a folder that holds another run.
+
+    Raises:
+        InputError: there is no such checkpoint, or the folder holds another run.
+    """
+    folder = Path(training.output_dir)  # type: ignore[arg-type]
+    resume = training.resume_from_checkpoint
+    if resume and resume.lower() in ("true", "1", "yes"):
+        resume = get_last_checkpoint(str(folder)) if folder.is_dir() else None
+        if resume is None:
+            raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
+    elif resume and resume.lower() in ("false", "0", "no"):
+        resume = None
+    if resume and not Path(resume, "trainer_state.json").is_file():
+        raise InputError(f"{resume} is no checkpoint of a training run (no trainer_state.json)")
+    if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
+        raise InputError(
+            f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "
+            "or give --overwrite_output_dir"
+        )
+    return resume
 
 
 def _check_reporting(report_to: Sequence[str]) -> None:

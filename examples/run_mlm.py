@@ -1,7 +1,7 @@
 """Pre-train a small BERT by masked LM on your own text: a plain encoder for `run_simcse.py` to start from.
 
     accelerate launch examples/run_mlm.py --train_file wikipedia.parquet --output_dir out/mlm
-    accelerate launch examples/run_simcse.py --train_file wikipedia.parquet --model_name_or_path out/mlm --pooling mean
+    contrastive-st train simcse --train_file wikipedia.parquet --model_name_or_path out/mlm --pooling mean
 
 Sentences are packed into blocks without padding. Dropout is off, since one pass over much text does not overfit; the
 saved config keeps the usual 0.1, which unsupervised SimCSE lives on. The head sees the masked tokens only.
@@ -16,14 +16,12 @@ from transformers import (
     BertConfig,
     BertForMaskedLM,
     DataCollatorForLanguageModeling,
-    HfArgumentParser,
     Trainer,
     set_seed,
 )
 
-from contrastive_st.cli import run
-from contrastive_st.data import read_texts, train_wordpiece
-from contrastive_st.training import ContrastiveTrainingArguments
+from contrastive_st import ContrastiveTrainingArguments, TrainingParser, read_texts, run, train_wordpiece
+from contrastive_st.training import check_output_dir
 
 
 @dataclass
@@ -34,7 +32,21 @@ class MLMArguments:
     vocab_size: int = field(default=16_000, metadata={"help": "Word pieces, learned from every fourth sentence."})
     block_size: int = field(default=64, metadata={"help": "Tokens a block."})
     num_layers: int = field(default=3, metadata={"help": "Transformer layers."})
-    hidden_size: int = field(default=256, metadata={"help": "Width."})
+    hidden_size: int = field(default=256, metadata={"help": "Of the embedding."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+
+
+DEFAULTS = {
+    "output_dir": "out/mlm",
+    "per_device_train_batch_size": 64,
+    "learning_rate": 1e-3,
+    "warmup_steps": 200,
+    "weight_decay": 0.01,
+    "max_steps": 3000,
+    "logging_steps": 100,
+    "save_steps": 500,
+    "save_total_limit": 1,
+}
 
 
 class MLMTrainer(Trainer):
@@ -48,12 +60,8 @@ class MLMTrainer(Trainer):
 
 
 def main() -> None:
-    parser = HfArgumentParser((MLMArguments, ContrastiveTrainingArguments))
-    parser.set_defaults(
-        output_dir="out/mlm", per_device_train_batch_size=64, learning_rate=1e-3, warmup_steps=200, weight_decay=0.01,
-        max_steps=3000, logging_steps=100, save_steps=500, save_total_limit=1,
-    )  # fmt: skip
-    args, training = parser.parse_args_into_dataclasses()
+    args, training = TrainingParser((MLMArguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
+    resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
     texts = read_texts(args.train_file, None)
     column = texts.column_names[0]
@@ -80,7 +88,7 @@ def main() -> None:
         model, training, train_dataset=blocks, data_collator=DataCollatorForLanguageModeling(tokenizer),
         processing_class=tokenizer,
     )  # fmt: skip
-    trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
+    trainer.train(resume_from_checkpoint=resume)
     trainer.save_model()
 
 

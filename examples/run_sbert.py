@@ -1,21 +1,125 @@
-"""Sentence-BERT (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084): three losses, three poolings.
+"""Sentence-BERT (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084): pairs with labels or scores, triplets.
 
-Nine small encoders, side by side, on the Python documentation of this machine, in minutes, offline:
+On summaries and paragraphs of the Python documentation of this machine, in minutes, offline; a loss for each kind of
+data: softmax (a class), cosine_similarity (a score), triplet:
 
     accelerate launch examples/run_sbert.py
+    accelerate launch examples/run_sbert.py --loss cosine_similarity --output_dir out/sbert_scores
 
-On real data, from a pretrained encoder, with the settings of the paper (batch 16, 2e-5, 10% warm-up):
+On data of your own, whose columns say what it is, with the settings of the paper (batch 16, 2e-5):
 
-    accelerate launch examples/run_sbert.py --model_name_or_path bert-base-uncased --nli_file SNLI --sts_file STSB \\
-        --triplet_file nli.csv --warmup_steps 0.1 --output_dir out/sbert
+    accelerate launch examples/run_sbert.py --train_file stsb.csv --model_name_or_path bert-base-uncased \\
+        --per_device_train_batch_size 16 --learning_rate 2e-5 --max_steps -1 --num_train_epochs 1 --output_dir out/stsb
 
-One of them: `--losses cosine_similarity --poolings mean`. STS-B dev is measured where CONTRASTIVE_ST_DATA has it.
+All three losses with all three poolings, side by side: `contrastive-st train sbert_docs`.
 """
 
 import sys
+from dataclasses import dataclass, field
 
-from contrastive_st.cli import run
-from contrastive_st.jobs.sbert import main
+from transformers import AutoTokenizer, BertConfig, set_seed
+
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    LabelledPairCollator,
+    PairCollator,
+    TrainingParser,
+    read_examples,
+    run,
+    tokenize,
+    train_wordpiece,
+)
+from contrastive_st.data import installed_docs, pairs_of_labels, split_pairs
+from contrastive_st.evaluation import retrieval_evaluator, sts_evaluator
+from contrastive_st.jobs import labelled_docs, triplets_of
+from contrastive_st.training import check_output_dir
+
+
+@dataclass
+class Arguments:
+    """What to train on, and what."""
+
+    train_file: str | None = field(default=None, metadata={"help": "Pairs or triplets; by default documentation."})
+    loss: str = field(default="softmax", metadata={"help": "Without a file: softmax, cosine_similarity or triplet."})
+    pooling: str = field(default="mean", metadata={"help": "mean, max or cls_before_pooler (the CLS of the paper)."})
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small new BERT."})
+    max_length: int = field(default=48, metadata={"help": "Tokens a text is cut to."})
+    hidden_size: int = field(default=128, metadata={"help": "Of a new BERT of one layer."})
+    vocab_size: int = field(default=8000, metadata={"help": "Of a new BERT: word pieces."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+
+
+DEFAULTS = {
+    "output_dir": "out/sbert",
+    "per_device_train_batch_size": 64,
+    "learning_rate": 1e-3,
+    "max_steps": 180,
+    "warmup_steps": 0.1,
+    "logging_steps": 50,
+    "save_strategy": "no",
+    "report_to": "none",
+}
+
+
+def main() -> None:
+    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
+    resume = check_output_dir(training, args.overwrite_output_dir)
+    set_seed(training.seed)
+
+    # data: two columns of text and `label` or `score`, or three columns of text
+    loss, heldout = args.loss, []
+    if args.train_file:
+        texts, roles = read_examples(args.train_file)
+        print(roles)
+        texts = pairs_of_labels(texts, training.seed) if roles.kind == "labelled_texts" else texts
+        loss = "triplet" if roles.kind == "triplets" else roles.loss
+    else:
+        pairs, heldout = split_pairs(installed_docs(), 1000)
+        labelled = labelled_docs(pairs)
+        without = {"softmax": "score", "cosine_similarity": "label"}
+        texts = labelled.remove_columns(without[loss]) if loss in without else triplets_of(labelled)
+
+    # tokenizer and model; the loss is the model's, and has a classifier of its own where labels are told
+    columns = [name for name, feature in texts.features.items() if feature.dtype == "string"]
+    settings = {"pooling": args.pooling, "loss": loss}
+    if loss == "softmax":
+        settings["num_labels"] = max(texts["label"][:]) + 1
+    if args.model_name_or_path:
+        tokenizer = AutoTokenizer.from_pretrained(args.model_name_or_path, model_max_length=args.max_length)
+        model = AutoModelForCL.from_pretrained(args.model_name_or_path, with_head=True, **settings)
+    else:
+        tokenizer = train_wordpiece((t for name in columns for t in texts[name]), args.vocab_size, args.max_length)
+        config = BertConfig(
+            vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=1,
+            num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
+            max_position_embeddings=max(args.max_length, 128), attention_probs_dropout_prob=0.0,
+        )  # fmt: skip
+        model = BertForCL(config, **settings)
+    with training.main_process_first():
+        rows = tokenize(texts, tokenizer, args.max_length)
+
+    # training; what is measured: a held-out paragraph found by its summary, or STS-B dev where it is at hand
+    evaluator = (
+        retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout])
+        if heldout else sts_evaluator(tokenizer)
+    )  # fmt: skip
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=rows, processing_class=tokenizer, evaluator=evaluator,
+        data_collator=(PairCollator if loss == "triplet" else LabelledPairCollator)(tokenizer),
+    )  # fmt: skip
+    before = trainer.evaluate() if evaluator else {}
+    trainer.train(resume_from_checkpoint=resume)
+    after = trainer.evaluate() if evaluator else {}
+    trainer.accelerator.unwrap_model(trainer.model).drop_heads()  # the encoder is what is kept
+    trainer.save_model()
+    if trainer.is_world_process_zero():
+        for name, value in after.items():
+            print(f"{name.removeprefix('eval_'):20} {before[name]:.3f} before, {value:.3f} after")
+        print(f"checkpoint in {training.output_dir}/")
+
 
 if __name__ == "__main__":
-    sys.exit(run(lambda: main(docs=not any("_file" in word for word in sys.argv))))
+    sys.exit(run(main))

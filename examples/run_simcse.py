@@ -4,30 +4,129 @@ A search encoder for the Python documentation on this machine, from scratch, in 
 
     accelerate launch examples/run_simcse.py
 
-Unsupervised SimCSE: one sentence a line, the same sentence twice with two dropout masks:
+A file of your own: one column of sentences trains each with itself, under two dropout masks; two columns are pairs,
+and more are hard negatives:
 
     accelerate launch examples/run_simcse.py --train_file wiki.txt --model_name_or_path bert-base-uncased \\
-        --mlp_only_train true --learning_rate 3e-5 --per_device_train_batch_size 64
-
-Supervised SimCSE: a csv with anchor, positive and hard negative in its columns:
-
-    accelerate launch examples/run_simcse.py --train_file nli.csv --model_name_or_path bert-base-uncased \\
-        --num_train_epochs 3 --learning_rate 5e-5 --per_device_train_batch_size 512 --hard_negative_weight 0
+        --pooling cls --symmetric false --learning_rate 3e-5 --per_device_train_batch_size 64 --num_train_epochs 1 \\
+        --output_dir out/simcse
 
 Two processes on the CPU; the candidates come from both:
 
     accelerate launch --config_file examples/accelerate/two_cpu_processes.yaml examples/run_simcse.py --max_steps 20
 
-(`accelerate launch --cpu --num_processes 2` runs too, but in one process: on CPUs accelerate starts more only if given
-an MPI host file.)
-
-STS-B dev is measured before and after where CONTRASTIVE_ST_DATA names a folder with SentEval's files below senteval/.
+`contrastive-st train simcse --help` has more: cutoff, an auxiliary MLM loss, data larger than memory.
 """
 
 import sys
+from dataclasses import dataclass, field
 
-from contrastive_st.cli import run
-from contrastive_st.jobs.simcse import main
+from transformers import AutoTokenizer, BertConfig, set_seed
+
+import contrastive_st.data
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    SentenceEncoder,
+    TrainingParser,
+    read_examples,
+    run,
+    tokenize,
+    train_wordpiece,
+)
+from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.jobs import DocsSearch
+from contrastive_st.training import check_output_dir
+
+
+@dataclass
+class Arguments:
+    """What to train on, and what."""
+
+    train_file: str | None = field(default=None, metadata={"help": "Texts; by default the installed documentation."})
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small new BERT."})
+    pooling: str = field(default="mean", metadata={"help": "cls, mean, max, ..."})
+    temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
+    symmetric: bool = field(default=True, metadata={"help": "Also pick anchors from positives."})
+    max_length: int = field(default=96, metadata={"help": "Tokens a text is cut to."})
+    num_layers: int = field(default=1, metadata={"help": "Of a new BERT."})
+    hidden_size: int = field(default=256, metadata={"help": "Of a new BERT."})
+    vocab_size: int = field(default=16_000, metadata={"help": "Of a new BERT: word pieces."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+
+
+DEFAULTS = {
+    "output_dir": "out/demo",
+    "per_device_train_batch_size": 1024,
+    "learning_rate": 3e-3,
+    "num_train_epochs": 5,
+    "warmup_steps": 0.1,
+    "logging_steps": 5,
+    "eval_strategy": "epoch",
+    "save_strategy": "epoch",
+    "save_total_limit": 1,
+    "metric_for_best_model": "mrr@10",
+}
+
+
+def main() -> None:
+    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
+    resume = check_output_dir(training, args.overwrite_output_dir)
+    set_seed(training.seed)
+
+    # data: one column (sentences), two (pairs) or more (hard negatives)
+    docs = None if args.train_file else DocsSearch.load()
+    if docs:
+        texts, collator = docs.training_texts(), "PairCollator"
+    else:
+        texts, roles = read_examples(args.train_file)
+        print(roles)
+        texts, collator = texts.select_columns(roles.texts), roles.collator
+
+    # tokenizer and model; the loss is the model's: InfoNCE of each anchor over the whole batch
+    settings = {
+        "pooling": args.pooling,
+        "loss": "info_nce",
+        "temperature": args.temperature,
+        "symmetric": args.symmetric,
+    }
+    if args.model_name_or_path:
+        tokenizer = AutoTokenizer.from_pretrained(args.model_name_or_path, model_max_length=args.max_length)
+        model = AutoModelForCL.from_pretrained(args.model_name_or_path, **settings)
+    else:
+        words = (text for name in texts.column_names for text in texts[name])
+        tokenizer = AutoTokenizer.from_pretrained(resume) if resume else train_wordpiece(
+            words, args.vocab_size, args.max_length
+        )  # fmt: skip
+        config = BertConfig(
+            vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
+            num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
+            max_position_embeddings=max(args.max_length, 128), attention_probs_dropout_prob=0.0,
+        )  # fmt: skip
+        model = BertForCL(config, **settings)
+    with training.main_process_first():
+        rows = tokenize(texts, tokenizer, args.max_length)
+
+    # training; what is measured: search in held-out documentation, or STS-B dev where it is at hand
+    evaluator = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
+    if evaluator is None:
+        training.eval_strategy = "no"
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=rows, processing_class=tokenizer, evaluator=evaluator,
+        data_collator=getattr(contrastive_st.data, collator)(tokenizer),
+    )  # fmt: skip
+    before = trainer.evaluate() if evaluator else {}
+    trainer.train(resume_from_checkpoint=resume)
+    after = trainer.evaluate() if evaluator else {}
+
+    # saving: a folder that this package, transformers and sentence-transformers open
+    trainer.save_model()
+    if trainer.is_world_process_zero():
+        print(docs.report(before, after, SentenceEncoder(model, tokenizer)) if docs else {**before, **after})
+        print(f"checkpoint in {training.output_dir}/")
+
 
 if __name__ == "__main__":
-    sys.exit(run(lambda: main(docs=not any("_file" in word for word in sys.argv))))
+    sys.exit(run(main))

@@ -52,7 +52,7 @@ def test_scores_are_never_sentences(names, score):
     roles = roles_of(*names.split(), score=score, similarity=score)
     assert roles.kind == "scored_pairs"
     assert roles.columns[roles.gold] == "score"
-    assert (roles.collator, roles.loss) == ("LabelledPairCollator", "regression")
+    assert (roles.collator, roles.loss) == ("LabelledPairCollator", "cosine_similarity")
 
 
 @pytest.mark.parametrize(

@@ -59,9 +59,11 @@ KINDS = {
     "texts": Kind("each sentence is its own positive, by dropout", "DropoutPairCollator", "info_nce"),
     "pairs": Kind("anchors and positives", "PairCollator", "info_nce"),
     "triplets": Kind("anchors, positives and hard negatives", "NLITripletCollator", "info_nce"),
-    "scored_pairs": Kind("pairs with a score of their similarity", "LabelledPairCollator", "regression"),
-    "labelled_pairs": Kind("pairs with a class", "LabelledPairCollator", "classification"),
-    "labelled_texts": Kind("sentences with a class, paired by `pairs_of_labels`", "LabelledPairCollator", "regression"),
+    "scored_pairs": Kind("pairs with a score of their similarity", "LabelledPairCollator", "cosine_similarity"),
+    "labelled_pairs": Kind("pairs with a class", "LabelledPairCollator", "softmax"),
+    "labelled_texts": Kind(
+        "sentences with a class, paired by `pairs_of_labels`", "LabelledPairCollator", "cosine_similarity"
+    ),
 }
 
 

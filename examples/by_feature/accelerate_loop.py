@@ -1,0 +1,73 @@
+"""A training loop of accelerate alone: collators and models need no trainer.
+
+    accelerate launch examples/by_feature/accelerate_loop.py --max_steps 20
+
+A model of this package takes `[B, V, L]` tokens of V views and gives their loss, over the candidates of all processes.
+"""
+
+import sys
+from dataclasses import dataclass, field
+
+import torch
+from accelerate.utils import set_seed
+from torch.utils.data import DataLoader
+from transformers import BertConfig
+
+from accelerate import Accelerator
+from contrastive_st import BertForCL, PairCollator, TrainingParser, run, tokenize, train_wordpiece
+from contrastive_st.jobs import DocsSearch
+
+
+@dataclass
+class Arguments:
+    """What the loop needs."""
+
+    max_steps: int = field(default=20, metadata={"help": "Steps."})
+    batch_size: int = field(default=256, metadata={"help": "Of a process."})
+    learning_rate: float = field(default=3e-3, metadata={"help": "Of AdamW."})
+    output_dir: str = field(default="out/loop", metadata={"help": "Where the encoder is saved."})
+    seed: int = field(default=42, metadata={"help": "Of the weights, the dropout and the order of the rows."})
+
+
+def main() -> None:
+    (args,) = TrainingParser(Arguments).parse()
+    set_seed(args.seed)
+    accelerator = Accelerator()
+    with accelerator.main_process_first():
+        docs = DocsSearch.load()
+        pairs = docs.training_texts()
+        words = (text for name in pairs.column_names for text in pairs[name])
+        tokenizer = train_wordpiece(words, vocab_size=8000, max_length=64)
+        rows = tokenize(pairs, tokenizer, 64)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=128, num_hidden_layers=1, num_attention_heads=2, intermediate_size=512,
+        max_position_embeddings=128,
+    )  # fmt: skip
+    model = BertForCL(config, pooling="mean", loss="info_nce")
+    loader = DataLoader(rows, args.batch_size, shuffle=True, drop_last=True, collate_fn=PairCollator(tokenizer))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=args.learning_rate)
+    model, optimizer, loader = accelerator.prepare(model, optimizer, loader)
+
+    step = 0
+    while step < args.max_steps:
+        for batch in loader:
+            loss = model(**batch).loss
+            accelerator.backward(loss)
+            accelerator.clip_grad_norm_(model.parameters(), 1.0)
+            optimizer.step()
+            optimizer.zero_grad()
+            step += 1
+            if step % 5 == 0 or step == args.max_steps:
+                accelerator.print(f"step {step}: loss {loss.item():.3f}")
+            if step == args.max_steps:
+                break
+
+    if accelerator.is_main_process:
+        model = accelerator.unwrap_model(model)
+        model.save_pretrained(args.output_dir)
+        tokenizer.save_pretrained(args.output_dir)
+        print(f"MRR@10 {docs.evaluator(tokenizer)(model)['mrr@10']:.3f}; checkpoint in {args.output_dir}/")
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

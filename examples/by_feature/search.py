@@ -1,0 +1,38 @@
+"""Semantic search from Python: documents to vectors, and the nearest to a query out of them.
+
+    python examples/by_feature/search.py --model out/demo --corpus corpus.txt "how to pad a batch"
+
+In memory here. For a corpus that outgrows it, `contrastive-st index CORPUS` keeps vectors in PostgreSQL, and what
+`open_index()` gives has `search`.
+"""
+
+import argparse
+import sys
+
+import numpy as np
+
+from contrastive_st import SentenceEncoder, read_texts, run
+from contrastive_st.terminal import say
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("query", nargs="+", help="what to look for")
+    parser.add_argument("--model", default="out/demo", help="checkpoint folder or Hub name")
+    parser.add_argument("--corpus", required=True, help="a text file, a document a line, or any table")
+    parser.add_argument("-k", type=int, default=3, help="how many to find")
+    args = parser.parse_args()
+
+    encoder = SentenceEncoder.from_pretrained(args.model)
+    rows = read_texts(args.corpus)
+    documents = rows[rows.column_names[0]][:]
+    vectors = encoder.encode(documents, normalize=True)
+    for query in args.query:
+        scores = vectors @ encoder.encode([query], normalize=True)[0]
+        say(query)
+        for i in np.argsort(-scores)[: args.k]:
+            say(f"  {scores[i]:.3f}  {documents[i]}")
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

@@ -62,6 +62,11 @@ def test_doctor_says_what_a_bug_report_needs(capsys, monkeypatch):
     assert main(["doctor"]) == 0
     printed = capsys.readouterr().out
     assert all(word in printed for word in ("torch", "transformers", "precision", "threads", "/nowhere", "not found"))
+    monkeypatch.setenv("CONTRASTIVE_ST_DATA", "/home/alice/secret project/\x1b[31mdata")
+    assert main(["doctor"]) == 0
+    printed = capsys.readouterr().out
+    assert "alice" not in printed
+    assert "\x1b" not in printed
 
 
 @pytest.mark.parametrize(

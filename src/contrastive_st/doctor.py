@@ -6,6 +6,7 @@ import importlib.metadata
 import os
 import platform
 from collections.abc import Iterator
+from pathlib import Path
 
 PACKAGES = (
     "torch",
@@ -47,8 +48,8 @@ def facts() -> Iterator[tuple[str, str]]:
         f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}",
     )
     yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
-    yield "data", os.environ.get(DATA_VARIABLE, f"not at hand ({DATA_VARIABLE} not set)")
-    yield "STS-B dev", str(find_stsb("dev") or "not found")
+    yield "data", _short(os.environ.get(DATA_VARIABLE)) or f"not at hand ({DATA_VARIABLE} not set)"
+    yield "STS-B dev", _short(find_stsb("dev")) or "not found"
 
 
 def _version(name: str) -> str:
@@ -56,3 +57,9 @@ def _version(name: str) -> str:
         return importlib.metadata.version(name)
     except importlib.metadata.PackageNotFoundError:
         return "not installed"
+
+
+def _short(path: str | os.PathLike[str] | None) -> str:
+    """A path without the names of the folders that it is in: a bug report is public."""
+    parts = Path(path or "").parts
+    return os.path.join(*(parts if len(parts) < 3 else ("...", *parts[-2:]))) if parts else ""

@@ -169,6 +169,10 @@ def test_the_classify_command_learns_saves_loads_and_compares(checkpoint, tmp_pa
     assert all(line.split("\t")[0] in ("animal", "tool") for line in lines)
     with pytest.raises(InputError, match="LABEL=FILE"):
         run("classify", "--model", checkpoint, "--examples", "animal")
+    for name in ("../../x", "a/b", "..", ""):
+        with pytest.raises(InputError, match="give a plain name"):
+            run("classify", "--model", checkpoint, "--examples", *examples, "--classifier", name)
+    assert not list(tmp_path.parent.glob("x*"))
     with pytest.raises(InputError, match="nothing to do"):
         run("classify", "--model", checkpoint)
 

@@ -114,7 +114,7 @@ def test_train_takes_scores_and_labels_for_what_they_are(kind, tmp_path, monkeyp
     assert main(["train", *job, "--train_file", str(path), *small]) == 0
     encoder = SentenceEncoder.from_pretrained(tmp_path / "out")
     assert encoder.encode(SENTENCES).shape == (8, 64)
-    recipe = json.loads((tmp_path / "out" / "training_recipe.json").read_text())
+    recipe = json.loads((tmp_path / "out" / "training_metadata.json").read_text())
     assert objective in json.dumps(recipe)
     if not job:
         assert "contrastive-st train sbert" in capsys.readouterr().err

@@ -142,6 +142,8 @@ def _retrieval(path: str) -> Any:
 def _classify(args: argparse.Namespace) -> None:
     if not (args.input or args.examples or args.test):
         raise InputError("nothing to do: give texts to label, or --examples LABEL=FILE ... to learn from")
+    if Path(args.classifier).name != args.classifier or args.classifier in ("", ".", ".."):
+        raise InputError(f"--classifier {args.classifier}: give a plain name; --output names the folder")
     if args.test and not args.examples:
         raise InputError("--test compares classifiers made from the same --examples; give those too")
     from contrastive_st.evaluation.scorers.few_shot import MeanClassifier

@@ -26,9 +26,9 @@ def main() -> None:
     encoder = SentenceEncoder.from_pretrained(args.model)
     rows = read_texts(args.corpus)
     documents = rows[rows.column_names[0]][:]
-    vectors = encoder.encode(documents, normalize=True)
+    vectors = encoder.encode(documents, normalize_embeddings=True)
     for query in args.query:
-        scores = vectors @ encoder.encode([query], normalize=True)[0]
+        scores = vectors @ encoder.encode([query], normalize_embeddings=True)[0]
         say(query)
         for i in np.argsort(-scores)[: args.k]:
             say(f"  {scores[i]:.3f}  {documents[i]}")

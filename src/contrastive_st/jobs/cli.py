@@ -70,8 +70,8 @@ def job_by_columns(argv: Sequence[str]) -> str:
     given, _ = parser.parse_known_args(argv)
     if given.train_file is None:
         raise InputError("name a job, or data with --train_file; contrastive-st train --help lists the jobs")
-    from contrastive_st.data.readers import preview
     from contrastive_st.data.roles import column_roles
+    from contrastive_st.data.tables import preview
 
     roles = column_roles(preview(given.train_file), given.columns, source=given.train_file)
     name = "simcse" if roles.gold is None else "sbert"

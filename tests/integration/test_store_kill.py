@@ -1,6 +1,7 @@
 """kill -9 of the indexer, of the database and of both: every row is there once, and search answers as if nothing was.
 
-`CONTRASTIVE_ST_KILLS=10 pytest tests/integration/test_store_kill.py` kills ten times instead of three.
+`CONTRASTIVE_ST_KILLS=100 pytest -s tests/integration/test_store_kill.py` kills a hundred times instead of three, and
+prints each kill.
 """
 
 import contextlib
@@ -65,10 +66,11 @@ def test_no_row_is_lost_or_there_twice():
             worker.communicate()
             there = max(there, rows_there(folder))
             killed.append((what, there))
+            print(f"kill {number + 1} of {KILLS}: {what}, {there} shards there", flush=True)
         done = subprocess.run(command, capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         assert f"rows={COUNT}, complete=True" in done.stdout
-        print(killed, done.stdout)
+        print(f"{KILLS} kills survived: {done.stdout}")
         assert killed[-1][1] < COUNT // SHARD_ROWS, "the last kill came too late to tell anything"
         with create(folder) as store:
             batches = list(store.scan())

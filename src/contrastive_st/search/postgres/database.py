@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,7 +87,16 @@ class Database:
 
     def connect(self, **settings: str) -> StoreConnection:
         """A connection of one's own, outside of the pool, for what takes long or holds a lock; close it."""
-        connection = StoreConnection.connect(self.dsn, autocommit=True, application_name="contrastive-st")
+        open_one = functools.partial(
+            StoreConnection.connect, self.dsn, autocommit=True, application_name="contrastive-st"
+        )
+        try:
+            connection = open_one()
+        except psycopg.OperationalError:
+            if not self.server:
+                raise
+            self.server.ensure_running()
+            connection = open_one()
         _configure(connection)
         connection.use(settings)
         return connection

@@ -113,6 +113,6 @@ def test_parts_apart_and_pooled():
         ("Three.", {"k": 2, "document": 1, "part": 0}),
     ]
     pooled = list(cut(corpus, "sentences", pool=True).read())
-    assert [(d.text, d.parts) for d in pooled] == [("One. Two.", ("One.", "Two.")), ("Three.", ("Three.",))]
+    assert [(d.text, d.chunks) for d in pooled] == [("One. Two.", ("One.", "Two.")), ("Three.", ("Three.",))]
     ways = (corpus, cut(corpus, "sentences"), cut(corpus, "sentences", pool=True))
     assert len({way.fingerprint for way in ways}) == 3

@@ -92,7 +92,7 @@ class Document:
 
     text: str
     metadata: dict[str, Any]
-    parts: tuple[str, ...]
+    chunks: tuple[str, ...]
     row: int
 
 
@@ -191,8 +191,8 @@ def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str
 def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
     """The corpus with its documents split into `sentences` or `passages`.
 
-    Apart, each part becomes a document with `document` (the row it comes from) and `part` in its metadata. With `pool`
-    a document stays one, and its vector is the mean of its parts'.
+    Apart, each chunk becomes a document with `document` (the row it comes from) and `part` in its metadata. With `pool`
+    a document stays one, and its vector is the mean of its chunks'.
     """
     if into == WHOLE:
         return corpus
@@ -200,13 +200,13 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
 
     def read() -> Iterator[Document]:
         for document in corpus.read():
-            parts = split(document.text, into) or [document.text]
+            chunks = split(document.text, into) or [document.text]
             if pool:
-                yield replace(document, parts=tuple(parts))
+                yield replace(document, chunks=tuple(chunks))
                 continue
-            for number, part in enumerate(parts):
+            for number, chunk in enumerate(chunks):
                 place = {"document": document.row, "part": number}
-                yield Document(part, {**document.metadata, **place}, (part,), document.row)
+                yield Document(chunk, {**document.metadata, **place}, (chunk,), document.row)
 
     digests = (former and _digest([former, into, str(pool)]) for former in (corpus.fingerprint, corpus.former))
     fingerprint, former = digests

@@ -75,7 +75,7 @@ def index_corpus(
                     bar.update(_source_rows(documents))
 
         def texts(shard: Shard) -> list[str]:
-            return [part for document in shard[2] for part in document.parts]
+            return [chunk for document in shard[2] for chunk in document.chunks]
 
         for (shard, first, documents), vectors in encoder.encode_stream(wanted(), texts):
             ids = np.arange(first, first + len(documents), dtype=np.int64)
@@ -265,7 +265,7 @@ def _pooled(documents: Sequence[Document], vectors: Vectors) -> Vectors:
     """One unit vector a document: the mean of those of its chunks, or the last one's where they cancel out."""
     if len(vectors) == len(documents):
         return vectors
-    ends = np.cumsum([len(document.parts) for document in documents])
+    ends = np.cumsum([len(document.chunks) for document in documents])
     sums = np.add.reduceat(vectors, np.concatenate([[0], ends[:-1]]), axis=0)
     nothing = np.linalg.norm(sums, axis=1) < 1e-6
     sums[nothing] = vectors[ends - 1][nothing]

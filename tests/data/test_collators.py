@@ -37,9 +37,9 @@ def test_mlm_masks_copies_and_leaves_the_contrastive_inputs_alone(tokenizer):
     plain = DropoutPairCollator(tokenizer)([row] * 8)
     batch = DropoutPairCollator(tokenizer, do_mlm=True, mlm_probability=0.4)([row] * 8)
     assert torch.equal(batch["input_ids"], plain["input_ids"])
-    predicted = batch["mlm_labels"] != -100
+    predicted = batch["mlm_targets"] != -100
     assert predicted.any()
-    assert torch.equal(batch["mlm_labels"][predicted], batch["input_ids"][predicted])
+    assert torch.equal(batch["mlm_targets"][predicted], batch["input_ids"][predicted])
     assert torch.equal(batch["mlm_input_ids"][~predicted], batch["input_ids"][~predicted])
     assert (batch["mlm_input_ids"][predicted] == tokenizer.mask_token_id).any()
     special = torch.isin(batch["input_ids"], torch.tensor(tokenizer.all_special_ids))

@@ -164,7 +164,7 @@ def test_two_processes_push_and_a_fresh_one_pulls_the_same_embeddings(hub, tmp_p
 def test_an_architecture_of_its_own_opens_where_the_package_is_not(hub, tmp_path, bare_site):
     args = ["--hidden_size", "8", "--embedding_size", "8", "--vocab_size", "60", "--logging_steps", "2"]
     train("run_quickthoughts.py", args, hub, tmp_path)
-    assert {"modeling_quickthoughts.py", "configuration_quickthoughts.py"} <= set(hub.repos["alice/two"].files("main"))
+    assert "quickthoughts.py" in set(hub.repos["alice/two"].files("main"))
     command = [sys.executable, "-I", "-S", "-c", BARE, bare_site, "alice/two", tmp_path / "out", json.dumps(SENTENCES)]
     run(command, environment(hub, tmp_path / "empty"), tmp_path)
 

@@ -20,7 +20,7 @@ from contrastive_st.models.remote_code import RemoteCodeMixin
 
 WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran"]
 SENTENCES = ["the cat sat on the mat", "rain", "a dog ran", "unheard words here", ""]
-FILES = {"configuration_quickthoughts.py", "packing_quickthoughts.py", "modeling_quickthoughts.py"}
+FILES = {"quickthoughts.py"}
 
 BARE = """
 import json, sys
@@ -131,8 +131,8 @@ def test_where_the_package_is_imported_no_flag_is_needed(trained, tmp_path):
         assert {file.name for file in folder.iterdir()} >= FILES
         config = json.loads((folder / "config.json").read_text())
         assert config["auto_map"] == {
-            "AutoConfig": "configuration_quickthoughts.QuickThoughtsConfig",
-            "AutoModel": "modeling_quickthoughts.QuickThoughtsModel",
+            "AutoConfig": "quickthoughts.QuickThoughtsConfig",
+            "AutoModel": "quickthoughts.QuickThoughtsModel",
         }
         peer = SentenceTransformer(str(folder), device="cpu")
         near(peer.encode(SENTENCES), expected)

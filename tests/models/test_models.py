@@ -118,7 +118,7 @@ def test_the_contrastive_loss_ignores_mlm_and_the_mlm_loss_is_added(bert_config)
     masked = batch["input_ids"].clone()
     masked[:, :, 1] = 4
     plain = model(**batch).loss
-    both = model(**batch, mlm_input_ids=masked, mlm_labels=labels).loss
+    both = model(**batch, mlm_input_ids=masked, mlm_targets=labels).loss
     logits = model.cls(
         model.bert(masked.flatten(0, 1), attention_mask=batch["attention_mask"].flatten(0, 1)).last_hidden_state
     )

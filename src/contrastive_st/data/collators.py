@@ -142,7 +142,7 @@ class PairCollator:
 
     Args:
         tokenizer: pads on the right, to the longest row of the batch.
-        do_mlm: add `mlm_input_ids` and `mlm_labels`, masked copies for the auxiliary loss; the contrastive
+        do_mlm: add `mlm_input_ids` and `mlm_targets`, masked copies for the auxiliary loss; the contrastive
             inputs are never masked.
         mlm_probability: share of the tokens to predict; of those 80% are masked, 10% replaced, 10% kept.
         pad_to_multiple_of: round the length up, for kernels that like multiples of 8.
@@ -183,7 +183,7 @@ class PairCollator:
         if "token_type_ids" in self.tokenizer.model_input_names:
             batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
         if self.do_mlm:
-            batch["mlm_input_ids"], batch["mlm_labels"] = self._mask(batch["input_ids"])
+            batch["mlm_input_ids"], batch["mlm_targets"] = self._mask(batch["input_ids"])
         return {name: tensor.view(shape) for name, tensor in batch.items()}
 
     def _mask(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:

@@ -7,8 +7,7 @@ from contrastive_st.losses.functional import angular_similarity, cosine_scores, 
 from contrastive_st.losses.info_nce import ConsistentInfoNCE, InfoNCE
 from contrastive_st.losses.labelled_pairs import CosineSimilarityLoss, SoftmaxLoss, TripletLoss
 from contrastive_st.losses.multi_task import MultiTaskLoss
-from contrastive_st.losses.skip_thoughts import SkipThoughtsLoss
-from contrastive_st.losses.targets import TargetsLoss
+from contrastive_st.losses.targets import SkipThoughtsLoss, TargetsLoss
 
 __all__ = [
     "LOCAL",

@@ -79,7 +79,7 @@ def loss_class(name: Any) -> type[Loss]:
     Raises:
         InputError: there is none of that name.
     """
-    if name not in LOSSES:
+    if not isinstance(name, str) or name not in LOSSES:
         raise InputError(f"unknown loss {name!r}; choose one of {', '.join(LOSSES)}")
     return LOSSES[name]
 

@@ -6,6 +6,7 @@ import contextlib
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -152,6 +153,7 @@ class ForCL(_Base):
         targets: Tensor | None = None,
         key_embeddings: Tensor | None = None,
         queue: Queue | None = None,
+        return_loss: bool = True,
         **other: Tensor | None,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """`input_ids [N, L]` gives embeddings in `pooler_output [N, D]`; `[B, V, L]` gives the loss of B anchors.
@@ -162,6 +164,7 @@ class ForCL(_Base):
             targets: what the loss wants beside the views, from the collator.
             key_embeddings: all views but the first, `[B, V-1, d]`, where a momentum queue encodes them.
             queue: candidates of former batches.
+            return_loss: not read; by its default the Trainer of transformers knows that there is a loss to evaluate.
             other: what else the encoder takes, such as `token_type_ids`.
         """
         if input_ids.dim() == 2:
@@ -210,6 +213,10 @@ class ForCL(_Base):
         super().save_pretrained(save_directory, **kwargs)  # type: ignore[misc]
         if kwargs.get("is_main_process", True):
             self.write_other_loaders(save_directory, kwargs.get("state_dict"))
+            mode = Path(save_directory, "config.json").stat().st_mode  # what the umask asks for
+            for path in Path(save_directory).rglob("*.safetensors"):
+                if path.parent == Path(save_directory) or path.parent.name[:1].isdigit():
+                    path.chmod(mode)  # safetensors lets only the owner read it
 
     def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
         """Write what loaders other than transformers read."""
@@ -313,7 +320,8 @@ class ContrastiveMixin(ForCL):
         token_type_ids: Tensor | None = None,
         targets: Tensor | None = None,
         mlm_input_ids: Tensor | None = None,
-        mlm_labels: Tensor | None = None,
+        mlm_targets: Tensor | None = None,
+        return_loss: bool = True,
         **other: Any,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """As `ForCL.forward`, and an auxiliary masked-language-model loss.
@@ -324,13 +332,14 @@ class ContrastiveMixin(ForCL):
             token_type_ids: as in BERT; ignored by families that have none.
             targets: what the loss wants beside the views, from the collator.
             mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
-            mlm_labels: the masked ids, -100 elsewhere.
+            mlm_targets: the masked ids, -100 elsewhere.
+            return_loss: as for `ForCL.forward`.
             other: `key_embeddings` and `queue`, as in `ForCL.forward`.
         """
         output = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **other)
-        if mlm_input_ids is not None and mlm_labels is not None and self.settings.do_mlm:
+        if mlm_input_ids is not None and mlm_targets is not None and self.settings.do_mlm:
             output.loss = output.loss + self.settings.mlm_weight * self._mlm_loss(
-                mlm_input_ids, attention_mask, token_type_ids, mlm_labels
+                mlm_input_ids, attention_mask, token_type_ids, mlm_targets
             )
         return output
 

@@ -13,7 +13,7 @@ from transformers.utils import can_return_tuple
 from contrastive_st.errors import InputError
 from contrastive_st.losses import LOCAL, default_gather
 from contrastive_st.losses.functional import at_least_float32
-from contrastive_st.losses.skip_thoughts import neighbors
+from contrastive_st.losses.targets import neighbors
 from contrastive_st.models.architectures.infersent import InferSentConfig, InferSentModel
 from contrastive_st.models.architectures.quickthoughts import (
     PackedGRU,
@@ -72,7 +72,11 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
 
     @can_return_tuple
     def forward(  # type: ignore[override]
-        self, input_ids: Tensor, attention_mask: Tensor | None = None, targets: Tensor | None = None
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        targets: Tensor | None = None,
+        return_loss: bool = True,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """`input_ids [N, L]` gives embeddings in `pooler_output [N, h]`; `[B, 1, L]` the loss of B sentences in order.
 
@@ -80,6 +84,7 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
             input_ids: word ids.
             attention_mask: not zero on real words.
             targets: `[B, 2]`: the document of each sentence, and its position there.
+            return_loss: as for `ForCL.forward`.
         """
         if input_ids.dim() == 2:
             return self._encode(**self._rows(input_ids, attention_mask))

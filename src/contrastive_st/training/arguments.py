@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import torch
 from transformers import TrainingArguments
 
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.cpu import bf16_is_fast
 
 
@@ -44,11 +48,18 @@ class ContrastiveTrainingArguments(TrainingArguments):
             "negatives without a larger batch. One encoder, loss info_nce; a step encodes no more texts."
         },
     )
+    allow_changed_resume: bool = field(
+        default=False,
+        metadata={
+            "help": "Resume although optimizer, scheduler or random state are missing, or data, seed or batch changed."
+        },
+    )
     momentum: float = field(
         default=0.999, metadata={"help": "With momentum_queue: share of the moving average that stays, a step."}
     )
 
     def __post_init__(self) -> None:
+        self._check()
         if not torch.accelerator.is_available():
             self.use_cpu = True
         if self.bf16 is None:
@@ -57,4 +68,40 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.data_seed: int | None = (
                 self.seed
             )  # so that the order of the rows does not hang on what else draws random numbers
-        super().__post_init__()
+        try:
+            super().__post_init__()
+        except (ValueError, TypeError) as error:
+            raise InputError(f"training arguments: {first_line(error)}") from error
+
+    def _check(self) -> None:
+        """Raise for a number that no training can have."""
+        for names, fits, wanted in _RANGES:
+            for name in names.split():
+                value: Any = getattr(self, name)
+                if value is not None and not fits(value):
+                    raise InputError(f"{name} {value}: give {wanted}")
+        if self.max_steps <= 0 and not 0 < self.num_train_epochs < math.inf:
+            raise InputError(
+                f"num_train_epochs {self.num_train_epochs}: give a positive number of epochs, or max_steps"
+            )
+
+
+#: Names of arguments, what their values must be, and in words
+_RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+    (
+        "per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps chunk_size chunk_tokens "
+        "save_total_limit",
+        lambda value: value >= 1,
+        "1 or more",
+    ),
+    ("dataloader_num_workers momentum_queue", lambda value: value >= 0, "0 or more"),
+    ("seed data_seed", lambda value: 0 <= value < 1 << 32, "a number from 0 to 4294967295"),
+    (
+        "learning_rate weight_decay warmup_steps max_grad_norm",
+        lambda value: 0 <= value < math.inf,
+        "a number that is not negative",
+    ),
+    ("logging_steps save_steps eval_steps", lambda value: 0 < value < math.inf, "a positive number"),
+    ("adam_epsilon", lambda value: 0 < value < math.inf, "a positive number"),
+    ("momentum adam_beta1 adam_beta2", lambda value: 0 <= value < 1, "a number in [0, 1)"),
+)

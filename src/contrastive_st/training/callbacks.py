@@ -1,4 +1,4 @@
-"""Callbacks of the trainer: words when training goes wrong, and a clean stop."""
+"""What a run tells as it goes, and a clean stop: callbacks of the trainer, and the words before its first step."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import math
 import signal
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -16,7 +17,7 @@ from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
 from contrastive_st.models.buckets import bucket_rows
-from contrastive_st.terminal import peak_resident
+from contrastive_st.terminal import clean, peak_resident
 
 # --- What a run does a second, what of it is padding, and the memory that it takes: for the log.
 
@@ -221,3 +222,54 @@ class StopOnSigterm(TrainerCallback):
                 f"SIGTERM: stopped after step {state.global_step}, checkpoint saved; "
                 "resume with --resume_from_checkpoint true"
             )
+
+
+# --- What a run will do, in a few lines, told before its first step.
+
+_SHOWN = 70  # characters of each text of the example row
+
+
+def run_summary(trainer: Any, inputs: dict[str, Any]) -> str:
+    """The run of a `ContrastiveTrainer`, from its arguments and its first batch.
+
+    Args:
+        trainer: with model, arguments and tokenizer.
+        inputs: the first batch of this process, `input_ids` `[B, V, L]`.
+
+    Returns:
+        One line each: base, pooling, length, the texts of one row by their roles, loss, batch, rate, precision.
+    """
+    args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
+    views = inputs["input_ids"].shape[1]
+    longest = getattr(_tokenizer(trainer), "model_max_length", None)
+    loss = {name: value for name, value in model.loss_fn.settings().items() if name != "loss" and value is not None}
+    precision = "bf16" if args.bf16 else "fp16" if args.fp16 else "float32"
+    accumulated = f" x {args.gradient_accumulation_steps} batches" if args.gradient_accumulation_steps > 1 else ""
+    lines = {
+        "base": f"{getattr(model, 'name_or_path', '') or 'from scratch'} ({type(model).__name__})",
+        "pooling": getattr(model.settings, "pooling", "the model's own"),
+        "max length": f"{longest} tokens" if longest and longest < 1 << 29 else "as long as the texts",
+        **dict(_example(trainer, inputs)),
+        "loss": " ".join([model.settings.loss.name, *(f"{name}={value}" for name, value in loss.items())]),
+        "batch": f"{len(inputs['input_ids'])} rows of {views} texts a process{accumulated}",
+        "rate": f"{args.learning_rate:g}, {args.lr_scheduler_type.value}, {trainer.state.max_steps} steps",
+        "precision": precision,
+    }
+    return "\n".join(f"{name + ':':<16} {clean(str(text))}" for name, text in lines.items())
+
+
+def _tokenizer(trainer: Any) -> Any:
+    return trainer.processing_class or getattr(trainer.data_collator, "tokenizer", None)
+
+
+def _example(trainer: Any, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """The role of each text of the first row, and the text."""
+    tokenizer, rows = _tokenizer(trainer), inputs["input_ids"][0].tolist()
+    hard = [f"hard negative {i}" for i in range(1, len(rows) - 1)]
+    names = ["text"] if len(rows) == 1 else ["anchor", "positive", *hard]
+    for name, ids in zip(names, rows, strict=False):
+        text = tokenizer.decode(ids, skip_special_tokens=True) if hasattr(tokenizer, "decode") else str(ids)
+        yield name, text if len(text) <= _SHOWN else text[: _SHOWN - 3] + "..."
+    targets = inputs.get("targets")
+    if targets is not None:
+        yield "target", str(targets[0].tolist())[:_SHOWN]

@@ -10,10 +10,10 @@ from typing import Any
 
 from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks
-from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.terminal import Parser, snake_case_flags, suggestion
+from contrastive_st.training.checkpoints import check_checkpoint, newest_checkpoint
 
 
 class TrainingParser(Parser, HfArgumentParser):
@@ -83,13 +83,14 @@ def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> st
     folder = Path(training.output_dir)  # type: ignore[arg-type]
     resume = training.resume_from_checkpoint
     if resume and resume.lower() in ("true", "1", "yes"):
-        resume = get_last_checkpoint(str(folder)) if folder.is_dir() else None
-        if resume is None:
+        newest = newest_checkpoint(folder)
+        if newest is None:
             raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
-    elif resume and resume.lower() in ("false", "0", "no"):
+        return str(newest)
+    if resume and resume.lower() in ("false", "0", "no"):
         resume = None
-    if resume and not Path(resume, "trainer_state.json").is_file():
-        raise InputError(f"{resume} is no checkpoint of a training run (no trainer_state.json)")
+    if resume:
+        check_checkpoint(resume)
     if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
         raise InputError(
             f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "

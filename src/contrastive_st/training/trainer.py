@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import itertools
 import logging
 import math
+import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset, Sampler, get_worker_info
 from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
-from transformers.trainer_utils import get_last_checkpoint
 
 from contrastive_st.distributed import from_first, world_size
 from contrastive_st.errors import InputError
@@ -21,7 +23,8 @@ from contrastive_st.evaluation.scorers.geometry import effective_rank, uniformit
 from contrastive_st.losses import default_gather
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
-from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, Throughput
+from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, Throughput, run_summary
+from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.gradcache import gradcache_step
 from contrastive_st.training.momentum import MomentumTrainer
 from contrastive_st.training.publishing import PublishingTrainer
@@ -125,15 +128,23 @@ def _all_rows(data: Any) -> Iterator[dict[str, Any]]:
             yield dict(zip(batch, cells, strict=True))
 
 
+@contextlib.contextmanager
+def preserved_random_state() -> Iterator[None]:
+    """Leave the random state of Python, NumPy and torch as it was."""
+    states = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
 logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # the log looks at no more rows of a batch than this
 
 
-class TrainingDiverged(InputError):
-    """The loss became NaN or infinite; the weights on disk are those of the last good checkpoint."""
-
-
-class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
+class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
     """Train a ForCL model.
 
     Beside the loss the log holds, of the last batch: the metrics of the loss (in-batch `accuracy`, the number of
@@ -143,7 +154,7 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
 
     Args:
         evaluator: called with the model, on one process (on all if its attribute `distributed` is true); returns named
-            figures, which become `eval_...` metrics for the log, `metric_for_best_model` and `load_best_model_at_end`.
+            metrics, which become `eval_...` metrics for the log, `metric_for_best_model` and `load_best_model_at_end`.
             It must not draw random numbers.
         args, kwargs: as for `transformers.Trainer`.
 
@@ -195,12 +206,14 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
 
     def training_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         core, chunk = self.accelerator.unwrap_model(model), (self.args.chunk_size, self.args.chunk_tokens)
+        if self._last_views is None:
+            logger.info(run_summary(self, inputs))
         self.throughput.count(inputs, core, *chunk)
         cached = any(chunk)
         step = self._gradcache_step if cached else super().training_step
         loss = step(model, inputs, num_items_in_batch)
         if not math.isfinite(loss.item()):
-            last = get_last_checkpoint(self.args.output_dir) or "none was saved yet"
+            last = last_good(str(self.args.output_dir))
             raise TrainingDiverged(
                 f"the loss is {loss.item()} at step {self.state.global_step + 1} (learning rate "
                 f"{self._get_learning_rate():.3g}); lower the learning rate or raise the temperature. "
@@ -212,7 +225,7 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
         model.train()
         inputs = self._prepare_inputs(inputs)
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
-        if "mlm_labels" in inputs:
+        if "mlm_targets" in inputs:
             raise InputError("the GradCache step has no masked-language-model loss; leave out --do_mlm or --chunk_size")
         rows = {name: inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs}
         targets = inputs.get("targets")
@@ -244,18 +257,34 @@ class ContrastiveTrainer(PublishingTrainer, MomentumTrainer, OrderedTrainer):
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self._last_views is not None:
             logs = {**logs, **self._view_metrics(*self._last_views), **self.throughput.metrics(world_size())}
+        if "train_loss" in logs:
+            logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")
         super().log(logs, start_time)
 
-    def evaluate(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> dict[str, float]:
-        if self.evaluator is None:
-            return super().evaluate(*args, metric_key_prefix=metric_key_prefix, **kwargs)
-        model = self.accelerator.unwrap_model(self.model)
-        shared = getattr(self.evaluator, "distributed", False)  # it shares its work out over the processes itself
-        figures = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
-        metrics = {f"{metric_key_prefix}_{name}": float(value) for name, value in figures.items()}
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """The loss of an `eval_dataset`, and what the evaluator finds."""
+        if self.evaluator is None or eval_dataset or self.eval_dataset:
+            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        metrics = self._evaluator_metrics(metric_key_prefix)
         self.log(dict(metrics))
         self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
         return metrics
+
+    def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
+        with preserved_random_state():  # a loader and a masking collator draw numbers
+            output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+        output.metrics.update(self._evaluator_metrics(metric_key_prefix))
+        return output
+
+    def _evaluator_metrics(self, prefix: str) -> dict[str, float]:
+        if self.evaluator is None:
+            return {}
+        model = self.accelerator.unwrap_model(self.model)
+        shared = getattr(self.evaluator, "distributed", False)  # it shares its work out over the processes itself
+        found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
+        return {f"{prefix}_{name}": float(value) for name, value in found.items()}
 
     @torch.no_grad()
     def _view_metrics(

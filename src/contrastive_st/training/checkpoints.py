@@ -1,0 +1,336 @@
+"""A run's checkpoints: they appear whole, and are looked at before a run goes on from one.
+
+    save     every process writes into a hidden folder; one fsyncs it and gives it its name, `checkpoint-N`
+    resume   the newest whole one; what is damaged, a pickle, or of another run (data, seed, batch) is refused in a line
+
+One training at a time writes into an output folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import torch
+from safetensors import SafetensorError, safe_open
+from transformers import Trainer
+from transformers.trainer_utils import rotate_checkpoints
+
+from contrastive_st.distributed import any_process, from_first, is_first_process
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.safety.folders import read_json
+from contrastive_st.safety.writing import written_whole
+
+logger = logging.getLogger(__name__)
+STATE, RUN = "trainer_state.json", "resumable_run.json"
+_SAVING, _LOCK = ".saving", ".training.lock"
+_SAMPLED = 256  # rows that a fingerprint reads of data without arrow tables
+_STATES = ("optimizer.pt", "scheduler.pt")
+
+
+class TrainingDiverged(InputError):
+    """The loss or a weight became NaN or infinite; the weights on disk are those of the last good checkpoint."""
+
+
+class CheckpointTrainer(Trainer):
+    """The Trainer of transformers, whose checkpoints appear whole and are checked before a run goes on from one.
+
+    Args:
+        args, kwargs: as for `transformers.Trainer`.
+    """
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._scratch: Path | None = None
+        self._run: dict[str, Any] | None = None
+        super().__init__(*args, **kwargs)
+
+    def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
+        """As `transformers.Trainer.train`; `True` resumes from the newest whole checkpoint.
+
+        Raises:
+            InputError: another training writes into the folder, or the checkpoint cannot be resumed from.
+        """
+        folder = Path(str(self.args.output_dir))
+        with locked(folder):
+            checkpoint = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
+            return super().train(checkpoint, *args, **kwargs)
+
+    def _checkpoint(self, folder: Path, asked: str | bool | None) -> str | None:
+        if not asked:
+            return None
+        checkpoint = newest_checkpoint(folder) if asked is True else Path(asked)
+        if checkpoint is None:
+            raise InputError(f"{folder} holds no checkpoint to resume from; start without resume_from_checkpoint")
+        check_checkpoint(checkpoint)
+        changes = changed_run(checkpoint, self.run_record())
+        if changes and not self.args.allow_changed_resume:
+            raise InputError(
+                f"{checkpoint} cannot be resumed as the run it was: {'; '.join(changes)}. "
+                "Give --allow_changed_resume true to go on with what is there"
+            )
+        return str(checkpoint)
+
+    def run_record(self) -> dict[str, Any]:
+        """What the weights of a run hang on, and a resumed run must share."""
+        if self._run is None:
+            args = self.args
+            rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
+            self._run = {
+                "seed": args.seed,
+                "data seed": args.data_seed,
+                "batch": rows * args.world_size,
+                "data": fingerprint(self.train_dataset),
+            }
+        return self._run
+
+    # ------------------------------------------------------------------ saving
+
+    def check_weights(self) -> None:
+        """Raise rather than save weights that are no numbers; a collective call where they are sharded.
+
+        Raises:
+            TrainingDiverged: a weight is NaN or infinite.
+        """
+        bad = next((name for name, weight in self.model.named_parameters() if not _is_finite(weight)), None)
+        if any_process(bad is not None, self.args.device) if self.is_fsdp_enabled else bad is not None:
+            raise TrainingDiverged(
+                f"the weights ({bad or 'of another process'}) are NaN or infinite at step {self.state.global_step}: "
+                "nothing was saved. Lower the learning rate; the last good checkpoint is "
+                f"{last_good(str(self.args.output_dir))}"
+            )
+
+    def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
+        self.check_weights()
+        super().save_model(output_dir, _internal_call)
+
+    def _get_output_dir(self, trial: Any) -> str:
+        return super()._get_output_dir(trial) if self._scratch is None else str(self._scratch)
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        run = Path(self._get_output_dir(trial))
+        name, scratch = f"checkpoint-{self.state.global_step}", run / _SAVING
+        if self.args.should_save:
+            shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed as it saved
+        self.accelerator.wait_for_everyone()
+        self._scratch = scratch
+        try:
+            super()._save_checkpoint(model, trial)
+        finally:
+            self._scratch = None
+        best = run / f"checkpoint-{self.state.best_global_step}"
+        if self.state.best_global_step and (best.name == name or best.is_dir()):
+            self.state.best_model_checkpoint = str(best)
+        self.accelerator.wait_for_everyone()
+        if self.args.should_save:
+            self.state.save_to_json(str(scratch / name / STATE))
+            (scratch / name / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
+            with written_whole(run / name, overwrite=True) as temporary:
+                os.rename(scratch / name, temporary)
+            shutil.rmtree(scratch, ignore_errors=True)
+            limit = self.args.save_total_limit
+            rotate_checkpoints(str(run), limit, self.state.best_model_checkpoint, use_mtime=True)
+        self.accelerator.wait_for_everyone()
+
+    # ------------------------------------------------------------------ resuming
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        with _told(resume_from_checkpoint):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        with _told(checkpoint):
+            super()._load_optimizer_and_scheduler(checkpoint)
+
+    def _load_rng_state(self, checkpoint: str | None) -> None:
+        with _told(checkpoint):
+            super()._load_rng_state(checkpoint)
+
+
+def newest_checkpoint(folder: str | Path) -> Path | None:
+    """The newest whole `checkpoint-N` below a folder; those passed over are told in the log.
+
+    Example:
+        >>> newest_checkpoint("no_such_folder") is None
+        True
+    """
+    found = [path for path in Path(folder).glob("checkpoint-*") if path.name.removeprefix("checkpoint-").isdigit()]
+    passed = []
+    for path in sorted(found, key=lambda path: -int(path.name.removeprefix("checkpoint-"))):
+        try:
+            check_checkpoint(path)
+        except InputError as error:
+            passed.append(str(error))
+            continue
+        if passed:
+            logger.warning(f"{'; '.join(passed)}. Resuming from {path}, the newest whole checkpoint")
+        return path
+    if passed:
+        raise InputError(f"no whole checkpoint in {folder}: {'; '.join(passed)}")
+    return None
+
+
+def last_good(folder: str) -> str:
+    """What an error says of the newest whole checkpoint."""
+    try:
+        return str(newest_checkpoint(folder) or "none was saved yet")
+    except InputError:
+        return "none is whole"
+
+
+def check_checkpoint(folder: str | Path) -> None:
+    """Refuse a checkpoint that is not whole, or whose weights are a pickle. Nothing of it is unpickled here.
+
+    Raises:
+        InputError: with the file, and what is wrong with it.
+    """
+    folder = Path(folder)
+    if not folder.is_dir():
+        raise InputError(f"{folder} is no folder; give a checkpoint of a training run")
+    if not (folder / STATE).is_file():
+        raise InputError(f"{folder} is no whole checkpoint of a training run (no {STATE})")
+    state = read_json(folder / STATE)
+    if not isinstance(state, dict) or not isinstance(state.get("global_step"), int):
+        raise InputError(f"{folder / STATE} is damaged: it holds no step")
+    if not any(
+        path.is_dir() for path in folder.glob("pytorch_model_fsdp*")
+    ):  # FSDP's shards have a format of their own
+        _check_safetensors(folder)
+    for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
+        if path.is_file():
+            _check_archive(path)
+
+
+def _check_safetensors(folder: Path) -> None:
+    files, index = [folder / "model.safetensors"], folder / "model.safetensors.index.json"
+    if not files[0].is_file() and index.is_file():
+        content = read_json(index)
+        named = content.get("weight_map") if isinstance(content, dict) else None
+        files = [folder / str(name) for name in sorted(set(named.values()))] if isinstance(named, dict) else []
+        if not files:
+            raise InputError(f"{index} is damaged: it holds no weight_map")
+    for path in files:
+        if not path.is_file() or path.suffix != ".safetensors":
+            pickle = next(folder.glob("pytorch_model*.bin*"), None)
+            why = f"{pickle.name} is a pickle, which can run code when it is opened" if pickle else "it is not there"
+            raise InputError(f"{folder} holds no weights in safetensors ({path.name}): {why}")
+        try:
+            with safe_open(path, "pt") as weights:
+                weights.keys()
+        except (SafetensorError, OSError) as error:
+            raise InputError(f"{path} is damaged: {first_line(error)}") from error
+
+
+def _check_archive(path: Path) -> None:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            wrong = archive.testzip()
+    except (zipfile.BadZipFile, OSError, EOFError) as error:
+        raise InputError(f"{path} is damaged: {first_line(error)}") from error
+    if wrong is not None:
+        raise InputError(f"{path} is damaged: {wrong} in it is not what was written")
+
+
+def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
+    """What keeps a run from going on as the one that wrote the checkpoint: lost states, and what has changed."""
+    states = {"optimizer.pt": "optimizer*", "scheduler.pt": "scheduler.pt", "rng_state.pth": "rng_state*.pth"}
+    changes = [f"{name} is missing" for name, kind in states.items() if not any(checkpoint.glob(kind))]
+    path = checkpoint / RUN
+    before = read_json(path) if path.is_file() else {}
+    if not isinstance(before, dict):
+        raise InputError(f"{path} is damaged: it holds no names and values")
+    for name, now in run.items():
+        then = before.get(name)
+        if then is not None and now is not None and then != now:
+            changes.append("other data" if name == "data" else f"{name} was {then} and is {now}")
+    return changes
+
+
+def fingerprint(data: Any) -> str | None:
+    """A hash of a data set: of its tables where it has some (`datasets.Dataset`), else of its length and some rows.
+
+    A stream has none, and neither has data whose rows cannot be read twice.
+
+    Example:
+        >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 5]}])
+        True
+        >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 6]}])
+        False
+    """
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+        return None
+    digest = hashlib.blake2b(str(len(data)).encode(), digest_size=16)
+    if hasattr(data, "with_format") and hasattr(data, "data"):
+        for table in data.with_format("arrow").iter(10_000):
+            sink = pyarrow.BufferOutputStream()
+            with pyarrow.ipc.new_stream(sink, table.schema.remove_metadata()) as stream:
+                stream.write_table(table.replace_schema_metadata(None).combine_chunks())
+            digest.update(sink.getvalue())
+        return digest.hexdigest()
+    step = max(len(data) // _SAMPLED, 1)
+    with torch.random.fork_rng(devices=[]):
+        for i in range(0, len(data), step):
+            digest.update(repr(data[i]).encode())
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def locked(folder: Path) -> Iterator[None]:
+    """Keep other trainings out of an output folder; a collective call.
+
+    The lock is of the process, not of its children, and is gone when it ends, however it does.
+
+    Raises:
+        InputError: another process trains there.
+    """
+    with contextlib.ExitStack() as held:
+        from_first(lambda: held.enter_context(_lock(folder)) if is_first_process() else None)
+        yield
+
+
+@contextlib.contextmanager
+def _lock(folder: Path) -> Iterator[None]:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / _LOCK
+    with path.open("w") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise InputError(
+                f"another training writes into {folder}; wait for its end, or choose another output_dir"
+            ) from error
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def _told(checkpoint: str | None) -> Iterator[None]:
+    """Whatever cannot be read of a checkpoint, in one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except Exception as error:  # unpickling and loading states raise errors of every type
+        if checkpoint is None:
+            raise
+        raise InputError(f"{checkpoint} cannot be resumed from: {first_line(error)}") from error
+
+
+def _is_finite(weight: torch.Tensor) -> bool:
+    local: Any = getattr(weight, "to_local", lambda: weight)()  # a shard of FSDP's
+    return bool(torch.isfinite(local.detach()).all())

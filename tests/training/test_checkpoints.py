@@ -1,0 +1,274 @@
+"""Checkpoints appear whole, a run goes on from the newest whole one, and what cannot be resumed is told in a line."""
+
+import json
+import logging
+import math
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+import torch
+import transformers
+from datasets import Dataset
+from transformers import TrainerCallback
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, InputError
+from contrastive_st.data import tokenize
+from contrastive_st.training import TrainingDiverged
+from contrastive_st.training.checkpoints import check_checkpoint, fingerprint, newest_checkpoint
+
+SIZE = {"per_device_train_batch_size": 4, "max_steps": 4, "report_to": "none", "disable_tqdm": True, "bf16": False}
+
+
+def trainer_for(tokenizer, config, folder, texts=SENTENCES * 4, callbacks=(), data=None, **changes):
+    args = ContrastiveTrainingArguments(str(folder), **{**SIZE, "save_strategy": "steps", "save_steps": 2, **changes})
+    rows = tokenize(Dataset.from_dict({"text": texts}), tokenizer, 16) if data is None else data
+    torch.manual_seed(0)
+    return ContrastiveTrainer(
+        BertForCL(config), args, train_dataset=rows, eval_dataset=rows if args.eval_strategy != "no" else None,
+        data_collator=DropoutPairCollator(tokenizer), callbacks=list(callbacks),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def run(tokenizer, bert_config, tmp_path):
+    """A finished run with two checkpoints, and what makes another like it."""
+    make = lambda **changes: trainer_for(tokenizer, bert_config, tmp_path / "out", **changes)
+    make().train()
+    return tmp_path / "out", make
+
+
+def damage(path, how):
+    if how == "missing":
+        path.unlink()
+    elif how == "cut":
+        path.write_bytes(path.read_bytes()[:-40])
+    elif how == "garbage":
+        path.write_bytes(b"\x00garbage" * 9)
+    else:
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 255
+        path.write_bytes(bytes(content))
+
+
+def test_a_checkpoint_killed_as_it_was_saved_is_never_there(run, monkeypatch):
+    folder, make = run
+    shutil.rmtree(folder)
+    monkeypatch.setattr(ContrastiveTrainer, "_save_rng_state", lambda self, output_dir: os._exit(9))
+    if not (child := os.fork()):
+        make().train()
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 9
+    assert not list(folder.glob("checkpoint-*"))
+    monkeypatch.undo()
+    make().train()  # what the killed run left behind is not in the way
+    assert sorted(path.name for path in folder.iterdir() if path.is_dir()) == ["checkpoint-2", "checkpoint-4"]
+
+
+@pytest.mark.parametrize("name", ["trainer_state.json", "model.safetensors", "optimizer.pt", "rng_state.pth"])
+@pytest.mark.parametrize("how", ["cut", "garbage", "missing"])
+def test_resume_takes_the_newest_whole_one_and_says_so(run, name, how, caplog):
+    folder, make = run
+    damage(folder / "checkpoint-4" / name, how)
+    if how == "missing" and name in ("optimizer.pt", "rng_state.pth"):
+        with pytest.raises(InputError, match=f"{name} is missing.*allow_changed_resume"):
+            make().train(resume_from_checkpoint=True)
+        assert make(allow_changed_resume=True, max_steps=6).train(resume_from_checkpoint=True).global_step == 6
+        return
+    with pytest.raises(InputError, match="checkpoint-4") as error:
+        make().train(resume_from_checkpoint=str(folder / "checkpoint-4"))
+    assert "\n" not in str(error.value)
+    with caplog.at_level(logging.WARNING):
+        assert make().train(resume_from_checkpoint=True).global_step == 4
+    assert "checkpoint-2, the newest whole checkpoint" in caplog.text
+    damage(folder / "checkpoint-2" / "trainer_state.json", "garbage")
+    shutil.rmtree(folder / "checkpoint-4")
+    with pytest.raises(InputError, match="no whole checkpoint"):
+        newest_checkpoint(folder)
+
+
+def test_one_flipped_bit_of_a_state_is_seen(run):
+    folder, _ = run
+    damage(folder / "checkpoint-4" / "optimizer.pt", "flipped")
+    with pytest.raises(InputError, match=r"optimizer\.pt is damaged"):
+        check_checkpoint(folder / "checkpoint-4")
+
+
+def test_a_state_of_other_content_is_told_in_a_line(run):
+    folder, make = run
+    torch.save({"no": "optimizer"}, folder / "checkpoint-4" / "optimizer.pt")
+    with pytest.raises(InputError, match="checkpoint-4 cannot be resumed from"):
+        make().train(resume_from_checkpoint=True)
+
+
+def test_a_pickle_of_weights_is_not_opened(run, tmp_path):
+    folder, make = run
+    checkpoint = folder / "checkpoint-4"
+    (checkpoint / "model.safetensors").unlink()
+    (checkpoint / "pytorch_model.bin").write_bytes(
+        b"cos\nsystem\n(S'touch " + str(tmp_path / "ran").encode() + b"'\ntR."
+    )
+    with pytest.raises(InputError, match=r"pytorch_model\.bin is a pickle"):
+        make().train(resume_from_checkpoint=str(checkpoint))
+    (checkpoint / "decoy.safetensors").write_bytes((folder / "checkpoint-2" / "model.safetensors").read_bytes())
+    index = {"weight_map": {"a": "weights.bin"}}
+    for name in ("pytorch_model.bin.index.json", "model.safetensors.index.json"):
+        (checkpoint / name).write_text(json.dumps(index))
+        with pytest.raises(InputError, match="no weights in safetensors"):
+            make().train(resume_from_checkpoint=str(checkpoint))
+    assert not (tmp_path / "ran").exists()
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"seed": 7}, "seed was 42 and is 7"),
+        ({"per_device_train_batch_size": 8}, "batch was 4 and is 8"),
+        ({"texts": [*SENTENCES[1:], "other"] * 4}, "other data"),
+    ],
+)
+@pytest.mark.allow_warnings  # transformers tells of another batch size too
+def test_another_run_is_not_resumed_unless_asked(run, changes, words):
+    _, make = run
+    with pytest.raises(InputError, match=words):
+        make(**changes).train(resume_from_checkpoint=True)
+    make(**changes, allow_changed_resume=True).train(resume_from_checkpoint=True)
+
+
+def test_a_change_anywhere_in_the_data_is_seen(tokenizer):
+    texts = [f"sentence {i}" for i in range(2000)]
+    prints = []
+    for changed in (None, 0, 777, 1999):
+        own = [text if i != changed else "another" for i, text in enumerate(texts)]
+        prints.append(fingerprint(Dataset.from_dict({"text": own})))
+    assert len(set(prints)) == 4
+    assert fingerprint(Dataset.from_dict({"text": texts})) == prints[0]
+    assert fingerprint(iter(texts)) is None
+
+
+OTHER = """
+import fcntl, sys, time
+file = open(sys.argv[1], "w")
+fcntl.lockf(file, fcntl.LOCK_EX)
+print("locked", flush=True)
+time.sleep(60)
+"""
+
+
+def test_two_trainings_do_not_share_a_folder(run):
+    folder, make = run
+    command = [sys.executable, "-c", OTHER, str(folder / ".training.lock")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        assert other.stdout.readline() == "locked\n"
+        with pytest.raises(InputError, match="another training writes into"):
+            make().train()
+        other.kill()
+    make().train()  # the lock went with its process
+    assert not (folder / ".training.lock").exists()
+
+
+class Spoil(TrainerCallback):
+    """A weight becomes NaN after the last step, whose loss was fine."""
+
+    def on_step_end(self, args, state, control, model=None, **kwargs):
+        if state.global_step == state.max_steps:
+            with torch.no_grad():
+                model.bert.pooler.dense.weight[0, 0] = math.nan
+
+
+def test_weights_that_are_no_numbers_are_not_saved(tokenizer, bert_config, tmp_path):
+    trainer = trainer_for(tokenizer, bert_config, tmp_path / "out", callbacks=[Spoil()])
+    with pytest.raises(TrainingDiverged, match=r"pooler\.dense\.weight.*last good checkpoint is .*checkpoint-2"):
+        trainer.train()
+    assert not (tmp_path / "out" / "checkpoint-4").exists()
+    with pytest.raises(TrainingDiverged, match="nothing was saved"):
+        trainer.save_model(str(tmp_path / "final"))
+    assert not (tmp_path / "final").exists()
+
+
+@pytest.mark.parametrize("umask", [0o022, 0o077])
+def test_files_have_the_mode_that_the_umask_asks_for(tokenizer, bert_config, tmp_path, umask):
+    before = os.umask(umask)
+    try:
+        trainer = trainer_for(tokenizer, bert_config, tmp_path / "out")
+        trainer.train()
+        trainer.save_model(str(tmp_path / "final"))
+    finally:
+        os.umask(before)
+    for folder in (tmp_path / "final", tmp_path / "out" / "checkpoint-4"):
+        for path in folder.rglob("*.*"):
+            if path.is_file():
+                assert path.stat().st_mode & 0o777 == 0o666 & ~umask, path
+
+
+@pytest.mark.parametrize("stock", [False, True])
+def test_an_eval_dataset_gives_an_eval_loss(tokenizer, bert_config, tmp_path, stock):
+    kinds = (transformers.Trainer, transformers.TrainingArguments)
+    trainer_class, arguments = kinds if stock else (ContrastiveTrainer, ContrastiveTrainingArguments)
+    rows = tokenize(Dataset.from_dict({"text": SENTENCES * 4}), tokenizer, 16)
+    evaluator = {} if stock else {"evaluator": lambda model: {"own": 0.5}}
+    args = arguments(
+        str(tmp_path), **SIZE, remove_unused_columns=False, eval_strategy="steps", eval_steps=2, save_strategy="steps",
+        save_steps=2, metric_for_best_model="loss", load_best_model_at_end=True, use_cpu=True,
+    )  # fmt: skip
+    trainer = trainer_class(
+        BertForCL(bert_config), args, train_dataset=rows, eval_dataset=rows, **evaluator,
+        data_collator=DropoutPairCollator(tokenizer),
+    )  # fmt: skip
+    trainer.train()
+    losses = [row["eval_loss"] for row in trainer.state.log_history if "eval_loss" in row]
+    assert len(losses) == 2
+    assert trainer.state.best_metric == min(losses)
+    assert os.path.isdir(trainer.state.best_model_checkpoint)
+    if not stock:
+        assert trainer.evaluate()["eval_own"] == 0.5
+
+
+def test_evaluation_leaves_the_training_as_it_was(tokenizer, bert_config, tmp_path):
+    weights = []
+    for name, changes in (("with", {"eval_strategy": "steps", "eval_steps": 1}), ("without", {})):
+        trainer = trainer_for(tokenizer, bert_config, tmp_path / name, save_strategy="no", **changes)
+        trainer.train()
+        weights.append(trainer.model.state_dict())
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+
+
+def test_what_will_happen_is_told_before_the_first_step_and_the_loss_in_the_end(
+    tokenizer, bert_config, tmp_path, caplog
+):
+    with caplog.at_level(logging.INFO, logger="contrastive_st"):
+        trainer_for(tokenizer, bert_config, tmp_path, save_strategy="no", learning_rate=3e-4).train()
+    told = "\n".join(record.getMessage() for record in caplog.records)
+    for words in (
+        "from scratch (BertForCL)", "cls", "16 tokens", "anchor:", "positive:", "info_nce temperature=0.05",
+        "4 anchors a step, each against 3 in-batch negatives", "4 rows of 2 texts", "0.0003, linear, 4 steps",
+        "float32",
+    ):  # fmt: skip
+        assert words in told, told
+    assert "mean loss" in caplog.records[-1].getMessage()
+
+
+NONSENSE = {
+    "learning_rate": math.nan, "weight_decay": math.inf, "per_device_train_batch_size": 0, "seed": -1, "data_seed": -1,
+    "chunk_size": -1, "chunk_tokens": 0, "dataloader_num_workers": -1, "warmup_steps": -1, "logging_steps": 0,
+    "num_train_epochs": math.nan, "gradient_accumulation_steps": -1, "momentum": 2.0, "momentum_queue": -1,
+    "max_grad_norm": math.nan, "save_steps": 0, "save_total_limit": 0, "adam_beta1": 1.0, "eval_strategy": "sometimes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NONSENSE)
+def test_arguments_that_no_training_can_have(tmp_path, name):
+    with pytest.raises(InputError) as error:
+        ContrastiveTrainingArguments(str(tmp_path), **{name: NONSENSE[name]})
+    assert "\n" not in str(error.value)
+    assert name in str(error.value) or name == "eval_strategy"
+
+
+@pytest.mark.parametrize("epochs", [-1.0, 0.0, math.inf])
+def test_a_training_of_no_length(tmp_path, epochs):
+    with pytest.raises(InputError, match="num_train_epochs"):
+        ContrastiveTrainingArguments(str(tmp_path), num_train_epochs=epochs)
+    ContrastiveTrainingArguments(str(tmp_path), num_train_epochs=epochs, max_steps=3)

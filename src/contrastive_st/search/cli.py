@@ -201,7 +201,7 @@ def _corpus(args: argparse.Namespace) -> Any:
         corpus = open_corpus(args.corpus, column=args.column, metadata=args.metadata, hub_split=args.hub_split)
     if args.pool and args.split_into == "whole":
         raise InputError("--pool averages the chunks of a document; say which with --split_into")
-    next(corpus.read())  # a missing column is named before a model is loaded and the store knows of the corpus
+    next(corpus.read(), None)  # a missing column is named before a model is loaded and the store knows of the corpus
     return cut(corpus, args.split_into, args.pool)
 
 
@@ -236,8 +236,8 @@ def _loader(
 ) -> Iterator[Any]:
     from contrastive_st.search.ingest import StoreLoader
 
-    marks = (content and f"{content} {shard_rows}" for content in (fingerprint, former))
-    with closing(StoreLoader(store, corpus, next(marks), args.replace, next(marks))) as loader:
+    former = former and f"{former} {shard_rows}"
+    with closing(StoreLoader(store, corpus, f"{fingerprint} {shard_rows}", args.replace, former)) as loader:
         yield loader
 
 

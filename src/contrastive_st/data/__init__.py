@@ -8,11 +8,12 @@ from contrastive_st.data.collators import (
     NLITripletCollator,
     PairCollator,
     TaskCollator,
+    TeacherCollator,
     fit_idf,
 )
 from contrastive_st.data.corpus import SentenceCorpus, corpus_texts
 from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs
-from contrastive_st.data.ordering import lower_bound, order_corpus, path_length, path_lengths
+from contrastive_st.data.ordering import TeacherRows, lower_bound, order_corpus, path_length, path_lengths
 from contrastive_st.data.pairs import (
     PAIR_SETS,
     TaskMix,
@@ -32,7 +33,6 @@ from contrastive_st.data.sequences import (
     tokenize_frames,
 )
 from contrastive_st.data.tables import read_texts
-from contrastive_st.data.teacher import TeacherCollator, TeacherRows
 from contrastive_st.data.tokenizers import (
     check_max_length,
     tokenize,

@@ -117,6 +117,30 @@ def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, A
     return {"input_ids": padded[:, None], "attention_mask": mask[:, None]}
 
 
+@dataclass
+class TeacherCollator:
+    """Sentences and, as their targets, the teacher's embeddings of them.
+
+    Args:
+        tokenizer: the student's; pads on the right, to the longest sentence of the batch.
+
+    Example:
+        ::
+
+            [{"input_ids": [7, 8], "teacher": [0.6, 0.8]},      input_ids  [[[7, 8]], [[9, 0]]]
+             {"input_ids": [9],    "teacher": [1.0, 0.0]}]  ->  targets    [[0.6, 0.8], [1.0, 0.0]]
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        if "teacher" not in rows[0]:
+            raise InputError("rows have no teacher; pair sentences with a teacher's embeddings by TeacherRows")
+        batch = pad_sentences(self.tokenizer, rows)
+        batch["targets"] = torch.from_numpy(np.stack([np.asarray(row["teacher"], np.float32) for row in rows]))
+        return batch
+
+
 def fit_idf(sentences: Iterable[Sequence[int]], vocabulary: int) -> NDArray[np.float32]:
     """Inverse document frequency of each token id over a corpus, `ln((1 + n) / (1 + df)) + 1` as scikit-learn has it.
 

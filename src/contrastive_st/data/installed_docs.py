@@ -162,7 +162,8 @@ def _in_a_process(files: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
     try:  # -I: nothing of the caller's folders or settings; -S: nor of what is installed
         command = [sys.executable, "-I", "-S", docstrings.__file__]
         done = subprocess.run(command, input=json.dumps(files).encode(), stdout=subprocess.PIPE, check=True)
-        return json.loads(done.stdout)
+        pairs: list[tuple[str, str, str]] = json.loads(done.stdout)
+        return pairs
     except (OSError, subprocess.CalledProcessError) as error:
         logger.debug("no process for %d files (%s): read here instead", len(files), error)
         return pairs_of_files(files)

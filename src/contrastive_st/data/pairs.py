@@ -1,4 +1,4 @@
-"""Labelled pairs to train on: SNLI, MultiNLI, QQP, MRPC, STS benchmark, SICK, from their files or from the Hub."""
+"""Pairs to train on: labelled ones from files or the Hub, back-translations, and mixes of several tasks."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ class TaskMix(Dataset[dict[str, Any]]):
     """
 
     def __init__(self, tasks: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> None:
-        self.names, self.parts = list(tasks), list(tasks.values())
+        self.names, self.tasks = list(tasks), list(tasks.values())
         self.weights = [float(1 if weights is None else weights[name]) for name in self.names]
-        if not self.parts or min(self.weights) <= 0:
+        if not self.tasks or min(self.weights) <= 0:
             raise InputError("a mix needs one or more tasks, each with a positive weight")
-        self.starts = np.cumsum([0, *(len(part) for part in self.parts)])
+        self.starts = np.cumsum([0, *(len(task) for task in self.tasks)])
 
     def __len__(self) -> int:
         return int(self.starts[-1])
@@ -62,8 +62,8 @@ class TaskMix(Dataset[dict[str, Any]]):
         tasks = np.searchsorted(self.starts, indices, side="right") - 1
         if len(set(tasks.tolist())) > 1:
             return [self[index] for index in indices]
-        part, own = self.parts[tasks[0]], [index - int(self.starts[tasks[0]]) for index in indices]
-        rows = part.__getitems__(own) if hasattr(part, "__getitems__") else [part[index] for index in own]
+        task, own = self.tasks[tasks[0]], [index - int(self.starts[tasks[0]]) for index in indices]
+        rows = task.__getitems__(own) if hasattr(task, "__getitems__") else [task[index] for index in own]
         return [{**row, "task": int(tasks[0])} for row in rows]
 
     def sampler(self, batch_size: int, seed: int) -> TaskSampler:
@@ -86,7 +86,7 @@ class TaskSampler(Sampler[int]):
 
     def __init__(self, mix: TaskMix, batch_size: int, world: int, seed: int) -> None:
         self.mix, self.batch_size, self.step, self.seed, self.epoch = mix, batch_size, batch_size * world, seed, 0
-        short = [name for name, part in zip(mix.names, mix.parts, strict=True) if len(part) < self.step]
+        short = [name for name, task in zip(mix.names, mix.tasks, strict=True) if len(task) < self.step]
         if short:
             raise InputError(f"the task {short[0]} has fewer rows than a batch of {self.step}; give a smaller batch")
 
@@ -95,10 +95,10 @@ class TaskSampler(Sampler[int]):
         self.epoch = epoch
 
     def __len__(self) -> int:
-        return sum(len(part) // self.step for part in self.mix.parts) * self.step
+        return sum(len(task) // self.step for task in self.mix.tasks) * self.step
 
     def __iter__(self) -> Iterator[int]:
-        streams = [self._rows(number) for number in range(len(self.mix.parts))]
+        streams = [self._rows(number) for number in range(len(self.mix.tasks))]
         share = np.array(self.mix.weights) / sum(self.mix.weights)
         taken = np.zeros(len(streams))
         for done in range(len(self) // self.step):
@@ -109,15 +109,15 @@ class TaskSampler(Sampler[int]):
 
     def _rows(self, number: int) -> Iterator[int]:
         """Pass after pass over a task, whole batches only."""
-        part, start = self.mix.parts[number], int(self.mix.starts[number])
-        whole, lap = len(part) // self.step * self.step, 0
+        task, start = self.mix.tasks[number], int(self.mix.starts[number])
+        whole, lap = len(task) // self.step * self.step, 0
         while True:
-            if hasattr(part, "sampler"):
-                order = part.sampler(self.batch_size, self.seed)
+            if hasattr(task, "sampler"):
+                order = task.sampler(self.batch_size, self.seed)
                 order.set_epoch(self.epoch * 1000 + lap)
                 rows: Any = order
             else:
-                rows = np.random.default_rng((self.seed, self.epoch, number, lap)).permutation(len(part))
+                rows = np.random.default_rng((self.seed, self.epoch, number, lap)).permutation(len(task))
             for count, row in enumerate(rows):
                 if count == whole:
                     break

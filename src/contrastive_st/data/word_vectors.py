@@ -22,6 +22,7 @@ from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 from contrastive_st.data.readers import utf8
 from contrastive_st.data.tokenizers import PAD_ID, UNK_ID, reachable, with_more_words, word_tokenizer, words_of
 from contrastive_st.errors import InputError
+from contrastive_st.vectors import unit_vectors
 
 # --- Word vectors of a corpus itself, by latent semantic analysis.
 
@@ -35,7 +36,7 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
     Args:
         texts: N of them; hundreds at least.
         tokenizer: whose ids are the rows.
-        size: the width of a vector; where there are fewer texts or words, the rest of it is zeros.
+        size: the dimension of a vector; where there are fewer texts or words, the rest of it is zeros.
 
     Returns:
         `[len(tokenizer), size]`, float32.
@@ -46,7 +47,7 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
     svd = TruncatedSVD(rank, random_state=0).fit(weights)
     seen = weights.getnnz(0)[:, None] > 0
     vectors = np.where(seen, svd.components_.T * svd.singular_values_, 0.0)
-    return functional.pad(functional.normalize(torch.from_numpy(vectors), dim=1).float(), (0, size - rank))
+    return functional.pad(torch.from_numpy(unit_vectors(vectors)).float(), (0, size - rank))
 
 
 _HEADER = re.compile(rb"(\d+)[ \t]+(\d+)[ \t]*\r?\n?")

@@ -17,9 +17,8 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from transformers import set_seed
 
-from contrastive_st.data import read_texts, train_wordpiece
+from contrastive_st.data import TeacherCollator, TeacherRows, read_texts, train_wordpiece
 from contrastive_st.data.ordering import order_corpus, path_lengths
-from contrastive_st.data.teacher import TeacherCollator, TeacherRows
 from contrastive_st.distributed import from_first, is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.embedding_store import Encoder, as_encoder, default_cache

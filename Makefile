@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 
-.PHONY: demo test lint clean
+.PHONY: demo test test-min lint clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -23,10 +23,18 @@ demo: $(VENV)/.demo  ## train, evaluate and query a search encoder for the insta
 test: $(VENV)/.dev  ## every test, offline
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
+$(VENV)-min/.test: pyproject.toml constraints-min.txt
+	test -x $(VENV)-min/bin/python || $(PYTHON) -m venv $(VENV)-min
+	$(VENV)-min/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-min.txt -e ".[test]"
+	touch $@
+
+test-min: $(VENV)-min/.test  ## the fast tests, offline, against the oldest versions of the dependencies
+	HF_HUB_OFFLINE=1 $(VENV)-min/bin/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)
+
 lint: $(VENV)/.dev  ## style and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
 clean:
-	rm -rf $(VENV) out
+	rm -rf $(VENV) $(VENV)-min out

@@ -1,5 +1,6 @@
 """What would be pushed is told without a word to the Hub; what is pulled or converted appears whole."""
 
+import resource
 import socket
 
 import pytest
@@ -43,3 +44,29 @@ def test_a_dry_run_refuses_what_a_push_refuses(checkpoint, capsys):
     (checkpoint / "model.safetensors").unlink()
     assert main(["push", str(checkpoint), "alice/model", "--dry_run"]) == 2
     assert "holds no weights in safetensors" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["convert", "{model}", "{target}", "--to", "backbone"], ["card", "{model}", "--output", "{target}"]],
+    ids=["convert", "card"],
+)
+def test_a_full_disk_or_a_name_that_is_too_long_leaves_nothing_behind(checkpoint, tmp_path, capsys, command):
+    def run(target):
+        code = main([word.format(model=checkpoint, target=target) for word in command])
+        return code, capsys.readouterr().err
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (200, hard))  # no file may grow past it: as a full disk
+    try:
+        code, err = run(tmp_path / "new")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert code == 2
+    assert "cannot be written: " in err
+    assert [path for path in tmp_path.rglob("*") if path.is_file() and checkpoint not in path.parents] == []
+    code, err = run(tmp_path / ("a" * 300))
+    assert code == 2
+    assert "name too long" in err.lower()
+    assert err.count("\n") == 1
+    assert run(tmp_path / "new")[0] == 0

@@ -117,7 +117,8 @@ def _in_one_line(path: Path) -> Iterator[None]:
         yield
     except (OSError, SafetensorError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
-        raise InputError(f"{path} cannot be written: {why}") from error
+        shown = str(path) if len(str(path)) < 150 else f"{str(path)[:100]}...{str(path)[-40:]}"
+        raise InputError(f"{shown} cannot be written: {why}") from error
 
 
 def _is_there(path: Path) -> bool:

@@ -1,0 +1,272 @@
+"""Whatever a command is given: exit code 0 or 2, one line on stderr for 2, no traceback, no file changed on failure.
+
+200 cases run everywhere, 2,000 more with `-m slow`; both print how many there were of each command, and how they ended.
+"""
+
+import collections
+import contextlib
+import csv
+import io
+import json
+import logging
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import traceback
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL
+from contrastive_st.cli import main
+
+SECONDS = 120  # after which a case counts as hung
+NOWHERE = "postgresql://nobody@127.0.0.1:1/none?connect_timeout=1"
+VALUES = [
+    "", "0", "-1", "1", "2", "nan", "inf", "-inf", "1e400", "2" * 30, "lots", "[]", "{}", '{"a": [', "é", "--",
+    "\x1b[2J", "a\nb", "true",
+]  # fmt: skip
+OUTPUTS = ["v.npy", "v.parquet", "v.csv", "model", "no/v.npy", "a" * 300 + ".npy"]
+HEADERS = ["text", "label", "score", "sentence1", "sentence2", "anchor", "positive", "negative"]
+JOBS = ["simcse", "sbert", "quickthoughts", "infersent", "use", "skipthoughts", "cert", "distill", "sequences"]
+TRAINING_FLAGS = [
+    "learning_rate", "per_device_train_batch_size", "num_train_epochs", "warmup_steps", "weight_decay", "seed",
+    "logging_steps", "save_steps", "gradient_accumulation_steps", "optim", "optim_args", "lr_scheduler_type",
+    "lr_scheduler_kwargs", "chunk_size", "chunk_tokens", "max_length", "temperature", "pooling", "data_license",
+    "resume_from_checkpoint", "save_total_limit", "max_grad_norm", "bf16", "report_to", "loss", "deepspeed", "fsdp",
+    "accelerator_config", "text_column", "model_name_or_path", "unknown_flag",
+]  # fmt: skip
+
+words = st.one_of(st.sampled_from(VALUES), st.text(max_size=12), st.integers(-3, 9).map(str))
+texts = st.one_of(st.sampled_from(SENTENCES), st.text(max_size=30), st.integers().map(str), st.floats().map(str))
+headers = st.lists(
+    st.one_of(st.sampled_from(HEADERS), texts),
+    min_size=1, max_size=4,
+)  # fmt: skip
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def table(rows, delimiter):
+    written = io.StringIO()
+    csv.writer(written, delimiter=delimiter).writerows(rows)
+    return written.getvalue().encode("utf-8", errors="surrogatepass")
+
+
+@st.composite
+def files(draw):
+    """The name and the content of a file: lines, a table, JSON, or any bytes under any of these names."""
+    suffix = draw(st.sampled_from([".txt", ".csv", ".tsv", ".jsonl", ".json", ".parquet", ".fasta", ".md", ""]))
+    rows = draw(st.lists(st.lists(texts, min_size=1, max_size=4), max_size=6))
+    kind = draw(st.sampled_from(["lines", "table", "records", "bytes", "good"]))
+    if kind == "bytes":
+        return suffix, draw(st.binary(max_size=200))
+    if kind == "good":
+        return ".txt", "\n".join(SENTENCES).encode()
+    if kind == "records":
+        names = draw(headers)
+        found = [dict(zip(names, row, strict=False)) for row in rows]
+        return suffix, "\n".join(json.dumps(row) for row in found).encode()
+    if kind == "table":
+        return suffix, table([draw(headers), *rows], "\t" if suffix == ".tsv" else ",")
+    return suffix, "\n".join(row[0] for row in rows).encode("utf-8", errors="surrogatepass")
+
+
+@st.composite
+def damages(draw):
+    """What is done to a file of a checkpoint: (name, new content or None where it goes), or nothing."""
+    if draw(st.booleans()):
+        return None
+    name = draw(st.sampled_from([
+        "config.json", "tokenizer.json", "tokenizer_config.json", "modules.json", "1_Pooling/config.json",
+        "model.safetensors", "training_metadata.json", "README.md", "model.safetensors.index.json",
+        "evaluation/report.json", "config_sentence_transformers.json",
+    ]))  # fmt: skip
+    kind = draw(st.sampled_from(["gone", "bytes", "json", "one key", "cut"]))
+    if kind == "gone":
+        return name, None
+    if kind == "bytes":
+        return name, draw(st.binary(max_size=60))
+    if kind == "cut":
+        return name, draw(st.floats(0, 1))
+    if kind == "json":
+        return name, json.dumps(draw(json_values)).encode()
+    return name, (draw(st.integers(0, 40)), draw(json_values))
+
+
+def damage(folder, done):
+    if done is None:
+        return
+    path, how = folder / done[0], done[1]
+    if how is None:
+        path.unlink(missing_ok=True)
+        return
+    path.parent.mkdir(exist_ok=True)
+    if isinstance(how, float):
+        path.write_bytes((content := path.read_bytes() if path.is_file() else b"")[: int(len(content) * how)])
+    elif isinstance(how, tuple):
+        try:
+            held = json.loads(path.read_bytes())
+        except (OSError, ValueError):
+            held = {}
+        if isinstance(held, dict):
+            names = [*held, "new"]
+            held[names[how[0] % len(names)]] = how[1]
+        path.write_text(json.dumps(held))
+    else:
+        path.write_bytes(how)
+
+
+def options(*names):
+    """Some of these flags, each with a value of any kind."""
+    one = st.tuples(st.sampled_from(names), words).map(lambda pair: [f"--{pair[0]}={pair[1]}"])
+    return st.lists(one, max_size=2).map(lambda pairs: [word for pair in pairs for word in pair])
+
+
+@st.composite
+def command_lines(draw, data):
+    """A command with its arguments; `data` is the file that was made for it."""
+    store = ["--store", NOWHERE]
+    lines = {
+        "encode": [data, "-m", "model", "-o", draw(st.sampled_from(OUTPUTS)), *draw(options("column", "normalize"))],
+        "similarity": [draw(words), draw(words), "-m", "model"],
+        "evaluate": ["model", "--data", draw(st.sampled_from([".", "none"])), "--cache", "none", "-o", "report",
+                     "--pairs", data, "--tasks", draw(st.sampled_from(["STSB", "pairs", "space", "x"])),
+                     *draw(options("pooling", "max_length", "folds", "retrieval", "names"))],
+        "classify": [data, "-m", "model", "--examples", f"a={data}", f"b={data}", "-o", ".",
+                     *draw(options("classifier", "pooling", "test"))],
+        "neighbors": ["model", "--corpus", data, "--query", draw(words), "--cache", "none",
+                      *draw(options("k", "max_sentences", "pooling", "column", "output"))],
+        "curl-bounds": ["model", "--task", draw(st.sampled_from(["MR", "SST2", "x"])), "--data", ".", "--cache", "none",
+                        *draw(options("draws", "seed", "pooling"))],
+        "card": ["model", *draw(options("name", "license", "language", "datasets", "output"))],
+        "push": ["model", "alice/model", "--dry-run", *draw(options("license", "message", "revision"))],
+        "pull": [draw(words), "--to", "new"],
+        "convert": ["model", draw(st.sampled_from(["new", "model", "a/b/new", "b" * 300])), "--to",
+                    draw(st.sampled_from(["package", "simcse", "backbone", "x"])), *draw(options("pooling"))],
+        "index": [data, "-m", "model", "-o", "shards",
+                  *draw(options("column", "split_into", "shard_rows", "precision", "build_memory", "pooling"))],
+        "search": [draw(words), *store, *draw(options("k", "ef_search", "filter", "collection"))],
+        "similar": [draw(words), *store, *draw(options("k", "filter"))],
+        "trends": [*store, *draw(options("clusters", "seed", "by", "collection"))],
+        "duplicates": [*store, *draw(options("threshold", "limit", "collection"))],
+        "serve": [*store, *draw(options("port", "host", "model"))],
+        "doctor": draw(options("unknown")),
+        draw(st.text(max_size=8).filter(lambda word: not word.startswith("-"))): [],
+    }  # fmt: skip
+    tiny = ["--train_file", data, "--output_dir", "out", "--max_steps", "1", "--use_cpu", "true", "--disable_tqdm",
+            "true", "--per_device_train_batch_size", "4"]  # fmt: skip
+    lines["train"] = [draw(st.sampled_from(JOBS)), *tiny, *draw(options(*TRAINING_FLAGS))]
+    name = draw(st.sampled_from(sorted(lines)))
+    return [name, *lines[name]]
+
+
+def content(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def hung(*_):
+    raise TimeoutError(f"still at work after {SECONDS} s")
+
+
+def outcome(argv):
+    """The exit code and stderr of a command; None and the traceback where an exception came out of it."""
+    out, err = io.StringIO(), io.StringIO()
+    signal.signal(signal.SIGALRM, hung)
+    signal.alarm(SECONDS)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            return main(argv), err.getvalue()
+    except SystemExit as error:
+        return error.code or 0, err.getvalue()
+    except BaseException:
+        return None, traceback.format_exc()
+    finally:
+        signal.alarm(0)
+
+
+@pytest.fixture(scope="module")
+def checkpoint(tmp_path_factory, tokenizer):
+    import transformers
+
+    folder = tmp_path_factory.mktemp("checkpoint")
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    BertForCL(config, pooling="mean").save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+def run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandomize):
+    ended, wrong = collections.Counter(), {}
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"")))
+    monkeypatch.setenv("CONTRASTIVE_ST_STORE", NOWHERE)
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    place = tmp_path_factory.mktemp("cases")
+
+    @settings(
+        max_examples=count, deadline=None, database=None, derandomize=derandomize,
+        suppress_health_check=list(HealthCheck), phases=[Phase.generate],
+    )  # fmt: skip
+    @given(st.data())
+    def case(draws):
+        done, (suffix, written) = draws.draw(damages()), draws.draw(files())
+        argv = draws.draw(command_lines(f"data{suffix}"))
+        folder = Path(tempfile.mkdtemp(dir=place))
+        shutil.copytree(checkpoint, folder / "model")
+        damage(folder / "model", done)
+        (folder / f"data{suffix}").write_bytes(written)
+        before = content(folder)
+        monkeypatch.chdir(folder)
+        code, err = outcome(argv)
+        ended[argv[0] if argv[0].isascii() and len(argv) > 1 else "(other)", code] += 1
+        problem = None
+        if code is None or code not in (0, 2):
+            problem = err.strip().splitlines()[-1][:200] if err.strip() else f"exit code {code}"
+        elif code == 2 and (err.count("\n") != 1 or not err.startswith("error: ")):
+            problem = f"not one line on stderr: {err[:300]!r}"
+        elif code == 2 and content(folder) != before:
+            changed = {*content(folder).items()} ^ {*before.items()}
+            problem = f"files changed: {sorted({name for name, _ in changed})[:4]}"
+        if problem:
+            wrong.setdefault((argv[0], problem.replace(str(folder), "")), (argv, done, suffix, written, err[-1500:]))
+        os.chdir(place)
+        shutil.rmtree(folder)
+
+    logging.disable(logging.CRITICAL)
+    try:
+        case()
+    finally:
+        logging.disable(logging.NOTSET)
+        os.chdir(Path(__file__).parent)
+    with capsys.disabled():
+        codes = collections.Counter(code for _, code in ended.elements())
+        print(f"\n{sum(ended.values())} cases: {codes[0]} ended in 0, {codes[2]} in 2, {len(wrong)} kinds of fault")
+        by_command = collections.Counter(name for name, _ in ended.elements())
+        print(", ".join(f"{name} {by_command[name]} ({ended[name, 0]} in 0)" for name in sorted(by_command)))
+        for (name, _), (argv, done, suffix, written, err) in wrong.items():
+            print(f"--- {name}: {argv} damage={done} data{suffix}={written[:80]!r}\n{err}")
+    assert not wrong, f"{len(wrong)} kinds of fault: {list(wrong)}"
+
+
+@pytest.mark.allow_warnings
+def test_200_cases(checkpoint, tmp_path_factory, monkeypatch, capsys):
+    run_cases(200, checkpoint, tmp_path_factory, monkeypatch, capsys, derandomize=True)
+
+
+@pytest.mark.slow
+@pytest.mark.allow_warnings
+@pytest.mark.skipif("CONTRASTIVE_ST_CASES" not in os.environ, reason="set CONTRASTIVE_ST_CASES=2000; it takes an hour")
+def test_as_many_cases_as_asked_for(checkpoint, tmp_path_factory, monkeypatch, capsys):
+    count = int(os.environ["CONTRASTIVE_ST_CASES"])
+    run_cases(count, checkpoint, tmp_path_factory, monkeypatch, capsys, derandomize=False)

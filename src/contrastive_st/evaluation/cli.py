@@ -153,6 +153,8 @@ def _classify(args: argparse.Namespace) -> None:
     folder = args.output or encoder.folder
     if folder is None or not Path(folder).is_dir():
         raise InputError("the means need a folder: the model is not a local one, so give --output FOLDER")
+    lines = list(_texts(args.input)) if args.input else []  # all is read before anything is written
+    tests = _labelled_files(args.test or (), "--test")
     if args.examples:
         texts, labels = _labelled_files(args.examples, "--examples")
         classifier = MeanClassifier.fit(encoder, texts, labels)
@@ -160,13 +162,11 @@ def _classify(args: argparse.Namespace) -> None:
         counts = ", ".join(f"{labels.count(name)} {name}" for name in classifier.labels)
         print(f"class means of {counts} in {path}", file=sys.stderr)
         if args.test:
-            _compare(encoder, texts, labels, *_labelled_files(args.test, "--test"))
+            _compare(encoder, texts, labels, *tests)
     else:
         classifier = MeanClassifier.load(encoder, folder, args.classifier)
-    if args.input:
-        lines = list(_texts(args.input))
-        for text, (label, score) in zip(lines, classifier.predict(lines) if lines else [], strict=True):
-            say(f"{label}\t{score:.4f}\t{text}")
+    for text, (label, score) in zip(lines, classifier.predict(lines) if lines else [], strict=True):
+        say(f"{label}\t{score:.4f}\t{text}")
 
 
 def _compare(

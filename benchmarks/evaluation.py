@@ -31,7 +31,7 @@ import torch
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, PredefinedSplit, StratifiedKFold
 
-from contrastive_st.evaluation.datasets.senteval import Parts
+from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.scorers.probes import GRID, SEED, TOLERANCE, WIDE_GRID, features
 from contrastive_st.evaluation.suite import load, run
@@ -85,7 +85,7 @@ def sts(data: str, rounds: int) -> None:
           f"processor time {statistics.median(processors):.2f}")  # fmt: skip
 
 
-def peer_sts(model: Any, loaded: dict[str, Parts]) -> dict[str, float]:
+def peer_sts(model: Any, loaded: dict[str, Splits]) -> dict[str, float]:
     """Spearman of each task by sentence-transformers' evaluator, STS-B dev too."""
     from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator
 
@@ -106,13 +106,13 @@ def transfer(data: str, names: str, cache: str | None) -> None:
 
     tasks = choose(names)
     loaded = load(tasks, data)
-    texts = (text for parts in loaded.values() if isinstance(parts, Parts) for text in parts.texts())
+    texts = (text for parts in loaded.values() if isinstance(parts, Splits) for text in parts.texts())
     embed = EmbeddingStore(SentenceEncoder(str(get_model_path()), device="cpu"), texts, cache)
     totals = [0.0, 0.0]
     print(f"{'task':6}{'ours':>9}{'sklearn':>9}{'seconds':>9}{'sklearn':>9}{'ratio':>7}{'of processor time':>19}")
     for task in tasks:
         parts = loaded[task.name]
-        if not isinstance(parts, Parts):
+        if not isinstance(parts, Splits):
             print(f"{task.name:6} not run: {parts}")
             continue
         task.score(parts, embed)  # warm-up
@@ -126,7 +126,7 @@ def transfer(data: str, names: str, cache: str | None) -> None:
     print(f"transfer: ours / scikit-learn, wall time of all tasks: {totals[0] / totals[1]:.3f}")
 
 
-def peer_nested(parts: Parts, embed: Any) -> float:
+def peer_nested(parts: Splits, embed: Any) -> float:
     """Plain nested cross-validation."""
     rows = parts["all"]
     x, y = exact(rows, embed), rows.gold
@@ -134,14 +134,14 @@ def peer_nested(parts: Parts, embed: Any) -> float:
     return float(np.mean([grid(GRID, folds).fit(x[i], y[i]).score(x[j], y[j]) for i, j in folds.split(x, y)]))
 
 
-def peer_kfold(parts: Parts, embed: Any) -> float:
+def peer_kfold(parts: Splits, embed: Any) -> float:
     """Plain cross-validation on the training split."""
     x, test = (exact(parts[name], embed) for name in ("train", "test"))
     search = grid(WIDE_GRID, StratifiedKFold(10, shuffle=True, random_state=SEED)).fit(x, parts["train"].gold)
     return float(search.score(test, parts["test"].gold))
 
 
-def peer_split(parts: Parts, embed: Any) -> float:
+def peer_split(parts: Splits, embed: Any) -> float:
     """Plain choice on the dev split; fitted to the training split alone."""
     x, dev, test = (exact(parts[name], embed) for name in ("train", "dev", "test"))
     y = np.concatenate([parts["train"].gold, parts["dev"].gold])
@@ -161,7 +161,7 @@ def grid(values: tuple[float, ...], folds: Any, refit: bool = True) -> GridSearc
     return GridSearchCV(LogisticRegression(tol=TOLERANCE, max_iter=10_000), {"C": list(values)}, cv=folds, refit=refit)
 
 
-PEERS: dict[frozenset[str], Callable[[Parts, Any], float]] = {
+PEERS: dict[frozenset[str], Callable[[Splits, Any], float]] = {
     frozenset({"all"}): peer_nested,
     frozenset({"train", "test"}): peer_kfold,
     frozenset({"train", "dev", "test"}): peer_split,

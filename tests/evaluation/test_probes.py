@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 
 from contrastive_st import InputError
-from contrastive_st.evaluation.datasets.senteval import Parts, Rows
+from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.scorers import probes as logistic
 from contrastive_st.evaluation.scorers.probes import (
     GRID,
@@ -88,13 +88,13 @@ def test_nested_cross_validation_is_scikit_learns():
 
 
 def as_parts(splits):
-    """Parts whose sentences are numbers, and an embedding that looks them up."""
+    """Splits whose sentences are numbers, and an embedding that looks them up."""
     every = np.concatenate([x for x, _ in splits.values()])
     names, start = {}, 0
     for name, (x, y) in splits.items():
         names[name] = Rows(([str(start + i) for i in range(len(x))],), y)
         start += len(x)
-    return Parts(names, {}), lambda texts: every[[int(text) for text in texts]]
+    return Splits(names, {}), lambda texts: every[[int(text) for text in texts]]
 
 
 def test_kfold_and_split_protocols_are_scikit_learns():
@@ -119,7 +119,7 @@ def test_kfold_and_split_protocols_are_scikit_learns():
 def test_a_missing_test_split_is_not_run_and_too_few_examples_say_so():
     x, y = blobs(2, n=100)
     parts, embed = as_parts({"train": (x[:60], y[:60]), "dev": (x[60:], y[60:])})
-    parts = Parts(parts.rows, {"test": "SICK_test_annotated.txt is missing"})
+    parts = Splits(parts.rows, {"test": "SICK_test_annotated.txt is missing"})
     test, dev = score_split(parts, embed, "SICKE")
     assert (test.text, test.note) == ("not run", "SICK_test_annotated.txt is missing")
     assert dev.value is not None
@@ -141,7 +141,7 @@ def test_graded_scores_are_predicted_from_their_distributions():
     every = np.concatenate([u, v])
     rows = {name: Rows(([str(i) for i in index], [str(400 + i) for i in index]), 5 * share[index, 0]) for name, index in
             (("train", range(250)), ("dev", range(250, 320)), ("test", range(320, 400)))}  # fmt: skip
-    figures = score_relatedness(Parts(rows, {}), lambda texts: every[[int(t) for t in texts]], "STSB", range(6))
+    figures = score_relatedness(Splits(rows, {}), lambda texts: every[[int(t) for t in texts]], "STSB", range(6))
     found = {(figure.split, figure.metric): figure.value for figure in figures}
     assert found["test", "pearson"] > 0.5
     assert found["test", "mse"] < np.var(5 * share[320:])

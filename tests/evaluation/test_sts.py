@@ -8,10 +8,17 @@ from sklearn.metrics import accuracy_score, f1_score, ndcg_score
 
 from contrastive_st import InputError
 from contrastive_st.evaluation.datasets import senteval
-from contrastive_st.evaluation.datasets.senteval import Parts, pair_rows
+from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
 from contrastive_st.evaluation.scorers.pair_scores import best_thresholds, score_pairs
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
-from contrastive_st.evaluation.scorers.sts import ScoredPair, score_splits, score_subsets, sts_spearman
+from contrastive_st.evaluation.scorers.sts import (
+    ScoredPair,
+    correlate,
+    score_splits,
+    score_subsets,
+    similarities,
+    sts_spearman,
+)
 from contrastive_st.vectors import cosine
 
 
@@ -20,15 +27,14 @@ def test_all_three_aggregations_are_scipys(tmp_path):
     figures = {(f.metric, f.aggregation): f for f in score_subsets(parts, bag_of_words, "STS12")}
     assert all("incomplete: without SMTeuroparl" in figures["spearman", name].note for name in ("all", "mean", "wmean"))
     assert figures["spearman", "SMTeuroparl"].value is None
-    for metric, peer in (("pearson", pearsonr), ("spearman", spearmanr)):
+    ranked = lambda x, y: spearmanr(np.round(x, 6), y)  # rounding breaks no ties
+    for metric, peer in (("pearson", pearsonr), ("spearman", ranked)):
         similarity, gold = {}, {}
         for name, rows in parts.items():
             a, b = (bag_of_words(column) for column in rows.columns)
-            similarity[name] = cosine(a, b)
             plain = [x @ y / np.sqrt(x @ x) / np.sqrt(y @ y) for x, y in zip(a, b, strict=True)]
-            np.testing.assert_allclose(
-                similarity[name], plain, rtol=0, atol=1e-14
-            )  # ties: ranks must be of the same bits
+            np.testing.assert_allclose(cosine(a, b), plain, rtol=0, atol=1e-14)
+            similarity[name] = np.array(plain)
             gold[name] = rows.gold
         own = [peer(similarity[name], gold[name]).statistic for name in parts]
         whole = peer(np.concatenate(list(similarity.values())), np.concatenate(list(gold.values()))).statistic
@@ -41,12 +47,12 @@ def test_all_three_aggregations_are_scipys(tmp_path):
 def test_what_is_undefined_has_no_value_and_is_not_averaged():
     good = pair_rows([("cat sees", "cat"), ("dog", "saw"), ("old cat", "cat")], [4.0, 0.0, 3.0])
     equal = pair_rows([("a", "b"), ("c", "d")], [2.0, 2.0])
-    figures = {f.aggregation: f for f in score_subsets(Parts({"x": good, "y": equal}, {}), bag_of_words, "T")
+    figures = {f.aggregation: f for f in score_subsets(Splits({"x": good, "y": equal}, {}), bag_of_words, "T")
                if f.metric == "spearman"}  # fmt: skip
     assert figures["y"].note == "undefined: all scores are equal"
     assert figures["mean"].text == "not run"
     assert figures["all"].value is not None
-    hub = score_subsets(Parts({"all": good}, {}), bag_of_words, "T")
+    hub = score_subsets(Splits({"all": good}, {}), bag_of_words, "T")
     assert {f.aggregation: f.value is None for f in hub} == {"all": False, "mean": True, "wmean": True}
 
 
@@ -78,10 +84,10 @@ def test_best_thresholds_are_what_trying_all_gives(seed):
 
 def test_pairs_of_one_label_are_undefined_and_train_thresholds_are_used():
     rows = pair_rows([("cat", "cat"), ("cat", "dog"), ("saw", "saw"), ("saw", "drill")], [1, 0, 1, 0])
-    figures = {f.metric: f.value for f in score_pairs(Parts({"train": rows, "test": rows}, {}), bag_of_words, "T")}
+    figures = {f.metric: f.value for f in score_pairs(Splits({"train": rows, "test": rows}, {}), bag_of_words, "T")}
     assert figures == dict.fromkeys(("average_precision", "best_accuracy", "best_f1", "accuracy", "f1"), 1.0)
     same = pair_rows([("cat", "cat"), ("cat", "dog")], [1, 1])
-    assert "one label" in score_pairs(Parts({"test": same}, {}), bag_of_words, "T")[0].note
+    assert "one label" in score_pairs(Splits({"test": same}, {}), bag_of_words, "T")[0].note
 
 
 def test_ranking_metrics_are_those_of_a_plain_loop():
@@ -103,3 +109,19 @@ def test_ranking_metrics_are_those_of_a_plain_loop():
         recall.append(len(set(order[:5]) & set(own)) / len(own))
         ndcg.append(ndcg_score([[i in own for i in range(50)]], [[-order.index(i) for i in range(50)]], k=5))
     assert figures == pytest.approx({"mrr@5": np.mean(mrr), "recall@5": np.mean(recall), "ndcg@5": np.mean(ndcg)})
+
+
+def test_rounding_breaks_no_ties_and_nan_is_no_score_of_zero():
+    angle = np.array([0.3, 0.3, 0.9, 1.2])
+    noise = np.array([0, 1e-8, 0, 0])  # as float32 vectors of equal pairs differ by the batch they were in
+    b = np.stack([np.cos(angle + noise), np.sin(angle + noise)], 1)
+    gold = np.array([4.0, 5.0, 2.0, 1.0])
+    exact = correlate("spearman", np.cos(angle), gold, "t", "test").value
+    assert correlate("spearman", b[:, 0], gold, "t", "test").value == exact
+    pairs = [ScoredPair(f"a{i}", f"b{i}", score) for i, score in enumerate(gold)]
+    vectors = {f"a{i}": np.array([1.0, 0.0]) for i in range(4)} | {f"b{i}": b[i] for i in range(4)}
+    assert sts_spearman(lambda texts: np.stack([vectors[text] for text in texts]), pairs) == exact
+    with pytest.raises(InputError, match="nothing to rank"):
+        ranks_of_relevant(np.full((2, 3), np.nan), np.eye(3), [[0], [1]])
+    with pytest.raises(InputError, match="nothing to correlate"):
+        similarities(np.full((2, 3), np.nan), np.ones((2, 3)))

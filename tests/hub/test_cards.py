@@ -25,7 +25,7 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.evaluation.report.report import Report
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.score import Score
 from contrastive_st.evaluation.tasks import retrieval_task, tasks
 from contrastive_st.hub.cards import CardData, write_card
 from contrastive_st.hub.push import publishable_files
@@ -61,11 +61,11 @@ def add_report(folder, names=("tiny",)):
     for i, name in enumerate(names):
         about = {"model": name, "pooling": "cls", "max_length": 16}
         figures += [
-            Figure("STSB", "dev", "spearman", 0.5 + i, n=1500, **about),
-            Figure("STSB", "test", "spearman", 0.61239 - i, n=1379, **about),
-            Figure("STS12", "test", "spearman", None, note="no folder STS12-en-test", **about),
-            Figure("MR", "cross-validation", "accuracy", 0.7, "10 folds", 100, deviation=0.01, **about),
-            Figure("faq", "test", "mrr@10", 0.25, "among 9", 9, **about),
+            Score("STSB", "dev", "spearman", 0.5 + i, n=1500, **about),
+            Score("STSB", "test", "spearman", 0.61239 - i, n=1379, **about),
+            Score("STS12", "test", "spearman", None, note="no folder STS12-en-test", **about),
+            Score("MR", "cross-validation", "accuracy", 0.7, "10 folds", 100, deviation=0.01, **about),
+            Score("faq", "test", "mrr@10", 0.25, "among 9", 9, **about),
         ]
     Report("files", chosen, figures).save(folder / "evaluation")
 

@@ -119,7 +119,7 @@ def test_sentences_are_translated_first(translator, tmp_path):
 def test_what_cannot_be_run(arguments, words, tmp_path, monkeypatch):
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     write_pairs([("a", "b"), ("c", "d")], tmp_path / "pairs.csv")
-    monkeypatch.setattr(cert.Task, "load", lambda *_: cert.Parts({}, {}))
+    monkeypatch.setattr(cert.Task, "load", lambda *_: cert.Splits({}, {}))
     arguments = [str(tmp_path / "pairs.csv") if a == "PAIRS" else a for a in arguments]
     with pytest.raises(InputError, match=words):
         cert.main([*arguments, "--output_dir", str(tmp_path / "out")])

@@ -124,11 +124,11 @@ def _join_processes() -> str | None:
 
 
 def _pairs(path: str) -> Any:
-    from contrastive_st.evaluation.datasets.senteval import Parts, read_labelled_pairs
+    from contrastive_st.evaluation.datasets.senteval import Splits, read_labelled_pairs
     from contrastive_st.evaluation.tasks import pair_task
 
     rows = read_labelled_pairs(path)
-    return pair_task(Path(path).stem, lambda: Parts({"test": rows}, {}, ("0", "1")))
+    return pair_task(Path(path).stem, lambda: Splits({"test": rows}, {}, ("0", "1")))
 
 
 def _retrieval(path: str) -> Any:

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.score import Score
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.evaluation.scorers.sts import find_stsb, read_stsb, sts_spearman
 from contrastive_st.evaluation.suite import load, run
@@ -84,7 +84,7 @@ class SuiteEvaluator:
         quoted = (self._quoted(task.name, task.is_main, figures) for task in self.tasks)
         return {name: value for found in quoted for name, value in found.items()}
 
-    def _quoted(self, task: str, is_main: Any, figures: Sequence[Figure]) -> dict[str, float]:
+    def _quoted(self, task: str, is_main: Any, figures: Sequence[Score]) -> dict[str, float]:
         own = [f for f in figures if f.task == task]
         main = next((f for f in own if is_main(f)), None)
         dev = [f for f in own if self.dev and f.split == "dev" and (main is None or f.metric == main.metric)]

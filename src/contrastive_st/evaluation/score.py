@@ -1,4 +1,4 @@
-"""`Figure`: one number, with everything that is needed to compare it with another."""
+"""`Score`: one number, with everything that is needed to compare it with another."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ UNSCALED = ("alignment", "uniformity", "anisotropy", "effective_rank", "mse")  #
 
 
 @dataclass(frozen=True)
-class Figure:
+class Score:
     """One result.
 
     Args:
@@ -19,7 +19,7 @@ class Figure:
         metric: such as "spearman" or "accuracy".
         value: in the metric's own unit (correlations -1 to 1, shares 0 to 1); None where it was not run.
         aggregation: how the subsets were put together ("all": one list of pairs; "mean", "wmean": of the subsets'
-            own figures, "wmean" weighted by their pairs), or what else makes this figure (a subset, "10 folds").
+            own scores, "wmean" weighted by their pairs), or what else makes this score (a subset, "10 folds").
         n: number of pairs, sentences or queries that were scored.
         deviation: standard deviation over folds or draws, where there are several.
         note: why there is no value, or what the value leaves out.
@@ -45,7 +45,7 @@ class Figure:
         """The value as papers print it: x100 where it is a share or a correlation, a star where a note goes with it.
 
         Example:
-            >>> Figure("STS12", "test", "spearman", 0.72361).text, Figure("STS13", "test", "spearman", None).text
+            >>> Score("STS12", "test", "spearman", 0.72361).text, Score("STS13", "test", "spearman", None).text
             ('72.36', 'not run')
         """
         if self.value is None:

@@ -11,14 +11,14 @@ from typing import Any
 from contrastive_st.data.readers import MissingData
 from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Parts
+from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.embedding_store import EmbeddingStore, Encoder, as_encoder
 from contrastive_st.evaluation.report.report import Report
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.score import Score
 from contrastive_st.evaluation.scorers.geometry import SPLIT, similarity_histogram
 from contrastive_st.evaluation.tasks import Task, chosen
 
-Data = Mapping[str, Parts | str]  # a task's data by its name, or why it is not there
+Data = Mapping[str, Splits | str]  # a task's data by its name, or why it is not there
 
 
 def evaluate(
@@ -69,27 +69,27 @@ def evaluate(
         encoder = None
         try:
             encoder = as_encoder(model, name=given, **options)
-            figures, histogram = run(encoder, asked, loaded, cache=cache, distributed=distributed)
+            scores, histogram = run(encoder, asked, loaded, cache=cache, distributed=distributed)
         except InputError as error:
             name = _unused(encoder.name if encoder else given or str(model), report)
             report.failures[name] = str(error)
-            figures = [replace(not_run(task, str(error)), model=name) for task in asked]
+            scores = [replace(not_run(task, str(error)), model=name) for task in asked]
         else:
             name = _unused(encoder.name, report)
-            figures = [replace(figure, model=name) for figure in figures]
+            scores = [replace(score, model=name) for score in scores]
             report.histograms |= {name: histogram} if histogram else {}
-        report.scores += figures
+        report.scores += scores
         report.seconds[name] = time.perf_counter() - started
     return report
 
 
-def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Parts | str]:
+def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Splits | str]:
     """The data of each task by its name, or the reason why it is not there.
 
     Raises:
         InputError: there is no data for any of them, or some is damaged.
     """
-    loaded: dict[str, Parts | str] = {}
+    loaded: dict[str, Splits | str] = {}
     for task in tasks:
         try:
             loaded[task.name] = task.load(data)
@@ -108,33 +108,33 @@ def run(
     *,
     cache: str | Path | None = None,
     distributed: bool = True,
-) -> tuple[list[Figure], dict[str, Any] | None]:
-    """All figures of one model, each with what the model is; and the histogram of its STS-B similarities.
+) -> tuple[list[Score], dict[str, Any] | None]:
+    """All scores of one model, each with what the model is; and the histogram of its STS-B similarities.
 
     Raises:
         InputError: the model returns NaN or the wrong shape; names it.
     """
-    present = {name: parts for name, parts in loaded.items() if isinstance(parts, Parts)}
-    texts = (text for parts in present.values() for text in parts.texts())
+    present = {name: splits for name, splits in loaded.items() if isinstance(splits, Splits)}
+    texts = (text for splits in present.values() for text in splits.texts())
     store = EmbeddingStore(encoder, texts, cache, distributed)
 
-    def work(task: Task) -> list[Figure]:
-        parts = loaded[task.name]
-        return task.score(parts, store) if isinstance(parts, Parts) else [not_run(task, parts)]
+    def work(task: Task) -> list[Score]:
+        splits = loaded[task.name]
+        return task.score(splits, store) if isinstance(splits, Splits) else [not_run(task, splits)]
 
     scored = shared(work, tasks, [task.cost for task in tasks], distributed=distributed)
     about = {"model": encoder.name, "pooling": encoder.pooling, "max_length": encoder.max_length}
-    figures = [replace(figure, **about) for own in scored for figure in own]  # type: ignore[arg-type]
-    stsb = next((parts for name, parts in present.items() if name in ("STSB", "space") and SPLIT in parts), None)
-    return figures, similarity_histogram(stsb, store) if stsb else None
+    scores = [replace(score, **about) for own in scored for score in own]  # type: ignore[arg-type]
+    stsb = next((splits for name, splits in present.items() if name in ("STSB", "space") and SPLIT in splits), None)
+    return scores, similarity_histogram(stsb, store) if stsb else None
 
 
-def not_run(task: Task, why: str) -> Figure:
-    """A task's figure when there is none."""
+def not_run(task: Task, why: str) -> Score:
+    """A task's score when there is none."""
     split, metric, aggregation = task.main
-    return Figure(task.name, split, metric, None, aggregation, note=why)
+    return Score(task.name, split, metric, None, aggregation, note=why)
 
 
 def _unused(name: str, report: Report) -> str:
-    known = {figure.model for figure in report.scores}
+    known = {score.model for score in report.scores}
     return name if name not in known else next(f"{name} ({i})" for i in range(2, 1000) if f"{name} ({i})" not in known)

@@ -1,4 +1,4 @@
-"""The tasks: where the data of each is, how it is scored, and which of its figures is the one to quote."""
+"""The tasks: where the data of each is, how it is scored, and which of its scores is the one to quote."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import READERS
-from contrastive_st.evaluation.datasets.senteval import Embed, Parts, pair_rows
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.datasets.senteval import Embed, Splits, pair_rows
+from contrastive_st.evaluation.score import Score
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
 from contrastive_st.evaluation.scorers.geometry import score_space
 from contrastive_st.evaluation.scorers.pair_scores import read_nli, score_nli, score_pairs
@@ -20,8 +20,8 @@ from contrastive_st.evaluation.scorers.probes import score_kfold, score_nested, 
 from contrastive_st.evaluation.scorers.retrieval import score_retrieval
 from contrastive_st.evaluation.scorers.sts import score_splits, score_subsets
 
-Read = Callable[[], Parts]
-Score = Callable[[Parts, Embed], list[Figure]]
+Read = Callable[[], Splits]
+Scorer = Callable[[Splits, Embed], list[Score]]
 _BELOW = ("senteval", "downstream", "data/downstream", "SentEval/data/downstream", ".")
 
 
@@ -32,9 +32,9 @@ class Task:
     Args:
         name: as in papers.
         group: tasks that are asked for, and averaged, together.
-        read: SentEval's files below a folder to `Parts`.
-        score: `Parts` and embeddings to figures.
-        main: split, metric and aggregation of the figure to quote.
+        read: SentEval's files below a folder to `Splits`.
+        score: `Splits` and embeddings to scores.
+        main: split, metric and aggregation of the score to quote.
         marker: the folder, below the data, that its files are in.
         hub: reads the data set of the same content from the Hub.
         cost: how long scoring takes against other tasks; only the sharing over processes depends on it.
@@ -43,26 +43,26 @@ class Task:
 
     name: str
     group: str
-    read: Callable[[Path], Parts]
-    score: Score
+    read: Callable[[Path], Splits]
+    score: Scorer
     main: tuple[str, str, str]
     marker: str
     hub: Read | None = None
     cost: float = 1.0
     splits: tuple[str, ...] = ()
 
-    def load(self, data: str | Path) -> Parts:
+    def load(self, data: str | Path) -> Splits:
         """Read the data from a folder, or from the Hub for "hub"; only the splits that are scored.
 
         Raises:
             MissingData: it is not there.
             InputError: it is there and damaged.
         """
-        parts = self._read(data)
-        rows = {name: rows for name, rows in parts.items() if not self.splits or name in self.splits}
-        return Parts(rows, parts.missing, parts.classes)
+        splits = self._read(data)
+        rows = {name: rows for name, rows in splits.items() if not self.splits or name in self.splits}
+        return Splits(rows, splits.missing, splits.classes)
 
-    def _read(self, data: str | Path) -> Parts:
+    def _read(self, data: str | Path) -> Splits:
         if str(data) == "hub":
             if self.hub is None:
                 raise MissingData(f"{self.name}: no data set of this content is known on the Hub; give its folder")
@@ -73,10 +73,10 @@ class Task:
                 return self.read(root)
         raise MissingData(f"no folder {self.marker} in the data folder")
 
-    def is_main(self, figure: Figure) -> bool:
-        """Whether this is the figure to quote."""
+    def is_main(self, score: Score) -> bool:
+        """Whether this is the score to quote."""
         split, metric, aggregation = self.main
-        return (figure.split, figure.metric) == (split, metric) and figure.aggregation.startswith(aggregation)
+        return (score.split, score.metric) == (split, metric) and score.aggregation.startswith(aggregation)
 
 
 def tasks(folds: int = 10) -> dict[str, Task]:
@@ -142,7 +142,7 @@ def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list
 
 
 def pair_task(name: str, read: Read) -> Task:
-    """A task of your own over pairs labelled 0 and 1: `read()` gives `Parts` with "test", and perhaps "train"."""
+    """A task of your own over pairs labelled 0 and 1: `read()` gives `Splits` with "test", and perhaps "train"."""
     return Task(
         name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), "."
     )
@@ -156,14 +156,19 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
         >>> task = retrieval_task("faq", [("how?", "like this"), ("why?", "because")])
         >>> one_hot = lambda texts: np.eye(4)[[hash_of(t) for t in texts]]
         >>> hash_of = {"how?": 0, "like this": 0, "why?": 1, "because": 1}.get
-        >>> [figure.text for figure in task.score(task.load("."), one_hot)]
+        >>> [score.text for score in task.score(task.load("."), one_hot)]
         ['100.00', '100.00', '100.00']
     """
     if not pairs:
         raise InputError(f"{name}: no (query, relevant document) pair")
-    parts = Parts({"test": pair_rows(list(pairs), [1] * len(pairs))}, {})
+    splits = Splits({"test": pair_rows(list(pairs), [1] * len(pairs))}, {})
     return Task(
-        name, "retrieval", lambda _: parts, partial(score_retrieval, task=name, k=k), ("test", f"mrr@{k}", "among"), "."
+        name,
+        "retrieval",
+        lambda _: splits,
+        partial(score_retrieval, task=name, k=k),
+        ("test", f"mrr@{k}", "among"),
+        ".",
     )
 
 
@@ -175,11 +180,11 @@ _POLARITY = {
 }
 
 
-def _read_polarity(root: Path, folder: str, positive: str, negative: str) -> Parts:
+def _read_polarity(root: Path, folder: str, positive: str, negative: str) -> Splits:
     return senteval.read_polarity(root, f"{folder}/{positive}", f"{folder}/{negative}")
 
 
-_FEW_SHOT: dict[str, tuple[Callable[[Path], Parts], str]] = {
+_FEW_SHOT: dict[str, tuple[Callable[[Path], Splits], str]] = {
     "MR": (partial(_read_polarity, folder="MR", positive="rt-polarity.pos", negative="rt-polarity.neg"), "MR"),
     "TREC": (senteval.read_trec, "TREC"),
 }
@@ -190,7 +195,7 @@ def _sts(name: str) -> Task:
     return Task(name, "sts", read, score, ("test", "spearman", "all"), f"STS/{name}-en-test", READERS[name])
 
 
-def _cosine(name: str, read: Callable[[Path], Parts], marker: str) -> Task:
+def _cosine(name: str, read: Callable[[Path], Splits], marker: str) -> Task:
     score = partial(score_splits, task=name)
     main = ("test", "spearman", "all")
     return Task(name, "sts", read, score, main, marker, READERS[name], splits=("dev", "test"))
@@ -202,18 +207,18 @@ def _polarity(name: str, folder: str, positive: str, negative: str, folds: int) 
     return Task(name, "transfer", read, score, ("cross-validation", "accuracy", ""), folder, READERS.get(name), 60.0)
 
 
-def _probe(name: str, read: Callable[[Path], Parts], score: Score, marker: str, group: str) -> Task:
+def _probe(name: str, read: Callable[[Path], Splits], score: Scorer, marker: str, group: str) -> Task:
     return Task(name, group, read, score, ("test", "accuracy", "all"), marker, READERS[name], 30.0)
 
 
-def _graded(name: str, read: Callable[[Path], Parts], levels: Sequence[float], marker: str) -> Task:
+def _graded(name: str, read: Callable[[Path], Splits], levels: Sequence[float], marker: str) -> Task:
     score = partial(score_relatedness, task=f"{name}-supervised", levels=levels)
     return Task(
         f"{name}-supervised", "supervised", read, score, ("test", "pearson", "all"), marker, READERS[name], 40.0
     )
 
 
-def _few_shot(name: str, read: Callable[[Path], Parts], marker: str) -> Task:
+def _few_shot(name: str, read: Callable[[Path], Splits], marker: str) -> Task:
     score = partial(score_few_shot, task=f"{name}-few-shot")
     main = ("test", "accuracy", "mean classifier, 100 ")
     return Task(f"{name}-few-shot", "few-shot", read, score, main, marker, READERS[name], 40.0)

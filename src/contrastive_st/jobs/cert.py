@@ -25,7 +25,7 @@ from contrastive_st.data.pairs import Translator, back_translate, write_pairs
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Parts, Rows
+from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.jobs.docs_search import DocsSearch, package_task
 from contrastive_st.jobs.job import (
@@ -153,7 +153,7 @@ def pairs_and_task(args: CERTArguments, folder: Path) -> tuple[Dataset, Task]:
     return docs.training_texts(), package_task(docs.heldout)
 
 
-def labelled(task: Task, args: CERTArguments) -> Parts:
+def labelled(task: Task, args: CERTArguments) -> Splits:
     """The task's rows; of those to train on the first `label_samples`, in a fixed random order."""
     if task.hub is not None and not (args.pairs_file or args.train_file):
         parts = task.hub()
@@ -165,7 +165,7 @@ def labelled(task: Task, args: CERTArguments) -> Parts:
     if "train" not in parts or "test" not in parts or parts["train"].gold.dtype.kind != "i":
         raise InputError(f"{task.name} has no classes in a training and a test part; choose TREC, SST2, MRPC or SICKE")
     order = np.random.default_rng(0).permutation(len(parts["train"]))[: args.label_samples]
-    return Parts({"train": parts["train"].take(order), "test": parts["test"]}, {}, parts.classes)
+    return Splits({"train": parts["train"].take(order), "test": parts["test"]}, {}, parts.classes)
 
 
 def open_model(args: CERTArguments, pairs: Dataset) -> tuple[Any, Any]:
@@ -182,7 +182,7 @@ def open_model(args: CERTArguments, pairs: Dataset) -> tuple[Any, Any]:
 
 def fine_tune(
     args: CERTArguments, training: ContrastiveTrainingArguments, start: Path, tokenizer: PreTrainedTokenizerBase,
-    parts: Parts, seed: int,
+    parts: Splits, seed: int,
 ) -> float:  # fmt: skip
     """Train encoder and a new classifier on the labelled rows; returns the accuracy on the test rows."""
     set_seed(seed)
@@ -207,7 +207,7 @@ def rows_of(rows: Rows, tokenizer: PreTrainedTokenizerBase, max_length: int) -> 
     return Dataset.from_dict({**ids, "labels": rows.gold.tolist()})
 
 
-def report(args: CERTArguments, task: str, parts: Parts, found: dict[str, list[float]], folder: Path) -> None:
+def report(args: CERTArguments, task: str, parts: Splits, found: dict[str, list[float]], folder: Path) -> None:
     """Print the accuracies, and write them beside the checkpoints."""
     test = parts["test"].gold
     most = np.bincount(test).max() / len(test)

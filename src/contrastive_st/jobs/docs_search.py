@@ -18,7 +18,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contrastive_st.data import DocPair, installed_docs, split_pairs
 from contrastive_st.evaluation import retrieval_evaluator
-from contrastive_st.evaluation.datasets.senteval import Parts, Rows
+from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.scorers.probes import score_split
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.evaluation.tasks import Task
@@ -57,7 +57,7 @@ def package_task(heldout: Sequence[DocPair]) -> Task:
     rows = Rows(([pair.text for pair in chosen],), gold)
     half, end = len(chosen) // 2, len(chosen) * 3 // 4
     cuts = {"train": range(half), "dev": range(half, end), "test": range(end, len(chosen))}
-    parts = Parts({name: rows.take(np.array(cut)) for name, cut in cuts.items()}, {}, names)
+    parts = Splits({name: rows.take(np.array(cut)) for name, cut in cuts.items()}, {}, names)
     return Task(
         "package", "docs", lambda _: parts, partial(score_split, task="package"), ("test", "accuracy", "all"),
         "docs", hub=lambda: parts,

@@ -9,7 +9,7 @@ from contrastive_st import InputError
 from contrastive_st.evaluation.report import plots
 from contrastive_st.evaluation.report.plots import training_curve, training_curve_png
 from contrastive_st.evaluation.report.report import Report
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.score import Score
 from contrastive_st.evaluation.tasks import tasks
 
 NASTY = "<img src=x onerror=alert(1)>|$x_{$ [a](javascript:b) `c`"
@@ -18,8 +18,8 @@ NASTY = "<img src=x onerror=alert(1)>|$x_{$ [a](javascript:b) `c`"
 @pytest.fixture
 def report():
     about = {"pooling": "cls", "max_length": 16, "n": 9}
-    scores = [Figure("STSB", "test", "spearman", 0.5, model=name, **about) for name in ("plain", NASTY)]
-    scores += [Figure("space", "test", metric, 0.5, model=NASTY, **about) for metric in ("alignment", "uniformity")]
+    scores = [Score("STSB", "test", "spearman", 0.5, model=name, **about) for name in ("plain", NASTY)]
+    scores += [Score("space", "test", metric, 0.5, model=NASTY, **about) for metric in ("alignment", "uniformity")]
     histogram = {"edges": [-1.0, 0.0, 1.0], "counts": {"0 to 1": [1, 2]}, "data": "STSB test"}
     asked = [tasks()[name] for name in ("STSB", "space")]
     return Report("files", asked, scores, {NASTY: histogram}, {"broken": "no\nweights"}, {"plain": 1.5})

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from contrastive_st.data.readers import MissingData, tidy
-from contrastive_st.evaluation.datasets.senteval import ENTAILMENT, QUESTIONS, Parts, Rows
+from contrastive_st.evaluation.datasets.senteval import ENTAILMENT, QUESTIONS, Rows, Splits
 
 _REVISIONS = {"RobZamp/sick": "refs/convert/parquet"}  # its main branch is a script, which datasets 4 does not run
 Source = tuple[str, str | None, str]  # name, config, split
-Read = Callable[[], Parts]
+Read = Callable[[], Splits]
 
 
 def from_hub(
@@ -38,12 +38,12 @@ def from_hub(
         convert: what to make of a gold value first.
     """
 
-    def read() -> Parts:
-        parts = {}
+    def read() -> Splits:
+        splits = {}
         for part, source in sources.items():
             some = [source] if isinstance(source[0], str) else source
-            parts[part] = _rows([row for one in some for row in _load(one)], columns, gold, scale, convert)  # type: ignore[arg-type]
-        return Parts(parts, {}, classes)
+            splits[part] = _rows([row for one in some for row in _load(one)], columns, gold, scale, convert)  # type: ignore[arg-type]
+        return Splits(splits, {}, classes)
 
     return read
 

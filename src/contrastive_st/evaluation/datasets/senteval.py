@@ -1,6 +1,6 @@
 """Readers for SentEval's `data/downstream` layout, and for the pair files that go with it.
 
-Each takes the folder that holds the task's own folder and returns `Parts`. A split or subset whose file is not there
+Each takes the folder that holds the task's own folder and returns `Splits`. A split or subset whose file is not there
 is listed as missing; what is there is read strictly.
 """
 
@@ -42,7 +42,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Parts(Mapping[str, Rows]):
+class Splits(Mapping[str, Rows]):
     """The splits or subsets of a task by name, and why others are `missing`."""
 
     rows: Mapping[str, Rows]
@@ -79,7 +79,7 @@ QUESTIONS = ("ABBR", "DESC", "ENTY", "HUM", "LOC", "NUM")
 ENTAILMENT = ("CONTRADICTION", "NEUTRAL", "ENTAILMENT")
 
 
-def read_sts(root: Path, name: str) -> Parts:
+def read_sts(root: Path, name: str) -> Splits:
     """`STS/STS12-en-test/STS.input.*.txt` and `STS.gs.*.txt`; a pair with a blank gold score is not scored."""
     folder = root / "STS" / f"{name}-en-test"
     files = {subset: (folder / f"STS.input.{subset}.txt", folder / f"STS.gs.{subset}.txt") for subset in SUBSETS[name]}
@@ -98,7 +98,7 @@ def read_sts_subset(texts: Path, gold: Path) -> Rows:
     return pair_rows(pairs, [number_in(scores[number - 1], gold, number) for number in kept])
 
 
-def read_stsb(root: Path) -> Parts:
+def read_stsb(root: Path) -> Splits:
     """`STS/STSBenchmark/sts-*.csv`: score and sentences in the columns 5 to 7."""
     folder = root / "STS" / "STSBenchmark"
     return read_present({split: folder / f"sts-{split}.csv" for split in ("train", "dev", "test")}, read_stsb_file)
@@ -110,15 +110,15 @@ def read_stsb_file(path: Path) -> Rows:
     return pair_rows([row[:2] for row in rows], [row[2] for row in rows])
 
 
-def read_sick_relatedness(root: Path) -> Parts:
+def read_sick_relatedness(root: Path) -> Splits:
     """`SICK/SICK_*.txt`, scores 1 to 5; "trial" is the dev split."""
     return read_present(_sick(root), lambda path: _read_sick(path, 3))
 
 
-def read_sick_entailment(root: Path) -> Parts:
+def read_sick_entailment(root: Path) -> Splits:
     """`SICK/SICK_*.txt`, three classes."""
-    parts = read_present(_sick(root), lambda path: _read_sick(path, 4))
-    return Parts(parts.rows, parts.missing, ENTAILMENT)
+    splits = read_present(_sick(root), lambda path: _read_sick(path, 4))
+    return Splits(splits.rows, splits.missing, ENTAILMENT)
 
 
 def _sick(root: Path) -> dict[str, Path]:
@@ -135,7 +135,7 @@ def _read_sick(path: Path, column: int) -> Rows:
     return pair_rows([(tidy(a), tidy(b)) for _, (a, b, _) in rows], gold)
 
 
-def read_polarity(root: Path, positive: str, negative: str) -> Parts:
+def read_polarity(root: Path, positive: str, negative: str) -> Splits:
     """MR, CR, SUBJ, MPQA: one file a class; in SentEval's order, by length in words and then by class."""
     for name in (positive, negative):
         if not (root / name).is_file():
@@ -145,14 +145,14 @@ def read_polarity(root: Path, positive: str, negative: str) -> Parts:
     ]
     texts.sort(key=lambda row: (len(row[0]), row[1]))
     gold = np.array([label for _, label in texts])
-    return Parts({"all": Rows(([" ".join(words) for words, _ in texts],), gold)}, {}, ("0", "1"))
+    return Splits({"all": Rows(([" ".join(words) for words, _ in texts],), gold)}, {}, ("0", "1"))
 
 
-def read_sst2(root: Path) -> Parts:
+def read_sst2(root: Path) -> Splits:
     """`SST/binary/sentiment-*`: text, tab, 0 or 1."""
     files = {split: root / "SST" / "binary" / f"sentiment-{split}" for split in ("train", "dev", "test")}
-    parts = read_present(files, _read_sst2)
-    return Parts(parts.rows, parts.missing, ("0", "1"))
+    splits = read_present(files, _read_sst2)
+    return Splits(splits.rows, splits.missing, ("0", "1"))
 
 
 def _read_sst2(path: Path) -> Rows:
@@ -160,11 +160,11 @@ def _read_sst2(path: Path) -> Rows:
     return Rows(([text for text, _ in rows],), np.array([label for _, label in rows]))
 
 
-def read_trec(root: Path) -> Parts:
+def read_trec(root: Path) -> Splits:
     """`TREC/train_5500.label` and `TREC_10.label`: "NUM:dist How far ..."; the six coarse classes."""
     folder = root / "TREC"
-    parts = read_present({"train": folder / "train_5500.label", "test": folder / "TREC_10.label"}, _read_trec)
-    return Parts(parts.rows, parts.missing, QUESTIONS)
+    splits = read_present({"train": folder / "train_5500.label", "test": folder / "TREC_10.label"}, _read_trec)
+    return Splits(splits.rows, splits.missing, QUESTIONS)
 
 
 def _read_trec(path: Path) -> Rows:
@@ -176,18 +176,18 @@ def _read_trec(path: Path) -> Rows:
     return Rows((texts,), np.array(gold))
 
 
-def read_mrpc(root: Path) -> Parts:
+def read_mrpc(root: Path) -> Splits:
     """`MRPC/msr_paraphrase_*.txt`: a header, then label, two ids, two sentences."""
     files = {split: root / "MRPC" / f"msr_paraphrase_{split}.txt" for split in ("train", "test")}
-    parts = read_present(files, lambda path: read_labelled_pairs(path, (0, 3, 4)))
-    return Parts(parts.rows, parts.missing, ("0", "1"))
+    splits = read_present(files, lambda path: read_labelled_pairs(path, (0, 3, 4)))
+    return Splits(splits.rows, splits.missing, ("0", "1"))
 
 
-def read_qqp(root: Path) -> Parts:
+def read_qqp(root: Path) -> Splits:
     """`quora_train.txt` and `quora_test.txt`: a header, then label and two questions."""
     files = {split: root / f"quora_{split}.txt" for split in ("train", "test")}
-    parts = read_present(files, lambda path: read_labelled_pairs(path, (0, 1, 2)))
-    return Parts(parts.rows, parts.missing, ("0", "1"))
+    splits = read_present(files, lambda path: read_labelled_pairs(path, (0, 1, 2)))
+    return Splits(splits.rows, splits.missing, ("0", "1"))
 
 
 def read_labelled_pairs(
@@ -207,7 +207,7 @@ def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> 
         raise InputError(f"{path}, line {line}: {name.strip()!r} is none of {', '.join(classes)}") from None
 
 
-def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Parts:
+def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Splits:
     """Read the files that are there, `{part: path or tuple of paths}`; the others are listed as missing.
 
     Raises:
@@ -218,7 +218,7 @@ def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Part
     if len(missing) == len(files):
         first = next(path for paths in absent.values() for path in paths)
         raise MissingData(f"no {first.name} in the folder {first.parent.name}, nor the files that go with it")
-    return Parts({part: read(where) for part, where in files.items() if part not in missing}, missing)
+    return Splits({part: read(where) for part, where in files.items() if part not in missing}, missing)
 
 
 def _paths(where: object) -> tuple[Path, ...]:

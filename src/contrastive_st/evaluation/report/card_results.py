@@ -8,7 +8,7 @@ from typing import Any
 from huggingface_hub import ModelCard, ModelCardData
 
 from contrastive_st.evaluation.report.report import Report
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.score import Score
 from contrastive_st.safety.writing import written_whole
 
 _TYPES = {
@@ -48,7 +48,7 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
         card.save(file)
 
 
-def _metric(score: Figure) -> dict[str, Any]:
+def _metric(score: Score) -> dict[str, Any]:
     how = f"{score.metric} x100, {score.aggregation}, {score.n} scored, {score.pooling} pooling"
     length = f", {score.max_length} tokens" if score.max_length else ""
     note = f" ({score.note})" if score.note else ""

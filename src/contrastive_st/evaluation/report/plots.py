@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers.utils import logging
 
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.score import Score
 from contrastive_st.safety.writing import written_whole
 
 logger = logging.get_logger(__name__)
@@ -59,7 +59,7 @@ def training_curve_png(log_history: Sequence[dict[str, Any]]) -> bytes | None:
 
 
 def report_plots(
-    rows: Sequence[Sequence[Figure]], scores: Sequence[Figure], histograms: Mapping[str, Mapping[str, Any]]
+    rows: Sequence[Sequence[Score]], scores: Sequence[Score], histograms: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, bytes]:
     """Draw what a report has scores for.
 
@@ -82,7 +82,7 @@ def report_plots(
     return {name: _png(figure) for name, figure in drawn.items() if figure is not None}
 
 
-def _by_task(rows: Sequence[Sequence[Figure]]) -> Any:
+def _by_task(rows: Sequence[Sequence[Score]]) -> Any:
     rows = [row for row in rows if any(f.value is not None for f in row)]
     rows = [row for row in rows if not row[0].task.endswith(("space", "few-shot")) and row[0].metric != "mse"]
     rows = list({row[0].task: row for row in reversed(rows)}.values())[::-1]  # the first score of each task
@@ -101,7 +101,7 @@ def _by_task(rows: Sequence[Sequence[Figure]]) -> Any:
     return figure
 
 
-def _space(scores: Sequence[Figure]) -> Any:
+def _space(scores: Sequence[Score]) -> Any:
     found = {(f.model, f.metric): f.value for f in scores if f.task == "space" and f.value is not None}
     models = [model for model, metric in found if metric == "alignment" and (model, "uniformity") in found]
     if not models:
@@ -118,7 +118,7 @@ def _space(scores: Sequence[Figure]) -> Any:
     return figure
 
 
-def _few_shot(scores: Sequence[Figure]) -> Any:
+def _few_shot(scores: Sequence[Score]) -> Any:
     curves: dict[tuple[str, str, str], list[tuple[int, float, float]]] = {}
     for f in scores:
         match = _DRAW.match(f.aggregation)

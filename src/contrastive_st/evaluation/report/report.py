@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Parts
+from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.report.plots import report_plots
-from contrastive_st.evaluation.score import NOT_RUN, Figure
+from contrastive_st.evaluation.score import NOT_RUN, Score
 from contrastive_st.evaluation.tasks import Task, tasks
 from contrastive_st.safety.markdown import as_text
 from contrastive_st.safety.writing import write_files
@@ -38,7 +38,7 @@ class Report:
 
     source: str
     tasks: Sequence[Task]
-    scores: list[Figure] = field(default_factory=list)
+    scores: list[Score] = field(default_factory=list)
     histograms: dict[str, dict[str, Any]] = field(default_factory=dict)
     failures: dict[str, str] = field(default_factory=dict)
     seconds: dict[str, float] = field(default_factory=dict)
@@ -48,13 +48,13 @@ class Report:
         """Names of the models, in order."""
         return list(dict.fromkeys(score.model for score in self.scores))
 
-    def main(self, model: str, task: Task) -> Figure:
+    def main(self, model: str, task: Task) -> Score:
         """The score of a task to quote; without a value where it was not run."""
         own = [f for f in self.scores if f.model == model and f.task == task.name]
-        empty = Figure(task.name, *task.main[:2], None, task.main[2], note="no such score", model=model)
+        empty = Score(task.name, *task.main[:2], None, task.main[2], note="no such score", model=model)
         return next((f for f in own if task.is_main(f)), own[0] if len(own) == 1 else empty)
 
-    def average(self, model: str, group: str) -> Figure | None:
+    def average(self, model: str, group: str) -> Score | None:
         """The mean of a group's quoted scores; over an incomplete set its note says what is missing.
 
         None where fewer than two of the group were asked for.
@@ -67,13 +67,13 @@ class Report:
         note = f"over {len(found)} of {len(every)}, without {', '.join(missing)}" if missing else ""
         value = sum(f.value for f in found if f.value is not None) / len(found) if found else None
         n = sum(f.n for f in found)
-        return Figure(
+        return Score(
             f"{group} average", every[0].split, every[0].metric, value, "mean of tasks", n, note=note, model=model
         )
 
-    def rows(self) -> list[list[Figure]]:
+    def rows(self) -> list[list[Score]]:
         """What a table shows: a row a quoted score or average, a column a model."""
-        listed: list[list[Figure]] = []
+        listed: list[list[Score]] = []
         for group in dict.fromkeys(task.group for task in self.tasks):
             for task in (task for task in self.tasks if task.group == group):
                 listed += self._task_rows(task)
@@ -81,13 +81,13 @@ class Report:
             listed += [[f for f in averages if f is not None]] if averages and averages[0] else []
         return listed
 
-    def _task_rows(self, task: Task) -> list[list[Figure]]:
+    def _task_rows(self, task: Task) -> list[list[Score]]:
         mains = [self.main(model, task) for model in self.models]
         if task.group not in ("space", "retrieval", "pairs"):
             return [mains]
         keys = dict.fromkeys((f.split, f.metric, f.aggregation) for f in self.scores if f.task == task.name)
         by = {(f.model, f.split, f.metric, f.aggregation): f for f in self.scores if f.task == task.name}
-        return [[by.get((m, *key), Figure(task.name, *key[:2], None, key[2])) for m in self.models] for key in keys]
+        return [[by.get((m, *key), Score(task.name, *key[:2], None, key[2])) for m in self.models] for key in keys]
 
     def table(self) -> str:
         """Plain text, for a terminal."""
@@ -148,7 +148,7 @@ class Report:
         """
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
-            scores = [Figure(**row) for row in content["scores" if "scores" in content else "figures"]]
+            scores = [Score(**row) for row in content["scores" if "scores" in content else "figures"]]
             known, names = tasks(), dict.fromkeys(score.task for score in scores)
             chosen = [known.get(name) or _own_task(name, [f for f in scores if f.task == name]) for name in names]
             others = (dict(content[name]) for name in ("histograms", "failures", "seconds"))
@@ -179,8 +179,8 @@ class Report:
         return ["", "Correlations and shares x100; data: " + self.source, *lines]
 
 
-def _own_task(name: str, scores: Sequence[Figure]) -> Task:
+def _own_task(name: str, scores: Sequence[Score]) -> Task:
     """A task of the user's own (`--pairs`, `--retrieval`): what its scores tell of it, and no data."""
     searched = next((f.metric for f in scores if f.metric.startswith("mrr@")), None)
     group, main = ("retrieval", ("test", searched, "among")) if searched else ("pairs", _PAIRS_MAIN)
-    return Task(name, group, lambda _: Parts({}, {}), lambda parts, embed: [], main, ".")
+    return Task(name, group, lambda _: Splits({}, {}), lambda parts, embed: [], main, ".")

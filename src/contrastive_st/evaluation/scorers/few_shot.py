@@ -17,9 +17,9 @@ from safetensors.numpy import load_file, save_file
 from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Embed, Parts
+from contrastive_st.evaluation.datasets.senteval import Embed, Splits
 from contrastive_st.evaluation.embedding_store import Encoder
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.score import Score
 from contrastive_st.evaluation.scorers.probes import fit_path
 from contrastive_st.vectors import unit_vectors
 
@@ -82,15 +82,15 @@ METHODS: dict[str, Predict] = {
 }
 
 
-def score_few_shot(parts: Parts, embed: Embed, task: str, sizes: Sequence[int] = SIZES) -> list[Figure]:
+def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int] = SIZES) -> list[Score]:
     """Accuracy against examples a class: mean and deviation over draws, the same draws for every method.
 
     A class with fewer examples gives all it has; the curve ends where none has as many. The test split is the task's
     own; without one a quarter of the rows, at most 2,000, is held out once.
     """
-    pool, test = _pool_and_test(parts)
+    pool, test = _pool_and_test(splits)
     x, held = embed(pool.columns[0]), embed(test.columns[0])
-    figures = []
+    scores = []
     for size in sizes:
         draws = [_draw(pool.gold, size, draw) for draw in range(DRAWS)]
         if np.bincount(pool.gold).max() < size:
@@ -104,14 +104,14 @@ def score_few_shot(parts: Parts, embed: Embed, task: str, sizes: Sequence[int] =
             ]
             aggregation = f"{name}, {size} a class, {DRAWS} draws"
             mean, deviation = float(np.mean(accuracy)), float(np.std(accuracy))
-            figures.append(Figure(task, "test", "accuracy", mean, aggregation, len(test), deviation))
-    return figures
+            scores.append(Score(task, "test", "accuracy", mean, aggregation, len(test), deviation))
+    return scores
 
 
-def _pool_and_test(parts: Parts) -> tuple:
-    if "train" in parts and "test" in parts:
-        return parts["train"], parts["test"]
-    rows = next(iter(parts.values()))
+def _pool_and_test(splits: Splits) -> tuple:
+    if "train" in splits and "test" in splits:
+        return splits["train"], splits["test"]
+    rows = next(iter(splits.values()))
     order = np.random.default_rng(SEED).permutation(len(rows))
     size = min(len(rows) // 4, _TEST_ROWS)
     return rows.take(np.sort(order[size:])), rows.take(np.sort(order[:size]))

@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastive_st.evaluation.datasets.senteval import Embed, Parts
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.datasets.senteval import Embed, Splits
+from contrastive_st.evaluation.score import Score
 from contrastive_st.losses.functional import at_least_float32, normalize
 from contrastive_st.vectors import cosine
 
@@ -75,24 +75,24 @@ SPLIT = "dev"
 _POSITIVE = 4.0  # pairs scored above this mean the same, as in the SimCSE paper
 
 
-def score_space(parts: Parts, embed: Embed, task: str) -> list[Figure]:
+def score_space(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """Alignment of the pairs scored above 4; uniformity, anisotropy and effective rank of all distinct sentences."""
-    if SPLIT not in parts:
-        return [Figure(task, SPLIT, "uniformity", None, note=parts.missing.get(SPLIT, f"no {SPLIT} split"))]
-    rows = parts[SPLIT]
+    if SPLIT not in splits:
+        return [Score(task, SPLIT, "uniformity", None, note=splits.missing.get(SPLIT, f"no {SPLIT} split"))]
+    rows = splits[SPLIT]
     alike = rows.take(np.flatnonzero(rows.gold > _POSITIVE))
     a, b = (torch.from_numpy(np.asarray(embed(column), dtype=np.float64)) for column in alike.columns)
     every = list(dict.fromkeys(rows.columns[0] + rows.columns[1]))
     x = torch.from_numpy(np.asarray(embed(every), dtype=np.float64))
-    found = [Figure(task, SPLIT, "alignment", alignment(a, b).item(), f"pairs scored above {_POSITIVE:g}", len(alike))]
+    found = [Score(task, SPLIT, "alignment", alignment(a, b).item(), f"pairs scored above {_POSITIVE:g}", len(alike))]
     for measure in (uniformity, anisotropy, effective_rank):
-        found.append(Figure(task, SPLIT, measure.__name__, measure(x).item(), "distinct sentences", len(every)))
+        found.append(Score(task, SPLIT, measure.__name__, measure(x).item(), "distinct sentences", len(every)))
     return found
 
 
-def similarity_histogram(parts: Parts, embed: Embed) -> dict[str, Any]:
+def similarity_histogram(splits: Splits, embed: Embed) -> dict[str, Any]:
     """How many pairs of each score (0-1, 1-2, ..., 4-5) fall in each of 40 ranges of cosine similarity."""
-    rows = parts[SPLIT]
+    rows = splits[SPLIT]
     similarity = cosine(embed(rows.columns[0]), embed(rows.columns[1]))
     edges = np.linspace(-1, 1, 41).round(10)
     band = np.minimum(np.asarray(rows.gold, dtype=np.float64).astype(int), 4)

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from sklearn.metrics import average_precision_score, f1_score
 
 from contrastive_st.data.readers import MissingData
-from contrastive_st.evaluation.datasets.senteval import Embed, Parts, read_labelled_pairs
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.datasets.senteval import Embed, Splits, read_labelled_pairs
+from contrastive_st.evaluation.score import Score
 from contrastive_st.evaluation.scorers.probes import GRID, TOLERANCE, fit_path
 from contrastive_st.vectors import cosine
 
@@ -19,30 +19,28 @@ NLI_CLASSES = ("entailment", "neutral", "contradiction")
 NLI_TRAINING = 10_000  # pairs a probe is fitted to: more change the third digit only, and take minutes
 
 
-def score_pairs(parts: Parts, embed: Embed, task: str) -> list[Figure]:
+def score_pairs(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """QQP and other files of pairs labelled 0 or 1.
 
     `best_accuracy` and `best_f1` are at the threshold that is best on the split itself (as sentence-transformers
     reports them: a ceiling), `average_precision` is over all thresholds, and `accuracy` and `f1` are at the
     thresholds that are best on the train split, where there is one.
     """
-    if "test" not in parts:
-        return [Figure(task, "test", "average_precision", None, note=parts.missing.get("test", "no test split"))]
-    test = parts["test"]
+    if "test" not in splits:
+        return [Score(task, "test", "average_precision", None, note=splits.missing.get("test", "no test split"))]
+    test = splits["test"]
     similarity, gold = (cosine(*(embed(column) for column in test.columns)), test.gold.astype(bool))
     if gold.all() or not gold.any():
-        return [
-            Figure(task, "test", "average_precision", None, n=len(gold), note="undefined: all pairs have one label")
-        ]
+        return [Score(task, "test", "average_precision", None, n=len(gold), note="undefined: all pairs have one label")]
     best = best_thresholds(similarity, gold)
     values = {"average_precision": float(average_precision_score(gold, similarity))}
     values |= {f"best_{name}": value for name, (value, _) in best.items()}
-    if "train" in parts:
-        train = parts["train"]
+    if "train" in splits:
+        train = splits["train"]
         chosen = best_thresholds(cosine(*(embed(column) for column in train.columns)), train.gold.astype(bool))
         values["accuracy"] = float(np.mean((similarity >= chosen["accuracy"][1]) == gold))
         values["f1"] = float(f1_score(gold, similarity >= chosen["f1"][1]))
-    return [Figure(task, "test", name, value, n=len(gold)) for name, value in values.items()]
+    return [Score(task, "test", name, value, n=len(gold)) for name, value in values.items()]
 
 
 def best_thresholds(scores: NDArray[np.floating], gold: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
@@ -68,7 +66,7 @@ def best_thresholds(scores: NDArray[np.floating], gold: NDArray[np.bool_]) -> di
     return found
 
 
-def read_nli(path: Path) -> Parts:
+def read_nli(path: Path) -> Splits:
     """A tab-separated file with a header: premise, hypothesis, label; a tenth of the premises is dev, a tenth test.
 
     A premise and all its hypotheses fall on one side, by a checksum of its text.
@@ -81,23 +79,23 @@ def read_nli(path: Path) -> Parts:
     train = train[:: max(-(-len(train) // NLI_TRAINING), 1)]
     index = {"train": train, "dev": np.flatnonzero(bucket == 1), "test": np.flatnonzero(bucket == 0)}
     index["dev"] = index["dev"][: NLI_TRAINING // 4]
-    return Parts({name: rows.take(i) for name, i in index.items()}, {}, NLI_CLASSES)
+    return Splits({name: rows.take(i) for name, i in index.items()}, {}, NLI_CLASSES)
 
 
-def score_nli(parts: Parts, embed: Embed, task: str) -> list[Figure]:
+def score_nli(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """Accuracy of logistic regression over three classes on InferSent's features [u, v, |u - v|, u * v]."""
     names = ("train", "dev", "test")
     blocks = []
     for name in names:
-        u, v = (embed(column) for column in parts[name].columns)
+        u, v = (embed(column) for column in splits[name].columns)
         blocks.append(np.concatenate([u, v, np.abs(u - v), u * v], axis=1))
     part = np.repeat(names, [len(block) for block in blocks])
-    y = np.concatenate([parts[name].gold for name in names])
+    y = np.concatenate([splits[name].gold for name in names])
     path = fit_path(np.concatenate(blocks), y, np.array([part == "train"]), GRID, TOLERANCE)
     right = [solution.classes()[:, 0] == y for solution in path]
     best = right[int(np.argmax([r[part == "dev"].mean() for r in right]))]
-    note = f"fitted to {len(parts['train'])} pairs"
+    note = f"fitted to {len(splits['train'])} pairs"
     return [
-        Figure(task, name, "accuracy", float(best[part == name].mean()), note, int((part == name).sum()))
+        Score(task, name, "accuracy", float(best[part == name].mean()), note, int((part == name).sum()))
         for name in ("test", "dev")
     ]

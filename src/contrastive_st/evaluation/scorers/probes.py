@@ -1,6 +1,6 @@
 """Linear probes on frozen embeddings, by SentEval's protocols: logistic regression, `C` chosen without the test.
 
-SentEval's own grids for `C` and its fold seed, 1111. Every fit is exact (`logistic.fit_path`), so a figure has no
+SentEval's own grids for `C` and its fold seed, 1111. Every fit is exact (`logistic.fit_path`), so a score has no
 optimizer, batch size or early stopping behind it, and no random state but that of the folds.
 """
 
@@ -20,8 +20,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Embed, Parts, Rows
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
+from contrastive_st.evaluation.score import Score
 
 # --- L2 logistic regression for many folds and a whole grid of penalties at once, exact to the optimum.
 
@@ -271,9 +271,9 @@ def folds(y: NDArray[np.integer], count: int, task: str = "this task") -> list[N
     return masks
 
 
-def score_nested(parts: Parts, embed: Embed, task: str, count: int = 10) -> list[Figure]:
+def score_nested(splits: Splits, embed: Embed, task: str, count: int = 10) -> list[Score]:
     """MR, CR, SUBJ, MPQA: accuracy over outer folds, `C` chosen by inner folds of each; "dev" is the inner accuracy."""
-    rows = parts["all"]
+    rows = splits["all"]
     test, dev = nested_accuracy(features(rows, embed), rows.gold, count, task=task)
     return [
         _accuracy(task, "cross-validation", test, len(rows), f"{count} folds, nested"),
@@ -309,11 +309,11 @@ def nested_accuracy(
     return shares[best, count * count + np.arange(count)], inner.max(0)
 
 
-def score_kfold(parts: Parts, embed: Embed, task: str, count: int = 10, f1: bool = False) -> list[Figure]:
+def score_kfold(splits: Splits, embed: Embed, task: str, count: int = 10, f1: bool = False) -> list[Score]:
     """TREC, MRPC: `C` chosen by folds of the training split, accuracy (and F1) on the test split."""
-    if missing := _absent(parts, task, ("train", "test"), f1):
+    if missing := _absent(splits, task, ("train", "test"), f1):
         return missing
-    train, test = parts["train"], parts["test"]
+    train, test = splits["train"], splits["test"]
     x = np.concatenate([features(train, embed), features(test, embed)])
     y = np.concatenate([train.gold, test.gold])
     masks = [*folds(train.gold, count, task), np.ones(len(train), dtype=bool)]
@@ -326,30 +326,30 @@ def score_kfold(parts: Parts, embed: Embed, task: str, count: int = 10, f1: bool
     right = predicted[best][len(train) :, count]
     return [
         _accuracy(task, "test", np.array([np.mean(right == test.gold)]), len(test), "all"),
-        *([Figure(task, "test", "f1", float(f1_score(test.gold, right)), n=len(test))] if f1 else []),
+        *([Score(task, "test", "f1", float(f1_score(test.gold, right)), n=len(test))] if f1 else []),
         _accuracy(task, "dev", inner[best], len(train), f"{count} folds"),
     ]
 
 
-def score_split(parts: Parts, embed: Embed, task: str) -> list[Figure]:
+def score_split(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """SST-2, SICK-E: fitted on train, `C` chosen on dev, accuracy on test."""
-    if "train" not in parts or "dev" not in parts:
-        return _absent(parts, task, ("train", "dev"))
-    names = [name for name in ("train", "dev", "test") if name in parts]
-    x = np.concatenate([features(parts[name], embed) for name in names])
-    part = np.repeat(names, [len(parts[name]) for name in names])
-    y = np.concatenate([parts[name].gold for name in names])
+    if "train" not in splits or "dev" not in splits:
+        return _absent(splits, task, ("train", "dev"))
+    names = [name for name in ("train", "dev", "test") if name in splits]
+    x = np.concatenate([features(splits[name], embed) for name in names])
+    part = np.repeat(names, [len(splits[name]) for name in names])
+    y = np.concatenate([splits[name].gold for name in names])
     right = [s.classes()[:, 0] == y for s in fit_path(x, y, np.array([part == "train"]), GRID, TOLERANCE)]
     best = int(np.argmax([r[part == "dev"].mean() for r in right]))
     found = [
-        _accuracy(task, name, np.array([right[best][part == name].mean()]), len(parts[name]), "all")
+        _accuracy(task, name, np.array([right[best][part == name].mean()]), len(splits[name]), "all")
         for name in ("test", "dev")
-        if name in parts
+        if name in splits
     ]
-    return [*_absent(parts, task, ("test",)), *found]
+    return [*_absent(splits, task, ("test",)), *found]
 
 
-def score_relatedness(parts: Parts, embed: Embed, task: str, levels: Sequence[float]) -> list[Figure]:
+def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[float]) -> list[Score]:
     """STS-B and SICK-R supervised: a distribution over score levels is fitted, its mean is the prediction.
 
     The target of a score between two levels shares its mass between them (Tai, Socher and Manning, 2015); the loss is
@@ -357,13 +357,13 @@ def score_relatedness(parts: Parts, embed: Embed, task: str, levels: Sequence[fl
     puts the scores 0 to 5 of STS-B on the levels 1 to 5, where those below 1 fall out: here its levels are 0 to 5.
     """
     metrics = ("pearson", "spearman", "mse")
-    absent = [name for name in ("train", "dev") if name not in parts]
+    absent = [name for name in ("train", "dev") if name not in splits]
     if absent:
-        return [Figure(task, "test", m, None, note=parts.missing.get(absent[0], "no such split")) for m in metrics]
-    names = [name for name in ("train", "dev", "test") if name in parts]
-    x = np.concatenate([features(parts[name], embed) for name in names])
-    part = np.repeat(names, [len(parts[name]) for name in names])
-    gold = np.concatenate([parts[name].gold for name in names]).astype(np.float64)
+        return [Score(task, "test", m, None, note=splits.missing.get(absent[0], "no such split")) for m in metrics]
+    names = [name for name in ("train", "dev", "test") if name in splits]
+    x = np.concatenate([features(splits[name], embed) for name in names])
+    part = np.repeat(names, [len(splits[name]) for name in names])
+    gold = np.concatenate([splits[name].gold for name in names]).astype(np.float64)
     predicted = []
     path = fit_path(x, tai_targets(gold, levels), np.array([part == "train"]), GRID, 1e-9, torch.float64)
     for solution in path:
@@ -371,15 +371,15 @@ def score_relatedness(parts: Parts, embed: Embed, task: str, levels: Sequence[fl
         means = (odds / odds.sum(1, keepdims=True)) @ np.asarray(levels, dtype=np.float64)
         predicted.append(means.round(6))  # the fit is more exact: what differs by threads decides no rank
     best = int(np.argmax([pearsonr(p[part == "dev"], gold[part == "dev"]).statistic for p in predicted]))
-    figures = []
+    scores = []
     for split in ("test", "dev"):
         a, b = predicted[best][part == split], gold[part == split]
         if not len(a):
-            figures += [Figure(task, split, m, None, note=parts.missing.get(split, "no such split")) for m in metrics]
+            scores += [Score(task, split, m, None, note=splits.missing.get(split, "no such split")) for m in metrics]
             continue
         values = (pearsonr(a, b).statistic, spearmanr(a, b).statistic, np.mean((a - b) ** 2))
-        figures += [Figure(task, split, m, float(v), n=len(a)) for m, v in zip(metrics, values, strict=True)]
-    return figures
+        scores += [Score(task, split, m, float(v), n=len(a)) for m, v in zip(metrics, values, strict=True)]
+    return scores
 
 
 def tai_targets(scores: NDArray[np.floating], levels: Sequence[float]) -> NDArray[np.float64]:
@@ -392,14 +392,14 @@ def tai_targets(scores: NDArray[np.floating], levels: Sequence[float]) -> NDArra
     return np.stack([np.interp(scores, levels, one) for one in np.eye(len(levels))], axis=1)
 
 
-def _accuracy(task: str, split: str, shares: NDArray[np.floating], n: int, aggregation: str) -> Figure:
+def _accuracy(task: str, split: str, shares: NDArray[np.floating], n: int, aggregation: str) -> Score:
     deviation = float(shares.std()) if len(shares) > 1 else None
-    return Figure(task, split, "accuracy", float(shares.mean()), aggregation, n, deviation)
+    return Score(task, split, "accuracy", float(shares.mean()), aggregation, n, deviation)
 
 
-def _absent(parts: Mapping[str, Rows], task: str, needed: Sequence[str], f1: bool = False) -> list[Figure]:
-    """The figures that cannot be had for want of a split; none where all are there."""
-    reasons = getattr(parts, "missing", {})
-    why = [reasons.get(name, f"no {name} split") for name in needed if name not in parts]
+def _absent(splits: Mapping[str, Rows], task: str, needed: Sequence[str], f1: bool = False) -> list[Score]:
+    """The scores that cannot be had for want of a split; none where all are there."""
+    reasons = getattr(splits, "missing", {})
+    why = [reasons.get(name, f"no {name} split") for name in needed if name not in splits]
     metrics = ("accuracy", "f1") if f1 else ("accuracy",)
-    return [Figure(task, "test", metric, None, note="; ".join(why)) for metric in metrics] if why else []
+    return [Score(task, "test", metric, None, note="; ".join(why)) for metric in metrics] if why else []

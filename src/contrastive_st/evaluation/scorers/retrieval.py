@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.evaluation.datasets.senteval import Embed, Parts
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.senteval import Embed, Splits
+from contrastive_st.evaluation.score import Score
 from contrastive_st.vectors import unit_vectors
 
 
@@ -52,11 +53,16 @@ def ranks_of_relevant(
         relevant: for each query the numbers of its relevant documents, at least one.
         block: queries that are scored at a time.
 
+    Raises:
+        InputError: a vector is NaN or infinite.
+
     Example:
         >>> eye = np.eye(3)
         >>> ranks_of_relevant(np.array([[0.9, 0.5, 0.1]]), eye, [[2, 0]])[0].tolist()
         [1, 3]
     """
+    if not (np.isfinite(queries).all() and np.isfinite(documents).all()):
+        raise InputError("the model returns NaN or infinite embeddings, so there is nothing to rank")
     queries, documents = (unit_vectors(x).astype(np.float32, copy=False) for x in (queries, documents))
     ranks = []
     for start in range(0, len(queries), block):
@@ -83,13 +89,13 @@ def ranking_metrics(ranks: Sequence[NDArray[np.int64]], k: int = 10) -> dict[str
     return {f"mrr@{k}": float(np.mean(mrr)), f"recall@{k}": float(np.mean(recall)), f"ndcg@{k}": float(np.mean(ndcg))}
 
 
-def score_retrieval(parts: Parts, embed: Embed, task: str, k: int = 10) -> list[Figure]:
+def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
     """Rows are (query, relevant document); equal queries are one query, the documents are those of all rows."""
-    queries, documents = parts["test"].columns
+    queries, documents = splits["test"].columns
     query_of, document_of = ({text: i for i, text in enumerate(dict.fromkeys(c))} for c in (queries, documents))
     relevant: list[dict[int, None]] = [{} for _ in query_of]
     for query, document in zip(queries, documents, strict=True):
         relevant[query_of[query]][document_of[document]] = None
     ranks = ranks_of_relevant(embed(list(query_of)), embed(list(document_of)), [list(own) for own in relevant])
     note = f"among {len(document_of)} documents"
-    return [Figure(task, "test", name, value, note, len(ranks)) for name, value in ranking_metrics(ranks, k).items()]
+    return [Score(task, "test", name, value, note, len(ranks)) for name, value in ranking_metrics(ranks, k).items()]

@@ -6,19 +6,22 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Embed, Parts, Rows, read_stsb_file
-from contrastive_st.evaluation.score import Figure
+from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_stsb_file
+from contrastive_st.evaluation.score import Score
 from contrastive_st.vectors import cosine
 
 DATA_VARIABLE = "CONTRASTIVE_ST_DATA"
-CORRELATIONS: Mapping[str, Callable] = {"pearson": pearsonr, "spearman": spearmanr}
+CORRELATIONS: Mapping[str, Callable[..., Any]] = {
+    "pearson": pearsonr,
+    "spearman": lambda a, b: spearmanr(a.round(6), b),  # rounding of float32 vectors breaks no tie of ranks
+}
 
 
 class ScoredPair(NamedTuple):
@@ -52,58 +55,68 @@ def sts_spearman(encode: Embed, pairs: Sequence[ScoredPair]) -> float:
     place = {text: i for i, text in enumerate(texts)}
     vectors = np.asarray(encode(texts))
     columns = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    if not np.isfinite(vectors).all():
-        raise InputError("the model returns NaN or infinite embeddings, so there is nothing to correlate")
     first, second = (vectors[[place[text] for text in column]] for column in columns)
-    return float(spearmanr(cosine(first, second), [pair.score for pair in pairs]).statistic)
+    gold = [pair.score for pair in pairs]
+    return float(CORRELATIONS["spearman"](similarities(first, second), gold).statistic)
 
 
-def score_subsets(parts: Parts, embed: Embed, task: str, split: str = "test") -> list[Figure]:
-    """The figures of STS12 to STS16: each subset's, and all three ways to put them together.
+def similarities(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float64]:
+    """Cosines of pairs, `[N, d], [N, d] -> [N]`.
+
+    Raises:
+        InputError: a vector is NaN or infinite.
+    """
+    if not (np.isfinite(a).all() and np.isfinite(b).all()):
+        raise InputError("the model returns NaN or infinite embeddings, so there is nothing to correlate")
+    return cosine(a, b)
+
+
+def score_subsets(splits: Splits, embed: Embed, task: str, split: str = "test") -> list[Score]:
+    """The scores of STS12 to STS16: each subset's, and all three ways to put them together.
 
     "all" correlates the pairs of all subsets at once (SBERT, SimCSE), "mean" and "wmean" average the subsets' own
     correlations (SentEval; BERT-flow and whitening report "wmean"). They differ by up to 4 points: never mix them.
     """
-    similarities = {name: _similarities(rows, embed) for name, rows in parts.items()}
-    gold = {name: np.asarray(rows.gold, dtype=np.float64) for name, rows in parts.items()}
-    missing = ", ".join(parts.missing)
+    cosines = {name: _similarities(rows, embed) for name, rows in splits.items()}
+    gold = {name: np.asarray(rows.gold, dtype=np.float64) for name, rows in splits.items()}
+    missing = ", ".join(splits.missing)
     note = f"incomplete: without {missing}" if missing else ""
-    everything = [np.concatenate(list(arrays.values())) for arrays in (similarities, gold)]
-    figures = []
+    everything = [np.concatenate(list(arrays.values())) for arrays in (cosines, gold)]
+    scores = []
     for metric in CORRELATIONS:
-        own = {name: correlate(metric, similarities[name], gold[name], task, split, name) for name in parts}
+        own = {name: correlate(metric, cosines[name], gold[name], task, split, name) for name in splits}
         total = correlate(metric, everything[0], everything[1], task, split, "all", note)
-        if list(parts) == ["all"]:  # from the Hub: one list, whose subsets are not known
+        if list(splits) == ["all"]:  # from the Hub: one list, whose subsets are not known
             unknown = "the data set does not tell its subsets apart"
-            figures += [total, *(replace(total, aggregation=a, value=None, note=unknown) for a in ("mean", "wmean"))]
+            scores += [total, *(replace(total, aggregation=a, value=None, note=unknown) for a in ("mean", "wmean"))]
             continue
-        figures += [total, *_means(list(own.values()), total, note), *own.values()]
-        figures += [Figure(task, split, metric, None, name, note=why) for name, why in parts.missing.items()]
-    return figures
+        scores += [total, *_means(list(own.values()), total, note), *own.values()]
+        scores += [Score(task, split, metric, None, name, note=why) for name, why in splits.missing.items()]
+    return scores
 
 
-def _means(own: Sequence[Figure], total: Figure, note: str) -> list[Figure]:
-    undefined = [figure.aggregation for figure in own if figure.value is None]
+def _means(own: Sequence[Score], total: Score, note: str) -> list[Score]:
+    undefined = [score.aggregation for score in own if score.value is None]
     if undefined:
         note = f"undefined for {', '.join(undefined)}"
     means = []
-    for aggregation, weights in (("mean", [1] * len(own)), ("wmean", [figure.n for figure in own])):
-        value = None if undefined else float(np.average([figure.value for figure in own], weights=weights))
-        means.append(Figure(total.task, total.split, total.metric, value, aggregation, total.n, note=note))
+    for aggregation, weights in (("mean", [1] * len(own)), ("wmean", [score.n for score in own])):
+        value = None if undefined else float(np.average([score.value for score in own], weights=weights))
+        means.append(Score(total.task, total.split, total.metric, value, aggregation, total.n, note=note))
     return means
 
 
-def score_splits(parts: Parts, embed: Embed, task: str, splits: Sequence[str] = ("test", "dev")) -> list[Figure]:
-    """The figures of STS-B and SICK-R by cosine similarity, split by split, as SimCSE reports them."""
-    figures = []
-    for split in splits:
+def score_splits(splits: Splits, embed: Embed, task: str, names: Sequence[str] = ("test", "dev")) -> list[Score]:
+    """The scores of STS-B and SICK-R by cosine similarity, split by split, as SimCSE reports them."""
+    scores = []
+    for split in names:
         for metric in CORRELATIONS:
-            if split in parts:
-                rows = parts[split]
-                figures.append(correlate(metric, _similarities(rows, embed), rows.gold, task, split))
+            if split in splits:
+                rows = splits[split]
+                scores.append(correlate(metric, _similarities(rows, embed), rows.gold, task, split))
             else:
-                figures.append(Figure(task, split, metric, None, note=parts.missing.get(split, "no such split")))
-    return figures
+                scores.append(Score(task, split, metric, None, note=splits.missing.get(split, "no such split")))
+    return scores
 
 
 def correlate(
@@ -114,15 +127,15 @@ def correlate(
     split: str,
     aggregation: str = "all",
     note: str = "",
-) -> Figure:
+) -> Score:
     """One correlation as scipy computes it; no value, and a note, where it is undefined."""
     n = len(gold)
     if n < 2 or np.ptp(predicted) == 0 or np.ptp(gold) == 0:
         why = "fewer than two pairs" if n < 2 else f"all {'scores' if np.ptp(gold) == 0 else 'similarities'} are equal"
-        return Figure(task, split, metric, None, aggregation, n, note=f"undefined: {why}")
+        return Score(task, split, metric, None, aggregation, n, note=f"undefined: {why}")
     value = float(CORRELATIONS[metric](predicted, gold).statistic)
-    return Figure(task, split, metric, value, aggregation, n, note=note)
+    return Score(task, split, metric, value, aggregation, n, note=note)
 
 
 def _similarities(rows: Rows, embed: Embed) -> NDArray[np.float64]:
-    return cosine(embed(rows.columns[0]), embed(rows.columns[1]))
+    return similarities(embed(rows.columns[0]), embed(rows.columns[1]))

@@ -48,9 +48,10 @@ class TrainingParser(Parser, HfArgumentParser):
         self.set_defaults(**(defaults or {}))
         argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
         try:
-            *found, unknown = self.parse_args_into_dataclasses(
-                argv, return_remaining_strings=True, look_for_args_file=False
+            found: list[Any] = list(
+                self.parse_args_into_dataclasses(argv, return_remaining_strings=True, look_for_args_file=False)
             )
+            unknown = found.pop()
             for args in found:
                 _check_reporting(getattr(args, "report_to", []))
         except InputError:
@@ -80,7 +81,7 @@ def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> st
     Raises:
         InputError: there is no such checkpoint, or the folder holds another run.
     """
-    folder = Path(training.output_dir)  # type: ignore[arg-type]
+    folder = Path(training.output_dir)
     resume = training.resume_from_checkpoint
     if resume and resume.lower() in ("true", "1", "yes"):
         newest = newest_checkpoint(folder)

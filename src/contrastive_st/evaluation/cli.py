@@ -16,6 +16,11 @@ from contrastive_st.terminal import say
 
 def add_commands(commands: Any) -> None:
     """Add them to the subparsers of the command line."""
+    for add in (_add_evaluate, _add_classify, _add_neighbors, _add_curl_bounds):
+        add(commands)
+
+
+def _add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score models on STS, transfer and other tasks; write one report")
     evaluate.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
     evaluate.add_argument("--tasks", default="sts,space", help="names or groups, parted by commas: sts, transfer, "
@@ -43,6 +48,8 @@ def add_commands(commands: Any) -> None:
     evaluate.add_argument("--card", metavar="README.md", help="put the first model's figures into this model card")
     evaluate.set_defaults(function=_evaluate)
 
+
+def _add_classify(commands: Any) -> None:
     classify = commands.add_parser("classify", help="label texts by the nearest class mean, from a few examples")
     classify.add_argument("input", nargs="?", help="texts to label: a file, one a line, or - for stdin")
     classify.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
@@ -55,6 +62,8 @@ def add_commands(commands: Any) -> None:
     classify.add_argument("--pooling", help="for checkpoints that record none")
     classify.set_defaults(function=_classify)
 
+
+def _add_neighbors(commands: Any) -> None:
     nearest = commands.add_parser("neighbors", help="nearest sentences of a corpus, one or two models side by side")
     nearest.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
     nearest.add_argument("--names", nargs="+", help="what the tables call the models")
@@ -69,6 +78,8 @@ def add_commands(commands: Any) -> None:
     nearest.add_argument("--output", "-o", metavar="FILE.md", help="write the tables to this file as well")
     nearest.set_defaults(function=_neighbors)
 
+
+def _add_curl_bounds(commands: Any) -> None:
     bounds = commands.add_parser(
         "curl-bounds", help="contrastive and classification losses on labelled sentences, and the bound between them"
     )

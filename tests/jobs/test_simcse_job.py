@@ -117,7 +117,7 @@ def test_defaults_belong_to_the_job_and_flags_win():
     docs, training = parse(["--num_layers", "3"], docs=True)
     assert (docs.pooling, docs.num_layers, training.per_device_train_batch_size) == ("mean", 3, 1024)
     text, training = parse(["--train_file", "x.txt"])
-    assert (text.pooling, training.learning_rate) == ("cls", 3e-5)
+    assert (text.pooling, training.learning_rate) == (None, 3e-5)  # what the start records; cls from scratch
     with pytest.raises(InputError, match="contrastive-st train docs"):
         parse([])
     with pytest.raises(InputError, match="contrastive-st train simcse"):

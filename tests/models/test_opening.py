@@ -231,6 +231,16 @@ def test_a_text_gives_one_vector_and_a_list_gives_rows(bert_config, tokenizer):
     assert "pooling='mean'" in repr(encoder)
 
 
+def test_the_fingerprint_does_not_change_with_use(bert_config, tokenizer, tmp_path):
+    folder = own_folder(tmp_path, bert_config, tokenizer, pooling="mean")
+    encoder = SentenceEncoder(folder)
+    before = encoder.fingerprint
+    encoder.encode(SENTENCES)
+    assert encoder.fingerprint == before == SentenceEncoder(folder).fingerprint
+    assert SentenceEncoder(folder, precision="bf16").fingerprint == before
+    assert SentenceEncoder(folder, max_length=5).fingerprint != before
+
+
 def test_prompts_by_name(bert_config, tokenizer, tmp_path):
     (tmp_path / "model").mkdir()
     FOLDERS["prompted"](tmp_path / "model", bert_config, tokenizer)

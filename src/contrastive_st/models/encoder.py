@@ -444,6 +444,7 @@ def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) ->
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     backend = getattr(tokenizer, "backend_tokenizer", None)
-    vocabulary = backend.to_str() if backend is not None else json.dumps(tokenizer.get_vocab(), sort_keys=True)
-    digest.update(json.dumps([vocabulary, *map(str, settings)]).encode())
+    content = json.loads(backend.to_str()) if backend is not None else tokenizer.get_vocab()
+    content |= {"truncation": None, "padding": None}  # which change with each use
+    digest.update(json.dumps([content, *map(str, settings)], sort_keys=True).encode())
     return digest.hexdigest()

@@ -160,7 +160,8 @@ class ProcessGather(Gather):
         return torch.cat(sizes).tolist()
 
     def __call__(self, rows: Tensor) -> Tensor:
-        return _AllGather.apply(rows, self._sizes(len(rows)), self.rank, self.group)
+        gathered: Tensor = _AllGather.apply(rows, self._sizes(len(rows)), self.rank, self.group)
+        return gathered
 
     def offset(self, rows: int) -> int:
         return sum(self._sizes(rows)[: self.rank])
@@ -183,7 +184,7 @@ class _AllGather(torch.autograd.Function):
         return torch.cat([part[:size] for part, size in zip(parts, sizes, strict=True)])
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         grad = grad.contiguous()
         dist.all_reduce(grad, group=ctx.group)  # every rank's say about every candidate
         start = sum(ctx.sizes[: ctx.rank])

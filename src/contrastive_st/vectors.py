@@ -32,7 +32,7 @@ def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if of is not None and not (sound := np.isfinite(lengths) & (lengths > 0)).all():
         raise InputError(f"{of}: vector {int(np.argmin(sound))} is zero, NaN or infinite; nothing is near to it")
-    return rows / np.maximum(lengths, 1e-12)
+    return np.asarray(rows / np.maximum(lengths, 1e-12))
 
 
 def cosine(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:

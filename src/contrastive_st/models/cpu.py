@@ -47,7 +47,8 @@ class IntegerDropout(nn.Dropout):
             return input
         if input.device.type != "cpu" or steps == _STEPS:
             return super().forward(input)
-        return _Drop.apply(input, steps)
+        dropped: Tensor = _Drop.apply(input, steps)
+        return dropped
 
 
 class _Drop(torch.autograd.Function):
@@ -58,10 +59,11 @@ class _Drop(torch.autograd.Function):
         dropped = draws < steps - _STEPS // 2
         ctx.save_for_backward(dropped)
         ctx.scale = _STEPS / (_STEPS - steps)
-        return (x * ctx.scale).masked_fill_(dropped, 0)
+        kept: Tensor = (x * ctx.scale).masked_fill_(dropped, 0)
+        return kept
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         (dropped,) = ctx.saved_tensors
         return (grad * ctx.scale).masked_fill_(dropped, 0), None
 
@@ -117,6 +119,7 @@ def _product(layer: nn.Linear) -> Callable[[Tensor], Tensor]:
     def product(x: Tensor) -> Tensor:
         if x.dtype != torch.float32 or torch.is_autocast_enabled("cpu"):  # a model in training brings its own autocast
             return nn.functional.linear(x, layer.weight, layer.bias)
-        return _OPS._linear_pointwise(x, weight, bias, "none", [], "")
+        packed: Tensor = _OPS._linear_pointwise(x, weight, bias, "none", [], "")
+        return packed
 
     return product

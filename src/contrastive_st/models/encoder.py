@@ -269,7 +269,7 @@ class SentenceEncoder:
             return
         if isinstance(self.model, PooledModel):
             self.model.backbone.save_pretrained(folder)
-            write_sentence_transformers(self.model, folder)  # type: ignore[arg-type]
+            write_sentence_transformers(self.model, folder)
         else:
             self.model.save_pretrained(folder)
         tokenizer = copy.copy(self.tokenizer)

@@ -107,7 +107,7 @@ def _kind(entry: dict[str, Any], folder: Path) -> str:
 
 def _transformer(folder: Path, entries: list[tuple[str, Path]]) -> dict[str, Any]:
     place = entries[0][1] if entries and entries[0][0] == "Transformer" else folder
-    about = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
+    about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
     length = _typed(about, "max_seq_length", int, place)
     return {"model": place, "max_length": length, "lower_case": bool(about.get("do_lower_case"))}
 

@@ -105,7 +105,7 @@ def read_json(path: Path, kind: type = object) -> Any:
     except (ValueError, OSError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}") from error
     if not isinstance(content, kind):
-        wanted = {dict: "an object {...}", list: "a list [...]"}[kind]
+        wanted = "an object {...}" if kind is dict else "a list [...]"
         raise InputError(f"{path} is damaged: it holds no JSON {wanted}")
     return content
 

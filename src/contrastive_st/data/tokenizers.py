@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from datasets import Dataset, config
 from datasets.fingerprint import Hasher
@@ -171,8 +171,7 @@ def words_of(tokenizer: PreTrainedTokenizerFast) -> list[str]:
         >>> words_of(word_tokenizer(["cat"]))
         ['[PAD]', '[UNK]', 'cat']
     """
-    words: list[str] = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
-    return words
+    return cast("list[str]", tokenizer.convert_ids_to_tokens(list(range(len(tokenizer)))))
 
 
 def reachable(words: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> list[str]:

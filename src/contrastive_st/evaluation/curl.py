@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -86,7 +87,7 @@ class Curl:
 
 def curl(
     x: NDArray[np.floating],
-    labels: Sequence[object] | NDArray,
+    labels: Sequence[object] | NDArray[Any],
     loss: str = "logistic",
     blocks: Sequence[int] = BLOCKS,
     draws: int = 100_000,
@@ -182,7 +183,8 @@ def draw_margins(
 
     def of_class(labels: NDArray[np.integer]) -> NDArray[np.int64]:
         places = random.random((len(labels), size)) * counts[labels, None]
-        return members[first[labels, None] + places.astype(np.int64)]
+        drawn: NDArray[np.int64] = members[first[labels, None] + places.astype(np.int64)]
+        return drawn
 
     margins = np.empty((draws, size))
     for start in range(0, draws, _DRAW):

@@ -36,7 +36,8 @@ class _Embedder:
 
     def to_dict(self) -> dict[str, Any]:
         """What `from_dict` makes the same component of."""
-        return default_to_dict(self, **self.settings)
+        described: dict[str, Any] = default_to_dict(self, **self.settings)
+        return described
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Any:
@@ -137,7 +138,8 @@ class ContrastiveDocumentEmbedder(_Embedder):
     def _text(self, document: Document) -> str:
         fields = [document.meta.get(name) for name in self.settings["meta_fields_to_embed"]]
         parts = [str(field) for field in fields if field is not None] + [document.content or ""]
-        return self.settings["prefix"] + self.settings["embedding_separator"].join(parts) + self.settings["suffix"]
+        text: str = self.settings["prefix"] + self.settings["embedding_separator"].join(parts) + self.settings["suffix"]
+        return text
 
 
 @component
@@ -179,12 +181,14 @@ class ContrastiveRetriever:
 
     def to_dict(self) -> dict[str, Any]:
         """What `from_dict` makes the same component of."""
-        return default_to_dict(self, **self.settings)
+        described: dict[str, Any] = default_to_dict(self, **self.settings)
+        return described
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ContrastiveRetriever:
         """The component that `to_dict` described."""
-        return default_from_dict(cls, data)
+        made: ContrastiveRetriever = default_from_dict(cls, data)
+        return made
 
     @component.output_types(documents=list[Document])
     def run(

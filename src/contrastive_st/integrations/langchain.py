@@ -34,8 +34,11 @@ class ContrastiveEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """A unit vector a text."""
-        return self.encoder.encode([self.document_prefix + text for text in texts], normalize_embeddings=True).tolist()
+        vectors = self.encoder.encode([self.document_prefix + text for text in texts], normalize_embeddings=True)
+        rows: list[list[float]] = vectors.tolist()
+        return rows
 
     def embed_query(self, text: str) -> list[float]:
         """The unit vector of a query."""
-        return self.encoder.encode(self.query_prefix + text, normalize_embeddings=True).tolist()
+        row: list[float] = self.encoder.encode(self.query_prefix + text, normalize_embeddings=True).tolist()
+        return row

@@ -40,7 +40,8 @@ class MTEBModel:
     def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
         """Cosines `[N, M]`."""
         a, b = (unit_vectors(np.atleast_2d(x), np.float64) for x in (embeddings1, embeddings2))
-        return a @ b.T
+        cosines: NDArray[np.float64] = a @ b.T
+        return cosines
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
         """Cosines of rows with the same number, `[N]`."""

@@ -197,8 +197,8 @@ def fine_tune(
         data_collator=DataCollatorWithPadding(tokenizer), processing_class=tokenizer,
     )  # fmt: skip
     trainer.train()
-    found = trainer.predict(rows_of(parts["test"], tokenizer, args.max_length)).predictions.argmax(1)
-    return float((found == parts["test"].gold).mean())
+    logits: Any = trainer.predict(rows_of(parts["test"], tokenizer, args.max_length)).predictions
+    return float((logits.argmax(1) == parts["test"].gold).mean())
 
 
 def rows_of(rows: Rows, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Dataset:

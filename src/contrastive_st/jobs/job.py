@@ -104,7 +104,7 @@ def own_folder(
 
 def fit_batch(training: ContrastiveTrainingArguments, rows: int, what: str = "rows") -> int:
     """Make the batch of a process no larger than its share of the rows; returns it."""
-    batch = min(training.per_device_train_batch_size, rows // max(training.world_size, 1))
+    batch: int = min(training.per_device_train_batch_size, rows // max(training.world_size, 1))
     if batch < training.per_device_train_batch_size:
         logger.warning(f"only {rows} {what}: the batch size is {batch}, not {training.per_device_train_batch_size}")
         training.per_device_train_batch_size = batch

@@ -144,7 +144,7 @@ def vocabulary(args: QuickThoughtsArguments, resume: str | None) -> tuple[Any, A
     """The tokenizer, and the matrix of its words where a file of vectors is given."""
     if args.word_vectors:
         vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
-        tokenizer = load_tokenizer(resume) if resume else vector_tokenizer(vectors, args.max_length)
+        tokenizer: Any = load_tokenizer(resume) if resume else vector_tokenizer(vectors, args.max_length)
         return tokenizer, embedding_matrix(vectors, tokenizer)
     if args.word_vectors_use != "trained":
         raise InputError(f"--word_vectors_use {args.word_vectors_use} needs a file of vectors; give --word_vectors")

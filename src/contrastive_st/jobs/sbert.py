@@ -121,7 +121,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
         model = open_model(args, tokenizer, loss=loss, pooling=pooling, **labels)
         if "untrained " + pooling not in figures:
             figures["untrained " + pooling] = evaluate(model)
-        own = own_folder(training, Path(training.output_dir, *([] if alone else [f"{loss}-{pooling}"])))
+        own = own_folder(training, Path(str(training.output_dir), *([] if alone else [f"{loss}-{pooling}"])))
         rows, collator = collated(data[loss], tokenizer, args.max_length)
         fit_batch(own, len(rows))
         trainer = ContrastiveTrainer(

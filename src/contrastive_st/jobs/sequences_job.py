@@ -111,10 +111,11 @@ def exchanges(kind: str, conservative: float) -> np.ndarray:
     others = 1.0 - np.eye(len(letters))
     own = np.array([[any(a in c and b in c for c in CLASSES[kind]) for b in letters] for a in letters]) * others
     own = np.where(own.any(1, keepdims=True), own, others)
-    return sum(
+    mixed: NDArray[np.floating] = sum(
         share * matrix / matrix.sum(1, keepdims=True)
         for share, matrix in ((conservative, own), (1 - conservative, others))
-    )  # type: ignore[return-value]
+    )
+    return mixed
 
 
 def _mutated(
@@ -278,9 +279,10 @@ def training_rows(args: SequenceArguments, families: Families, tokenizer: Any) -
 def mean_over_frames(encoder: SentenceEncoder, sequences: Sequence[str], k: int) -> NDArray[np.floating]:
     """The mean of the unit embeddings of the k reading frames, `[N, d]`."""
     frames = [reading_frames(sequence, k) for sequence in sequences]
-    return np.mean(
+    mean: NDArray[np.floating] = np.mean(
         [encoder.encode(list(texts), normalize_embeddings=True) for texts in zip(*frames, strict=True)], axis=0
     )
+    return mean
 
 
 def kmer_counting(sequences: Sequence[str], k: int) -> Callable[[Sequence[str]], NDArray[np.floating]]:

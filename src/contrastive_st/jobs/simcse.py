@@ -252,7 +252,11 @@ def collator(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> PairColla
 
 
 def report(
-    trainer: ContrastiveTrainer, before: dict, after: dict, docs: DocsSearch | None, encoder: SentenceEncoder
+    trainer: ContrastiveTrainer,
+    before: dict[str, Any],
+    after: dict[str, Any],
+    docs: DocsSearch | None,
+    encoder: SentenceEncoder,
 ) -> None:
     """Print the figures and write the training curve beside the checkpoint."""
     folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]

@@ -87,7 +87,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     tasks: str | list[Task] = args.eval_tasks
     files = args.train_file
     if args.train_file is None:
-        path = Path(training.output_dir, "corpus.txt")
+        path = Path(str(training.output_dir), "corpus.txt")
         with training.main_process_first(desc="read the documentation"):
             tasks = [package_task(write_docs_corpus(path))]
         args.train_file, args.eval_data = [str(path)], "hub"
@@ -98,20 +98,20 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     trained, table = {}, {}
     for name in args.models:
         trainer = make_trainer(args, training, tokenizer, name)
-        trainer.metadata = job_metadata(args, len(trainer.train_dataset), files)  # type: ignore[arg-type]
+        trainer.metadata = job_metadata(args, len(trainer.train_dataset), files)
         started = time.monotonic()
         trainer.train()
         seconds = time.monotonic() - started
         if name == "skipthoughts":
-            trainer.model.drop_heads()
+            model: Any = trainer.model
+            model.drop_heads()
         trainer.save_model()
         trained[name] = trainer.model
         loss = next((row["loss"] for row in reversed(trainer.state.log_history) if "loss" in row), float("nan"))
         table[name] = {"seconds": seconds, "loss": loss, **(evaluate(trainer.model) if evaluate else {})}
     if is_first_process():
-        report(
-            args, table, trained, tokenizer, list(itertools.islice(texts(), args.search_sentences)), training.output_dir
-        )
+        searched = list(itertools.islice(texts(), args.search_sentences))
+        report(args, table, trained, tokenizer, searched, str(training.output_dir))
     return table
 
 

@@ -34,7 +34,8 @@ def kl_divergence(scores: Tensor, targets: Tensor) -> Tensor:
         >>> kl_divergence(torch.zeros(1, 2), torch.tensor([[0.5, 0.5]]))
         tensor([0.])
     """
-    return cross_entropy(scores, targets) + torch.special.xlogy(targets, targets).sum(1)
+    divergence: Tensor = cross_entropy(scores, targets) + torch.special.xlogy(targets, targets).sum(1)
+    return divergence
 
 
 def squared_error(scores: Tensor, targets: Tensor) -> Tensor:
@@ -149,7 +150,8 @@ def in_blocks(
     if size >= len(anchors):
         return rows_loss(anchors, candidates, slice(0, len(anchors)))
     blocks = [slice(start, min(start + size, len(anchors))) for start in range(0, len(anchors), size)]
-    return _Blocked.apply(anchors, candidates, blocks, rows_loss)
+    sums: tuple[Tensor, Tensor] = _Blocked.apply(anchors, candidates, blocks, rows_loss)
+    return sums
 
 
 class _Blocked(torch.autograd.Function):
@@ -172,7 +174,7 @@ class _Blocked(torch.autograd.Function):
         return total, count
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor, None, None]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor, Tensor, None, None]:
         anchors, candidates = ctx.saved_tensors
         return grad * anchors, grad * candidates, None, None
 

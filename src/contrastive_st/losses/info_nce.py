@@ -202,7 +202,7 @@ class Contrast:
         in_batch = len(candidates)
         if self.queue is not None:
             candidates = torch.cat([candidates, self.queue.text_hashes[:, 1]])
-        excluded = (candidates == anchor) | (candidates == positive)
+        excluded: Tensor = (candidates == anchor) | (candidates == positive)
         excluded[:, : self.total] |= self.all_hashes[:, 0] == anchor
         if self.queue is not None:
             excluded[:, in_batch:] |= self.queue.text_hashes[:, 0] == anchor

@@ -60,7 +60,8 @@ class PairHead(nn.Module):
             self.layers = nn.Sequential(nn.Linear(wide, num_labels))
 
     def forward(self, u: Tensor, v: Tensor) -> Tensor:
-        return self.layers(pair_features(u, v, self.features))
+        logits: Tensor = self.layers(pair_features(u, v, self.features))
+        return logits
 
 
 @dataclass(frozen=True)
@@ -139,7 +140,8 @@ class SoftmaxLoss(Loss):
             raise InputError("this model was saved without its classifier; open it with with_head=True to train anew")
         u, v = at_least_float32(views[:, :2]).unbind(1)
         with torch.autocast(views.device.type, enabled=False):
-            return self.head(u, v)
+            logits: Tensor = self.head(u, v)
+        return logits
 
 
 @dataclass(frozen=True)

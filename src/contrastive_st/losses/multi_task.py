@@ -61,7 +61,9 @@ class MultiTaskLoss(Loss):
         name, task, views, own = self._task(views, targets)
         loss = task(views, own, text_hashes=text_hashes, gather=gather)
         unused = (weight.sum() for other, head in self.head.items() if other != name for weight in head.parameters())
-        return loss + 0.0 * sum(unused)  # processes that train together agree on what has a gradient: all of it
+        # processes that train together agree on what has a gradient: all of it
+        total: Tensor = loss + 0.0 * sum(unused)
+        return total
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -111,4 +113,5 @@ class CandidateHead(nn.Module):
         self.layers = nn.Sequential(nn.Linear(dim, dim), nn.ReLU(), nn.Linear(dim, dim))
 
     def forward(self, embeddings: Tensor) -> Tensor:
-        return self.layers(embeddings)
+        changed: Tensor = self.layers(embeddings)
+        return changed

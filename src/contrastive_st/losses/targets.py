@@ -113,7 +113,8 @@ def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
     a, b = _sparse(bags, left, words), _sparse(all_bags, right, words)
     with torch.autocast(bags.device.type, enabled=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # the product goes through it
-        return torch.sparse.mm(a, b.T).to_dense()
+        products: Tensor = torch.sparse.mm(a, b.T).to_dense()
+    return products
 
 
 def _sparse(bags: Tensor, columns: Tensor, words: int) -> Tensor:

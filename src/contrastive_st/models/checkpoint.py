@@ -184,9 +184,10 @@ def load_config(
     content = read_json(folder / "config.json", dict)
     family(content.get("model_type"))  # whose import makes this package's own configs known
     try:
-        return AutoConfig.from_pretrained(folder, trust_remote_code=False)  # None would ask at the terminal
+        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)  # None would ask
     except Exception as error:  # of bytes from anywhere
         raise _unreadable(error, "config", name) from error
+    return config
 
 
 def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any) -> PreTrainedTokenizerBase:

@@ -27,7 +27,6 @@ from transformers import (
     MPNetModel,
     MPNetPreTrainedModel,
     PreTrainedConfig,
-    PreTrainedModel,
     RobertaForMaskedLM,
     RobertaModel,
     RobertaPreTrainedModel,
@@ -58,7 +57,11 @@ from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folde
 # --- What every contrastive model is: views from tokens, and a loss from views.
 
 _FORMER_KEYS = {r"^objective_head\.": "loss_head."}  # as checkpoints were saved before
-_Base: Any = PreTrainedModel if TYPE_CHECKING else object  # every class that mixes this in is a PreTrainedModel
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel as _Base  # which every class that mixes this in is
+else:
+    _Base = object
 
 
 @dataclass
@@ -92,7 +95,8 @@ class ForCL(_Base):
 
     def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Tensor | None) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., D]`."""
-        embeddings = self._encode(**self._rows(input_ids, attention_mask, **other)).pooler_output
+        output: Any = self._encode(**self._rows(input_ids, attention_mask, **other))
+        embeddings: Tensor = output.pooler_output
         return embeddings.view(*input_ids.shape[:-1], -1)
 
     def compute_loss(
@@ -105,7 +109,8 @@ class ForCL(_Base):
         """The loss of views `[B, V, d]`; candidates come from every process that trains along, and from the queue."""
         queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE knows one
         gather = default_gather() if self.training else LOCAL
-        return self.loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
+        loss: Tensor = self.loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
+        return loss
 
     @classmethod
     def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, Any]) -> Any:
@@ -177,7 +182,9 @@ class ForCL(_Base):
         return ContrastiveOutput(loss=self.compute_loss(views, targets, hashes, queue), views=views, text_hashes=hashes)
 
     @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, revision: str | None = None, **kwargs: Any) -> Any:
+    def from_pretrained(  # type: ignore[override]
+        cls, name: Any, *args: Any, revision: str | None = None, **kwargs: Any
+    ) -> Any:
         """Open a folder or Hub name; weights in safetensors alone, since a pickle can run code when it is opened.
 
         Args:
@@ -190,7 +197,7 @@ class ForCL(_Base):
             InputError: there is no such checkpoint, it holds no safetensors, or it reaches outside of its folder.
         """
         if name is None:
-            return super().from_pretrained(name, *args, **kwargs)  # type: ignore[misc]
+            return super().from_pretrained(name, *args, **kwargs)
         hub = {key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}
         folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json"), **hub)
         check_weights(folder, name)
@@ -198,7 +205,8 @@ class ForCL(_Base):
         asked = kwargs.pop("output_loading_info", False)
         kwargs |= {"use_safetensors": True, "output_loading_info": True}
         try:
-            model, info = super().from_pretrained(folder, *args, **kwargs)  # type: ignore[misc]
+            loaded: Any = super().from_pretrained(folder, *args, **kwargs)
+            model, info = loaded
         except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a file cut short
             raise InputError(f"the weights of {name} cannot be read: {first_line(error)}") from error
         check_loaded(model, info["missing_keys"], name)
@@ -207,10 +215,10 @@ class ForCL(_Base):
             model.config._commit_hash = folder.name
         return (model, info) if asked else model
 
-    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Save weights and config, and the files that sentence-transformers reads: one folder, three loaders."""
         kwargs["save_original_format"] = False  # always this package's key names, whatever was loaded
-        super().save_pretrained(save_directory, **kwargs)  # type: ignore[misc]
+        super().save_pretrained(save_directory, **kwargs)
         if kwargs.get("is_main_process", True):
             self.write_other_loaders(save_directory, kwargs.get("state_dict"))
             mode = Path(save_directory, "config.json").stat().st_mode  # what the umask asks for
@@ -220,7 +228,7 @@ class ForCL(_Base):
 
     def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
         """Write what loaders other than transformers read."""
-        write_sentence_transformers(self, folder, state_dict)  # type: ignore[arg-type]
+        write_sentence_transformers(self, folder, state_dict)
 
     def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, **other: Tensor | None) -> dict[str, Tensor]:
         """Tensors `[..., L]` as rows `[N, L]`."""
@@ -265,8 +273,8 @@ class ContrastiveMixin(ForCL):
     settings_class = ContrastiveConfig
     length_bucketing = True
     bucket_options: ClassVar[dict[str, Any]] = {}  # for contrastive_st.models.buckets.bucket_rows
-    _keys_to_ignore_on_load_missing: ClassVar[list[str]] = [r"\.pooler\.dense\.", r"^loss_head\."]
-    _keys_to_ignore_on_load_unexpected: ClassVar[list[str]] = [
+    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^loss_head\."]
+    _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
         r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
     ]
 
@@ -275,7 +283,7 @@ class ContrastiveMixin(ForCL):
         parsed = self.parse_settings(config, settings)
         if needs_all_layers(parsed.pooling):
             config.output_hidden_states = True  # so that every loader sees the layers this pooling reads
-        super().__init__(config)  # type: ignore[call-arg]
+        super().__init__(config)
         self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
         use_integer_dropout(self.backbone)
@@ -298,7 +306,7 @@ class ContrastiveMixin(ForCL):
             return super().embed(input_ids, attention_mask, **other)
         batch = self._rows(input_ids, attention_mask, **other)
         batch |= self._places(batch["input_ids"])
-        encode = lambda **rows: self._encode(**rows).pooler_output
+        encode: Any = lambda **rows: self._encode(**rows).pooler_output
         embeddings = in_buckets(encode, self.get_input_embeddings(), batch, **self.bucket_options)
         return embeddings.view(*input_ids.shape[:-1], -1)
 
@@ -313,7 +321,7 @@ class ContrastiveMixin(ForCL):
 
     # ------------------------------------------------------------------ transformers' contract
 
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
@@ -336,15 +344,18 @@ class ContrastiveMixin(ForCL):
             return_loss: as for `ForCL.forward`.
             other: `key_embeddings` and `queue`, as in `ForCL.forward`.
         """
-        output = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **other)
+        output: Any = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **other)
         if mlm_input_ids is not None and mlm_targets is not None and self.settings.do_mlm:
             output.loss = output.loss + self.settings.mlm_weight * self._mlm_loss(
                 mlm_input_ids, attention_mask, token_type_ids, mlm_targets
             )
-        return output
+        found: BaseModelOutputWithPooling | ContrastiveOutput = output
+        return found
 
     @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, new_head: bool | None = None, **kwargs: Any) -> Any:
+    def from_pretrained(  # type: ignore[override]
+        cls, name: Any, *args: Any, new_head: bool | None = None, **kwargs: Any
+    ) -> Any:
         """Open any encoder checkpoint of the family, this package's and both published SimCSE layouts included.
 
         Args:
@@ -357,7 +368,7 @@ class ContrastiveMixin(ForCL):
         layout = {r"^mlp\.dense\.": f"{prefix}.pooler.dense."}
         if prefix == "bert":
             layout[r"^lm_head\."] = "cls.predictions."
-        loaded = super().from_pretrained(name, *args, key_mapping=kwargs.pop("key_mapping", layout), **kwargs)  # type: ignore[misc]
+        loaded = super().from_pretrained(name, *args, key_mapping=kwargs.pop("key_mapping", layout), **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model._freeze_unused()  # transformers makes every weight that it loads trainable
         if model.settings.pooling == "cls" and (model.starts_from_plain_encoder if new_head is None else new_head):
@@ -384,7 +395,7 @@ class ContrastiveMixin(ForCL):
             if self.settings.do_mlm and name not in (self.base_model_prefix, "loss_head")
         ]:
             delattr(self, name)
-        self._tied_weights_keys = None
+        self._tied_weights_keys = None  # type: ignore[assignment]
         self.change_settings(do_mlm=False)
 
     def drop_heads(self) -> None:
@@ -395,7 +406,8 @@ class ContrastiveMixin(ForCL):
     @property
     def backbone(self) -> nn.Module:
         """The encoder of transformers inside."""
-        return getattr(self, self.base_model_prefix)
+        encoder: nn.Module = getattr(self, self.base_model_prefix)
+        return encoder
 
     @property
     def projection(self) -> Any:
@@ -475,9 +487,11 @@ class BertForCL(ContrastiveMixin, BertPreTrainedModel):
 
     base_model_prefix = "bert"
     backbone_class, mlm_class = BertModel, BertForMaskedLM
+    cls: nn.Module
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
-        return self.cls(hidden)
+        logits: Tensor = self.cls(hidden)
+        return logits
 
 
 class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
@@ -487,7 +501,8 @@ class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
     backbone_class, mlm_class = RobertaModel, RobertaForMaskedLM
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
-        return self.lm_head(hidden)
+        logits: Tensor = self.lm_head(hidden)
+        return logits
 
 
 class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
@@ -497,7 +512,8 @@ class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
     backbone_class, mlm_class = XLMRobertaModel, XLMRobertaForMaskedLM
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
-        return self.lm_head(hidden)
+        logits: Tensor = self.lm_head(hidden)
+        return logits
 
 
 class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
@@ -507,7 +523,8 @@ class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
     backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
-        return self.lm_head(hidden)
+        logits: Tensor = self.lm_head(hidden)
+        return logits
 
 
 class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
@@ -515,9 +532,14 @@ class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
 
     base_model_prefix = "distilbert"
     backbone_class, mlm_class = DistilBertModel, DistilBertForMaskedLM
+    activation: nn.Module
+    vocab_transform: nn.Module
+    vocab_layer_norm: nn.Module
+    vocab_projector: nn.Module
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
-        return self.vocab_projector(self.vocab_layer_norm(self.activation(self.vocab_transform(hidden))))
+        logits: Tensor = self.vocab_projector(self.vocab_layer_norm(self.activation(self.vocab_transform(hidden))))
+        return logits
 
 
 class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
@@ -525,9 +547,12 @@ class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
 
     base_model_prefix = "model"
     backbone_class, mlm_class = ModernBertModel, ModernBertForMaskedLM
+    head: nn.Module
+    decoder: nn.Module
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
-        return self.decoder(self.head(hidden))
+        logits: Tensor = self.decoder(self.head(hidden))
+        return logits
 
 
 FAMILIES = (BertForCL, RobertaForCL, XLMRobertaForCL, MPNetForCL, DistilBertForCL, ModernBertForCL)

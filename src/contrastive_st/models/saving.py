@@ -14,12 +14,15 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from safetensors.torch import save_file
 from torch import Tensor
-from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers import AutoConfig, AutoModel
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from contrastive_st.models.pooling import needs_all_layers
 
-_Base: Any = PreTrainedModel if TYPE_CHECKING else object
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel as _Base  # which every class that mixes this in is
+else:
+    _Base = object
 
 
 class RemoteCodeMixin(_Base):
@@ -33,14 +36,15 @@ class RemoteCodeMixin(_Base):
 
     code_class: ClassVar[Any]
 
-    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
         """Save weights, config and code."""
         self.config.auto_map = {"AutoConfig": _address(self.config_class), "AutoModel": _address(self.code_class)}
         super().save_pretrained(save_directory, **kwargs)
 
     def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
         """Write the code, and what tells sentence-transformers that `pooler_output` is the embedding."""
-        for cls in (self.config_class, self.code_class):
+        classes: tuple[Any, Any] = (self.config_class, self.code_class)
+        for cls in classes:
             own = inspect.getfile(cls)
             for file in (own, *get_relative_import_files(own)):
                 shutil.copyfile(file, Path(folder) / Path(file).name)
@@ -73,7 +77,7 @@ def write_pooler_output_module(folder: str | Path) -> None:
         (Path(folder) / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def _address(cls: type) -> str:
+def _address(cls: Any) -> str:
     return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}"
 
 

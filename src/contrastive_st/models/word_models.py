@@ -71,7 +71,7 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
             self.loss_head.apply(self._init_weights)
 
     @can_return_tuple
-    def forward(  # type: ignore[override]
+    def forward(
         self,
         input_ids: Tensor,
         attention_mask: Tensor | None = None,
@@ -95,7 +95,7 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
         if not self.settings.with_head:
             raise InputError("this encoder is finished: its decoders were dropped, so it cannot be trained on")
         rows = self._rows(input_ids, attention_mask)
-        embeddings = self._encode(**rows).pooler_output
+        embeddings: Any = self._encode(**rows).pooler_output
         vectors = self.word_embeddings.weight
         total, count = self.loss_head(vectors, embeddings, rows["input_ids"], rows["attention_mask"], targets)
         gather = default_gather() if self.training else LOCAL
@@ -250,7 +250,8 @@ class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
 
     def split_views(self, embeddings: Tensor) -> Tensor:
         """Embeddings `[B, 1, 2h]` to the two towers `[B, 2, h]`."""
-        return embeddings.unflatten(-1, (2, -1)).flatten(1, 2)
+        towers: Tensor = embeddings.unflatten(-1, (2, -1))
+        return towers.flatten(1, 2)
 
     def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
         return self.encode(input_ids, attention_mask, states=not self.training)

@@ -143,4 +143,5 @@ def _has_hash(path: Path, expected: str) -> bool:
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)
-    return digest.hexdigest() == expected
+    same: bool = digest.hexdigest() == expected
+    return same

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow
 import torch
 from safetensors import SafetensorError, safe_open
+from torch import nn
 from transformers import Trainer
 from transformers.trainer_utils import rotate_checkpoints
 
@@ -29,6 +30,7 @@ from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.safety.folders import read_json
 from contrastive_st.safety.writing import written_whole
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
@@ -47,6 +49,9 @@ class CheckpointTrainer(Trainer):
     Args:
         args, kwargs: as for `transformers.Trainer`.
     """
+
+    model: nn.Module
+    args: ContrastiveTrainingArguments
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._scratch: Path | None = None

@@ -81,7 +81,7 @@ def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> st
     Raises:
         InputError: there is no such checkpoint, or the folder holds another run.
     """
-    folder = Path(training.output_dir)
+    folder = Path(str(training.output_dir))
     resume = training.resume_from_checkpoint
     if resume and resume.lower() in ("true", "1", "yes"):
         newest = newest_checkpoint(folder)

@@ -23,6 +23,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import InfoNCE, Queue
 from contrastive_st.models.modeling import ForCL
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"
@@ -107,6 +108,8 @@ class MomentumTrainer(Trainer):
     Args:
         args, kwargs: as for `transformers.Trainer`.
     """
+
+    args: ContrastiveTrainingArguments
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -37,6 +37,8 @@ class PublishingTrainer(Trainer):
             `arguments`.
     """
 
+    hub_model_id: Any
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self.metadata: dict[str, Any] = {}
         self.clock = Clock()
@@ -106,7 +108,7 @@ class PublishingTrainer(Trainer):
             with tried(f"no model card in {folder}"):
                 write_card(folder, name=name, data=data, log_history=self.state.log_history, newer_than=self._began)
 
-    def push_to_hub(  # type: ignore[override]
+    def push_to_hub(
         self,
         commit_message: str | None = "End of training",
         blocking: bool = True,
@@ -162,7 +164,7 @@ class PublishingTrainer(Trainer):
             staged = self._stage(Path(checkpoint_folder))
             job = self._pushes.run_as_future(self._push_staged, staged, words, self.args.hub_token)
             jobs = [*(self.push_in_progress.jobs if busy else []), job]
-            self.push_in_progress = PushInProgress(jobs)
+            self.push_in_progress = PushInProgress(jobs)  # type: ignore[arg-type]
 
     def _stage(self, checkpoint: Path) -> Path:
         """A copy of what is pushed: checkpoints are deleted and written over while a push is under way."""
@@ -180,7 +182,7 @@ class PublishingTrainer(Trainer):
 
     def _push_staged(self, staged: Path, words: str, token: str | None) -> None:
         try:
-            options = {"token": token, "revision": self.args.hub_revision, "message": words}
+            options: dict[str, Any] = {"token": token, "revision": self.args.hub_revision, "message": words}
             with tried(f"{words} was not pushed"):
                 push(staged, str(self.hub_model_id), whole=[p.name for p in staged.glob("*checkpoint*")], **options)
         finally:

@@ -51,13 +51,15 @@ class OrderedTrainer(Trainer):
         if isinstance(self.train_dataset, IterableDataset) and not hasattr(self.train_dataset, "__len__"):
             together = 1 if self.accelerator.split_batches else world_size()
             self.train_dataset: Any = EndlessStream(self.train_dataset, self.args.train_batch_size * together)
-            if self.args.accelerator_config.dispatch_batches is None:  # else rank 0 reads for all, and pads for none
+            accelerator: Any = self.args.accelerator_config
+            if accelerator.dispatch_batches is None:  # else rank 0 reads for all, and pads for none
                 self.accelerator.dataloader_config.dispatch_batches = False
 
-    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler | None:
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any] | None:
         dataset = self.train_dataset if train_dataset is None else train_dataset
         if hasattr(dataset, "sampler"):
-            return dataset.sampler(self._train_batch_size, self.args.data_seed)
+            sampler: Sampler[Any] = dataset.sampler(self._train_batch_size, self.args.data_seed)
+            return sampler
         return super()._get_train_sampler(train_dataset)
 
 
@@ -238,7 +240,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
 
         def encode(**rows: Tensor) -> Tensor:
             with self.compute_loss_context_manager():  # a fresh autocast: its cache must not outlive a chunk
-                return model(**rows).pooler_output
+                embeddings: Tensor = model(**rows).pooler_output
+            return embeddings
 
         loss, views = gradcache_step(
             rows,
@@ -274,7 +277,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
 
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
         with preserved_random_state():  # a loader and a masking collator draw numbers
-            output = super().evaluation_loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
+            loop: Any = super().evaluation_loop  # whose first four parameters are `args`
+            output = loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         output.metrics.update(self._evaluator_metrics(metric_key_prefix))
         return output
 

@@ -222,4 +222,4 @@ def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Spli
 
 
 def _paths(where: object) -> tuple[Path, ...]:
-    return where if isinstance(where, tuple) else (where,)  # type: ignore[return-value]
+    return where if isinstance(where, tuple) else (where,)

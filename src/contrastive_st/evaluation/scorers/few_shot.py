@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +28,9 @@ SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
 DRAWS = 5
 SEED = 1111
 _C, _TEST_ROWS, _KEYWORDS = 1.0, 2000, 5
-Predict = Callable[[NDArray, NDArray, Sequence[str], NDArray, Sequence[str]], NDArray[np.int64]]
+_Vectors = NDArray[np.floating]
+_Labels = NDArray[np.integer]
+Predict = Callable[[_Vectors, _Labels, Sequence[str], _Vectors, Sequence[str]], NDArray[np.int64]]
 
 
 def centroids(x: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:
@@ -43,15 +46,18 @@ def centroids(x: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.flo
 
 def nearest(centres: NDArray[np.floating], x: NDArray[np.floating]) -> NDArray[np.int64]:
     """The class whose centroid has the greatest cosine with each row, `[K, d], [N, d] -> [N]`."""
-    return (unit_vectors(x, np.float64) @ centres.T).argmax(1)
+    found: NDArray[np.int64] = (unit_vectors(x, np.float64) @ centres.T).argmax(1)
+    return found
 
 
-def by_means(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+def by_means(x: _Vectors, y: _Labels, texts: Sequence[str], test: _Vectors, tests: Sequence[str]) -> NDArray[np.int64]:
     """Predict by the nearest centroid."""
     return nearest(centroids(x, y), test)
 
 
-def by_logistic(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+def by_logistic(
+    x: _Vectors, y: _Labels, texts: Sequence[str], test: _Vectors, tests: Sequence[str]
+) -> NDArray[np.int64]:
     """Predict by logistic regression on unit vectors, `C = 1`."""
     both = np.concatenate([unit_vectors(x, np.float64), unit_vectors(test, np.float64)]).astype(np.float32)
     seen = np.arange(len(both)) < len(x)
@@ -59,7 +65,9 @@ def by_logistic(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tes
     return solution.classes()[len(x) :, 0]
 
 
-def by_keywords(x: NDArray, y: NDArray, texts: Sequence[str], test: NDArray, tests: Sequence[str]) -> NDArray[np.int64]:
+def by_keywords(
+    x: _Vectors, y: _Labels, texts: Sequence[str], test: _Vectors, tests: Sequence[str]
+) -> NDArray[np.int64]:
     """Predict by keywords: of each class the five words whose share of its texts is furthest above that of the others'.
 
     A text goes to the class whose keywords in it weigh most; one without any goes to the most frequent class.
@@ -108,7 +116,7 @@ def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int]
     return scores
 
 
-def _pool_and_test(splits: Splits) -> tuple:
+def _pool_and_test(splits: Splits) -> tuple[Any, Any]:
     if "train" in splits and "test" in splits:
         return splits["train"], splits["test"]
     rows = next(iter(splits.values()))
@@ -160,7 +168,8 @@ class MeanClassifier:
 
     def scores(self, texts: Sequence[str]) -> NDArray[np.float64]:
         """Cosine with each centroid, `[N, K]`."""
-        return unit_vectors(_finite(self.encoder, texts), np.float64) @ self.centres.T
+        cosines: NDArray[np.float64] = unit_vectors(_finite(self.encoder, texts), np.float64) @ self.centres.T
+        return cosines
 
     def predict(self, texts: Sequence[str]) -> list[tuple[str, float]]:
         """The nearest label of each text, and its cosine with that label's centroid."""

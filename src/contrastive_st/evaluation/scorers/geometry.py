@@ -66,7 +66,8 @@ def effective_rank(x: Tensor) -> Tensor:
     x = at_least_float32(x)
     values = torch.linalg.svdvals(x - x.mean(0))
     shares = values / values.sum().clamp(min=torch.finfo(x.dtype).tiny)
-    return torch.special.entr(shares).sum().exp()
+    rank: Tensor = torch.special.entr(shares).sum().exp()
+    return rank
 
 
 # --- What a model's space looks like on STS-B: one number each, and a histogram of similarity by human score.

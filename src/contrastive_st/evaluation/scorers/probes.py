@@ -128,8 +128,9 @@ class _Preconditioner:
     def __init__(self, x: Tensor, curvature: Tensor, width: int) -> None:
         hessians = torch.stack([(x.T * one) @ x for one in curvature.T]).double()
         values, axes = torch.linalg.eigh(hessians)
-        self.axes = axes.to(x.dtype).expand(width, -1, -1)
-        self.values = (values.clamp(min=0) / curvature.double().sum(0)[:, None]).to(x.dtype).expand(width, -1)
+        self.axes: Tensor = axes.to(x.dtype).expand(width, -1, -1)
+        shares = values.clamp(min=0) / curvature.double().sum(0)[:, None]
+        self.values: Tensor = shares.to(x.dtype).expand(width, -1)
 
     def scale(self, curvature: Tensor, ridge: Tensor) -> Tensor:
         """What to divide by along the axes, `[K, d, P]`, for problems of total curvature `[1, P, K]`."""

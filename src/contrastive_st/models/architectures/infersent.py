@@ -40,7 +40,7 @@ class InferSentConfig(PreTrainedConfig):
     ) -> None:
         self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
         self.frozen_words, self.dropout = frozen_words, dropout
-        super().__init__(pad_token_id=pad_token_id, **kwargs)
+        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
 
     @property
     def projection_dim(self) -> int:
@@ -126,7 +126,7 @@ class InferSentModel(PreTrainedModel):
         """The word table."""
         return self.word_embeddings
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
         """Replace the word table."""
         self.word_embeddings = value
 

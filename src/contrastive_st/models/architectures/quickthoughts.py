@@ -85,7 +85,7 @@ class QuickThoughtsConfig(PreTrainedConfig):
         heads = num_attention_heads if encoder == "transformer" else 1 + bidirectional
         if hidden_size % heads or (encoder == "transformer" and positions == "sinusoidal" and hidden_size % 2):
             raise ValueError(f"hidden_size {hidden_size} cannot be split over {heads} heads or directions, or is odd")
-        super().__init__(pad_token_id=pad_token_id, **kwargs)
+        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
 
     @property
     def projection_dim(self) -> int:
@@ -172,7 +172,8 @@ class PackedGRU(nn.GRU):
             (getattr(self, f"weight_{kind}_{name}"), getattr(self, f"bias_{kind}_{name}")) for kind in ("ih", "hh")
         )
         half = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else words.dtype
-        return _Recurrence.apply(functional.linear(words, *inputs), *recurrent, sizes, half)
+        states: Tensor = _Recurrence.apply(functional.linear(words, *inputs), *recurrent, sizes, half)
+        return states
 
 
 class PackedLSTM(nn.LSTM):
@@ -186,8 +187,10 @@ def run_packed(module: Any, words: Tensor, packing: Packing) -> Tensor:
     """Run one of torch's recurrent modules on packed words `[T, d]`."""
     if not len(words):
         words = torch.cat([words, words.new_zeros(1, words.shape[1])])  # torch refuses a batch without words
-        return module(PackedSequence(words, torch.ones(1, dtype=torch.long)))[0].data[:0]
-    return module(PackedSequence(words, packing.sizes.cpu()))[0].data
+        nothing: Tensor = module(PackedSequence(words, torch.ones(1, dtype=torch.long)))[0].data[:0]
+        return nothing
+    states: Tensor = module(PackedSequence(words, packing.sizes.cpu()))[0].data
+    return states
 
 
 class _Recurrence(torch.autograd.Function):
@@ -218,7 +221,7 @@ class _Recurrence(torch.autograd.Function):
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:  # type: ignore[override]
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         weight, gates, hidden, states = ctx.saved_tensors
         dim, end = weight.shape[1], len(grad)
         before = torch.zeros_like(states, dtype=weight.dtype)  # the state that each step starts from
@@ -331,7 +334,7 @@ class QuickThoughtsModel(PreTrainedModel):
         """The trained word table, the vectors of f and g side by side; the frozen one where no other is."""
         return self.frozen_embeddings if self.config.word_vectors == "frozen" else self.word_embeddings
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
         """Replace what `get_input_embeddings` gives."""
         if self.config.word_vectors == "frozen":
             self.frozen_embeddings = value.requires_grad_(False)
@@ -436,7 +439,8 @@ class PackedTransformer(nn.Module):
         states = states + self._positions(steps, states)[packing.cell % max(steps, 1)]
         for layer in self.layers:
             states = layer(self.dropout(states), packing, mask)
-        return self.last_norm(states)
+        normed: Tensor = self.last_norm(states)
+        return normed
 
     def _positions(self, steps: int, like: Tensor) -> Tensor:
         if self.config.positions == "learned":
@@ -467,4 +471,5 @@ class TransformerLayer(nn.Module):
         query, key, value = padded.unflatten(-1, (3, self.heads, -1)).permute(2, 0, 3, 1, 4)
         seen = functional.scaled_dot_product_attention(query, key, value, attn_mask=mask)
         states = states + self.dropout(self.out(seen.transpose(1, 2).flatten(2).flatten(0, 1)[packing.cell]))
-        return states + self.dropout(self.narrow(functional.gelu(self.widen(self.inner_norm(states)))))
+        total: Tensor = states + self.dropout(self.narrow(functional.gelu(self.widen(self.inner_norm(states)))))
+        return total

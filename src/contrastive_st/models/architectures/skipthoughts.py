@@ -81,7 +81,7 @@ class SkipThoughtsModel(PreTrainedModel):
         """The word table."""
         return self.word_embeddings
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
         """Replace the word table."""
         self.word_embeddings = value
 

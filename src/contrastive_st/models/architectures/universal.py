@@ -57,7 +57,7 @@ class UniversalConfig(PreTrainedConfig):
                 raise ValueError(f"unknown {name} {getattr(self, name)!r}; choose one of {', '.join(allowed)}")
         if encoder == "transformer" and (hidden_size % num_attention_heads or hidden_size % 2):
             raise ValueError(f"hidden_size {hidden_size} cannot be shared by {num_attention_heads} heads, or is odd")
-        super().__init__(pad_token_id=pad_token_id, **kwargs)
+        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
 
     @property
     def projection_dim(self) -> int:
@@ -104,7 +104,7 @@ class UniversalModel(PreTrainedModel):
         """The word table."""
         return self.encoder.words
 
-    def set_input_embeddings(self, value: nn.Embedding) -> None:
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
         """Replace the word table."""
         self.encoder.words = value
 
@@ -141,7 +141,8 @@ class DeepAveragingEncoder(nn.Module):
         states = self.dropout(total / count.clamp(min=1))
         for i, layer in enumerate(self.layers):
             states = layer(states if i == 0 else self.dropout(states.relu()))
-        return states
+        found: Tensor = states
+        return found
 
     def bucket(self, first: Tensor, second: Tensor) -> Tensor:
         """The row of a bigram, by a hash of its two word ids; bigrams share rows where hashes meet."""
@@ -171,4 +172,5 @@ class SummingTransformer(nn.Module):
         padding = padding & ~padding.all(1, keepdim=True)  # attention over nothing is NaN
         states = self.layers(states, src_key_padding_mask=padding)
         real = mask.to(states.dtype)
-        return (states * real[..., None]).sum(1) / real.sum(1, keepdim=True).clamp(min=1).sqrt()
+        summed: Tensor = (states * real[..., None]).sum(1)
+        return summed / real.sum(1, keepdim=True).clamp(min=1).sqrt()

@@ -20,7 +20,11 @@ from huggingface_hub.errors import (
     RepositoryNotFoundError,
     RevisionNotFoundError,
 )
-from huggingface_hub.utils import httpx
+
+try:
+    from huggingface_hub.utils import httpx
+except ImportError:  # before huggingface_hub 2
+    import httpx
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.safety.folders import check_folder

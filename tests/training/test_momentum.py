@@ -184,8 +184,8 @@ def test_checkpoints_hold_the_queue(tokenizer, bert_config, tmp_path):
     ("changes", "message"),
     [
         ({"momentum_queue": 5, "settings": {"symmetric": True}}, "loss info_nce"),
-        ({"momentum_queue": -1}, "momentum_queue must be positive"),
-        ({"momentum_queue": 5, "momentum": 1.0}, r"momentum in \[0, 1\)"),
+        ({"momentum_queue": -1}, "momentum_queue -1: give 0 or more"),
+        ({"momentum_queue": 5, "momentum": 1.0}, r"momentum 1.0: give a number in \[0, 1\)"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(tokenizer, bert_config, tmp_path, changes, message):

@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from contrastive_st.errors import InputError
 from contrastive_st.jobs.methods import (
     CONTEXT_COLUMNS,
@@ -117,6 +115,8 @@ def draw(methods: Sequence[Method], figures: dict[str, Any], path: Path) -> Path
 
     A published bar is the mean over the same tasks. None where matplotlib is missing or nothing was run.
     """
+    import numpy as np
+
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -80,6 +81,12 @@ class ContrastiveTrainingArguments(TrainingArguments):
                 value: Any = getattr(self, name)
                 if value is not None and not fits(value):
                     raise InputError(f"{name} {value}: give {wanted}")
+        for name in self._VALID_DICT_FIELDS:
+            if str(value := getattr(self, name)).lstrip().startswith("{") and isinstance(value, str):
+                try:
+                    json.loads(value)
+                except ValueError as error:
+                    raise InputError(f"{name} {value}: no JSON ({first_line(error)})") from error
         if self.max_steps <= 0 and not 0 < self.num_train_epochs < math.inf:
             raise InputError(
                 f"num_train_epochs {self.num_train_epochs}: give a positive number of epochs, or max_steps"

@@ -1,26 +1,132 @@
 """Relational distillation over a corpus in order (Park et al. 2019, https://arxiv.org/abs/1904.05068).
 
-A student of TF-IDF, or of the encoder in out/demo, on the Python documentation of this machine, offline, in minutes;
-once over the shuffled sentences, once over contiguous batches of a short path through the teacher's embeddings:
+A student of TF-IDF on the Python documentation of this machine, offline, in minutes:
 
     accelerate launch examples/run_distill.py
 
-A sentence encoder on sentences of your own; the teacher's embeddings are computed once and kept:
+A sentence encoder as the teacher, on sentences of your own; batches are contiguous pieces of a short path through the
+teacher's embeddings, so that near sentences meet in a batch:
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 \\
         --train_file wiki.txt --max_train_samples 100000 --output_dir out/distill_minilm
 
-By the softmax of its similarities instead of distances and angles:
+Over the shuffled sentences instead, by the softmax of the teacher's similarities:
 
-    accelerate launch examples/run_distill.py --similarity_weight 1 --distance_weight 0 --angle_weight 0
+    accelerate launch examples/run_distill.py --order_seconds 0 --similarity_weight 1 --distance_weight 0 \\
+        --angle_weight 0
 
-STS and transfer figures are measured where CONTRASTIVE_ST_DATA names a folder with SentEval's files.
+`contrastive-st train distill` trains both orders, keeps the teacher's embeddings, and measures STS and transfer.
 """
 
 import sys
+from dataclasses import dataclass, field
 
-from contrastive_st.cli import run
-from contrastive_st.jobs.distill import main
+import numpy as np
+from accelerate.utils import broadcast_object_list
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from transformers import BertConfig, set_seed
+
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    SentenceEncoder,
+    TeacherCollator,
+    TrainingParser,
+    read_texts,
+    run,
+    train_wordpiece,
+)
+from contrastive_st.data import TeacherRows, order_corpus, path_lengths
+from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.jobs import DocsSearch
+from contrastive_st.training import check_output_dir
+
+
+@dataclass
+class Arguments:
+    """Who teaches, on what, and whom."""
+
+    train_file: str | None = field(default=None, metadata={"help": "Sentences; by default the documentation."})
+    max_train_samples: int = field(default=8_000, metadata={"help": "Sentences, drawn at random."})
+    teacher: str | None = field(default=None, metadata={"help": "Folder or Hub name; by default TF-IDF and SVD."})
+    order_seconds: float = field(default=30.0, metadata={"help": "Time to shorten the path; 0 shuffles instead."})
+    similarity_weight: float = field(default=0.0, metadata={"help": "Of the softmax of similarities."})
+    distance_weight: float = field(default=1.0, metadata={"help": "Of the distances."})
+    angle_weight: float = field(default=2.0, metadata={"help": "Of the angles."})
+    max_length: int = field(default=64, metadata={"help": "Tokens a text is cut to."})
+    num_layers: int = field(default=2, metadata={"help": "Of the student."})
+    hidden_size: int = field(default=128, metadata={"help": "Of the student."})
+    vocab_size: int = field(default=16_000, metadata={"help": "Of the student: word pieces."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+
+
+DEFAULTS = {
+    "output_dir": "out/distill",
+    "per_device_train_batch_size": 128,
+    "learning_rate": 1e-3,
+    "num_train_epochs": 2,
+    "warmup_steps": 0.1,
+    "logging_steps": 50,
+    "save_strategy": "no",
+    "report_to": "none",
+}
+
+
+def teach(teacher: str | None, texts: list[str]) -> np.ndarray:
+    """The teacher's embeddings `[N, D]`; without a teacher those of TF-IDF, reduced to 256 dimensions."""
+    if teacher:
+        return SentenceEncoder(teacher, precision="auto").encode(texts, show_progress_bar=True)
+    counts = TfidfVectorizer(sublinear_tf=True, stop_words="english").fit_transform(texts)
+    return TruncatedSVD(min(256, counts.shape[1]), random_state=0).fit_transform(counts).astype(np.float32)
+
+
+def main() -> None:
+    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
+    resume = check_output_dir(training, args.overwrite_output_dir)
+    set_seed(training.seed)
+
+    # data: distinct sentences at random, each with what the teacher makes of it
+    docs = None if args.train_file else DocsSearch.load()
+    found = docs.training_texts() if docs else read_texts(args.train_file)
+    drawn = found.select(np.random.default_rng(0).permutation(len(found))[: args.max_train_samples])
+    texts = list(dict.fromkeys(text for row in drawn for text in row.values()))[: args.max_train_samples]
+    with training.main_process_first():
+        embeddings = teach(args.teacher, texts)
+    order = order_corpus(embeddings, seconds=args.order_seconds, seed=training.seed) if args.order_seconds else None
+    order = broadcast_object_list([order])[0]  # of the first process: how far the moves get depends on the clock
+    if order is not None:
+        print(f"{len(texts):,} sentences in order: {path_lengths(embeddings, order)}")
+
+    # tokenizer and student: no dropout, since a target is given for every sentence
+    tokenizer = train_wordpiece(texts, args.vocab_size, args.max_length)
+    ids = tokenizer(texts, truncation=True, max_length=args.max_length)["input_ids"]
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
+        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
+        max_position_embeddings=max(args.max_length, 128), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    model = BertForCL(
+        config, pooling="mean", loss="relational_distillation", similarity_weight=args.similarity_weight,
+        distance_weight=args.distance_weight, angle_weight=args.angle_weight,
+    )  # fmt: skip
+
+    # training: the student's distances and angles within a batch become the teacher's
+    evaluator = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=TeacherRows(ids, embeddings, order),
+        data_collator=TeacherCollator(tokenizer), processing_class=tokenizer, evaluator=evaluator,
+    )  # fmt: skip
+    before = trainer.evaluate() if evaluator else {}
+    trainer.train(resume_from_checkpoint=resume)
+    after = trainer.evaluate() if evaluator else {}
+    trainer.save_model()
+    if trainer.is_world_process_zero():
+        for name, value in after.items():
+            print(f"{name.removeprefix('eval_'):20} {before[name]:.3f} before, {value:.3f} after")
+        print(f"checkpoint in {training.output_dir}/")
+
 
 if __name__ == "__main__":
     sys.exit(run(main))

@@ -15,6 +15,16 @@ from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL, 
 from contrastive_st.cli import main
 from contrastive_st.evaluation.embedding_store import EmbeddingStore, as_encoder
 from contrastive_st.hub.convert import convert
+from contrastive_st.models import (
+    InferSentBiLSTM,
+    InferSentConfig,
+    QuickThoughtsConfig,
+    QuickThoughtsGRU,
+    SkipThoughts,
+    SkipThoughtsConfig,
+    UniversalConfig,
+    UniversalSentenceEncoder,
+)
 from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.search.exact import ExactIndex
 
@@ -164,6 +174,36 @@ def test_all_minilm_is_opened_as_it_says(tmp_path):
     for vectors in (encoder.encode(SENTENCES), start.encode(SENTENCES), changed.encode(SENTENCES),
                     encoded(path, tmp_path), indexed(path, tmp_path)):  # fmt: skip
         assert cosines(vectors, wanted) >= 0.99999
+
+
+SMALL = {"embedding_size": 8, "hidden_size": 8}
+ARCHITECTURES = {
+    "quickthoughts": lambda size: QuickThoughtsGRU(QuickThoughtsConfig(vocab_size=size, **SMALL), targets="tfidf_bin"),
+    "skipthoughts": lambda size: SkipThoughts(SkipThoughtsConfig(vocab_size=size, **SMALL)),
+    "infersent": lambda size: InferSentBiLSTM(InferSentConfig(vocab_size=size, **SMALL)),
+    "universal": lambda size: UniversalSentenceEncoder(
+        UniversalConfig(vocab_size=size, bigram_buckets=30, similarity="cosine", **SMALL)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ARCHITECTURES)
+def test_every_door_gives_the_vectors_of_an_architecture_of_this_package(name, tokenizer, tmp_path, capsys):
+    folder = tmp_path / "model"
+    ARCHITECTURES[name](len(tokenizer)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES), encoding="utf-8")
+    wanted = SentenceEncoder(folder).encode(SENTENCES)
+    start = SentenceEncoder(AutoModelForCL.from_pretrained(folder), load_tokenizer(folder))
+    for vectors in (encoded(folder, tmp_path), indexed(folder, tmp_path), start.encode(SENTENCES),
+                    EmbeddingStore(as_encoder(folder), SENTENCES)(SENTENCES)):  # fmt: skip
+        assert cosines(vectors, wanted) >= 0.99999
+    capsys.readouterr()
+    assert main(["similarity", *SENTENCES[:2], "-m", str(folder)]) == 0
+    own = wanted[0] @ wanted[1] / np.linalg.norm(wanted[0]) / np.linalg.norm(wanted[1])
+    assert float(capsys.readouterr().out) == pytest.approx(float(own), abs=2e-4)
+    with pytest.raises(InputError, match="has one layout only"):
+        convert(folder, tmp_path / "new", "package")
 
 
 @pytest.mark.parametrize("folder", UNKNOWN, indirect=True)

@@ -72,7 +72,7 @@ def test_bad_input_ends_in_one_line(folder):
     """By python with code 2; accelerate adds a traceback of its own, which --quiet leaves out, and ends with code 1."""
     (folder / "text.txt").unlink()
     launched = command(folder)
-    launched.insert(launched.index("--cpu"), "--quiet")
+    launched[launched.index("--cpu") : launched.index("--cpu")] = ["--quiet", "--num_cpu_threads_per_process", "1"]
     for line, code in ((launched, 1), ([sys.executable, *command(folder)[command(folder).index(str(EXAMPLE)) :]], 2)):
         done = run(line, check=False)
         assert done.returncode == code

@@ -172,9 +172,7 @@ def test_an_architecture_of_its_own_opens_where_the_package_is_not(hub, tmp_path
 def test_every_strategy_pushes_what_it_should(hub, tmp_path):
     hub.faults.append(Fault("POST", "/api/models/alice/every_save/commit/", "500"))  # the first push of a checkpoint
     code = [sys.executable, "-c", STRATEGIES]
-    done = run(
-        code, environment(hub, tmp_path / "home", PYTHONPATH=str(Path(__file__).parents[1] / "helpers")), tmp_path
-    )
+    done = run(code, environment(hub, tmp_path / "home", PYTHONPATH=str(Path(__file__).parents[1])), tmp_path)
     assert "Training in progress, step 2 was not pushed" in done.stderr
     titles = {name.removeprefix("alice/"): repo.titles()[::-1][1:] for name, repo in hub.repos.items()}
     end = ["Model save", "End of training"]  # the second with the licence in the card

@@ -24,7 +24,7 @@ from huggingface_hub.errors import (
 try:
     from huggingface_hub.utils import httpx
 except ImportError:  # before huggingface_hub 2
-    import httpx
+    import httpx  # type: ignore[no-redef]
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.safety.folders import check_folder

@@ -78,7 +78,8 @@ from safetensors.torch import load_file
 from transformers import BertConfig, set_seed
 import torch
 from conftest import SENTENCES
-from contrastive_st import *
+from contrastive_st import AutoModelForCL, BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st import DropoutPairCollator, SentenceEncoder, tokenize
 from contrastive_st.data import train_wordpiece
 
 tokenizer = train_wordpiece(SENTENCES * 3, vocab_size=120, max_length=16)

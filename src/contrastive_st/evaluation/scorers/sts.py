@@ -20,7 +20,7 @@ from contrastive_st.vectors import cosine
 DATA_VARIABLE = "CONTRASTIVE_ST_DATA"
 CORRELATIONS: Mapping[str, Callable[..., Any]] = {
     "pearson": pearsonr,
-    "spearman": lambda a, b: spearmanr(a.round(6), b),  # rounding of float32 vectors breaks no tie of ranks
+    "spearman": lambda a, b: spearmanr(np.round(a, 6), b),  # rounding of float32 vectors breaks no tie of ranks
 }
 
 

@@ -43,8 +43,8 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
     Example:
         >>> count = lambda texts: np.array([[text.count("a"), 1.0] for text in texts])
         >>> encoder = type("", (), {"encode": lambda self, texts: count(texts)})()
-        >>> [(span.text, span.effect) for span in explain(encoder, np.array([1.0, 0.0]), ["a b aa"])[0]]
-        [('a ', 1.0), ('b ', 0.0), ('aa', 2.0)]
+        >>> [(span.text, round(span.effect, 2)) for span in explain(encoder, np.array([1.0, 0.0]), ["a b aa"])[0]]
+        [('a ', 0.05), ('b ', 0.0), ('aa', 0.24)]
     """
     cut = [pieces(text) for text in texts]
     variants = [variant for own, _ in cut for variant in ("".join(own), *_without_each(own))]

@@ -141,6 +141,18 @@ def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
         (["--deepspeed", "ds.json"], "deepspeed"),
         (["--save_strategy", "sometimes"], "sometimes"),
         (["--max_length"], "expected one argument"),
+        (["--per_device_train_batch_size", "0"], "per_device_train_batch_size 0"),
+        (["--seed", "-1"], "seed -1"),
+        (["--chunk_size", "-1"], "chunk_size -1"),
+        (["--dataloader_num_workers", "-1"], "dataloader_num_workers -1"),
+        (["--warmup_steps", "-1"], "warmup_steps -1"),
+        (["--logging_steps", "0"], "logging_steps 0"),
+        (["--num_train_epochs", "nan"], "num_train_epochs nan"),
+        (["--learning_rate", "nan"], "learning_rate nan"),
+        (["--optim_args", "{bad"], "optim_args {bad"),
+        (["--mlm_probability", "2"], "mlm_probability 2"),
+        (["--hard_negative_weight", "inf"], "hard_negative_weight inf"),
+        (["--preprocessing_num_workers", "0"], "preprocessing_num_workers 0"),
     ],
 )
 def test_a_bad_argument_of_a_job_is_one_line(args, words, capsys, tmp_path):
@@ -148,6 +160,50 @@ def test_a_bad_argument_of_a_job_is_one_line(args, words, capsys, tmp_path):
     error = capsys.readouterr().err
     assert error.startswith("error: ")
     assert error.count("\n") == 1
+    assert words in error
+
+
+JOBS_WITH = {
+    "dropout": ["simcse", "quickthoughts", "distill"],
+    "vocab_size": [*JOBS],
+    "hidden_size": [*JOBS],
+    "max_length": [*JOBS],
+    "num_layers": ["simcse", "sbert", "quickthoughts", "use", "cert", "distill", "sequences"],
+    "temperature": ["simcse", "quickthoughts", "cert", "distill", "sequences"],
+    "k": ["skipthoughts", "sequences"],
+}
+OUT_OF_RANGE = [
+    ("dropout", "2"), ("dropout", "-1"), ("dropout", "nan"), ("vocab_size", "0"), ("hidden_size", "-8"),
+    ("max_length", "0"), ("num_layers", "-1"), ("temperature", "0"), ("temperature", "nan"), ("k", "0"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE)
+def test_every_job_refuses_what_is_out_of_range_before_it_reads(name, value, capsys, tmp_path):
+    for job in JOBS_WITH[name]:
+        assert main(["train", job, "--output_dir", str(tmp_path / "out"), f"--{name}", value]) == 2, job
+        error = capsys.readouterr().err
+        assert error.startswith(f"error: {name} {value}"), (job, error)
+        assert error.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["--vocab_size", "5"], "vocab_size 5 leaves no room"),
+        (["--optim", "apollo_adamw"], "optim apollo_adamw"),
+        (["--lr_scheduler_type", "cosine_with_restarts", "--lr_scheduler_kwargs", '{"a": 1}'], "unexpected keyword"),
+        (["--eval_strategy", "steps"], "eval_strategy"),
+    ],
+)
+def test_what_only_the_trainer_can_refuse_is_one_line(args, words, capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    (tmp_path / "t.txt").write_text("\n".join(SENTENCES))
+    small = ["--num_layers", "1", "--hidden_size", "8", "--max_steps", "1", "--per_device_train_batch_size", "2"]
+    given = ["--train_file", str(tmp_path / "t.txt"), "--output_dir", str(tmp_path / "out"), *small, *args]
+    assert main(["train", "simcse", *given]) == 2
+    error = next(line for line in capsys.readouterr().err.splitlines() if line.startswith("error: "))
     assert words in error
 
 

@@ -1,11 +1,14 @@
 """Token ids of long texts: those of the whole text, without reading all of it."""
 
+import ast
 import copy
+from pathlib import Path
 
 import pytest
 
+import contrastive_st
 from contrastive_st.data import kmer_tokenizer, tokenize, word_tokenizer
-from contrastive_st.tokens import token_ids
+from contrastive_st.tokens import beginnings, token_ids
 
 
 class Watched:
@@ -41,6 +44,25 @@ def test_a_long_line_is_cut_before_it_is_tokenized(tokenizer):
     watched = Watched(tokenizer)
     token_ids(watched, ["the cat sat on the mat " * 200_000, "rain"], 128)
     assert watched.longest <= 128 * 64
+
+
+def test_what_is_read_of_a_text_gives_the_tokens_wanted(tokenizer):
+    first = ["the cat sat on the mat " * 200_000, "rain", " " * 50_000 + "the cat"]
+    second = ["a dog", "the dog ran " * 100_000, "far away"]
+    read = [beginnings(tokenizer, texts, 32) for texts in (first, second)]
+    assert max(map(len, [*read[0][:2], *read[1]])) <= 64 * 64
+    whole = tokenizer(first, second, truncation=True, max_length=32)["input_ids"]
+    assert tokenizer(*read, truncation=True, max_length=32)["input_ids"] == whole
+
+
+def test_only_this_module_gives_raw_texts_to_a_tokenizer():
+    root = Path(contrastive_st.__file__).parent
+    calls = {}
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and ast.unparse(node.func) in ("tokenizer", "self.tokenizer"):
+                calls.setdefault(path.name, []).append(ast.unparse(node.args[0]))
+    assert calls == {"tokens.py": ["sound"], "cert.py": ["*columns"]}
 
 
 def test_no_text_no_limit_and_half_characters(tokenizer):

@@ -35,16 +35,37 @@ def token_ids(
         >>> token_ids(word_tokenizer(["a", "cat"]), ["a cat a", "cat " * 1_000_000], 2)
         [[2, 3], [3, 3]]
     """
+    return _read(tokenizer, texts, max_length)[1]
+
+
+def beginnings(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int) -> list[str]:
+    """Each text, or as much of it as gives `max_length` tokens: for calls of a tokenizer that `token_ids` is not enough
+    for, such as those of pairs.
+
+    Example:
+        >>> from contrastive_st.data import word_tokenizer
+        >>> [len(text) for text in beginnings(word_tokenizer(["cat"]), ["a cat", "cat " * 1_000_000], 2)]
+        [5, 4091]
+    """
+    return _read(tokenizer, texts, max_length)[0]
+
+
+def _read(
+    tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None
+) -> tuple[list[str], list[list[int]]]:
+    """What is read of each text, and the token ids of that."""
     longest = tokenizer.model_max_length if max_length is None else max_length
     if longest > _NO_LIMIT:
-        return _tokenized(tokenizer, texts, None)
+        return list(texts), _tokenized(tokenizer, texts, None)
     most = _CHARACTERS * max(longest, 64)
-    rows = _tokenized(tokenizer, [_start(text, most) for text in texts], longest)
+    read = [_start(text, most) for text in texts]
+    rows = _tokenized(tokenizer, read, longest)
     while short := [i for i, text in enumerate(texts) if len(text) > most and len(rows[i]) < longest]:
         most *= 4
-        for i, row in zip(short, _tokenized(tokenizer, [_start(texts[i], most) for i in short], longest), strict=True):
-            rows[i] = row
-    return rows
+        again = [_start(texts[i], most) for i in short]
+        for i, text, row in zip(short, again, _tokenized(tokenizer, again, longest), strict=True):
+            read[i], rows[i] = text, row
+    return read, rows
 
 
 def _start(text: str, most: int) -> str:

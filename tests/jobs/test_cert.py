@@ -1,10 +1,15 @@
 """CERT: back-translations are made and kept as pairs; both stages run, from ready pairs too."""
 
+import contextlib
 import csv
+import json
+import shutil
 
 import pytest
+import torch
 import transformers
 from datasets import Dataset
+from safetensors.torch import load_file
 
 from contrastive_st.data import read_texts
 from contrastive_st.data.pairs import Translator, back_translate, write_pairs
@@ -59,6 +64,35 @@ def test_a_translation_model_by_name(translator):
     assert translate(texts[1:]) == found[1:]  # padding does not matter
     with pytest.raises(InputError, match="cannot open the translation model"):
         Translator("/nowhere")
+
+
+def test_a_translation_model_is_opened_without_its_code_and_its_pickles(translator, tmp_path, monkeypatch):
+    folder = shutil.copytree(translator, tmp_path / "model")
+    marker = tmp_path / "code-ran"
+    (folder / "own.py").write_text(f"open({str(marker)!r}, 'w').close()\nclass Own: pass\n")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked at the terminal"))
+    with contextlib.suppress(InputError):
+        Translator(folder, device="cpu")
+    assert not marker.exists()
+    pickled = shutil.copytree(translator, tmp_path / "pickled")
+    torch.save(load_file(pickled / "model.safetensors"), pickled / "pytorch_model.bin")
+    (pickled / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="cannot open the translation model"):
+        Translator(pickled, device="cpu")
+
+
+def test_a_translation_reads_no_more_of_a_text_than_it_translates(translator):
+    translate = Translator(translator, device="cpu", max_length=8, num_beams=2)
+    given = []
+    real = translate.tokenizer
+    translate.tokenizer = lambda texts, **options: given.extend(map(len, texts)) or real(texts, **options)
+    translate.tokenizer.model_max_length = real.model_max_length
+    translate.tokenizer.pad_token_id, translate.tokenizer.batch_decode = real.pad_token_id, real.batch_decode
+    translate(["the cat sat on the mat " * 100_000])
+    assert max(given) <= 64 * 64
 
 
 TINY = [

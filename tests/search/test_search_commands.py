@@ -135,6 +135,74 @@ def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, c
     assert "give --replace" in refused(capsys, *command, "--column", "text")
 
 
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [
+        ("build_memory", "lots"), ("build_memory", "-1GB"), ("build_memory", "9" * 12 + "TB"), ("build_memory", "0kB"),
+        ("shard_rows", "0"), ("shard_rows", str(2**70)), ("partitions", "0"), ("partitions", "5000"),
+    ],
+)  # fmt: skip
+def test_index_refuses_a_number_before_it_reads_or_loads(flag, value, capsys):
+    """The corpus and the model are not there, and are not missed."""
+    assert f"--{flag} {value}: give" in refused(capsys, "index", "none.txt", "-m", "none", f"--{flag}={value}")
+
+
+def test_index_refuses_a_name_before_it_reads_or_loads(capsys):
+    assert "names no collection" in refused(capsys, "index", "none.txt", "-m", "none", "--collection", "A B")
+
+
+def test_a_first_index_that_fails_leaves_no_collection(place, tmp_path, capsys, monkeypatch, bert_config, tokenizer):
+    from contrastive_st import BertForCL, SentenceEncoder
+    from contrastive_st.search.postgres.store import VectorStore
+
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "corpus.txt").write_text("the cat\nthe dog\n")
+    where = ["--store", str(place), "--collection", "first"]
+    command = ["index", str(tmp_path / "corpus.txt"), "-m", str(tmp_path / "model"), *where]
+
+    def breaks(encoder, items, texts_of):
+        next(iter(items))
+        raise InputError("the model broke")
+        yield
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SentenceEncoder, "encode_stream", breaks)
+        assert "the model broke" in refused(capsys, *command)
+        assert "there is no collection" in refused(capsys, "similar", "0", *where)
+        with VectorStore.create(place, "first", **MADE_BY | {"fingerprint": "another"}) as store:
+            store.drop()  # nothing was in the way
+        assert "the model broke" in refused(capsys, *command)
+    assert main(command) == 0
+    assert main(["similar", "0", *where]) == 0
+    capsys.readouterr()
+    with monkeypatch.context() as patched:
+        patched.setattr(SentenceEncoder, "encode_stream", breaks)
+        (tmp_path / "more.txt").write_text("the bird\n")
+        assert "the model broke" in refused(capsys, "index", str(tmp_path / "more.txt"), *command[2:])
+    assert main(["similar", "0", *where]) == 0  # what was there before stays
+
+
+def test_an_unused_collection_goes_and_one_that_is_used_stays(place):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    with VectorStore.create(place, "used", **MADE_BY) as store:
+        assert store.made
+        loader = StoreLoader(store, "corpus", "mark")
+        assert loader.claim(0)
+        store.drop(only_unused=True)  # a process encodes its first shard
+        loader.add(0, np.arange(1), ["x"], [{}], unit_vectors(1))
+        loader.close()
+        store.drop(only_unused=True)  # a document is there
+        with VectorStore(place, "used") as same:
+            assert not same.made
+            assert len(same) == 1
+        store.delete([0])
+        store.drop(only_unused=True)
+        with pytest.raises(InputError, match="no collection"):
+            VectorStore(place, "used")
+
+
 def test_a_source_without_a_shard_is_no_source(place):
     """A first run that failed before its first shard is forgotten; one that had shards is not."""
     from contrastive_st.search.postgres.store import VectorStore

@@ -22,6 +22,7 @@ from contrastive_st.data.tables import stored
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.tokens import pad_rows, token_ids
 
 # --- Several data sets as one, whose batches are of one task at a time, in a fixed proportion.
 
@@ -131,7 +132,7 @@ logger = logging.getLogger(__name__)
 
 
 class Translator:
-    """A translation model of transformers: texts in, texts out.
+    """A translation model of transformers: texts in, texts out. No code of its repository is run, no pickle is opened.
 
     Args:
         name: folder or Hub name, such as `Helsinki-NLP/opus-mt-en-de`.
@@ -140,25 +141,25 @@ class Translator:
         num_beams: of the search; 1 is greedy.
 
     Raises:
-        InputError: it cannot be opened.
+        InputError: it cannot be opened: it is not there, has no weights in safetensors, or needs code of its own.
     """
 
     def __init__(self, name: str | Path, device: str | None = None, max_length: int = 128, num_beams: int = 4) -> None:
         self.device = device or ("cuda" if torch.cuda.is_available() else "cpu")
         self.max_length, self.num_beams = max_length, num_beams
         try:
-            self.tokenizer: Any = AutoTokenizer.from_pretrained(name)
-            self.model: Any = AutoModelForSeq2SeqLM.from_pretrained(name).to(self.device).eval()
+            self.tokenizer: Any = AutoTokenizer.from_pretrained(name, trust_remote_code=False)
+            model: Any = AutoModelForSeq2SeqLM.from_pretrained(name, use_safetensors=True, trust_remote_code=False)
+            self.model = model.to(self.device).eval()
         except (OSError, ValueError, ImportError) as error:
             raise InputError(f"cannot open the translation model {name}: {first_line(error)}") from error
 
     @torch.inference_mode()
     def __call__(self, texts: Sequence[str]) -> list[str]:
         """The translations, in the order of the texts."""
-        batch = self.tokenizer(
-            list(texts), return_tensors="pt", padding=True, truncation=True, max_length=self.max_length
-        ).to(self.device)
-        batch.pop("token_type_ids", None)
+        rows = token_ids(self.tokenizer, texts, self.max_length)
+        given, mask = (tensor.to(self.device) for tensor in pad_rows(rows, self.tokenizer.pad_token_id))
+        batch = {"input_ids": given, "attention_mask": mask}
         ids = self.model.generate(**batch, max_new_tokens=self.max_length, num_beams=self.num_beams, do_sample=False)
         translations: list[str] = self.tokenizer.batch_decode(ids, skip_special_tokens=True)
         return translations

@@ -18,7 +18,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 from transformers import PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.data.collators import PairCollator
-from contrastive_st.data.tokenizers import SPECIAL_TOKENS
+from contrastive_st.data.tokenizers import SPECIAL_TOKENS, check_max_length
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import token_ids
 
@@ -150,7 +150,8 @@ def kmer_tokenizer(
         max_length: the tokenizer's `model_max_length`, in words.
 
     Raises:
-        InputError: an unknown kind, a frame that k has not, or more than 262,144 k-mers and no sequences to learn from.
+        InputError: an unknown kind, a frame that k has not, more than 262,144 k-mers and no sequences to learn from, or
+            no room for a word between `[CLS]` and `[SEP]`.
 
     Example:
         >>> tokenizer = kmer_tokenizer(3)
@@ -162,6 +163,7 @@ def kmer_tokenizer(
         ['ACG', 'CGT', 'GTA']
     """
     letters = ALPHABETS[check_kind(kind)]
+    check_max_length(max_length, max_length)
     if k < 1 or not 0 <= frame < k:
         raise InputError(f"frame {frame} of words of {k} letters: there are the frames 0 to k - 1, and k is 1 or more")
     if sequences is not None:

@@ -40,11 +40,18 @@ def train_wordpiece(
         max_length: the tokenizer's `model_max_length`, in tokens.
         min_frequency: merges and letters seen less often are left out.
 
+    Raises:
+        InputError: no room for a word piece beside the special tokens, in the vocabulary or in a text.
+
     Example:
         >>> tokenizer = train_wordpiece(["the cat sat", "the cat ran"] * 10, vocab_size=60)
         >>> tokenizer.tokenize("The cat")
         ['the', 'cat']
     """
+    check_max_length(max_length, max_length)
+    if vocab_size <= len(SPECIAL_TOKENS):
+        given, least = f"vocab_size {vocab_size}", len(SPECIAL_TOKENS) + 1
+        raise InputError(f"{given} leaves no room beside the special tokens; give {least} or more")
     words = _count_words(texts)
     letters: Counter[str] = Counter()
     for word, count in words.items():

@@ -39,6 +39,7 @@ from contrastive_st.jobs.job import (
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.models.configuration import max_positions
+from contrastive_st.tokens import beginnings
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 
 # --- The arguments of a CERT job, and their defaults.
@@ -186,7 +187,9 @@ def fine_tune(
 ) -> float:  # fmt: skip
     """Train encoder and a new classifier on the labelled rows; returns the accuracy on the test rows."""
     set_seed(seed)
-    model = AutoModelForSequenceClassification.from_pretrained(start, num_labels=int(parts["train"].gold.max()) + 1)
+    model = AutoModelForSequenceClassification.from_pretrained(
+        start, num_labels=int(parts["train"].gold.max()) + 1, use_safetensors=True, trust_remote_code=False
+    )
     settings = own_folder(
         training, start.parent / f"task-{start.name}", seed=seed, data_seed=seed, momentum_queue=0,
         num_train_epochs=args.task_epochs, learning_rate=args.task_learning_rate, max_steps=-1,
@@ -203,7 +206,8 @@ def fine_tune(
 
 def rows_of(rows: Rows, tokenizer: PreTrainedTokenizerBase, max_length: int) -> Dataset:
     """Labelled sentences, or pairs of them, as a classifier takes them."""
-    ids = tokenizer(*rows.columns, truncation=True, max_length=max_length)
+    columns = (beginnings(tokenizer, column, max_length) for column in rows.columns)
+    ids = tokenizer(*columns, truncation=True, max_length=max_length)
     return Dataset.from_dict({**ids, "labels": rows.gold.tolist()})
 
 

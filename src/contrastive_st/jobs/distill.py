@@ -36,6 +36,7 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import BertForCL, SentenceEncoder
+from contrastive_st.tokens import token_ids
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 from contrastive_st.vectors import unit_vectors
 
@@ -88,6 +89,7 @@ class DistillArguments(JobArguments):
     eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.orders or set(self.orders) - set(ORDERS):
             raise InputError(f"orders {' '.join(self.orders)}: name one or both of {', '.join(ORDERS)}")
 
@@ -122,7 +124,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     measure = measure_of(args, docs)
     table = {"teacher": {**measure(teacher), **size_and_speed(teacher, texts)}}
     tokenizer = train_wordpiece(texts, args.vocab_size, args.max_length)
-    ids = tokenizer(texts, truncation=True, max_length=args.max_length)["input_ids"]
+    ids = token_ids(tokenizer, texts, args.max_length)
     orders: dict[str, NDArray[np.int64] | None] = {"shuffled": None}
     if "ordered" in args.orders:
         started = time.monotonic()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import logging
+import math
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
+from contrastive_st.training.arguments import Ranges, check_ranges
 from contrastive_st.training.command_line import TrainingParser
 
 logger = logging.getLogger(__name__)
@@ -35,6 +37,29 @@ class JobArguments:
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Write into an output folder that holds another run."}
     )
+
+    def __post_init__(self) -> None:
+        check_ranges(self, _RANGES)
+
+
+#: Of the arguments of all jobs; what a loss or a tokenizer says of its own settings is not said here
+_RANGES: Ranges = (
+    (
+        "vocab_size hidden_size embedding_size head_hidden idf_sentences max_train_samples k "
+        "preprocessing_num_workers search_sentences label_samples task_batch_size families members length max_length",
+        lambda value: value >= 1,
+        "1 or more",
+    ),
+    ("num_layers shuffle_buffer task_seeds", lambda value: value >= 0, "0 or more"),
+    (
+        "mlm_weight js_weight order_seconds similarity_weight distance_weight angle_weight",
+        lambda value: 0 <= value < math.inf,
+        "a number that is not negative",
+    ),
+    ("task_epochs task_learning_rate temperature", lambda value: 0 < value < math.inf, "a positive number"),
+    ("dropout mlm_probability", lambda value: 0 <= value < 1, "a number in [0, 1)"),
+    ("hard_negative_weight", math.isfinite, "a finite number"),
+)
 
 
 @dataclass

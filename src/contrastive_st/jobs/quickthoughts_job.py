@@ -40,6 +40,7 @@ from contrastive_st.jobs.job import (
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
 from contrastive_st.models.checkpoint import load_tokenizer
+from contrastive_st.tokens import token_ids
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 
 logger = logging.getLogger(__name__)
@@ -198,13 +199,13 @@ def collator(args: QuickThoughtsArguments, tokenizer: Any) -> ContextWindowColla
     idf = None
     if args.targets != "counts":
         texts = corpus_texts(args.train_file or [], args.text_column, args.document_column)
-        ids = token_ids(itertools.islice(texts, args.idf_sentences), tokenizer, args.max_length)
+        ids = _ids_of(itertools.islice(texts, args.idf_sentences), tokenizer, args.max_length)
         idf = np.asarray(fit_idf(ids, len(tokenizer)))
     return CooccurrenceCollator(tokenizer, args.targets, idf)
 
 
-def token_ids(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator[list[int]]:
+def _ids_of(texts: Iterable[str], tokenizer: Any, max_length: int) -> Iterator[list[int]]:
     """Token ids of each text, tokenized a thousand at a time."""
     texts = iter(texts)
     while some := list(itertools.islice(texts, 1000)):
-        yield from tokenizer(some, truncation=True, max_length=max_length)["input_ids"]
+        yield from token_ids(tokenizer, some, max_length)

@@ -38,6 +38,7 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import BertForCL, SentenceEncoder
+from contrastive_st.tokens import token_ids
 from contrastive_st.training import ContrastiveTrainer, check_output_dir
 
 # --- Generated families of sequences, whose homology is known: an ancestor each, and mutated copies of it.
@@ -264,8 +265,7 @@ def training_rows(args: SequenceArguments, families: Families, tokenizer: Any) -
     several = [members for members in families.values() if len(members) > 1]
     pairs = args.pairs or ("family" if several else "frames")
     if pairs == "dropout":
-        ids = tokenizer(letters, truncation=True)["input_ids"]
-        return [{"input_ids": row} for row in ids], DropoutPairCollator(tokenizer)
+        return [{"input_ids": row} for row in token_ids(tokenizer, letters)], DropoutPairCollator(tokenizer)
     if pairs == "frames":
         return tokenize_frames(letters, tokenizer, args.k), FramePairCollator(tokenizer)
     if not several:

@@ -68,6 +68,7 @@ class SkipThoughtsArguments(CorpusArguments):
     eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not self.models or set(self.models) - set(MODELS):
             raise InputError(f"models {' '.join(self.models)}: name one or both of {', '.join(MODELS)}")
 

@@ -7,6 +7,7 @@ import functools
 import json
 import math
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -150,6 +151,8 @@ def _opened(args: argparse.Namespace) -> Iterator[Any]:
 
 # --- index
 
+_KILOBYTES = {"kB": 0, "MB": 10, "GB": 20, "TB": 30}  # powers of two
+
 
 @_closes_the_store
 def _index(args: argparse.Namespace) -> None:
@@ -158,6 +161,7 @@ def _index(args: argparse.Namespace) -> None:
 
     if bool(args.corpus) == args.installed_docs:
         raise InputError("which corpus? Name a file, a folder or a data set, or give --installed_docs (not both)")
+    _check_flags(args)
     if args.corpus and Path(args.corpus).expanduser().joinpath(RECORD).is_file():
         _load(args, ShardFolder(args.corpus))
         return
@@ -179,6 +183,21 @@ def _index(args: argparse.Namespace) -> None:
         with _loader(store, args, corpus.name, corpus.fingerprint, args.shard_rows, corpus.former) as loader:
             outcome = index_corpus(corpus, encoder, loader, **options)
         _report(outcome, started, _finished(store, outcome, args))
+
+
+def _check_flags(args: argparse.Namespace) -> None:
+    """Refuse what the store would, before a corpus is read and a model is loaded."""
+    from contrastive_st.search.postgres.schema import check_name
+    from contrastive_st.search.shards import FIRST
+
+    check_name(args.collection)
+    amount = re.fullmatch(r"(\d{1,12})(kB|MB|GB|TB)", args.build_memory)
+    kilobytes = int(amount[1]) << _KILOBYTES[amount[2]] if amount else 0
+    if not 1 << 10 <= kilobytes < 1 << 31:  # the limits of PostgreSQL
+        raise InputError(f"--build_memory {args.build_memory}: give an amount such as 512MB or 4GB")
+    for name, most in (("shard_rows", FIRST), ("partitions", 4096)):
+        if not 1 <= getattr(args, name) <= most:
+            raise InputError(f"--{name} {getattr(args, name)}: give 1 to {most:,}")
 
 
 def _load(args: argparse.Namespace, shards: Any) -> None:
@@ -226,8 +245,14 @@ def _created(args: argparse.Namespace, model: str, fingerprint: str, dimension: 
         args.store, args.collection, model=model, fingerprint=fingerprint, dimension=dimension, storage=args.storage,
         partitions=args.partitions,
     ) as store:  # fmt: skip
-        store.check_build(args.index, args.build_memory)  # now, not when all is encoded
-        yield store
+        try:
+            store.check_build(args.index, args.build_memory)  # now, not when all is encoded
+            yield store
+        except BaseException:
+            if store.made:
+                with suppress(InputError, OSError):  # the database may be what failed
+                    store.drop(only_unused=True)
+            raise
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import sys
 import threading
@@ -179,8 +180,10 @@ class StoreLoader:
         return len(self._done) == shards
 
     def close(self) -> None:
-        """Let go of the locks."""
+        """Let go of the locks, now and not when the database notices that the connection is gone."""
         if self._locks is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._locks.execute("SELECT pg_advisory_unlock_all()")
             self._locks.close()
 
     # ------------------------------------------------------------------ inside

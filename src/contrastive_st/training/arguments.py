@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -69,18 +70,14 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.data_seed: int | None = (
                 self.seed
             )  # so that the order of the rows does not hang on what else draws random numbers
-        try:
+        with told("training arguments"):
             super().__post_init__()
-        except (ValueError, TypeError) as error:
-            raise InputError(f"training arguments: {first_line(error)}") from error
 
     def _check(self) -> None:
         """Raise for a number that no training can have."""
-        for names, fits, wanted in _RANGES:
-            for name in names.split():
-                value: Any = getattr(self, name)
-                if value is not None and not fits(value):
-                    raise InputError(f"{name} {value}: give {wanted}")
+        check_ranges(self, _RANGES)
+        if any(pair.count("=") != 1 for pair in (self.optim_args or "=").split(",")):
+            raise InputError(f"optim_args {self.optim_args}: give name=value, several parted by commas")
         for name in self._VALID_DICT_FIELDS:
             if str(value := getattr(self, name)).lstrip().startswith("{") and isinstance(value, str):
                 try:
@@ -93,8 +90,52 @@ class ContrastiveTrainingArguments(TrainingArguments):
             )
 
 
-#: Names of arguments, what their values must be, and in words
-_RANGES: tuple[tuple[str, Callable[[Any], bool], str], ...] = (
+@contextlib.contextmanager
+def told(what: str) -> Iterator[None]:
+    """What transformers, torch or a package that is not there say of an argument, as one line.
+
+    Example:
+        >>> with told("optim apollo_adamw"):
+        ...     raise ImportError("install apollo_torch")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: optim apollo_adamw: install apollo_torch
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, TypeError, ImportError) as error:
+        raise InputError(f"{what}: {first_line(error)}") from error
+
+
+def check_ranges(args: Any, ranges: Ranges) -> None:
+    """Raise for the first argument that is out of its range; None is in every range, and so is what is not there.
+
+    Args:
+        args: an object with the arguments as attributes.
+        ranges: names of arguments, what their values must be, and the same in words.
+
+    Raises:
+        InputError: with name, value and range.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> ranges = [("dropout", lambda value: 0 <= value < 1, "a number in [0, 1)")]
+        >>> check_ranges(SimpleNamespace(dropout=2.0), ranges)
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: dropout 2.0: give a number in [0, 1)
+    """
+    for names, fits, wanted in ranges:
+        for name in names.split():
+            value = getattr(args, name, None)
+            if value is not None and not fits(value):
+                raise InputError(f"{name} {value}: give {wanted}")
+
+
+Ranges = Sequence[tuple[str, Callable[[Any], bool], str]]
+_RANGES: Ranges = (
     (
         "per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps chunk_size chunk_tokens "
         "save_total_limit",

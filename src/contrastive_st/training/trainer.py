@@ -23,6 +23,7 @@ from contrastive_st.evaluation.scorers.geometry import effective_rank, uniformit
 from contrastive_st.losses import default_gather
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
+from contrastive_st.training.arguments import told
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.gradcache import gradcache_step
@@ -169,7 +170,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     ) -> None:
         if evaluator is not None:
             kwargs.setdefault("eval_dataset", {})  # what to evaluate on is the evaluator's own business
-        super().__init__(*args, **kwargs)
+        with told("training arguments"):
+            super().__init__(*args, **kwargs)
         self.evaluator = evaluator
         if self.is_fsdp_enabled:  # each forward pass is one of all processes: as many of them on each
             self.accelerator.unwrap_model(self.model).length_bucketing = False
@@ -185,6 +187,15 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         with self.sigterm:
             return super().train(*args, **kwargs)
+
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
+        with told(f"optim {self.args.optim.value}, optim_args {self.args.optim_args}"):
+            return super().create_optimizer(*args, **kwargs)
+
+    def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
+        kind, given = self.args.lr_scheduler_type.value, self.args.lr_scheduler_kwargs
+        with told(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
+            return super().create_scheduler(*args, **kwargs)
 
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:

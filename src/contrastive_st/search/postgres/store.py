@@ -55,6 +55,8 @@ class VectorStore(StoreWrites):
         'a text'
     """
 
+    made = False  # by this object, in `create`
+
     def __init__(
         self,
         where: str | Path | None = None,
@@ -104,7 +106,7 @@ class VectorStore(StoreWrites):
         if not 1 <= dimension <= 16_000 or not 1 <= partitions <= 4096:
             raise InputError(f"dimension {dimension}, partitions {partitions}: give 1 to 16000, and 1 to 4096")
 
-        def make(connection: StoreConnection) -> None:
+        def make(connection: StoreConnection) -> bool:
             with connection.transaction():
                 row = (collection, model, fingerprint, dimension, storage, partitions)
                 made = connection.execute(
@@ -115,14 +117,16 @@ class VectorStore(StoreWrites):
                 if made:
                     check_free(collection)
                     create_tables(connection, tables, dimension, storage, partitions)
+                return bool(made)
 
         database = Database(where, pool)
         try:
-            database.run(make)
+            made = database.run(make)
             store = cls(where, collection, pool=pool)
         finally:
             database.close()
         try:
+            store.made = made
             store.check(fingerprint=fingerprint, dimension=dimension)
         except BaseException:
             store.close()

@@ -150,11 +150,21 @@ class StoreWrites:
             statement = sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(table)
             connection.execute(statement, (number * FIRST, (number + 1) * FIRST))
 
-    def drop(self) -> None:
-        """Delete the whole collection."""
+    def drop(self, *, only_unused: bool = False) -> None:
+        """Delete the whole collection; with `only_unused` where it has no document and no process is at its first."""
+        used = sql.SQL(
+            "SELECT EXISTS (SELECT 1 FROM {}) OR EXISTS (SELECT 1 FROM contrastive_st.sources AS s JOIN pg_locks AS l"
+            " ON l.locktype = 'advisory' AND l.classid = hashtext(s.collection || ' ' || s.number)::oid"
+            " WHERE s.collection = %s)"
+        ).format(self.tables.texts)
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
+                connection.execute(
+                    "SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (self.collection,)
+                )
+                if only_unused and connection.execute(used, (self.collection,)).fetchone() == (True,):
+                    return
                 connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(self.tables.view))
                 connection.execute(
                     sql.SQL("DROP TABLE IF EXISTS {}, {}").format(self.tables.vectors, self.tables.texts)

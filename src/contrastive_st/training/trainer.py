@@ -15,7 +15,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset, Sampler, get_worker_info
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import SchedulerType, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.training_args import OptimizerNames
 
 from contrastive_st.distributed import from_first, world_size
 from contrastive_st.errors import InputError
@@ -189,11 +190,11 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             return super().train(*args, **kwargs)
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        with told(f"optim {self.args.optim.value}, optim_args {self.args.optim_args}"):
+        with told(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
             return super().create_optimizer(*args, **kwargs)
 
     def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
-        kind, given = self.args.lr_scheduler_type.value, self.args.lr_scheduler_kwargs
+        kind, given = SchedulerType(self.args.lr_scheduler_type).value, self.args.lr_scheduler_kwargs
         with told(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
             return super().create_scheduler(*args, **kwargs)
 

@@ -87,8 +87,9 @@ class EpochOrder(TrainerCallback):
 class EndlessStream(IterableDataset[Any]):
     """Pass after pass over data without a length; each is told its number, for another order.
 
-    Where the shards of the data cannot be divided evenly among the workers of a loader, each worker reads all of it and
-    gives every so manieth batch: the batches are those of a loader without workers, and a pass has each row once.
+    Each worker of a loader reads all of the data and gives every so manieth batch: the batches are those of a loader
+    without workers, and a pass has each row once. (Workers that share out the shards begin their next pass when their
+    own are at an end: rows of short shards come more often than those of long ones.)
 
     Args:
         data: an `IterableDataset` of `datasets` or of torch.
@@ -106,7 +107,7 @@ class EndlessStream(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
-        if worker is None or not hasattr(self.data, "num_shards") or self.data.num_shards % worker.num_workers == 0:
+        if worker is None or not hasattr(self.data, "num_shards"):  # a stream of torch shares itself out, or does not
             return self._passes(iter)
         turns = (number // self.batch_size % worker.num_workers for number in itertools.count())
         mine = (turn == worker.id for turn in turns)

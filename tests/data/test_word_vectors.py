@@ -74,6 +74,7 @@ FAULTS = {
     "long row": (broken(b"x 1 2 3 4 5 6 7"), "line 3: 7 or more numbers where there must be 6"),
     "blank row": (broken(b""), "line 3: 0 numbers"),
     "word": (broken(b"x 1 2 oops 4 5 6"), "line 3: 'oops' is no number"),
+    "half a number": (broken(b"x 1 2 3 4 5 6e"), "line 3: '6e' is no number"),
     "nan": (broken(b"x 1 2 nan 4 5 6"), "line 3: NaN"),
     "overflow": (broken(b"x 1 2 1e99 4 5 6"), "line 3: NaN or infinite"),
     "no word": (broken(NUMBERS), "line 3: no word"),

@@ -86,12 +86,15 @@ def train(case, folder, run):
     torch.save(weights, folder / f"{case}-{run}-{os.environ.get('RANK', 0)}.pt")
 
 
-def fork(processes, case, folder, run):
-    """Run in children of their own; returns how they ended."""
+def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    children = []
+        return str(free.getsockname()[1])
+
+
+def fork(processes, case, folder, run):
+    """Run in children of their own; returns how they ended."""
+    port, children = free_port(), []
     for rank in range(processes):
         if not (child := os.fork()):
             if processes > 1:

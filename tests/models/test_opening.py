@@ -340,3 +340,40 @@ def test_a_roberta_reads_as_many_tokens_as_it_has_positions_for(tokenizer, tmp_p
     encoder = SentenceEncoder(tmp_path)
     assert encoder.max_length == 11 - tokenizer.pad_token_id
     assert np.isfinite(encoder.encode("cat " * 50)).all()
+
+
+@pytest.mark.parametrize("job", ["simcse", "sbert", "cert"])
+def test_a_tokenizer_that_knows_no_length_trains_and_encodes(job, tokenizer, bert_config, tmp_path, monkeypatch):
+    """transformers says 1e30 of such a tokenizer; the model's positions, or --max_length, are what counts."""
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    own, start, long = deepcopy(tokenizer), tmp_path / "start", "the cat sat on a mat " * 400
+    own.model_max_length = int(1e30)
+    model = BertForCL(bert_config, pooling="mean")
+    model.save_pretrained(start)
+    own.save_pretrained(start)
+    settings = json.loads((start / "tokenizer_config.json").read_text())
+    assert settings.pop("model_max_length") > 1e29
+    (start / "tokenizer_config.json").write_text(json.dumps(settings))
+    for encoder in (SentenceEncoder(start), SentenceEncoder(model, own)):
+        assert np.isfinite(encoder.encode([long, "a cat"])).all()
+    rows = [f"{text},{other},{i % 2}" for i, (text, other) in enumerate(zip(SENTENCES, [*SENTENCES[1:], long]))]
+    columns = {"simcse": "text,other", "cert": "text,other", "sbert": "sentence1,sentence2,label"}[job]
+    lines = [columns, *(row if job == "sbert" else row.rpartition(",")[0] for row in rows)]
+    (tmp_path / "rows.csv").write_text("\n".join(lines))
+    file = ["--pairs_file", str(tmp_path / "rows.csv"), "--task_seeds", "0"] if job == "cert" else [
+        "--train_file", str(tmp_path / "rows.csv")
+    ]  # fmt: skip
+    trained = tmp_path / "out"
+    given = [
+        "--output_dir",
+        str(trained),
+        "--max_steps",
+        "2",
+        "--per_device_train_batch_size",
+        "4",
+        "--max_length",
+        "16",
+    ]
+    assert main(["train", job, *file, "--model_name_or_path", str(start), *given]) == 0
+    folder = trained / "contrastive" if job == "cert" else trained
+    assert np.isfinite(SentenceEncoder(folder, pooling="mean").encode(long)).all()

@@ -186,8 +186,9 @@ def _text_rows(
 
 def _parsed(numbers: bytes) -> NDArray[np.float32] | None:
     try:
-        return np.fromstring(numbers.decode("ascii"), dtype=np.float32, sep=" ")
-    except ValueError:  # UnicodeDecodeError too
+        with np.errstate(over="ignore"):  # infinite numbers are named with their line
+            return np.array(numbers.split(), dtype=np.float32)
+    except ValueError:
         return None
 
 

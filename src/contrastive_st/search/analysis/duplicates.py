@@ -132,7 +132,8 @@ class _Links:
 
     def _union(self, a: NDArray[np.int64], b: NDArray[np.int64]) -> None:
         nodes, ends = np.unique(np.stack([a, b]), return_inverse=True)
-        graph = coo_array((np.ones(len(a), dtype=bool), tuple(ends.reshape(2, -1))), shape=(len(nodes),) * 2)
+        places = tuple(ends.reshape(2, -1).astype(np.int32))  # SciPy 1.11 takes no others
+        graph = coo_array((np.ones(len(a), dtype=bool), places), shape=(len(nodes),) * 2)
         number, component = connected_components(graph, directed=False)
         lowest = np.full(number, len(self.parent))
         np.minimum.at(lowest, component, nodes)

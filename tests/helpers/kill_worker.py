@@ -1,0 +1,139 @@
+"""Kills trainings by SIGKILL while they save, resumes them, and holds the end to the run that was never killed.
+
+python kill_worker.py FOLDER CASE PROCESSES KILLS
+
+Every training runs in forked children of this process, which has imported and tokenized all: a kill costs about a
+second. A line for each kill, and one in the end, tell what was found.
+"""
+
+import os
+import random
+import signal
+import sys
+import time
+from pathlib import Path
+
+import datasets
+import torch
+import transformers
+from datasets import Dataset
+from resume_worker import TEXTS, free_port, settings
+from transformers import BertConfig
+
+from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, tokenize
+from contrastive_st.data import train_wordpiece
+from contrastive_st.training.checkpoints import newest_checkpoint
+
+
+class Telling(ContrastiveTrainer):
+    """Tells the parent when a checkpoint begins and ends."""
+
+    told = None
+
+    def _save_checkpoint(self, *args):
+        os.write(self.told, b"(")
+        super()._save_checkpoint(*args)
+        os.write(self.told, b")")
+
+
+def train(case, folder, steps, tokenizer, rows, told):
+    """To the last step, from the newest whole checkpoint if there is one; the weights and the optimizer in a file."""
+    torch.manual_seed(time.monotonic_ns() % 2**32)  # a new process has another random state
+    resume = newest_checkpoint(folder) is not None
+    transformers.set_seed(1)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    args = ContrastiveTrainingArguments(
+        str(folder), per_device_train_batch_size=4, max_steps=steps, learning_rate=1e-3, bf16=False, disable_tqdm=True,
+        report_to="none", logging_strategy="no", save_strategy="steps", save_steps=1, save_total_limit=2,
+        **settings(case),
+    )  # fmt: skip
+    trainer = Telling(BertForCL(config), args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer))
+    trainer.told = told
+    trainer.train(resume_from_checkpoint=resume)
+    state = {**trainer.model.state_dict(), "optimizer": trainer.optimizer.state_dict()["state"]}
+    torch.save(state, folder.with_name(f"{folder.name}-{os.environ.get('RANK', 0)}.pt"))
+
+
+def fork(processes, job):
+    """The job in so many children, which are one process group of torch; their numbers, and the first one's pipe."""
+    port, (ours, theirs), children = free_port(), os.pipe(), []
+    for rank in range(processes):
+        if not (child := os.fork()):
+            if processes > 1:
+                os.environ.update(RANK=str(rank), LOCAL_RANK=str(rank), WORLD_SIZE=str(processes), MASTER_PORT=port)
+                os.environ.update(MASTER_ADDR="127.0.0.1", ACCELERATE_USE_CPU="true")
+            code = 1
+            try:
+                job(theirs if rank == 0 else os.open(os.devnull, os.O_WRONLY))
+                code = 0
+            finally:
+                sys.stderr.flush()
+                os._exit(code)
+        children.append(child)
+    os.close(theirs)
+    return children, ours
+
+
+def ends(children):
+    return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
+
+
+def kill_in_a_save(children, pipe, wanted, moments):
+    """Let `wanted` checkpoints through, and kill in the next one; one process may outlive another for a moment."""
+    saved, longest, began = 0, 0.01, 0.0
+    while event := os.read(pipe, 1):
+        if event == b"(" and saved == wanted:
+            time.sleep(longest * moments.random())
+            for child in moments.sample(children, len(children)):
+                os.kill(child, signal.SIGKILL)
+                time.sleep(moments.choice([0, 0.02]))
+            return
+        if event == b")":
+            saved, longest = saved + 1, max(longest, time.monotonic() - began)
+        began = time.monotonic()
+    raise AssertionError(f"it ended by itself: {ends(children)}")
+
+
+def main(folder, case, processes, kills):
+    torch.set_num_threads(1)
+    datasets.config.HF_DATASETS_CACHE = folder / "cache"
+    datasets.disable_progress_bars()
+    transformers.utils.logging.set_verbosity_error()
+    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
+    rows = tokenize(Dataset.from_dict({"text": TEXTS}), tokenizer, 16)
+    steps, moments, unfinished, newest = 2 * kills + 2, random.Random(kills), 0, 0
+    job = lambda run: lambda told: train(case, folder / run, steps, tokenizer, rows, told)
+    for number in range(kills):
+        children, pipe = fork(processes, job("killed"))
+        kill_in_a_save(children, pipe, moments.randint(1, 2), moments)
+        assert -signal.SIGKILL in ends(children)
+        os.close(pipe)
+        there = int(newest_checkpoint(folder / "killed").name.removeprefix("checkpoint-"))
+        assert there > newest, f"after kill {number + 1} the newest whole checkpoint is {there}, and was {newest}"
+        newest, left = there, sorted({path.name for path in (folder / "killed").glob(".*")} - {".training.lock"})
+        unfinished += left != []
+        print(f"kill {number + 1} of {kills}: newest whole checkpoint {there}, left behind: {left}", flush=True)
+    for run in ("killed", "whole"):
+        children, pipe = fork(processes, job(run))
+        while os.read(pipe, 4096):
+            pass
+        assert ends(children) == [0] * processes
+    for rank in range(processes):
+        killed, whole = (torch.load(folder / f"{run}-{rank}.pt") for run in ("killed", "whole"))
+        assert flat(killed) == flat(whole), f"other weights in process {rank}"
+    found = f"{kills} kills of {case} in {processes} processes, {unfinished} with an unfinished checkpoint left behind"
+    print(f"{found}: all resumed, {steps} steps bit-equal to those of a run that was never killed")
+
+
+def flat(state):
+    """Every tensor by its place, as bytes."""
+    if isinstance(state, torch.Tensor):
+        return state.numpy().tobytes()
+    return {key: flat(value) for key, value in state.items()} if isinstance(state, dict) else state
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))

@@ -1,5 +1,6 @@
 """One way to open: every door gives the vectors that the folder says, or the same line on why it cannot."""
 
+import itertools
 import json
 import threading
 from copy import deepcopy
@@ -356,7 +357,7 @@ def test_a_tokenizer_that_knows_no_length_trains_and_encodes(job, tokenizer, ber
     (start / "tokenizer_config.json").write_text(json.dumps(settings))
     for encoder in (SentenceEncoder(start), SentenceEncoder(model, own)):
         assert np.isfinite(encoder.encode([long, "a cat"])).all()
-    rows = [f"{text},{other},{i % 2}" for i, (text, other) in enumerate(zip(SENTENCES, [*SENTENCES[1:], long]))]
+    rows = [f"{text},{other},{i % 2}" for i, (text, other) in enumerate(itertools.pairwise([*SENTENCES, long]))]
     columns = {"simcse": "text,other", "cert": "text,other", "sbert": "sentence1,sentence2,label"}[job]
     lines = [columns, *(row if job == "sbert" else row.rpartition(",")[0] for row in rows)]
     (tmp_path / "rows.csv").write_text("\n".join(lines))
@@ -374,6 +375,6 @@ def test_a_tokenizer_that_knows_no_length_trains_and_encodes(job, tokenizer, ber
         "--max_length",
         "16",
     ]
-    assert main(["train", job, *file, "--model_name_or_path", str(start), *given]) == 0
+    assert main(["train", job, *file, "--model_name_or_path", str(start), "--max_length", "16", *given]) == 0
     folder = trained / "contrastive" if job == "cert" else trained
     assert np.isfinite(SentenceEncoder(folder, pooling="mean").encode(long)).all()

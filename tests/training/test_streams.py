@@ -37,7 +37,7 @@ SHARDS = [[5] * 3, [5], [5] * 2, [5] * 4, [1, 9, 3, 7], [12, 2, 2], [1, 19]]
 @pytest.mark.parametrize("lengths", SHARDS, ids=str)
 @pytest.mark.allow_warnings  # more workers than cores
 def test_a_stream_gives_each_row_once_a_pass_with_any_number_of_workers(lengths, workers):
-    """Seen before: with 3 shards for 2 workers, or shards of 1 and 9 rows, rows came one to four times in two passes."""
+    """Seen before: with 3 shards for 2 workers, or shards of 1 and 9 rows, rows came 1 to 4 times in two passes."""
     data, wanted = _stream(lengths)
     batches = _batches(EndlessStream(data, 2), PASSES * sum(lengths) // 2, 2, workers)
     assert collections.Counter(itertools.chain(*batches)) == wanted

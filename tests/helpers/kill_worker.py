@@ -2,8 +2,9 @@
 
 python kill_worker.py FOLDER CASE PROCESSES KILLS
 
-Every training runs in forked children of this process, which has imported and tokenized all: a kill costs about a
-second. A line for each kill, and one in the end, tell what was found.
+Every training runs in forked children of this process, which has imported all and starts no thread (a lock that a
+thread holds at a fork is never free again): a kill costs about a second. A line for each kill, and one in the end, tell
+what was found.
 """
 
 import os
@@ -13,15 +14,14 @@ import sys
 import time
 from pathlib import Path
 
-import datasets
 import torch
 import transformers
-from datasets import Dataset
 from resume_worker import TEXTS, free_port, settings
 from transformers import BertConfig
 
-from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, tokenize
+from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator
 from contrastive_st.data import train_wordpiece
+from contrastive_st.tokens import token_ids
 from contrastive_st.training.checkpoints import newest_checkpoint
 
 
@@ -36,8 +36,10 @@ class Telling(ContrastiveTrainer):
         os.write(self.told, b")")
 
 
-def train(case, folder, steps, tokenizer, rows, told):
+def train(case, folder, steps, told):
     """To the last step, from the newest whole checkpoint if there is one; the weights and the optimizer in a file."""
+    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
+    rows = [{"input_ids": ids} for ids in token_ids(tokenizer, TEXTS)]
     torch.manual_seed(time.monotonic_ns() % 2**32)  # a new process has another random state
     resume = newest_checkpoint(folder) is not None
     transformers.set_seed(1)
@@ -99,14 +101,13 @@ def kill_in_a_save(children, pipe, wanted, moments):
 
 def main(folder, case, processes, kills):
     torch.set_num_threads(1)
-    datasets.config.HF_DATASETS_CACHE = folder / "cache"
-    datasets.disable_progress_bars()
     transformers.utils.logging.set_verbosity_error()
-    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
-    rows = tokenize(Dataset.from_dict({"text": TEXTS}), tokenizer, 16)
+    transformers.utils.logging.disable_progress_bar()
     steps, moments, unfinished, newest = 2 * kills + 2, random.Random(kills), 0, 0
-    job = lambda run: lambda told: train(case, folder / run, steps, tokenizer, rows, told)
+    job = lambda run: lambda told: train(case, folder / run, steps, told)
     for number in range(kills):
+        threads = [Path(f"/proc/self/task/{task}/comm").read_text() for task in os.listdir("/proc/self/task")]
+        assert len(threads) == 1 + ("jemalloc_bg_thd\n" in threads), threads  # that of pyarrow knows of forks
         children, pipe = fork(processes, job("killed"))
         kill_in_a_save(children, pipe, moments.randint(1, 2), moments)
         assert -signal.SIGKILL in ends(children)
@@ -121,6 +122,7 @@ def main(folder, case, processes, kills):
         while os.read(pipe, 4096):
             pass
         assert ends(children) == [0] * processes
+    assert not list((folder / "killed").glob(".*")), "what the kills left behind is still there"
     for rank in range(processes):
         killed, whole = (torch.load(folder / f"{run}-{rank}.pt") for run in ("killed", "whole"))
         assert flat(killed) == flat(whole), f"other weights in process {rank}"

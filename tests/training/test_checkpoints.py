@@ -251,6 +251,14 @@ def test_what_will_happen_is_told_before_the_first_step_and_the_loss_in_the_end(
     assert "mean loss" in caplog.records[-1].getMessage()
 
 
+def test_a_save_clears_what_a_killed_one_left_behind(tokenizer, bert_config, tmp_path):
+    (tmp_path / ".0123.tmp" / "checkpoint-2").mkdir(parents=True)
+    (tmp_path / ".saving" / "checkpoint-2").mkdir(parents=True)
+    (tmp_path / ".mine.tmp").mkdir()  # of something else
+    trainer_for(tokenizer, bert_config, tmp_path).train()
+    assert [path.name for path in tmp_path.glob(".*")] == [".mine.tmp"]
+
+
 NONSENSE = {
     "learning_rate": math.nan, "weight_decay": math.inf, "per_device_train_batch_size": 0, "seed": -1, "data_seed": -1,
     "chunk_size": -1, "chunk_tokens": 0, "dataloader_num_workers": -1, "warmup_steps": -1, "logging_steps": 0,

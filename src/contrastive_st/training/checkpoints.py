@@ -124,7 +124,8 @@ class CheckpointTrainer(Trainer):
         run = Path(self._get_output_dir(trial))
         name, scratch = f"checkpoint-{self.state.global_step}", run / _SAVING
         if self.args.should_save:
-            shutil.rmtree(scratch, ignore_errors=True)  # of a run that was killed as it saved
+            for left in (scratch, *(path.parent for path in run.glob(".*.tmp/checkpoint-*"))):
+                shutil.rmtree(left, ignore_errors=True)  # of a run that was killed as it saved
         self.accelerator.wait_for_everyone()
         self._scratch = scratch
         try:

@@ -2,7 +2,10 @@
 
 import json
 import re
+from types import SimpleNamespace
 
+import datasets
+import huggingface_hub
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -47,6 +50,25 @@ def test_lines_and_folders(tmp_path):
     mark = corpus.fingerprint
     (tmp_path / "b.txt").write_text("Last\n")
     assert open_corpus(str(tmp_path)).fingerprint != mark
+
+
+def test_a_data_set_of_the_hub_is_known_by_its_commit(monkeypatch):
+    """Seen before: a data set that had changed on the Hub counted as the one that was indexed."""
+    asked, commit = [], "c1"
+
+    def load_dataset(name, config=None, **options):
+        asked.append((name, config, options))
+        return [{"text": "of " + options["revision"]}]
+
+    monkeypatch.setattr(datasets, "load_dataset", load_dataset)
+    monkeypatch.setattr(huggingface_hub, "dataset_info", lambda name: SimpleNamespace(sha=commit))
+    first, again = open_corpus("alice/talks:en", hub_split="dev"), open_corpus("alice/talks:en", hub_split="dev")
+    commit = "c2"
+    changed = open_corpus("alice/talks:en", hub_split="dev")
+    assert first.fingerprint == again.fingerprint != changed.fingerprint
+    assert first.former == changed.former not in (None, first.fingerprint)  # what earlier releases indexed goes on
+    assert [document.text for document in first.read()] == ["of c1"]  # and not what is there by then
+    assert asked == [("alice/talks", "en", {"split": "dev", "streaming": True, "revision": "c1"})]
 
 
 def test_a_stream_is_not_read_as_a_whole(tmp_path):

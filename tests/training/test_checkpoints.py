@@ -254,7 +254,8 @@ def test_what_will_happen_is_told_before_the_first_step_and_the_loss_in_the_end(
 def test_a_save_clears_what_a_killed_one_left_behind(tokenizer, bert_config, tmp_path):
     (tmp_path / ".0123.tmp" / "checkpoint-2").mkdir(parents=True)
     (tmp_path / ".saving" / "checkpoint-2").mkdir(parents=True)
-    (tmp_path / ".mine.tmp").mkdir()  # of something else
+    (tmp_path / ".4567.tmp").mkdir()
+    (tmp_path / ".mine.tmp" / "a.npy").mkdir(parents=True)  # of something else
     trainer_for(tokenizer, bert_config, tmp_path).train()
     assert [path.name for path in tmp_path.glob(".*")] == [".mine.tmp"]
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import datasets
+import huggingface_hub
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -96,11 +98,31 @@ def stored(source: str, split: str = "train", **options: Any) -> Any:
     """
     if is_saved(path_of(source)):
         return _from_disk(source, split)
+    with _on_hub(source, split) as match:
+        return datasets.load_dataset(match["name"], match["config"], split=split, **options)
+
+
+def hub_commit(source: str, split: str = "train") -> str:
+    """The commit that a data set of the Hub is at now: it changes with the content.
+
+    Args:
+        source: "owner/name" or "owner/name:config".
+        split: for the error.
+
+    Raises:
+        InputError: it cannot be had.
+    """
+    with _on_hub(source, split) as match:
+        return str(huggingface_hub.dataset_info(match["name"]).sha)
+
+
+@contextlib.contextmanager
+def _on_hub(source: str, split: str) -> Iterator[re.Match[str]]:
     match = HUB_NAME.fullmatch(source)
     if not match:
         raise InputError(f"{source}: there is no such file; check the path")
     try:
-        return datasets.load_dataset(match["name"], match["config"], split=split, **options)
+        yield match
     except Exception as error:  # a dozen types, from not found to no network to no such split
         what = f"{source} is not a file, nor could split {split!r} of such a data set be had from the Hub"
         raise InputError(f"{what} ({type(error).__name__}: {first_line(error)}); check the name") from error

@@ -21,7 +21,7 @@ from contrastive_st.data.readers import (
     path_of,
     reading,
 )
-from contrastive_st.data.tables import is_saved, stored
+from contrastive_st.data.tables import hub_commit, is_saved, stored
 from contrastive_st.errors import InputError
 
 # --- Documents cut into sentences or passages.
@@ -106,8 +106,8 @@ class Corpus:
             with other documents.
         read: gives the documents from the first on.
         rows: how many rows the source has, about; None where that is not known.
-        former: the fingerprint as releases made it that looked at the ends of a file alone: what was indexed under it
-            counts as unchanged, and gets the new one.
+        former: the fingerprint as releases made it that looked at the ends of a file, and at no commit of the Hub: what
+            was indexed under it counts as unchanged, and gets the new one.
     """
 
     name: str
@@ -151,8 +151,9 @@ def open_corpus(
     asked = [str(column), str(metadata)]
     if files is None:
         if not is_saved(path_of(source)):
-            rows = lambda: choice.documents([_stored_rows(source, hub_split)])
-            return Corpus(f"hub:{source}:{hub_split}", _digest(asked), rows)
+            commit = hub_commit(source, hub_split)
+            rows = lambda: choice.documents([_stored_rows(source, hub_split, revision=commit)])
+            return Corpus(f"hub:{source}:{hub_split}", _digest([*asked, commit]), rows, former=_digest(asked))
         asked.append(hub_split)
         files = sorted(path for path in path_of(source).rglob("*") if path.is_file())
         opened, count = [_stored_rows(source, hub_split)], None
@@ -302,8 +303,8 @@ def _files(source: str) -> list[Path] | None:
         return [path] if named or path.exists() else None
 
 
-def _stored_rows(source: str, split: str) -> Rows:
-    options = {} if is_saved(path_of(source)) else {"streaming": True}
+def _stored_rows(source: str, split: str, **options: str) -> Rows:
+    options = options if is_saved(path_of(source)) else {"streaming": True, **options}
     return Rows(source, "row", lambda: itertools.starmap(Row, enumerate(stored(source, split, **options), 1)))
 
 

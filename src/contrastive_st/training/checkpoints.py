@@ -124,8 +124,9 @@ class CheckpointTrainer(Trainer):
         run = Path(self._get_output_dir(trial))
         name, scratch = f"checkpoint-{self.state.global_step}", run / _SAVING
         if self.args.should_save:
-            for left in (scratch, *(path.parent for path in run.glob(".*.tmp/checkpoint-*"))):
-                shutil.rmtree(left, ignore_errors=True)  # of a run that was killed as it saved
+            for left in (scratch, *filter(Path.is_dir, run.glob(".*.tmp"))):  # of a run that was killed as it saved
+                if left == scratch or all(path.name.startswith("checkpoint-") for path in left.iterdir()):
+                    shutil.rmtree(left, ignore_errors=True)
         self.accelerator.wait_for_everyone()
         self._scratch = scratch
         try:

@@ -6,13 +6,14 @@ from pathlib import Path
 import contrastive_st
 
 ROOT = Path(contrastive_st.__file__).parent
-LOW = {"errors", "vectors", "tokens", "distributed", "terminal", "lazy"}
+LOW = {"errors", "vectors", "tokens", "distributed", "terminal", "lazy", "static_vectors"}
 MAY_IMPORT = {
     "errors": set(),
     "terminal": {"errors"},
     "lazy": set(),
     "vectors": {"errors"},
     "tokens": set(),
+    "static_vectors": {"errors", "vectors"},
     "distributed": {"errors"},
     "safety": LOW,
     "losses": LOW,

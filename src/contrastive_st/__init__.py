@@ -2,11 +2,12 @@
 
     encode      SentenceEncoder
     models      AutoModelForCL, BertForCL (and DistilBert, ModernBert, MPNet, Roberta, XLMRoberta), QuickThoughtsGRU,
-                SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder; their configs; pool
+                SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder, StaticEncoder; their configs; pool;
+                fit_static, student_of
     data        read_texts, read_examples, SentenceCorpus, tokenize, train_wordpiece, train_word_tokenizer, WordVectors;
                 collators: DropoutPair, Pair, NLITriplet, LabelledPair, ContextWindow, Cooccurrence, Teacher, Task
     losses      InfoNCE, ConsistentInfoNCE, TargetsLoss, SoftmaxLoss, CosineSimilarityLoss, TripletLoss, MultiTaskLoss,
-                RelationalDistillationLoss, SkipThoughtsLoss
+                RelationalDistillationLoss, EmbeddingDistillationLoss, SkipThoughtsLoss
     training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run
     judging     evaluate
     search      open_index, VectorStore
@@ -40,14 +41,19 @@ _HOMES = {
         "SentenceEncoder",
         "SkipThoughts",
         "SkipThoughtsConfig",
+        "StaticConfig",
+        "StaticEncoder",
         "UniversalConfig",
         "UniversalSentenceEncoder",
         "XLMRobertaForCL",
+        "fit_static",
         "pool",
+        "student_of",
     ],
     "losses": [
         "ConsistentInfoNCE",
         "CosineSimilarityLoss",
+        "EmbeddingDistillationLoss",
         "InfoNCE",
         "MultiTaskLoss",
         "RelationalDistillationLoss",
@@ -160,6 +166,9 @@ if TYPE_CHECKING:
         CosineSimilarityLoss as CosineSimilarityLoss,
     )
     from contrastive_st.losses import (
+        EmbeddingDistillationLoss as EmbeddingDistillationLoss,
+    )
+    from contrastive_st.losses import (
         InfoNCE as InfoNCE,
     )
     from contrastive_st.losses import (
@@ -220,6 +229,12 @@ if TYPE_CHECKING:
         SkipThoughtsConfig as SkipThoughtsConfig,
     )
     from contrastive_st.models import (
+        StaticConfig as StaticConfig,
+    )
+    from contrastive_st.models import (
+        StaticEncoder as StaticEncoder,
+    )
+    from contrastive_st.models import (
         UniversalConfig as UniversalConfig,
     )
     from contrastive_st.models import (
@@ -229,7 +244,13 @@ if TYPE_CHECKING:
         XLMRobertaForCL as XLMRobertaForCL,
     )
     from contrastive_st.models import (
+        fit_static as fit_static,
+    )
+    from contrastive_st.models import (
         pool as pool,
+    )
+    from contrastive_st.models import (
+        student_of as student_of,
     )
     from contrastive_st.search import (
         VectorStore as VectorStore,

@@ -18,7 +18,7 @@ from contrastive_st.terminal import Parser, run, say, snake_case_flags, suggesti
 
 #: The commands as `--help` lists them
 GROUPS = {
-    "train": ("train", "compare"),
+    "train": ("train", "distill", "compare"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
     "publish": ("push", "pull", "card", "convert"),
     "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve"),

@@ -12,7 +12,7 @@ from transformers import BertModel, ElectraConfig, ElectraModel
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.evaluation.embedding_store import EmbeddingStore, FunctionEncoder
-from contrastive_st.evaluation.report.card_results import model_index, write_metadata
+from contrastive_st.evaluation.report.report import model_index, write_metadata
 from contrastive_st.evaluation.suite import evaluate
 from contrastive_st.evaluation.tasks import choose, retrieval_task
 

@@ -20,6 +20,8 @@ from contrastive_st.models import (
     InferSentConfig,
     QuickThoughtsConfig,
     QuickThoughtsGRU,
+    StaticConfig,
+    StaticEncoder,
     UniversalConfig,
     UniversalSentenceEncoder,
 )
@@ -91,8 +93,11 @@ METHODS = {
     "relational-similarities": towers(
         loss="relational_distillation", similarity_weight=1.0, distance_weight=0, angle_weight=0
     ),
+    "embeddings": bert(1, loss="embedding_distillation", pooling="mean"),
+    "embeddings-static": (1, lambda dropout: StaticEncoder(StaticConfig(60, 16), loss="embedding_distillation")),
+    "static-info_nce": (2, lambda dropout: StaticEncoder(StaticConfig(60, 6))),
 }
-HEADED = ("classification", "regression", "triplet", "multi_task")  # once is enough
+HEADED = ("classification", "regression", "triplet", "multi_task", "static")  # once is enough
 CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
 GRID = [
     case
@@ -124,8 +129,8 @@ def batches(num_views, kind):
             weights = torch.rand(ROWS, 4, generator=generator).where(
                 torch.arange(4) < 4 - torch.tensor([[i // 6] for i in range(ROWS)]), 0
             )
-            bags, teacher = torch.stack([words, weights], -1), weights
-            batch["targets"] = bags if kind in BAGS else teacher if kind == "relational" else places
+            teachers = {"relational": weights, "embeddings": weights.repeat(1, 4)}
+            batch["targets"] = torch.stack([words, weights], -1) if kind in BAGS else teachers.get(kind, places)
         yield batch
 
 

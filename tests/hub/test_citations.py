@@ -7,7 +7,7 @@ import pytest
 from huggingface_hub import ModelCard
 
 from contrastive_st.hub.cards import write_card
-from contrastive_st.hub.citations import method_of, references
+from contrastive_st.hub.metadata import method_of, references
 from contrastive_st.losses import LOSSES
 from contrastive_st.models.checkpoint import FAMILIES
 
@@ -30,6 +30,7 @@ OF_LOSSES = [
     ({"loss": "softmax"}, {}, "Classification of pairs", ["reimers2019sentence"]),
     ({"loss": "cosine_similarity"}, {}, "Regression on pairs", ["reimers2019sentence"]),
     ({"loss": "triplet"}, {}, "Triplets", ["reimers2019sentence"]),
+    ({"loss": "embedding_distillation"}, {}, "Distillation of embeddings", []),
     ({"loss": "relational_distillation"}, {}, "Relational distillation", ["park2019relational"]),
     ({"loss": "skip_thoughts"}, {}, "Skip-Thoughts", ["kiros2015skip"]),
     ({"loss": "multi_task", "tasks": {"a": {"loss": "softmax"}, "b": {"loss": "info_nce"}}}, {}, "Several tasks",

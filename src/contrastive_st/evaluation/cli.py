@@ -118,7 +118,7 @@ def _evaluate(args: argparse.Namespace) -> None:
         if args.output:
             print("\nwritten: " + ", ".join(str(path) for path in report.save(args.output)), file=sys.stderr)
         if args.card:
-            from contrastive_st.evaluation.report.card_results import write_metadata
+            from contrastive_st.evaluation.report.report import write_metadata
 
             write_metadata(report, report.models[0], args.card)
     if report.failures:

@@ -25,7 +25,7 @@ from contrastive_st.errors import InputError, first_line
 from contrastive_st.hub.metadata import CURVE, EVALUATION, FORMER_NAME, TRAINING_METADATA, CheckpointMetadata
 from contrastive_st.models.pooling import POOLINGS
 from contrastive_st.safety.folders import check_folder, read_json
-from contrastive_st.safety.markdown import as_block, as_code, as_text
+from contrastive_st.safety.redact import as_block, as_code, as_text
 from contrastive_st.safety.writing import write_files
 
 logger = logging.getLogger(__name__)
@@ -217,7 +217,7 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
         "datasets": list(dict.fromkeys([*datasets, *before.get("datasets", [])])) or None,
     }
     if checkpoint.report:
-        from contrastive_st.evaluation.report.card_results import model_index
+        from contrastive_st.evaluation.report.report import model_index
 
         index = model_index(*checkpoint.report, name=name)
         found["model-index"] = index if index[0]["results"] else None

@@ -86,6 +86,52 @@ def compare(argv: Sequence[str]) -> None:
     main(argv)
 
 
+def distill(argv: Sequence[str]) -> None:
+    """Distil a teacher's embeddings into a static encoder or into some of its own layers."""
+    args = distill_parser().parse_args(argv)
+    from contrastive_st.jobs.distill_embeddings import main
+
+    main(args)
+
+
+#: How a static student is trained, and where a student of layers is trained otherwise
+STATIC: dict[str, Any] = {
+    "batch_size": 512, "pair_batch_size": 512, "learning_rate": 1e-3, "steps": 1600, "pair_weight": 0.1,
+    "temperature": 0.05, "seed": 0, "minutes": 0.0,
+}  # fmt: skip
+LAYERS: dict[str, Any] = {
+    **STATIC, "batch_size": 128, "pair_batch_size": 64, "learning_rate": 5e-4, "steps": 0, "pair_weight": 0.05,
+}  # fmt: skip
+_MEANING = {
+    "batch_size": "texts a step", "pair_batch_size": "pairs or triplets a step", "learning_rate": "of AdamW",
+    "steps": "0 for one pass over the texts", "pair_weight": "of InfoNCE over the pairs; the distance has 1",
+    "temperature": "of InfoNCE", "seed": "of the order", "minutes": "longest time to train; 0 for no limit",
+}  # fmt: skip
+
+
+def distill_parser() -> Parser:
+    """The flags of `contrastive-st distill`."""
+    parser = Parser(prog="contrastive-st distill", description="A small encoder that copies a teacher's embeddings.")
+    add = parser.add_argument
+    add("teacher", help="checkpoint folder or Hub name")
+    add("--student", default="static", help="static, or layers=0,3,5: the teacher's layers to keep (default: static)")
+    add("--train_file", nargs="+", required=True, help="texts: .txt, .parquet, .jsonl, .csv ...")
+    add("--pairs", help="pairs or triplets beside them: a table with 2 or 3 columns of text")
+    add("--output", "-o", required=True, help="folder of the student")
+    add("--overwrite", action="store_true", help="write into a folder that holds files")
+    add("--max_train_samples", type=int, help="texts, drawn at random (default: all)")
+    add("--pooling", help="for a teacher that records none")
+    add("--cache", help="folder that keeps the teacher's vectors (default: beside --output)")
+    add("--dim", type=int, default=256, help="dimension of a static student (default: 256)")
+    add("--storage", default="float16", choices=("float32", "float16", "int8"), help="of the weights (int8: static)")
+    add("--regularization", type=float, default=0.1, help="of the closed form (default: 0.1)")
+    add("--max_length", type=int, default=128, help="tokens a layer student reads (default: 128)")
+    for name, default in STATIC.items():
+        otherwise = f"; layers: {LAYERS[name]}" if LAYERS[name] != default else ""
+        add(f"--{name}", type=type(default), help=f"{_MEANING[name]} (default: {default}{otherwise})")
+    return parser
+
+
 class Command(NamedTuple):
     """A command that parses its own flags."""
 
@@ -95,6 +141,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command(train, "train an encoder: contrastive-st train [JOB] --train_file FILE ..."),
+    "distill": Command(distill, "a small encoder that copies a teacher's embeddings: static, or some of its layers"),
     "compare": Command(compare, "train every method on one budget, and lay the metrics side by side"),
 }
 

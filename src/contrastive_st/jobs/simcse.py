@@ -37,7 +37,7 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
-from contrastive_st.models.checkpoint import load_config, load_tokenizer
+from contrastive_st.models.checkpoint import family, load_config, load_tokenizer
 from contrastive_st.models.configuration import max_positions
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 
@@ -221,9 +221,10 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings)
     else:
         config = with_dropout(load_config(args.model_name_or_path), args.dropout)
-        model = AutoModelForCL.from_pretrained(
-            args.model_name_or_path, config=config, new_head=args.new_head, **settings
-        )
+        settings["new_head"] = args.new_head
+        if not hasattr(family(config.model_type), "projection"):  # no transformer: only what was asked for
+            settings = {name: value for name, value in settings.items() if getattr(SimCSEArguments, name, ...) != value}
+        model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, **settings)
         tokenizer = load_tokenizer(args.model_name_or_path)
         check_max_length(args.max_length, max_positions(model.config))
         tokenizer.model_max_length = args.max_length

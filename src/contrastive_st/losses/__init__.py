@@ -2,7 +2,7 @@
 
 from contrastive_st.distributed import LOCAL, Gather, ProcessGather, default_gather
 from contrastive_st.losses.base import LOSSES, Loss, parse_loss
-from contrastive_st.losses.distillation import RelationalDistillationLoss
+from contrastive_st.losses.distillation import EmbeddingDistillationLoss, RelationalDistillationLoss
 from contrastive_st.losses.functional import angular_similarity, cosine_scores, dot_scores
 from contrastive_st.losses.info_nce import ConsistentInfoNCE, InfoNCE
 from contrastive_st.losses.labelled_pairs import CosineSimilarityLoss, SoftmaxLoss, TripletLoss
@@ -14,6 +14,7 @@ __all__ = [
     "LOSSES",
     "ConsistentInfoNCE",
     "CosineSimilarityLoss",
+    "EmbeddingDistillationLoss",
     "Gather",
     "InfoNCE",
     "Loss",

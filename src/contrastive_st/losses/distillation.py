@@ -1,4 +1,4 @@
-"""Relational distillation: the student's sentences stand to each other as the teacher's do, in any dimensions."""
+"""Distillation: the student's sentences stand to each other as the teacher's do, or lie where the teacher's lie."""
 
 from __future__ import annotations
 
@@ -126,6 +126,17 @@ class RelationalDistillationLoss(Loss):
         return batch.gather.mean(total, int(count))
 
 
+def _teacher(views: Tensor, targets: Tensor | None) -> Tensor:
+    """The teacher's embeddings `[B, D]` of the sentences of `views`, in float32 or wider."""
+    if targets is None or targets.dim() != 2 or len(targets) != len(views):
+        got = "none" if targets is None else str(tuple(targets.shape))
+        raise InputError(
+            f"distillation wants the teacher's embeddings [B, D] of {len(views)} sentences, got {got}; "
+            "collate with TeacherCollator"
+        )
+    return targets.detach().to(torch.promote_types(views.dtype, torch.float32))
+
+
 @dataclass(frozen=True)
 class _Batch:
     """The local rows of student and teacher, and everybody's."""
@@ -141,14 +152,7 @@ class _Batch:
 
     @classmethod
     def of(cls, views: Tensor, targets: Tensor | None, text_hashes: Tensor | None, gather: Gather) -> _Batch:
-        if targets is None or targets.dim() != 2 or len(targets) != len(views):
-            got = "none" if targets is None else str(tuple(targets.shape))
-            raise InputError(
-                f"distillation wants the teacher's embeddings [B, D] of {len(views)} sentences, got {got}; "
-                "collate with TeacherCollator"
-            )
-        student, exact = at_least_float32(views.flatten(1)), torch.promote_types(views.dtype, torch.float32)
-        teacher = targets.detach().to(exact)
+        student, teacher = at_least_float32(views.flatten(1)), _teacher(views, targets)
         own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
         text_hashes = None if text_hashes is None else text_hashes[:, 0].contiguous()
         all_hashes = None if text_hashes is None else gather(text_hashes)
@@ -224,3 +228,80 @@ def _cosines_at(vertices: Tensor, points: Tensor) -> Tensor:
         # not normalize(): its gradient at a zero line is 1 / eps
         unit = lines / torch.where(square > 0, square, 1.0).sqrt()
         return unit @ unit.transpose(1, 2)
+
+
+DISTANCES = ("squared", "cosine", "mse")
+
+
+@dataclass(frozen=True)
+class EmbeddingDistillationLoss(Loss):
+    r"""The distance of each sentence's embedding `s` to the teacher's embedding `t` of it, averaged over sentences.
+
+        squared  |s / |s| - t / |t||^2         (2 - 2 cos; the default)
+        cosine   1 - cos(s, t)
+        mse      mean over the dimensions of (s - t)^2, lengths included
+
+    Every view of a sentence is held to the same teacher embedding; the student has the teacher's dimension.
+
+    Args:
+        distance: one of the three above.
+
+    Example:
+        >>> views = torch.tensor([[[3.0, 0.0]], [[0.0, 2.0]]])  # two sentences, one view, d=2
+        >>> teacher = torch.tensor([[1.0, 0.0], [1.0, 0.0]])
+        >>> EmbeddingDistillationLoss()(views, teacher).item()  # distances 0 and 2
+        1.0
+        >>> EmbeddingDistillationLoss("cosine")(views, teacher).item()
+        0.5
+    """
+
+    name: ClassVar[str] = "embedding_distillation"
+    distance: str = "squared"
+
+    def __post_init__(self) -> None:
+        if self.distance not in DISTANCES:
+            raise InputError(f"unknown distance {self.distance!r}; choose one of {', '.join(DISTANCES)}")
+
+    def __call__(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
+    ) -> Tensor:
+        """The loss of one batch.
+
+        Args:
+            views: `[B, V, d]`, the student's.
+            targets: `[B, D]`, the teacher's embeddings of the same sentences.
+            text_hashes: not used: a sentence that occurs twice is learned twice.
+            gather: the mean is that over the sentences of all processes.
+
+        Raises:
+            InputError: no teacher embeddings, or of another dimension than the student's.
+        """
+        student, teacher = self._both(views, targets)
+        if self.distance == "mse":
+            distances = (student - teacher).square().mean(-1)
+        else:
+            student, teacher = (normalize(x) for x in (student, teacher))
+            distances = (student - teacher).square().sum(-1)
+            distances = distances / 2 if self.distance == "cosine" else distances
+        return gather.mean(distances.sum(), distances.numel())
+
+    def metrics(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """`cosine`: the mean cosine of student and teacher."""
+        student, teacher = self._both(views, targets)
+        return {"cosine": functional.cosine_similarity(student, teacher, dim=-1).mean().item()}
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step compares, in words."""
+        return f"{anchors} sentences a step, each to lie where the teacher's embedding lies ({self.distance})"
+
+    def _both(self, views: Tensor, targets: Tensor | None) -> tuple[Tensor, Tensor]:
+        """Student and teacher `[B, V, D]`, in float32 or wider."""
+        student, teacher = at_least_float32(views), _teacher(views, targets)[:, None]
+        if student.shape[-1] != teacher.shape[-1]:
+            raise InputError(
+                f"the student has {student.shape[-1]} dimensions and its teacher {teacher.shape[-1]}; "
+                "give a student of the teacher's dimension, or take RelationalDistillationLoss"
+            )
+        return student, teacher.expand_as(student)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from contrastive_st.models.architectures.infersent import InferSentConfig
     from contrastive_st.models.architectures.quickthoughts import QuickThoughtsConfig
     from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig
+    from contrastive_st.models.architectures.static import StaticConfig
     from contrastive_st.models.architectures.universal import UniversalConfig
     from contrastive_st.models.checkpoint import AutoModelForCL
     from contrastive_st.models.encoder import SentenceEncoder
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
         XLMRobertaForCL,
     )
     from contrastive_st.models.pooling import POOLINGS, pool
+    from contrastive_st.models.static_encoder import StaticEncoder, fit_static
+    from contrastive_st.models.students import student_of
     from contrastive_st.models.word_models import (
         InferSentBiLSTM,
         QuickThoughtsGRU,
@@ -41,6 +44,7 @@ __getattr__, __dir__ = lazy(
         "architectures.infersent": ["InferSentConfig"],
         "architectures.quickthoughts": ["QuickThoughtsConfig"],
         "architectures.skipthoughts": ["SkipThoughtsConfig"],
+        "architectures.static": ["StaticConfig"],
         "architectures.universal": ["UniversalConfig"],
         "checkpoint": ["AutoModelForCL"],
         "encoder": ["SentenceEncoder"],
@@ -49,6 +53,8 @@ __getattr__, __dir__ = lazy(
             "ModernBertForCL", "RobertaForCL", "XLMRobertaForCL",
         ],
         "pooling": ["POOLINGS", "pool"],
+        "static_encoder": ["StaticEncoder", "fit_static"],
+        "students": ["student_of"],
         "word_models": ["InferSentBiLSTM", "QuickThoughtsGRU", "SkipThoughts", "UniversalSentenceEncoder"],
     },
 )  # fmt: skip
@@ -56,6 +62,6 @@ __getattr__, __dir__ = lazy(
 __all__ = [
     "POOLINGS", "AutoModelForCL", "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL",
     "InferSentBiLSTM", "InferSentConfig", "MPNetForCL", "ModernBertForCL", "QuickThoughtsConfig", "QuickThoughtsGRU",
-    "RobertaForCL", "SentenceEncoder", "SkipThoughts", "SkipThoughtsConfig", "UniversalConfig",
-    "UniversalSentenceEncoder", "XLMRobertaForCL", "pool",
+    "RobertaForCL", "SentenceEncoder", "SkipThoughts", "SkipThoughtsConfig", "StaticConfig", "StaticEncoder",
+    "UniversalConfig", "UniversalSentenceEncoder", "XLMRobertaForCL", "fit_static", "pool", "student_of",
 ]  # fmt: skip

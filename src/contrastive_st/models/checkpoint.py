@@ -35,6 +35,7 @@ FAMILIES = {
     "skipthoughts": "word_models.SkipThoughts",
     "infersent": "word_models.InferSentBiLSTM",
     "universal": "word_models.UniversalSentenceEncoder",
+    "static": "static_encoder.StaticEncoder",
 }
 _HEAD = ("pooler.dense.weight", "mlp.dense.weight")
 

@@ -124,6 +124,7 @@ class SentenceEncoder:
         if truncate_dim is not None:
             self.recorded = replace(self.recorded, truncate_dim=truncate_dim)
         fast = precision == "bf16" or (precision == "auto" and bf16_is_fast(self.device))
+        fast = fast and not getattr(self.model, "is_table", False)
         self.precision = "bf16" if fast else "fp32"
         if fast:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
@@ -310,6 +311,8 @@ class SentenceEncoder:
         self.recorded, self.after = recorded, layers_after(recorded).to(device)
         self.model = open_trained(recorded, name, pooling).to(device).eval()
         self.tokenizer = load_tokenizer(folder)
+        if getattr(self.model, "is_table", False):
+            self.tokenizer.model_max_length = 1 << 30  # the other loaders of a static model cut nothing
 
     def _wrap(self, model: Any) -> None:
         """Take over a `SentenceTransformer`."""

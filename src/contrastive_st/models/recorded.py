@@ -86,6 +86,7 @@ def read_recorded(folder: Path) -> Recorded:
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
         past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is the model's own
+        past += bool(config.get("normalize"))  # and a static model divides by the length itself
         return replace(recorded, **_tail(entries[past:]))
     return replace(recorded, **_pooled(entries))
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.app import map_svg, page_html
+from contrastive_st.search.app import page_html
 from contrastive_st.search.app.session import MOST_HITS, Answer, SearchSession
 from contrastive_st.search.index import one_line
 
@@ -91,9 +91,9 @@ def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Ans
     words = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
     answer = next((answer for answer in answers if answer.source == name and answer.hits), None)
     if answer is None:
-        return page_html.notice(words + " Point at a dot to read it.") + map_svg.map_svg(layout)
+        return page_html.notice(words + " Point at a dot to read it.") + page_html.map_svg(layout)
     words += f" Numbered: the hits of “{one_line(answer.query, 60)}”. Point at a dot to read it."
-    return page_html.notice(words) + map_svg.map_svg(layout, answer.hits, session.places(answer))
+    return page_html.notice(words) + page_html.map_svg(layout, answer.hits, session.places(answer))
 
 
 def page_options() -> dict[str, Any]:

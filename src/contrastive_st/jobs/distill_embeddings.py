@@ -1,0 +1,306 @@
+"""`contrastive-st distill TEACHER --student static | layers=0,3,5`: a small encoder that copies a teacher's embeddings.
+
+A static student is fitted in closed form and then refined; a layer student starts from some of the teacher's layers.
+Both are trained by the distance to the teacher's embeddings and, with `--pairs`, by InfoNCE over pairs and triplets.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+
+from contrastive_st.data import read_texts
+from contrastive_st.data.readers import open_rows
+from contrastive_st.errors import InputError
+from contrastive_st.jobs.cli import LAYERS, STATIC
+from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
+from contrastive_st.models.checkpoint import load_tokenizer
+from contrastive_st.models.cpu import bf16_is_fast
+from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.static_encoder import (
+    StaticEncoder,
+    StaticFit,
+    silent_ids,
+    static_tokenizer,
+    token_rows,
+)
+from contrastive_st.models.students import student_of, teacher_vectors
+from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.tokens import pad_rows
+
+Rows = list[list[int]]
+
+
+@dataclass
+class Training:
+    """How a student is trained.
+
+    Args:
+        batch_size: texts a step.
+        pair_batch_size: pairs or triplets a step, where there are any.
+        learning_rate: of AdamW, after a warm-up of 50 steps, falling to 0 in a line.
+        steps: how many; 0 for one pass over the texts.
+        pair_weight: of InfoNCE over the pairs, beside 1 for the distance to the teacher.
+        temperature: of InfoNCE.
+        seed: of the order of texts and pairs.
+        minutes: the longest time to train; the rate then falls to 0 at its end. 0 for no limit.
+    """
+
+    batch_size: int
+    pair_batch_size: int
+    learning_rate: float
+    steps: int
+    pair_weight: float
+    temperature: float
+    seed: int
+    minutes: float
+
+
+@dataclass
+class Pairs:
+    """Token ids of pairs (two texts each) and of triplets (three: the last is a hard negative)."""
+
+    pairs: list[list[list[int]]] = field(default_factory=list)
+    triplets: list[list[list[int]]] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.pairs) + len(self.triplets)
+
+    def batch(self, numbers: NDArray[np.int64]) -> list[list[list[list[int]]]]:
+        """The rows of these numbers: those with two texts, and those with three."""
+        cut = len(self.pairs)
+        found = [[self.pairs[i] for i in numbers if i < cut], [self.triplets[i - cut] for i in numbers if i >= cut]]
+        return [rows for rows in found if len(rows) > 1]
+
+
+def main(args: argparse.Namespace) -> dict[str, Any]:
+    """Run the whole job, with the flags of `contrastive-st distill`; returns the summary that it prints and writes."""
+    output = Path(args.output)
+    if output.exists() and any(output.iterdir()) and not args.overwrite:
+        raise InputError(f"{output} holds files; choose another --output or give --overwrite")
+    layers = student_layers(args.student)
+    if layers is not None and args.storage == "int8":
+        raise InputError("--storage int8 is for static students; a layer student takes float16 or float32")
+    defaults = STATIC if layers is None else LAYERS
+    given = {name: getattr(args, name) for name in defaults}
+    training = Training(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
+    texts = training_texts(args.train_file, args.max_train_samples, training.seed)
+    teacher = SentenceEncoder(args.teacher, pooling=args.pooling, precision="auto")
+    cache = args.cache or output.parent / f"{output.name}.teacher"
+    vectors = teacher_vectors(teacher.encode, texts, cache, str(teacher.fingerprint), progress=True)
+    torch.manual_seed(training.seed)
+    if layers is None:
+        encoder, targets = fitted_static(args, teacher, texts, vectors)
+    else:
+        encoder, targets = student_of(args.teacher, layers, pooling=args.pooling, max_length=args.max_length), vectors
+    read = reader_of(encoder)
+    seconds = train(encoder.model, read(texts), targets, read_pairs_of(args.pairs, read), training)
+    encoder.model.drop_heads()
+    if isinstance(encoder.model, StaticEncoder):
+        encoder.model.embeddings.data[silent_ids(encoder.tokenizer)] = 0  # which training moved
+    save(encoder, output, args.storage)
+    summary = {"texts": len(texts), "seconds": round(seconds), **compare(args.teacher, teacher, output, texts)}
+    record = {"teacher": str(args.teacher), "student": args.student, "training": asdict(training), **summary}
+    (output / "distillation.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
+    print_table(summary)
+    return summary
+
+
+def student_layers(student: str) -> list[int] | None:
+    """The layers of `layers=0,3,5`; None for `static`.
+
+    Example:
+        >>> student_layers("layers=0,3,5"), student_layers("static")
+        ([0, 3, 5], None)
+    """
+    if student == "static":
+        return None
+    name, _, numbers = student.partition("=")
+    try:
+        if name != "layers":
+            raise ValueError
+        return [int(number) for number in numbers.split(",")]
+    except ValueError:
+        raise InputError(f"--student {student}: give static, or layers=0,3,5") from None
+
+
+def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[str]:
+    """The distinct texts of all files, in their order; `most` of them drawn at random."""
+    found = [text for file in files for row in read_texts(file) for text in row.values()]
+    texts = list(dict.fromkeys(found))
+    if most is None or most >= len(texts):
+        return texts
+    return [texts[i] for i in np.random.default_rng(seed).permutation(len(texts))[:most]]
+
+
+def fitted_static(
+    args: argparse.Namespace, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
+) -> tuple[SentenceEncoder, NDArray[np.float32]]:
+    """The closed form, and the targets of its refinement: the teacher's vectors, centred, in `dim` dimensions."""
+    tokenizer = static_tokenizer(load_tokenizer(args.teacher))
+    fit = StaticFit(len(tokenizer), vectors.shape[1])
+    for start in range(0, len(texts), 8192):
+        part = slice(start, start + 8192)
+        fit.add(token_rows(tokenizer, texts[part]), vectors[part])
+    projection = fit.projection(args.dim)
+    model = fit.encoder(teacher.encode, tokenizer, projection, args.regularization)
+    targets = (np.asarray(vectors, np.float32) - np.float32(fit.mean / fit.texts)) @ projection
+    return SentenceEncoder(model, tokenizer), targets
+
+
+def reader_of(encoder: SentenceEncoder) -> Any:
+    """Texts to token ids, as the encoder reads them."""
+    if isinstance(encoder.model, StaticEncoder):
+        return lambda texts: token_rows(encoder.tokenizer, texts)
+    return lambda texts: encoder.tokenizer(list(texts), truncation=True)["input_ids"]
+
+
+def read_pairs_of(file: str | None, read: Any) -> Pairs:
+    """Pairs and triplets of a file; an empty third cell makes a pair of a row."""
+    if file is None:
+        return Pairs()
+    rows: list[list[str]] = []
+    source = open_rows(file)
+    for number, cells in source:
+        texts = [cell for cell in cells.values() if isinstance(cell, str) and cell.strip()]
+        if not 2 <= len(texts) <= 3:
+            raise InputError(f"{source.where(number)}: {len(texts)} texts; a pair has 2 and a triplet 3")
+        rows.append(texts)
+    ids = iter(read([cell for row in rows for cell in row]))
+    tokens = [[next(ids) for _ in row] for row in rows]
+    tokens = [row for row in tokens if all(row)]
+    return Pairs([row for row in tokens if len(row) == 2], [row for row in tokens if len(row) == 3])
+
+
+def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> float:
+    """Train a student in place; returns the seconds it took."""
+    loss_fn = EmbeddingDistillationLoss()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate, weight_decay=0.0, betas=(0.9, 0.99))
+    steps = options.steps or len(rows) // options.batch_size
+    if steps < 1:
+        raise InputError(
+            f"{len(rows)} texts make no batch of {options.batch_size}; give more, or a smaller --batch_size"
+        )
+    by_length = not isinstance(model, StaticEncoder)
+    batches = endless_batches([len(row) for row in rows], options.batch_size, options.seed, by_length)
+    numbers = (
+        endless_batches([0] * len(pairs), options.pair_batch_size, options.seed + 1, False) if len(pairs) else None
+    )
+    contrast = InfoNCE(options.temperature)
+    started, losses = time.monotonic(), []
+    model.train()
+    for step in range(steps):
+        spent = (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0
+        progress = max(step / steps, spent)
+        if progress >= 1:
+            break
+        for group in optimizer.param_groups:
+            group["lr"] = options.learning_rate * min(1, (step + 1) / 50) * (1 - progress)
+        batch = next(batches)
+        views, _ = embed(model, [[rows[i]] for i in batch])
+        wanted = torch.from_numpy(np.asarray(targets[batch], np.float32)).to(model.device)
+        loss = loss_fn(views, wanted)
+        losses.append(float(loss.detach()))
+        if numbers is not None and options.pair_weight:
+            chosen = next(numbers)
+            for group_rows in pairs.batch(chosen):
+                views, keys = embed(model, group_rows)
+                loss = loss + options.pair_weight * len(group_rows) / len(chosen) * contrast(views, text_hashes=keys)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        if (step + 1) % 100 == 0 or step + 1 == steps:
+            _say(step + 1, steps, losses[-100:], started, progress, options.batch_size)
+    model.eval()
+    return time.monotonic() - started
+
+
+def _say(step: int, steps: int, losses: list[float], started: float, progress: float, batch_size: int) -> None:
+    seconds = time.monotonic() - started
+    left = seconds * (1 - progress) / max(progress, 1e-9)
+    rate = step * batch_size / seconds
+    print(
+        f"step {step}/{steps}: distance {np.mean(losses):.4f}, {rate:,.0f} texts/s, {left:,.0f} s left", file=sys.stderr
+    )
+
+
+def embed(model: Any, rows: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
+    """Views `[B, V, d]` of token ids, in bfloat16 products where these are fast, and the keys of their texts."""
+    padded = pad_rows([text for row in rows for text in row], model.config.pad_token_id)
+    ids, mask = (tensor.view(len(rows), len(rows[0]), -1).to(model.device) for tensor in padded)
+    half = not isinstance(model, StaticEncoder) and bf16_is_fast(model.device)
+    with torch.autocast(model.device.type, torch.bfloat16, enabled=half):
+        views = model.embed(ids, attention_mask=mask)
+    return views.float(), text_hashes(ids, mask)
+
+
+def endless_batches(lengths: Sequence[int], size: int, seed: int, by_length: bool) -> Iterator[NDArray[np.int64]]:
+    """Batches of row numbers, pass after pass; with `by_length` of rows of about one length, in random order.
+
+    Example:
+        >>> batches = endless_batches([3, 1, 2, 1], 2, seed=0, by_length=True)
+        >>> sorted(map(sorted, [next(batches).tolist(), next(batches).tolist()]))
+        [[0, 2], [1, 3]]
+    """
+    rng = np.random.default_rng(seed)
+    size = min(size, len(lengths))
+    array = np.asarray(lengths)
+    while True:
+        order = rng.permutation(len(lengths))
+        stretch = size * 32 if by_length else len(order)
+        for start in range(0, len(order) - size + 1, stretch):
+            part = order[start : start + stretch]
+            part = part[np.argsort(array[part], kind="stable")] if by_length else part
+            batches = [part[i : i + size] for i in range(0, len(part) - size + 1, size)]
+            yield from (batches[i] for i in rng.permutation(len(batches)))
+
+
+def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
+    """Write model and tokenizer; layer students in float16 unless float32 was asked for."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if isinstance(encoder.model, StaticEncoder):
+        encoder.model.save_pretrained(folder, storage=storage)
+    else:
+        encoder.model.save_pretrained(folder)
+        if storage == "float16":  # the config still says float32, as which the weights are opened
+            weights = {name: tensor.half() for name, tensor in load_file(folder / "model.safetensors").items()}
+            save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    encoder.tokenizer.save_pretrained(folder)
+
+
+def compare(name: str, teacher: SentenceEncoder, folder: Path, texts: Sequence[str]) -> dict[str, dict[str, float]]:
+    """Size on disk and speed of teacher and student on the same texts."""
+    some = list(texts[:2000])
+    static = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"] == "static"
+    student: Any = StaticVectors.from_pretrained(folder) if static else SentenceEncoder(folder, precision="auto")
+    table = {}
+    for who, encoder, place in (("teacher", teacher, Path(name)), ("student", student, folder)):
+        encoder.encode(some[:64])
+        started = time.perf_counter()
+        encoder.encode(some)
+        table[who] = {"sentences/s": round(len(some) / (time.perf_counter() - started))}
+        if place.is_dir():
+            table[who]["MiB"] = round(sum(f.stat().st_size for f in place.glob("*.safetensors")) / 2**20, 1)
+    return table
+
+
+def print_table(summary: dict[str, Any]) -> None:
+    """Teacher, student, and their ratios."""
+    teacher, student = summary["teacher"], summary["student"]
+    for name in student:
+        if name in teacher:
+            ratio = student[name] / max(teacher[name], 1e-9)
+            print(f"{name:14} teacher {teacher[name]:>10,.1f}   student {student[name]:>10,.1f}   x {ratio:.2f}")

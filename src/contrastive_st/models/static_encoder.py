@@ -1,0 +1,416 @@
+"""A static encoder: a table of token vectors that trains under every loss, and its fit to a teacher in closed form."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+from scipy import sparse
+from tokenizers import Tokenizer, normalizers
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PreTrainedTokenizerFast
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, quantize, unit
+from contrastive_st.models.modeling import ForCL
+from contrastive_st.models.saving import RemoteCodeMixin, register
+from contrastive_st.vectors import unit_vectors
+
+
+@register
+class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
+    """One vector per token; a sentence is the mean of its tokens' vectors. In memory the table is float32.
+
+    A saved folder opens in this package, in sentence-transformers (`StaticEmbedding`), in model2vec and, with remote
+    code, in plain `AutoModel`, with the same vectors. `contrastive_st.static_vectors.StaticVectors` encodes with it
+    where torch is not wanted.
+
+    Args:
+        config: rows, dimension, storage.
+        settings: of the loss, such as `temperature=0.05`; see `contrastive_st.models.configuration`.
+
+    Example:
+        >>> model = StaticEncoder(StaticConfig(vocab_size=50, hidden_size=8))
+        >>> ids = torch.tensor([[[2, 7], [8, 9]], [[5, 6], [4, 0]]])  # two pairs
+        >>> model(ids, attention_mask=(ids > 0).long()).loss.shape
+        torch.Size([])
+    """
+
+    code_class = StaticModel
+    is_table = True  # half the width makes it no faster, and every text is read to its end
+    _keys_to_ignore_on_load_missing = [r"^loss_head\."]
+
+    def __init__(self, config: StaticConfig, **settings: Any) -> None:
+        parsed = self.parse_settings(config, settings)
+        super().__init__(config)
+        self.settings = parsed
+        self.add_head()
+
+    @classmethod
+    def from_table(cls, table: NDArray[np.floating] | Tensor, normalize: bool = True, **settings: Any) -> StaticEncoder:
+        """A model with this table `[V, d]`.
+
+        Example:
+            >>> StaticEncoder.from_table(np.eye(4, 3)).config.vocab_size
+            4
+        """
+        table = torch.as_tensor(np.asarray(table) if not isinstance(table, Tensor) else table).float()
+        model = cls(StaticConfig(*table.shape, normalize=normalize), **settings)
+        model.embeddings = nn.Parameter(table.clone())
+        return model
+
+    @classmethod
+    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+        """Open a folder or Hub name, as every model of this package; the table becomes float32, so that it trains."""
+        loaded = super().from_pretrained(name, *args, **kwargs)
+        model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.widen()
+        return loaded
+
+    def widen(self) -> None:
+        """Make the table a float32 parameter, whatever its storage was."""
+        if self.config.storage == "float32":
+            return
+        table = self.table().detach()
+        for name in ("embeddings", "weights"):
+            if hasattr(self, name):
+                delattr(self, name)
+        self.embeddings = nn.Parameter(table.clone())
+        self.config.storage = "float32"
+
+    def save_pretrained(self, save_directory: Any, storage: str = "float32", **kwargs: Any) -> None:
+        """Save table, config, code and what the other loaders read.
+
+        Args:
+            save_directory: the folder; save the tokenizer of `static_tokenizer` there too.
+            storage: `float32`, `float16` or `int8`: a quarter of the size, cosines to float32 above 0.999.
+            kwargs: as for every model.
+        """
+        if storage not in STORAGES:
+            raise InputError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}")
+        self.config.architectures = [type(self).__name__]
+        super().save_pretrained(save_directory, **kwargs)
+        if storage != "float32" and kwargs.get("is_main_process", True):
+            self._store(Path(save_directory), storage)
+
+    def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
+        """Write the code, and what sentence-transformers and model2vec read."""
+        super().write_other_loaders(folder, state_dict)
+        write_static_modules(Path(folder), self.config.normalize)
+
+    def get_input_embeddings(self) -> Any:
+        """No module: the table is a parameter of the model itself."""
+        return None
+
+    def _store(self, folder: Path, storage: str) -> None:
+        table = self.table().detach().cpu()
+        if storage == "int8":
+            values, scales = quantize(table)
+            tensors = {"embeddings": values, "weights": scales}
+        else:
+            tensors = {"embeddings": table.half(), "weights": torch.ones(len(table))}
+        tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
+        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        edit_config(folder, storage=storage)
+
+    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
+        if self.config.storage != "float32":
+            return self.encode(input_ids, attention_mask)
+        real = attention_mask != 0
+        lengths = real.sum(1)
+        starts = lengths.cumsum(0) - lengths
+        means = functional.embedding_bag(input_ids[real], self.embeddings, starts, mode="mean")
+        return BaseModelOutputWithPooling(pooler_output=unit(means) if self.config.normalize else means)
+
+
+def write_static_modules(folder: Path, normalize: bool) -> None:
+    """Write `modules.json` for sentence-transformers, and what model2vec looks for in `config.json`."""
+    modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
+    if normalize:
+        kind = "sentence_transformers.models.Normalize"
+        modules.append({"idx": 1, "name": "1", "path": "1_Normalize", "type": kind})
+    (folder / "modules.json").write_text(json.dumps(modules, indent=2) + "\n", encoding="utf-8")
+    (folder / "sentence_bert_config.json").unlink(missing_ok=True)
+    edit_config(folder, normalize=normalize, max_length=None)
+
+
+def edit_config(folder: Path, **values: Any) -> None:
+    """Change entries of a saved `config.json`."""
+    path = folder / "config.json"
+    config = {**json.loads(path.read_text(encoding="utf-8")), **values}
+    path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
+
+
+def static_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
+    """A fast tokenizer of transformers without its special tokens, truncation and padding, as static models take it.
+
+    Raises:
+        InputError: a slow tokenizer, which the other loaders cannot read.
+
+    Example:
+        >>> from tokenizers.models import WordPiece
+        >>> vocabulary = {"[PAD]": 0, "[UNK]": 1, "a": 2, "cat": 3}
+        >>> fast = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordPiece(vocabulary, unk_token="[UNK]")))
+        >>> static_tokenizer(fast)("cat")["input_ids"]
+        [3]
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        raise InputError(
+            "a static model wants a fast tokenizer, which has a tokenizer.json; this one is written in Python"
+        )
+    state = {**json.loads(backend.to_str()), "post_processor": None, "truncation": None, "padding": None}
+    own = Tokenizer.from_str(json.dumps(state))
+    if own.normalizer is None:
+        own.normalizer = normalizers.Sequence([])
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    special = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name, None) is not None}
+    special.setdefault("pad_token", own.id_to_token(0))
+    return PreTrainedTokenizerFast(tokenizer_object=own, model_max_length=int(1e30), **special)
+
+
+def silent_ids(tokenizer: Any) -> list[int]:
+    """Ids whose vectors are to be zero: padding, unknown words (which model2vec leaves out) and marks of the ends.
+
+    With zero vectors and normalization every loader gives the same vectors, whether it counts those tokens or not.
+    """
+    names = (
+        "pad_token_id",
+        "unk_token_id",
+        "cls_token_id",
+        "sep_token_id",
+        "mask_token_id",
+        "bos_token_id",
+        "eos_token_id",
+    )
+    return sorted({int(found) for name in names if (found := getattr(tokenizer, name, None)) is not None})
+
+
+# --- The fit to a teacher in closed form: ridge regression of its sentence vectors on token counts.
+
+Embed = Callable[[list[str]], NDArray[np.floating]]
+_MOST_ENTRIES = 20_000_000  # of X; 160 MB
+_SIF = 1e-4  # weight of a token of probability p is _SIF / (_SIF + p) (Arora et al. 2017)
+
+
+@dataclass
+class StaticFit:
+    """The sums over texts that the closed form needs: their size does not grow with the number of texts.
+
+    Rows of `X` are token counts over the square root of the number of tokens, rows of `T` the teacher's unit vectors.
+
+    Args:
+        vocab_size: rows of the table.
+        dim: dimension of the teacher's vectors.
+    """
+
+    vocab_size: int
+    dim: int
+
+    def __post_init__(self) -> None:
+        self.texts = 0
+        self.rows: list[Any] = []  # X, block by block, while there are few
+        self.counts: Any = None  # X'X of those that were too many
+        self.products = np.zeros((self.vocab_size, self.dim), np.float64)  # X'T
+        self.totals = np.zeros(self.vocab_size)  # X'1
+        self.mean = np.zeros(self.dim)  # sum of T
+        self.second = np.zeros((self.dim, self.dim))  # T'T
+
+    def add(self, rows: Sequence[Sequence[int]], vectors: NDArray[np.floating]) -> None:
+        """Add texts, as token ids, with the teacher's vectors `[n, D]` of them."""
+        vectors = np.asarray(vectors, np.float32)
+        if vectors.shape != (len(rows), self.dim):
+            raise InputError(f"{len(rows)} texts and vectors {vectors.shape}; give [{len(rows)}, {self.dim}]")
+        if not np.isfinite(vectors).all():
+            raise InputError("the teacher gives NaN or infinite vectors, which nothing can be fitted to")
+        vectors = unit_vectors(vectors)
+        x = count_rows(rows, self.vocab_size)
+        self.rows.append(x)
+        if sum(block.nnz for block in self.rows) > _MOST_ENTRIES:
+            self._fold()
+        self.products += x.T @ vectors
+        self.totals += np.asarray(x.sum(0)).ravel()
+        self.mean += vectors.sum(0, dtype=np.float64)
+        self.second += vectors.T @ vectors
+        self.texts += len(rows)
+
+    def projection(self, dim: int) -> NDArray[np.float32]:
+        """The first `dim` principal directions of the teacher's vectors, `[D, dim]`."""
+        if not 1 <= dim <= self.dim:
+            raise InputError(f"dim {dim}: the teacher has {self.dim} dimensions; give 1 to {self.dim}")
+        mean = self.mean / self.texts
+        _, directions = np.linalg.eigh(self.second / self.texts - np.outer(mean, mean))
+        chosen = directions[:, ::-1][:, :dim]
+        signs = np.sign(chosen[np.abs(chosen).argmax(0), np.arange(dim)])  # so that every machine finds the same
+        return np.ascontiguousarray(chosen * signs, dtype=np.float32)
+
+    def solve(
+        self,
+        prior: NDArray[np.floating],
+        projection: NDArray[np.floating],
+        regularization: float = 0.1,
+        steps: int = 25,
+    ) -> NDArray[np.float32]:
+        """The table `Z [V, dim]` with `(X'X + regularization I) (Z - prior) = X'(T - X prior)`, T centred.
+
+        Args:
+            prior: `[V, dim]`, where tokens that no text holds stay.
+            projection: `[D, dim]`, applied to the teacher's vectors.
+            regularization: how strongly tokens are held to the prior.
+            steps: of conjugate gradients, for all columns at once.
+        """
+        mean = (self.mean / self.texts) @ projection
+        wanted = self.products @ projection - np.outer(self.totals, mean)
+        prior = np.asarray(prior, np.float32)
+        blocks = [(block, block.T.tocsr()) for block in self.rows]
+
+        def gram(table: NDArray[np.float32]) -> NDArray[np.float32]:
+            """X'X times a table; X'(X table) is the cheaper way as long as X is small."""
+            total = np.zeros_like(table) if self.counts is None else self.counts @ table
+            for block, turned in blocks:
+                total += turned @ (block @ table)
+            return total
+
+        right = np.asarray(wanted - gram(prior), np.float32)
+        return prior + conjugate_gradients(lambda x: gram(x) + np.float32(regularization) * x, right, steps)
+
+    def encoder(
+        self,
+        teacher: Embed,
+        tokenizer: Any,
+        projection: NDArray[np.floating],
+        regularization: float = 0.1,
+        steps: int = 25,
+    ) -> StaticEncoder:
+        """The closed form as an encoder, with the prior of `token_prior` and zeros for the tokens of `silent_ids`."""
+        table = self.solve(token_prior(teacher, tokenizer) @ projection, projection, regularization, steps)
+        table[silent_ids(tokenizer)] = 0
+        return StaticEncoder.from_table(table)
+
+    def _fold(self) -> None:
+        for block in self.rows:
+            product = (block.T @ block).tocsr()
+            self.counts = product if self.counts is None else self.counts + product
+        self.rows = []
+
+
+def fit_static(
+    teacher: Embed,
+    texts: Iterable[str],
+    tokenizer: Any,
+    dim: int = 256,
+    *,
+    regularization: float = 0.1,
+    steps: int = 25,
+    batch_size: int = 8192,
+) -> tuple[StaticEncoder, Any]:
+    """A static encoder nearest to a teacher on the texts, in closed form, and its tokenizer.
+
+    The texts are read once; memory does not grow with their number.
+
+    Args:
+        teacher: takes a list of texts to an array `[n, D]`, as `SentenceEncoder.encode` does.
+        texts: the texts; what they speak of counts for more than their number.
+        tokenizer: a fast tokenizer of transformers, such as the teacher's; special tokens are left out.
+        dim: dimension of the table, at most the teacher's; its principal directions are kept.
+        regularization: how strongly a token is held to the teacher's vector of that token alone.
+        steps: of conjugate gradients.
+        batch_size: texts given to the teacher at a time.
+
+    Raises:
+        InputError: no texts, `dim` above the teacher's, or vectors that are not finite.
+
+    Example:
+        >>> from tokenizers import Tokenizer, models, pre_tokenizers
+        >>> from transformers import PreTrainedTokenizerFast
+        >>> words = Tokenizer(models.WordLevel({"[UNK]": 0, "red": 1, "cat": 2, "dog": 3}, unk_token="[UNK]"))
+        >>> words.pre_tokenizer = pre_tokenizers.Whitespace()
+        >>> fast = PreTrainedTokenizerFast(tokenizer_object=words, unk_token="[UNK]")
+        >>> teacher = lambda texts: np.array([["red" in text, "cat" in text, "dog" in text] for text in texts]) - 0.3
+        >>> model, own = fit_static(teacher, ["red cat", "red dog", "cat", "dog"], fast, dim=2)
+        >>> model.config.hidden_size, own.tokenize("red cat")
+        (2, ['red', 'cat'])
+    """
+    own = static_tokenizer(tokenizer)
+    fit: StaticFit | None = None
+    for batch in batched(texts, batch_size):
+        vectors = np.asarray(teacher(batch))
+        fit = fit or StaticFit(len(own), vectors.shape[1])
+        fit.add(token_rows(own, batch), vectors)
+    if fit is None:
+        raise InputError("there are no texts to fit a static encoder to")
+    return fit.encoder(teacher, own, fit.projection(dim), regularization, steps), own
+
+
+def token_prior(teacher: Embed, tokenizer: Any, batch_size: int = 8192) -> NDArray[np.float32]:
+    """The teacher's vector of each token as a text, centred, times its SIF weight (ranks for frequencies, by Zipf)."""
+    tokens = [token.removeprefix("##") for token in tokenizer.convert_ids_to_tokens(range(len(tokenizer)))]
+    vectors = np.concatenate([np.asarray(teacher(batch), np.float32) for batch in batched(tokens, batch_size)])
+    vectors = unit_vectors(vectors)
+    inverse = 1 / np.arange(1, len(vectors) + 1)
+    weights = _SIF / (_SIF + inverse / inverse.sum())
+    return np.asarray((vectors - vectors.mean(0)) * weights[:, None], np.float32)
+
+
+def count_rows(rows: Sequence[Sequence[int]], vocab_size: int) -> Any:
+    """Token ids of texts as a sparse matrix `[n, V]` of counts over the square root of the number of tokens.
+
+    Example:
+        >>> count_rows([[2, 2, 0, 1], []], 3).toarray().tolist()
+        [[0.5, 0.5, 1.0], [0.0, 0.0, 0.0]]
+    """
+    lengths = np.array([len(row) for row in rows], np.int64)
+    bounds = np.concatenate([[0], np.cumsum(lengths)])
+    ids = np.concatenate([np.asarray(row, np.int32) for row in rows]) if len(rows) else np.zeros(0, np.int32)
+    values = np.repeat(1 / np.sqrt(np.maximum(lengths, 1)), lengths).astype(np.float32)
+    matrix = sparse.csr_matrix((values, ids, bounds), shape=(len(rows), vocab_size))
+    matrix.sum_duplicates()
+    return matrix
+
+
+def conjugate_gradients(
+    apply: Callable[[NDArray[np.float32]], NDArray[np.float32]], right: NDArray[np.float32], steps: int
+) -> NDArray[np.float32]:
+    """Solve `apply(x) = right` for every column of `right` at once; `apply` is symmetric and positive.
+
+    Example:
+        >>> conjugate_gradients(lambda x: np.diag([1.0, 4.0]) @ x, np.array([[2.0], [4.0]]), 5).round(6).tolist()
+        [[2.0], [1.0]]
+    """
+    solution = np.zeros_like(right)
+    residual, direction = right.copy(), right.copy()
+    size = np.einsum("vd,vd->d", residual, residual)
+    for _ in range(steps):
+        image = apply(direction)
+        step = size / np.maximum(np.einsum("vd,vd->d", direction, image), 1e-30)
+        solution += step * direction
+        residual -= step * image
+        new = np.einsum("vd,vd->d", residual, residual)
+        if new.max() < 1e-20:
+            break
+        direction = residual + new / np.maximum(size, 1e-30) * direction
+        size = new
+    return solution
+
+
+def token_rows(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
+    """Token ids of each text, as `static_tokenizer` makes them."""
+    backend = tokenizer.backend_tokenizer
+    return [row.ids for row in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
+
+
+def batched(items: Iterable[str], size: int) -> Iterator[list[str]]:
+    """Lists of `size` items; the last one may be shorter."""
+    source = iter(items)
+    while batch := list(islice(source, size)):
+        yield batch

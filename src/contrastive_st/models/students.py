@@ -1,0 +1,243 @@
+"""Students cut out of a teacher: some of its layers and of its vocabulary; and the vectors they learn from."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+from torch import Tensor, nn
+from transformers import PreTrainedTokenizerFast
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.checkpoint import AutoModelForCL, load_tokenizer
+from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.vectors import unit_vectors
+
+_COUNTS = ("num_hidden_layers", "n_layers")  # what configs call the number of layers
+
+
+def student_of(
+    teacher: str | Path | SentenceEncoder,
+    layers: Sequence[int],
+    *,
+    vocabulary: Iterable[str] | None = None,
+    pooling: str | None = None,
+    max_length: int | None = None,
+    **settings: Any,
+) -> SentenceEncoder:
+    """A student with some of a teacher's layers, its embeddings, its pooling, and no dropout, ready to be trained.
+
+    Keep the first and the last layer: of six, `[0, 3, 5]` is a far better start than `[0, 1, 2]`.
+
+    Args:
+        teacher: checkpoint folder, Hub name, or an encoder of this package; of any family that has a ForCL class.
+        layers: numbers of the teacher's layers, rising, from 0.
+        vocabulary: tokens to keep; by default all. Only where the tokenizer is a WordPiece; its special tokens, single
+            characters and their continuations are kept in any case, so that every text still has tokens.
+        pooling: by default what the teacher's folder records.
+        max_length: tokens read of a text; by default what the teacher's folder records.
+        settings: of the student's loss, such as `loss="info_nce"`.
+
+    Raises:
+        InputError: layers the teacher does not have, or a pooling that is not known.
+
+    Example:
+        >>> encoder = student_of("sentence-transformers/all-MiniLM-L6-v2", [0, 3, 5])  # doctest: +SKIP
+        >>> encoder.model.config.num_hidden_layers  # doctest: +SKIP
+        3
+    """
+    model, tokenizer = _parts(teacher, pooling, max_length)
+    config = copy.deepcopy(model.config)
+    total = int(config.num_hidden_layers)
+    layers = list(layers)
+    if not layers or sorted(set(layers)) != layers or layers[0] < 0 or layers[-1] >= total:
+        raise InputError(f"layers {layers}: give rising numbers from 0 to {total - 1}, the teacher's layers")
+    for name in (*_COUNTS, *(key for key in vars(config) if "dropout" in key)):
+        if hasattr(config, name) and isinstance(getattr(config, name), (int, float)):
+            setattr(config, name, len(layers) if name in _COUNTS else 0.0)
+    if isinstance(getattr(config, "layer_types", None), list):
+        config.layer_types = [config.layer_types[layer] for layer in layers]
+    weights = kept_layers(model, layers)
+    if vocabulary is not None:
+        tokenizer, rows = trimmed_tokenizer(tokenizer, vocabulary)
+        name = embedding_name(model)
+        weights[name] = weights[name][torch.tensor(rows)].clone()
+        config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
+    student = AutoModelForCL.from_config(config, **{**getattr(model.config, "contrastive", {}), **settings})
+    student.load_state_dict({k: v for k, v in weights.items() if k in student.state_dict()}, strict=False)
+    return SentenceEncoder(student, tokenizer)
+
+
+def kept_layers(model: nn.Module, layers: Sequence[int]) -> dict[str, Tensor]:
+    """The weights of a model with only these of its layers, numbered anew.
+
+    Example:
+        >>> from types import SimpleNamespace
+        >>> model = nn.Module()
+        >>> model.config = SimpleNamespace(num_hidden_layers=3)
+        >>> model.layer = nn.ModuleList(nn.Linear(1, 1) for _ in range(3))
+        >>> sorted(kept_layers(model, [0, 2]))
+        ['layer.0.bias', 'layer.0.weight', 'layer.1.bias', 'layer.1.weight']
+    """
+    total = model.config.num_hidden_layers  # type: ignore[union-attr]
+    lists = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == total]
+    if not lists:
+        raise InputError(f"{type(model).__name__}: no list of {total} layers is found in it, so none can be left out")
+    prefix = f"{min(lists, key=len)}."
+    weights = {}
+    for name, tensor in model.state_dict().items():
+        number, _, rest = name.removeprefix(prefix).partition(".")
+        if not name.startswith(prefix):
+            weights[name] = tensor.clone()
+        elif int(number) in layers:
+            weights[f"{prefix}{list(layers).index(int(number))}.{rest}"] = tensor.clone()
+    return weights
+
+
+def embedding_name(model: Any) -> str:
+    """The name of the weight of the token embeddings."""
+    wanted = model.get_input_embeddings().weight
+    return next(name for name, weight in model.named_parameters() if weight is wanted)
+
+
+def trimmed_tokenizer(tokenizer: Any, vocabulary: Iterable[str]) -> tuple[PreTrainedTokenizerFast, list[int]]:
+    """A WordPiece tokenizer with fewer tokens, and for each of its ids the id of before.
+
+    Raises:
+        InputError: it is not a fast WordPiece tokenizer.
+
+    Example:
+        >>> from tokenizers.models import WordPiece
+        >>> vocab = {"[PAD]": 0, "[UNK]": 1, "cat": 2, "dog": 3, "c": 4, "##s": 5}
+        >>> fast = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(WordPiece(vocab, unk_token="[UNK]")),
+        ...                                unk_token="[UNK]", pad_token="[PAD]")
+        >>> trimmed_tokenizer(fast, ["dog"])[1]
+        [0, 1, 3, 4, 5]
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    state = json.loads(backend.to_str()) if backend is not None else {}
+    if state.get("model", {}).get("type") != "WordPiece":
+        raise InputError(
+            "the vocabulary of a WordPiece tokenizer can be trimmed, and this is another kind; leave it out"
+        )
+    old, kept = state["model"]["vocab"], set(vocabulary) | set(tokenizer.all_special_tokens)
+    single = {token for token in old if len(token.removeprefix("##")) == 1}
+    chosen = sorted((number, token) for token, number in old.items() if token in kept | single)
+    new = {token: number for number, (_, token) in enumerate(chosen)}
+    state["model"]["vocab"] = new
+    state["added_tokens"] = [{**token, "id": new[token["content"]]} for token in state["added_tokens"]]
+    for token in (state.get("post_processor") or {}).get("special_tokens", {}).values():
+        token["ids"] = [new[name] for name in token["tokens"]]
+    for side in ("sep", "cls"):
+        if isinstance((state.get("post_processor") or {}).get(side), list):
+            state["post_processor"][side][1] = new[state["post_processor"][side][0]]
+    names = ("pad_token", "unk_token", "cls_token", "sep_token", "mask_token")
+    special = {name: getattr(tokenizer, name) for name in names if getattr(tokenizer, name, None) is not None}
+    own = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer.from_str(json.dumps({**state, "padding": None, "truncation": None})),
+        model_max_length=tokenizer.model_max_length,
+        **special,
+    )
+    return own, [number for number, _ in chosen]
+
+
+def _parts(teacher: str | Path | SentenceEncoder, pooling: str | None, max_length: int | None) -> tuple[Any, Any]:
+    """The teacher as a ForCL model, and its tokenizer."""
+    if isinstance(teacher, SentenceEncoder):
+        return teacher.model, teacher.tokenizer
+    model = AutoModelForCL.from_pretrained(teacher, **({} if pooling is None else {"pooling": pooling}))
+    tokenizer = load_tokenizer(teacher)
+    if max_length:
+        tokenizer.model_max_length = min(max_length, tokenizer.model_max_length)
+    return model, tokenizer
+
+
+# --- A teacher's vectors of many texts: computed once, in float16 on disk, by any number of processes.
+
+Embed = Callable[[list[str]], NDArray[np.floating]]
+CHUNK = 4000  # texts in a file
+
+
+def teacher_vectors(
+    teacher: Embed, texts: Sequence[str], folder: str | Path, fingerprint: str, *, progress: bool = False
+) -> NDArray[np.float16]:
+    """The teacher's unit vectors `[N, D]` of the texts, in float16, kept in `folder` in files of 4,000 texts.
+
+    A run that was stopped goes on with the first file that is missing. Several processes may call this with the same
+    texts at once: each begins at another file and takes what the others wrote meanwhile.
+
+    Args:
+        teacher: takes a list of texts to `[n, D]`.
+        texts: the texts, in their order; other texts or another order make other files.
+        folder: where the files are kept.
+        fingerprint: of the teacher: a hash of all that decides its vectors.
+        progress: print the rate and the time left to stderr.
+
+    Raises:
+        InputError: no texts, or the teacher gives vectors that are not finite.
+
+    Example:
+        >>> import tempfile
+        >>> calls = []
+        >>> def teacher(texts):
+        ...     calls.append(len(texts))
+        ...     return np.array([[len(text), 1.0] for text in texts])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     first = teacher_vectors(teacher, ["a", "bcd"], folder, "lengths")
+        ...     again = teacher_vectors(teacher, ["a", "bcd"], folder, "lengths")
+        >>> calls, first.dtype.name, bool((first == again).all())
+        ([2], 'float16', True)
+    """
+    if not texts:
+        raise InputError("there are no texts for the teacher to encode")
+    root = Path(folder)
+    root.mkdir(parents=True, exist_ok=True)
+    chunks = [list(texts[start : start + CHUNK]) for start in range(0, len(texts), CHUNK)]
+    files = [root / f"{chunk_name(chunk, fingerprint)}.npy" for chunk in chunks]
+    first = int(os.environ.get("RANK", "0")) * len(files) // max(int(os.environ.get("WORLD_SIZE", "1")), 1)
+    started, made = time.monotonic(), 0
+    for done, number in enumerate([*range(first, len(files)), *range(first)], 1):
+        if files[number].is_file():
+            continue
+        _write(files[number], np.asarray(teacher(chunks[number]), np.float32))
+        made += len(chunks[number])
+        if progress:
+            rate = made / (time.monotonic() - started)
+            left = (len(files) - done) * CHUNK / rate
+            print(
+                f"\rteacher: {done}/{len(files)} files, {rate:,.0f} texts/s, {left:,.0f} s left",
+                end="",
+                file=sys.stderr,
+            )
+    if progress and made:
+        print(file=sys.stderr)
+    return np.concatenate([np.load(file) for file in files])
+
+
+def chunk_name(texts: Sequence[str], fingerprint: str) -> str:
+    """The name of the file of these texts, in this order."""
+    digest = hashlib.blake2b(fingerprint.encode(), digest_size=16)
+    for text in texts:
+        data = text.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little") + data)
+    return digest.hexdigest()
+
+
+def _write(file: Path, vectors: NDArray[np.float32]) -> None:
+    if not np.isfinite(vectors).all():
+        raise InputError("the teacher gives NaN or infinite vectors. Did it diverge?")
+    unfinished = file.with_suffix(f".{os.getpid()}.tmp")
+    with open(unfinished, "wb") as handle:
+        np.save(handle, unit_vectors(vectors).astype(np.float16))
+    os.replace(unfinished, file)

@@ -1,0 +1,160 @@
+"""Encoding with a static model by numpy, tokenizers and safetensors alone: torch and transformers are not imported."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import chain
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.vectors import unit_vectors
+
+FILES = ("config.json", "model.safetensors", "tokenizer.json")
+_FEW_TOKENS = 4096  # below, rows are picked from the stored table; above, the whole table is made float32 once
+
+
+class StaticVectors:
+    """A static model ready to encode: a token table, its tokenizer, and the mean of a text's token vectors.
+
+    Args:
+        embeddings: `[V, d]`: float32, float16 or int8.
+        tokenizer: a `tokenizers.Tokenizer`; its special tokens are not added.
+        weights: `[V]`, a factor for each row; with int8 these are the scales.
+        normalize: return unit vectors.
+
+    Example:
+        >>> from tokenizers import Tokenizer, models, pre_tokenizers
+        >>> words = Tokenizer(models.WordLevel({"cat": 0, "dog": 1, "?": 2}, unk_token="?"))
+        >>> words.pre_tokenizer = pre_tokenizers.Whitespace()
+        >>> encoder = StaticVectors(np.array([[1, 0], [0, 1], [0, 0]], np.float32), words)
+        >>> encoder.encode(["cat", "cat dog"]).round(2).tolist()
+        [[1.0, 0.0], [0.71, 0.71]]
+        >>> encoder.encode("dog").shape
+        (2,)
+        >>> encoder.similarity("cat", ["cat cat", "dog"]).tolist()
+        [[1.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        embeddings: NDArray[Any],
+        tokenizer: Any,
+        weights: NDArray[np.floating] | None = None,
+        normalize: bool = True,
+    ) -> None:
+        if embeddings.ndim != 2 or (weights is not None and weights.shape != embeddings.shape[:1]):
+            got = None if weights is None else weights.shape
+            raise InputError(f"a table [V, d] and weights [V] are wanted, got {embeddings.shape} and {got}")
+        tokenizer.no_padding()
+        tokenizer.no_truncation()
+        self.embeddings, self.weights, self.tokenizer = embeddings, weights, tokenizer
+        self.normalize = normalize
+        self._table: NDArray[np.float32] | None = None
+
+    @classmethod
+    def from_pretrained(cls, folder: str | Path) -> StaticVectors:
+        """Open a folder of this package or of model2vec.
+
+        Raises:
+            InputError: the folder does not hold a static model.
+        """
+        from safetensors import safe_open
+        from tokenizers import Tokenizer
+
+        folder = Path(folder)
+        if missing := [name for name in FILES if not (folder / name).is_file()]:
+            raise InputError(f"{folder} is not a static model: {', '.join(missing)} is missing")
+        try:
+            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+            with safe_open(str(folder / "model.safetensors"), framework="numpy") as file:
+                tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        except Exception as error:  # both libraries raise bare exceptions of their own
+            line = first_line(error)
+            raise InputError(f"{folder}: cannot be read ({line}); download or save the model again") from error
+        table = tensors.get("embeddings", tensors.get("embedding.weight"))
+        if table is None or "mapping" in tensors:
+            held = ", ".join(sorted(tensors)) or "nothing"
+            raise InputError(f"{folder}/model.safetensors holds {held}; a static model has the tensor embeddings alone")
+        if tokenizer.get_vocab_size() > len(table):
+            raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
+        return cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)))
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the vectors."""
+        return int(self.embeddings.shape[1])
+
+    @overload
+    def encode(
+        self, texts: str, *, batch_size: int = ..., normalize_embeddings: bool | None = ...
+    ) -> NDArray[np.float32]: ...
+    @overload
+    def encode(
+        self, texts: Sequence[str], *, batch_size: int = ..., normalize_embeddings: bool | None = ...
+    ) -> NDArray[np.float32]: ...
+
+    def encode(
+        self, texts: str | Sequence[str], *, batch_size: int = 4096, normalize_embeddings: bool | None = None
+    ) -> NDArray[np.float32]:
+        """Vectors `[len(texts), d]` in float32, in the order of the texts; of one string, `[d]`.
+
+        Args:
+            texts: one string or any number of them; one without a known token gives zeros.
+            batch_size: texts tokenized at a time, on all cores.
+            normalize_embeddings: return unit vectors; by default what the model's config says.
+        """
+        if isinstance(texts, str):
+            return self.encode([texts], normalize_embeddings=normalize_embeddings)[0]
+        output = np.empty((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), batch_size):
+            output[start : start + batch_size] = self._batch(texts[start : start + batch_size], normalize_embeddings)
+        return output
+
+    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> NDArray[np.float32]:
+        """Cosines `[len(a), len(b)]` of texts."""
+        first, second = ([texts] if isinstance(texts, str) else texts for texts in (a, b))
+        return self.encode(first, normalize_embeddings=True) @ self.encode(second, normalize_embeddings=True).T
+
+    def _batch(self, texts: Sequence[str], normalize_embeddings: bool | None) -> NDArray[np.float32]:
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # half surrogate pairs are no characters
+        rows = [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        total = int(lengths.sum())
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, total)
+        vectors = self._few(ids, lengths) if self._table is None and total < _FEW_TOKENS else self._many(ids, lengths)
+        vectors /= np.maximum(lengths, 1)[:, None].astype(np.float32)
+        if self.normalize if normalize_embeddings is None else normalize_embeddings:
+            return unit_vectors(vectors)
+        return vectors
+
+    def _few(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Sums of each text's token vectors, out of the table as it is stored."""
+        vectors = self._rows(ids)
+        output = np.zeros((len(lengths), self.dimension), np.float32)
+        filled = lengths > 0
+        if filled.any():
+            starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+            output[filled] = np.add.reduceat(vectors, starts[filled], axis=0)
+        return output
+
+    def _many(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
+        """The same sums as a product of a sparse matrix of ones with the table in float32."""
+        from scipy.sparse import csr_matrix
+
+        if self._table is None:
+            self._table = self._rows(np.arange(len(self.embeddings)))
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        counts = csr_matrix((np.ones(len(ids), np.float32), ids, bounds), shape=(len(lengths), len(self._table)))
+        return np.asarray(counts @ self._table)
+
+    def _rows(self, ids: NDArray[Any]) -> NDArray[np.float32]:
+        vectors = self.embeddings[ids].astype(np.float32)
+        if self.weights is not None:
+            vectors *= self.weights[ids][:, None].astype(np.float32)
+        return vectors

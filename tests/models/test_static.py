@@ -1,0 +1,263 @@
+"""The static encoder: its mean, its storages, its loaders, its closed form."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
+
+from contrastive_st import cli
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation import evaluate
+from contrastive_st.models import SentenceEncoder, static_encoder
+from contrastive_st.models.architectures.static import StaticConfig, quantize
+from contrastive_st.models.static_encoder import (
+    StaticEncoder,
+    StaticFit,
+    conjugate_gradients,
+    count_rows,
+    fit_static,
+    silent_ids,
+    static_tokenizer,
+    token_prior,
+)
+from contrastive_st.static_vectors import StaticVectors
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "dog", "sat", "ran", "red", "blue", "a", "##s", "."]
+TEXTS = ["the cat sat .", "", "a red dog ran", "zebra cats", "the the the cat", "zebra", "a " * 900 + "cat"]
+
+
+def tokenizer():
+    vocabulary = {word: number for number, word in enumerate(WORDS)}
+    inner = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(tokenizer_object=inner, **special)
+
+
+@pytest.fixture
+def folder(tmp_path, request):
+    storage = getattr(request, "param", "float32")
+    own = static_tokenizer(tokenizer())
+    table = np.random.default_rng(0).normal(size=(len(WORDS), 8))
+    table[silent_ids(own)] = 0
+    model = StaticEncoder.from_table(table)
+    model.save_pretrained(tmp_path / "model", storage=storage)
+    own.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def plain_means(folder):
+    """The definition, word by word, in float64."""
+    encoder = StaticVectors.from_pretrained(folder)
+    table = encoder.embeddings.astype(np.float64)
+    if encoder.weights is not None:
+        table *= encoder.weights.astype(np.float64)[:, None]
+    rows = []
+    for text in TEXTS:
+        total = np.zeros(table.shape[1])
+        for number in encoder.tokenizer.encode(text, add_special_tokens=False).ids:
+            total += table[number]
+        rows.append(total / np.linalg.norm(total) if total.any() else total)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("folder", ["float32", "float16", "int8"], indirect=True)
+def test_every_loader_gives_the_same_vectors(folder):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    model2vec = pytest.importorskip("model2vec")
+    wanted = plain_means(folder)
+    tolerance = 2e-3 if json.loads((folder / "config.json").read_text())["storage"] == "float16" else 1e-5
+    close = lambda found, most=1e-5: np.testing.assert_allclose(found, wanted, atol=most)
+    close(StaticVectors.from_pretrained(folder).encode(TEXTS))
+    close(SentenceEncoder.from_pretrained(folder, device="cpu").encode(TEXTS))
+    close(sentence_transformers.SentenceTransformer(str(folder), device="cpu").encode(TEXTS), tolerance)
+    close(model2vec.StaticModel.from_pretrained(folder).encode(TEXTS), tolerance)
+    batch = AutoTokenizer.from_pretrained(folder)(TEXTS, padding=True, return_tensors="pt", truncation=False)
+    model = AutoModel.from_pretrained(folder)
+    close(model(batch["input_ids"], attention_mask=batch["attention_mask"]).pooler_output.detach().numpy())
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("folder", ["int8"], indirect=True)
+def test_opens_as_remote_code_where_this_package_is_not_imported(folder):
+    code = (
+        "import sys, torch; from transformers import AutoModel, AutoTokenizer\n"
+        "model = AutoModel.from_pretrained(sys.argv[1], trust_remote_code=True)\n"
+        "own = AutoTokenizer.from_pretrained(sys.argv[1], trust_remote_code=True)\n"
+        "ids = own('the cat sat .', return_tensors='pt')\n"
+        "print(model(ids['input_ids']).pooler_output.tolist()[0])\n"
+        "assert 'contrastive_st' not in sys.modules\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    np.testing.assert_allclose(json.loads(done.stdout.splitlines()[-1]), plain_means(folder)[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("folder", ["float32", "int8"], indirect=True)
+def test_few_and_many_texts_agree(folder):
+    encoder = StaticVectors.from_pretrained(folder)
+    few = encoder.encode(TEXTS)
+    many = encoder.encode(TEXTS * 300)
+    np.testing.assert_allclose(many, np.tile(few, (300, 1)), atol=1e-5)
+    np.testing.assert_allclose(encoder.encode(TEXTS, batch_size=3), few, atol=1e-5)
+    np.testing.assert_allclose(encoder.encode(TEXTS[0]), few[0], atol=1e-5)
+    assert encoder.encode([]).shape == (0, 8)
+    assert encoder.encode(["\ud800 cat"]).shape == (1, 8)
+
+
+def test_int8_is_near_float32():
+    table = torch.randn(100, 64, generator=torch.Generator().manual_seed(0))
+    values, scales = quantize(table)
+    assert values.dtype == torch.int8
+    assert torch.nn.functional.cosine_similarity(values * scales[:, None], table).min() > 0.999
+
+
+def test_training_forward_equals_the_plain_mean_and_learns():
+    model = StaticEncoder(StaticConfig(vocab_size=20, hidden_size=4), temperature=0.1)
+    ids = torch.tensor([[[3, 4, 0], [5, 0, 0]], [[6, 7, 8], [0, 0, 0]]])
+    mask = (ids > 0).long()
+    plain = model.encode(ids.flatten(0, 1), mask.flatten(0, 1)).pooler_output.view(2, 2, 4)
+    torch.testing.assert_close(model.embed(ids, mask), plain)
+    output = model(torch.tensor([[[3, 4], [5, 6]], [[7, 8], [9, 3]]]))
+    output.loss.backward()
+    touched = model.embeddings.grad.abs().sum(1) > 0
+    assert touched.nonzero().ravel().tolist() == [3, 4, 5, 6, 7, 8, 9]
+
+
+@pytest.mark.parametrize("most", [10, 10**9])
+def test_closed_form_is_the_ridge_regression(most, monkeypatch):
+    """Against the normal equations written out, with every column centred, and the prior for words never met."""
+    monkeypatch.setattr(static_encoder, "_MOST_ENTRIES", most)
+    rng = np.random.default_rng(1)
+    rows = [rng.integers(0, 9, size=rng.integers(1, 6)).tolist() for _ in range(200)]  # id 9 never occurs
+    vectors = rng.normal(size=(200, 5))
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    prior = rng.normal(size=(10, 5)) * 0.1
+    x = np.zeros((200, 10))
+    for number, row in enumerate(rows):
+        for token in row:
+            x[number, token] += 1 / np.sqrt(len(row))
+    centred = vectors - vectors.mean(0)
+    wanted = prior + np.linalg.solve(x.T @ x + 0.1 * np.eye(10), x.T @ (centred - x @ prior))
+    fit = StaticFit(10, 5)
+    fit.add(rows[:77], vectors[:77])  # in two parts: the sums are those of all
+    fit.add(rows[77:], vectors[77:])
+    found = fit.solve(prior, np.eye(5), 0.1, 60)
+    np.testing.assert_allclose(found, wanted, atol=2e-4)
+    np.testing.assert_allclose(found[9], prior[9], atol=1e-6)
+    np.testing.assert_allclose(count_rows(rows, 10).toarray(), x, atol=1e-6)
+
+
+def test_projection_holds_the_principal_directions():
+    rng = np.random.default_rng(2)
+    vectors = rng.normal(size=(500, 6)) * [5, 4, 3, 1, 1, 1] + 1
+    unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
+    fit = StaticFit(3, 6)
+    fit.add([[0]] * 500, vectors)
+    _, wanted = np.linalg.eigh(np.cov(unit.T))
+    cosines = np.abs(np.sum(fit.projection(3) * wanted[:, ::-1][:, :3], axis=0))
+    np.testing.assert_allclose(cosines, 1, atol=1e-3)
+
+
+def test_fit_copies_a_teacher_that_is_a_mean_of_words():
+    rng = np.random.default_rng(3)
+    own = static_tokenizer(tokenizer())
+    secret = rng.normal(size=(len(WORDS), 4))
+    secret[silent_ids(own)] = 0
+    texts = [" ".join(rng.choice(WORDS[4:12], size=rng.integers(1, 7))) for _ in range(3000)]
+
+    def teacher(batch):
+        ids = [own(text)["input_ids"] for text in batch]
+        return np.array([secret[row].mean(0) if row else np.zeros(4) for row in ids])
+
+    model, fitted = fit_static(teacher, iter(texts), tokenizer(), dim=4, batch_size=1000)
+    found = SentenceEncoder(model, fitted).encode(texts[:200])
+    gram, wanted = found @ found.T, teacher(texts[:200])
+    wanted = (wanted / np.linalg.norm(wanted, axis=1, keepdims=True)) @ (
+        wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
+    ).T
+    assert np.corrcoef(gram.ravel(), wanted.ravel())[0, 1] > 0.75
+    assert token_prior(teacher, own).shape == (len(WORDS), 4)
+
+
+def test_conjugate_gradients_solve_a_system():
+    rng = np.random.default_rng(4)
+    root = rng.normal(size=(12, 12))
+    matrix = root @ root.T + np.eye(12)
+    right = rng.normal(size=(12, 3))
+    np.testing.assert_allclose(
+        conjugate_gradients(lambda x: matrix @ x, right, 60), np.linalg.solve(matrix, right), atol=1e-6
+    )
+
+
+@pytest.mark.parametrize(
+    ("texts", "dim", "vectors", "message"),
+    [([], 2, np.eye(2), "no texts"), (["cat"], 9, np.eye(1, 3), "dim 9"), (["cat"], 1, np.eye(1) * np.nan, "NaN")],
+)
+def test_bad_input_is_one_line(texts, dim, vectors, message):
+    with pytest.raises(InputError, match=message):
+        fit_static(lambda batch: vectors, texts, tokenizer(), dim=dim)
+
+
+def test_what_is_no_static_model_is_told_in_a_line(tmp_path, folder):
+    with pytest.raises(InputError, match="is missing"):
+        StaticVectors.from_pretrained(tmp_path)
+    (folder / "tokenizer.json").write_text("{}")
+    with pytest.raises(InputError, match="cannot be read"):
+        StaticVectors.from_pretrained(folder)
+    with pytest.raises(InputError, match="unknown storage"):
+        StaticEncoder(StaticConfig(vocab_size=4, hidden_size=2)).save_pretrained(tmp_path, storage="int4")
+
+
+def test_encodes_without_torch(folder):
+    code = (
+        "import sys; from contrastive_st.static_vectors import StaticVectors\n"
+        "encoder = StaticVectors.from_pretrained(sys.argv[1])\n"
+        "print(encoder.similarity('the cat', ['the cat sat', 'a dog']).tolist()[0])\n"
+        "assert not {'torch', 'transformers', 'scipy'} & set(sys.modules), 'too much is imported'\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    wanted = SentenceEncoder(folder, device="cpu").similarity("the cat", ["the cat sat", "a dog"])[0]
+    np.testing.assert_allclose(json.loads(done.stdout), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "auto"])
+def test_no_precision_rounds_the_table(folder, precision):
+    encoder = SentenceEncoder(folder, device="cpu", precision=precision)
+    assert encoder.precision == "fp32"
+    np.testing.assert_allclose(encoder.encode(TEXTS), plain_means(folder), atol=1e-5)
+
+
+@pytest.mark.parametrize("folder", ["float32", "int8"], indirect=True)
+def test_saved_again_and_again_it_gives_the_same_vectors(folder, tmp_path):
+    encoder, wanted = SentenceEncoder(folder, device="cpu"), plain_means(folder)
+    for number in range(2):
+        encoder.save_pretrained(tmp_path / str(number))
+        encoder = SentenceEncoder(tmp_path / str(number), device="cpu")
+        assert isinstance(encoder.model, StaticEncoder)
+        np.testing.assert_allclose(encoder.encode(TEXTS), wanted, atol=1e-5)
+
+
+def test_trains_from_the_shell_and_is_judged(folder, tmp_path):
+    sentences = ["the cat sat .", "a red dog ran", "a blue cat ran", "the dog sat"]
+    pairs = [f"{a},{b}" for a in sentences for b in sentences]
+    (tmp_path / "pairs.csv").write_text("\n".join(["anchor,positive", *pairs]) + "\n", encoding="utf-8")
+    argv = ["--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(folder), "--max_steps", "2",
+            "--output_dir", str(tmp_path / "trained"), "--per_device_train_batch_size", "4", "--learning_rate", "0.1",
+            "--use_cpu", "true", "--report_to", "none"]  # fmt: skip
+    assert cli.main(["train", "simcse", *argv]) == 0
+    trained = SentenceEncoder(tmp_path / "trained", device="cpu")
+    assert np.abs(trained.encode(sentences) - SentenceEncoder(folder, device="cpu").encode(sentences)).max() > 0.01
+    np.testing.assert_allclose(trained.encode(TEXTS), plain_means(tmp_path / "trained"), atol=1e-5)
+    downstream = tmp_path / "STS" / "STSBenchmark"
+    downstream.mkdir(parents=True)
+    rows = [f"g\tf\ty\t{i}\t{i % 5}.0\t{a}\t{b}" for i, (a, b) in enumerate(row.split(",") for row in pairs)]
+    for part in ("train", "dev", "test"):
+        (downstream / f"sts-{part}.csv").write_text("\n".join(rows) + "\n", encoding="utf-8")
+    report = evaluate([tmp_path / "trained"], "STSB", tmp_path, device="cpu")
+    assert not report.failures
+    assert report.scores[0].value is not None

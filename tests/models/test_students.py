@@ -1,0 +1,87 @@
+"""Students cut out of teachers of several families, and trimmed vocabularies."""
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import BertConfig, ModernBertConfig, PreTrainedTokenizerFast, RobertaConfig
+
+from contrastive_st.errors import InputError
+from contrastive_st.models import AutoModelForCL, SentenceEncoder, student_of
+from contrastive_st.models.students import trimmed_tokenizer
+
+WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "the", "cat", "dog", "sat", "ran", "red", "a", "##s", "z", "##z"]
+SHAPE = {
+    "vocab_size": len(WORDS),
+    "hidden_size": 8,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 2,
+    "intermediate_size": 16,
+    "pad_token_id": 0,
+}
+FAMILIES = {
+    "bert": lambda: BertConfig(**SHAPE, max_position_embeddings=40),
+    "roberta": lambda: RobertaConfig(**SHAPE, max_position_embeddings=40),
+    "modernbert": lambda: ModernBertConfig(
+        **SHAPE, max_position_embeddings=40, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3
+    ),
+}
+
+
+def tokenizer():
+    inner = Tokenizer(models.WordPiece({word: i for i, word in enumerate(WORDS)}, unk_token="[UNK]"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    inner.post_processor = processors.TemplateProcessing("[CLS] $A [SEP]", special_tokens=[("[CLS]", 2), ("[SEP]", 3)])
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    return PreTrainedTokenizerFast(tokenizer_object=inner, model_max_length=32, **special)
+
+
+def teacher(family):
+    torch.manual_seed(0)
+    return SentenceEncoder(AutoModelForCL.from_config(FAMILIES[family](), pooling="mean").eval(), tokenizer())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_all_layers_are_the_teacher_and_fewer_are_those_layers(family):
+    texts = ["the cat sat", "a red dog ran", "dogs"]
+    own = teacher(family)
+    np.testing.assert_allclose(student_of(own, [0, 1, 2, 3]).encode(texts), own.encode(texts), atol=1e-6)
+    student = student_of(own, [0, 3])
+    assert student.model.config.num_hidden_layers == 2
+    names = {name for name, _ in student.model.named_parameters()}
+    last = {name: p for name, p in own.model.named_parameters() if ".3." in name}
+    assert last
+    for name, weight in last.items():
+        assert name.replace(".3.", ".1.") in names
+        torch.testing.assert_close(student.model.state_dict()[name.replace(".3.", ".1.")], weight.data)
+    assert np.isfinite(student.encode(texts)).all()
+
+
+def test_a_trimmed_vocabulary_reads_kept_words_the_same():
+    own = teacher("bert")
+    student = student_of(own, [0, 1, 2, 3], vocabulary=["the", "cat", "sat"])
+    np.testing.assert_allclose(student.encode(["the cat sat"]), own.encode(["the cat sat"]), atol=1e-6)
+    assert len(student.tokenizer) < len(WORDS)
+    assert student.model.get_input_embeddings().weight.shape[0] == len(student.tokenizer)
+    assert student.tokenizer("zzz a")["input_ids"][0] == student.tokenizer.cls_token_id
+    assert student.tokenizer.tokenize("zz") == ["z", "##z"]
+
+
+def test_a_student_opens_again(tmp_path):
+    student = student_of(teacher("bert"), [0, 3], vocabulary=["cat"])
+    student.model.save_pretrained(tmp_path)
+    student.tokenizer.save_pretrained(tmp_path)
+    again = SentenceEncoder.from_pretrained(tmp_path, device="cpu")
+    np.testing.assert_allclose(again.encode(["cat", "a cat"]), student.encode(["cat", "a cat"]), atol=1e-6)
+
+
+@pytest.mark.parametrize("layers", [[], [3, 0], [0, 0], [0, 4], [-1, 0]])
+def test_layers_that_are_not_there(layers):
+    with pytest.raises(InputError, match="rising numbers from 0 to 3"):
+        student_of(teacher("bert"), layers)
+
+
+def test_only_word_pieces_are_trimmed():
+    inner = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
+    with pytest.raises(InputError, match="WordPiece"):
+        trimmed_tokenizer(PreTrainedTokenizerFast(tokenizer_object=inner, unk_token="[UNK]"), ["a"])

@@ -1,4 +1,4 @@
-"""Relational distillation over a corpus in order (Park et al. 2019, https://arxiv.org/abs/1904.05068).
+"""Distillation of embeddings, or of relations over a corpus in order (Park et al. 2019, arXiv:1904.05068).
 
 A student of TF-IDF on the Python documentation of this machine, offline, in minutes:
 
@@ -15,7 +15,13 @@ Over the shuffled sentences instead, by the softmax of the teacher's similaritie
     accelerate launch examples/run_distill.py --order_seconds 0 --similarity_weight 1 --distance_weight 0 \\
         --angle_weight 0
 
-`contrastive-st train distill` trains both orders, keeps the teacher's embeddings, and measures STS and transfer.
+A student of some of the teacher's own layers, held to its embeddings:
+
+    accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt \\
+        --layers 0 3 5 --loss embedding_distillation --learning_rate 2e-4 --output_dir out/three_layers
+
+`contrastive-st train distill` trains both orders, keeps the teacher's embeddings, and measures STS and transfer;
+`contrastive-st distill` makes static encoders and layer students.
 """
 
 import sys
@@ -25,7 +31,7 @@ import numpy as np
 from accelerate.utils import broadcast_object_list
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from transformers import BertConfig, set_seed
+from transformers import BertConfig, PreTrainedTokenizerBase, set_seed
 
 from contrastive_st import (
     BertForCL,
@@ -36,6 +42,7 @@ from contrastive_st import (
     TrainingParser,
     read_texts,
     run,
+    student_of,
     train_wordpiece,
 )
 from contrastive_st.data import TeacherRows, order_corpus, path_lengths
@@ -56,9 +63,11 @@ class Arguments:
     distance_weight: float = field(default=1.0, metadata={"help": "Of the distances."})
     angle_weight: float = field(default=2.0, metadata={"help": "Of the angles."})
     max_length: int = field(default=64, metadata={"help": "Tokens a text is cut to."})
-    num_layers: int = field(default=2, metadata={"help": "Of the student."})
-    hidden_size: int = field(default=128, metadata={"help": "Of the student."})
-    vocab_size: int = field(default=16_000, metadata={"help": "Of the student: word pieces."})
+    layers: list[int] | None = field(default=None, metadata={"help": "Of the teacher, that the student starts from."})
+    loss: str = field(default="relational_distillation", metadata={"help": "Or embedding_distillation."})
+    num_layers: int = field(default=2, metadata={"help": "Of a student from scratch, as the next two."})
+    hidden_size: int = field(default=128, metadata={"help": "Its width."})
+    vocab_size: int = field(default=16_000, metadata={"help": "Its word pieces."})
     overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
 
 
@@ -82,6 +91,22 @@ def teach(teacher: str | None, texts: list[str]) -> np.ndarray:
     return TruncatedSVD(min(256, counts.shape[1]), random_state=0).fit_transform(counts).astype(np.float32)
 
 
+def make_student(args: Arguments, texts: list[str]) -> tuple[BertForCL, PreTrainedTokenizerBase]:
+    """Some layers of the teacher, or a BERT from scratch; no dropout, since a target is given for every sentence."""
+    relations = ("similarity_weight", "distance_weight", "angle_weight")
+    settings = {name: getattr(args, name) for name in relations if args.loss == "relational_distillation"}
+    if args.layers and args.teacher:
+        student = student_of(args.teacher, args.layers, max_length=args.max_length, loss=args.loss, **settings)
+        return student.model, student.tokenizer
+    tokenizer = train_wordpiece(texts, args.vocab_size, args.max_length)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
+        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
+        max_position_embeddings=max(args.max_length, 128), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+    )  # fmt: skip
+    return BertForCL(config, pooling="mean", loss=args.loss, **settings), tokenizer
+
+
 def main() -> None:
     args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
     resume = check_output_dir(training, args.overwrite_output_dir)
@@ -99,20 +124,10 @@ def main() -> None:
     if order is not None:
         print(f"{len(texts):,} sentences in order: {path_lengths(embeddings, order)}")
 
-    # tokenizer and student: no dropout, since a target is given for every sentence
-    tokenizer = train_wordpiece(texts, args.vocab_size, args.max_length)
+    model, tokenizer = make_student(args, texts)
     ids = tokenizer(texts, truncation=True, max_length=args.max_length)["input_ids"]
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
-        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
-        max_position_embeddings=max(args.max_length, 128), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    model = BertForCL(
-        config, pooling="mean", loss="relational_distillation", similarity_weight=args.similarity_weight,
-        distance_weight=args.distance_weight, angle_weight=args.angle_weight,
-    )  # fmt: skip
 
-    # training: the student's distances and angles within a batch become the teacher's
+    # training: the student's distances and angles within a batch, or its embeddings, become the teacher's
     evaluator = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=TeacherRows(ids, embeddings, order),

@@ -125,7 +125,10 @@ def main() -> None:
     trainer.save_model()
     if trainer.is_world_process_zero():
         print(docs.report(before, after, SentenceEncoder(model, tokenizer)) if docs else {**before, **after})
-        print(f"checkpoint in {training.output_dir}/")
+        print(f"\ncheckpoint in {training.output_dir}/; what to run next:")
+        print(f"  contrastive-st index --installed_docs --model {training.output_dir}")
+        print('  contrastive-st search "pad a batch of sequences to the same length"')
+        print("  contrastive-st serve")
 
 
 if __name__ == "__main__":

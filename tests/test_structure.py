@@ -8,7 +8,7 @@ from pathlib import Path
 import contrastive_st
 
 ROOT = Path(contrastive_st.__file__).parent
-FILES = sorted(ROOT.rglob("*.py"))
+FILES = [path for path in sorted(ROOT.rglob("*.py")) if path.parent.name.isidentifier()]  # no code of checkpoints
 EQUAL_LINES = 8
 
 

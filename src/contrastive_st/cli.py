@@ -14,7 +14,7 @@ from contrastive_st.evaluation.cli import add_commands as add_evaluation_command
 from contrastive_st.hub.cli import add_commands as add_hub_commands
 from contrastive_st.jobs.cli import COMMANDS as JOB_COMMANDS
 from contrastive_st.search.cli import add_commands as add_search_commands
-from contrastive_st.terminal import Parser, run, say, snake_case_flags, suggestion
+from contrastive_st.terminal import MODEL_HELP, Parser, run, say, snake_case_flags, suggestion
 
 #: The commands as `--help` lists them
 GROUPS = {
@@ -79,7 +79,7 @@ def _add_own_commands(commands: Any) -> None:
     encode.add_argument(
         "input", nargs="?", default="-", help="a text file, one sentence a line, or any file `train` reads; - is stdin"
     )
-    encode.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
+    encode.add_argument("--model", "-m", help=MODEL_HELP)
     encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
     encode.add_argument("--column", help="column to encode, by name or position, where the file has several")
     encode.add_argument("--pooling", help=POOLING_HELP)
@@ -95,7 +95,7 @@ def _add_own_commands(commands: Any) -> None:
     )
     similarity.add_argument("first")
     similarity.add_argument("second", nargs="?")
-    similarity.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
+    similarity.add_argument("--model", "-m", help=MODEL_HELP)
     similarity.add_argument("--pooling", help=POOLING_HELP)
     similarity.set_defaults(function=_similarity)
 
@@ -111,16 +111,13 @@ def _encode(args: argparse.Namespace) -> None:
 
     check_target(output, args.overwrite)
     import numpy as np
-    import torch
 
-    from contrastive_st.models import SentenceEncoder
+    from contrastive_st.models.default import open_encoder
 
     texts = _texts(args.input, args.column)
-    encoder = SentenceEncoder(args.model, pooling=args.pooling)
-    dtype = torch.bfloat16 if args.bf16 else torch.float32
-    vectors = encoder.encode(
-        texts, normalize_embeddings=args.normalize, dtype=dtype, show_progress_bar=sys.stderr.isatty()
-    )
+    encoder = open_encoder(args.model, pooling=args.pooling, precision="auto" if args.bf16 else "fp32")
+    options: dict[str, Any] = {"normalize_embeddings": True} if args.normalize else {}
+    vectors = encoder.encode(texts, show_progress_bar=sys.stderr.isatty(), **options)
     with written_whole(output, args.overwrite) as file:
         if output.suffix == ".npy":
             np.save(file, vectors)
@@ -152,12 +149,12 @@ def _stdin_lines() -> Iterator[str]:
 
 
 def _similarity(args: argparse.Namespace) -> None:
-    from contrastive_st.models import SentenceEncoder
+    from contrastive_st.models.default import open_encoder
 
     others = [args.second] if args.second is not None else [line for line in _stdin_lines() if line]
     if not others:
         raise InputError("nothing to compare with: give a second sentence, or pipe lines")
-    encoder = SentenceEncoder(args.model, pooling=args.pooling)
+    encoder = open_encoder(args.model, pooling=args.pooling)
     scores = encoder.similarity([args.first], others)[0]
     if args.second is not None:
         print(f"{scores[0]:.4f}")

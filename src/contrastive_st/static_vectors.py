@@ -2,37 +2,46 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any, overload
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.vectors import unit_vectors
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
+KINDS = ("static", "model2vec")  # model_type of a static model of this package, and of model2vec
 _FEW_TOKENS = 4096  # below, rows are picked from the stored table; above, the whole table is made float32 once
+Item = TypeVar("Item")
 
 
 class StaticVectors:
     """A static model ready to encode: a token table, its tokenizer, and the mean of a text's token vectors.
+
+    It has the methods of `SentenceEncoder` that commands and indices use, with the same vectors and the same
+    `fingerprint`.
 
     Args:
         embeddings: `[V, d]`: float32, float16 or int8.
         tokenizer: a `tokenizers.Tokenizer`; its special tokens are not added.
         weights: `[V]`, a factor for each row; with int8 these are the scales.
         normalize: return unit vectors.
+        folder: where it was opened.
+        name: how reports call it; by default the folder's name.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers
         >>> words = Tokenizer(models.WordLevel({"cat": 0, "dog": 1, "?": 2}, unk_token="?"))
         >>> words.pre_tokenizer = pre_tokenizers.Whitespace()
         >>> encoder = StaticVectors(np.array([[1, 0], [0, 1], [0, 0]], np.float32), words)
-        >>> encoder.encode(["cat", "cat dog"]).round(2).tolist()
+        >>> encoder.encode(["cat", "cat dog"]).astype(float).round(2).tolist()
         [[1.0, 0.0], [0.71, 0.71]]
         >>> encoder.encode("dog").shape
         (2,)
@@ -40,12 +49,17 @@ class StaticVectors:
         [[1.0, 0.0]]
     """
 
+    pooling = "mean"
+    max_length: int | None = None  # every text is read to its end
+
     def __init__(
         self,
         embeddings: NDArray[Any],
         tokenizer: Any,
         weights: NDArray[np.floating] | None = None,
         normalize: bool = True,
+        folder: Path | None = None,
+        name: str | None = None,
     ) -> None:
         if embeddings.ndim != 2 or (weights is not None and weights.shape != embeddings.shape[:1]):
             got = None if weights is None else weights.shape
@@ -53,15 +67,16 @@ class StaticVectors:
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.embeddings, self.weights, self.tokenizer = embeddings, weights, tokenizer
-        self.normalize = normalize
+        self.normalize, self.folder = normalize, folder
+        self.name = name or ("model" if folder is None else folder.resolve().name)
         self._table: NDArray[np.float32] | None = None
 
     @classmethod
-    def from_pretrained(cls, folder: str | Path) -> StaticVectors:
+    def from_pretrained(cls, folder: str | Path, name: str | None = None) -> StaticVectors:
         """Open a folder of this package or of model2vec.
 
         Raises:
-            InputError: the folder does not hold a static model.
+            InputError: the folder does not hold a static model, or a file of it is damaged.
         """
         from safetensors import safe_open
         from tokenizers import Tokenizer
@@ -83,24 +98,30 @@ class StaticVectors:
             raise InputError(f"{folder}/model.safetensors holds {held}; a static model has the tensor embeddings alone")
         if tokenizer.get_vocab_size() > len(table):
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
-        return cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)))
+        return cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
 
     @property
     def dimension(self) -> int:
         """Dimension of the vectors."""
         return int(self.embeddings.shape[1])
 
-    @overload
-    def encode(
-        self, texts: str, *, batch_size: int = ..., normalize_embeddings: bool | None = ...
-    ) -> NDArray[np.float32]: ...
-    @overload
-    def encode(
-        self, texts: Sequence[str], *, batch_size: int = ..., normalize_embeddings: bool | None = ...
-    ) -> NDArray[np.float32]: ...
+    @property
+    def fingerprint(self) -> str:
+        """A hash of all that decides a vector: 32 hexadecimal digits."""
+        digest = hashlib.blake2b(digest_size=16)
+        for array in (self.embeddings, self.weights):
+            if array is not None:
+                digest.update(f"{array.dtype} {array.shape}".encode() + np.ascontiguousarray(array).tobytes())
+        digest.update(f"{self.normalize} {self.tokenizer.to_str()}".encode())
+        return digest.hexdigest()
 
     def encode(
-        self, texts: str | Sequence[str], *, batch_size: int = 4096, normalize_embeddings: bool | None = None
+        self,
+        texts: str | Sequence[str],
+        *,
+        batch_size: int = 4096,
+        normalize_embeddings: bool | None = None,
+        show_progress_bar: bool = False,
     ) -> NDArray[np.float32]:
         """Vectors `[len(texts), d]` in float32, in the order of the texts; of one string, `[d]`.
 
@@ -108,20 +129,48 @@ class StaticVectors:
             texts: one string or any number of them; one without a known token gives zeros.
             batch_size: texts tokenized at a time, on all cores.
             normalize_embeddings: return unit vectors; by default what the model's config says.
+            show_progress_bar: show the rate and the time left.
+
+        Raises:
+            InputError: a text is no string.
         """
-        if isinstance(texts, str):
-            return self.encode([texts], normalize_embeddings=normalize_embeddings)[0]
-        output = np.empty((len(texts), self.dimension), np.float32)
-        for start in range(0, len(texts), batch_size):
-            output[start : start + batch_size] = self._batch(texts[start : start + batch_size], normalize_embeddings)
-        return output
+        given = [texts] if isinstance(texts, str) else list(texts)
+        output = np.empty((len(given), self.dimension), np.float32)
+        with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
+            for start in range(0, len(given), batch_size):
+                part = given[start : start + batch_size]
+                output[start : start + batch_size] = self._batch(part, start, normalize_embeddings)
+                bar.update(len(part))
+        return np.asarray(output[0] if isinstance(texts, str) else output)
+
+    def encode_stream(
+        self,
+        items: Iterable[Item],
+        texts_of: Callable[[Item], Sequence[str]] = lambda item: item,  # type: ignore[assignment, return-value]
+    ) -> Iterator[tuple[Item, NDArray[np.float32]]]:
+        """Each item with the unit vectors of its texts `[n, d]`.
+
+        A text without a known token points along the last dimension: an index takes no zero vector, and a table
+        reduced by PCA has its least variance there.
+
+        Args:
+            items: lists of texts, or anything that `texts_of` takes texts from.
+            texts_of: the texts of an item.
+        """
+        for item in items:
+            vectors = self.encode(texts_of(item), normalize_embeddings=True)
+            vectors[~vectors.any(axis=1), -1] = 1.0
+            yield item, vectors
 
     def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> NDArray[np.float32]:
         """Cosines `[len(a), len(b)]` of texts."""
         first, second = ([texts] if isinstance(texts, str) else texts for texts in (a, b))
         return self.encode(first, normalize_embeddings=True) @ self.encode(second, normalize_embeddings=True).T
 
-    def _batch(self, texts: Sequence[str], normalize_embeddings: bool | None) -> NDArray[np.float32]:
+    def _batch(self, texts: Sequence[str], first: int, normalize_embeddings: bool | None) -> NDArray[np.float32]:
+        for number, text in enumerate(texts, first):
+            if not isinstance(text, str):
+                raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
         texts = [text.encode("utf-8", "replace").decode() for text in texts]  # half surrogate pairs are no characters
         rows = [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
@@ -154,7 +203,7 @@ class StaticVectors:
         return np.asarray(counts @ self._table)
 
     def _rows(self, ids: NDArray[Any]) -> NDArray[np.float32]:
-        vectors = self.embeddings[ids].astype(np.float32)
+        vectors = np.asarray(self.embeddings[ids], np.float32)
         if self.weights is not None:
             vectors *= self.weights[ids][:, None].astype(np.float32)
         return vectors

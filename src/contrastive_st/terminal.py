@@ -12,6 +12,8 @@ from typing import Any, NoReturn, TextIO
 
 from contrastive_st.errors import InputError, first_line
 
+MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
+
 # Control characters but tab and newline, marks that turn the direction of text, line separators, halves of surrogates
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
@@ -122,6 +124,9 @@ def peak_resident() -> int:
     """
     if sys.platform == "win32":
         return 0
+    if os.path.exists("/proc/self/status"):  # getrusage also counts what the process was forked from
+        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+            return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024

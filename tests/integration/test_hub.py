@@ -207,3 +207,10 @@ def test_repositories_that_are_not_to_be_trusted(hub, client, checkpoint, tmp_pa
     fails(client("pull", "alice/modules"), "a place outside of its folder")
     hub.put("alice/code", {"config.json": b'{"model_type": "odd", "auto_map": {"AutoConfig": "x.Y"}}', "x.py": b"boom"})
     fails(client("similarity", "a", "b", "-m", "alice/code"), "trust_remote_code=True")
+
+
+def test_the_example_pushes_and_opens_what_it_pushed(hub, client, checkpoint):
+    example = Path(__file__).parents[2] / "examples" / "by_feature" / "hub.py"
+    said = works(client(checkpoint, "alice/example", code=example.read_text(encoding="utf-8")))
+    assert said.endswith("largest difference of the vectors: 0.0")
+    assert "license: apache-2.0" in hub.content("alice/example", "README.md").decode()

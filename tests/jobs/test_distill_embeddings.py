@@ -68,9 +68,13 @@ def test_a_static_student_of_a_roberta(work, tmp_path, capsys):
     assert encoder.dimension == 8
     assert nearness(work, encoder) > 0.15  # of a random transformer, whose vectors are no sums of words
     assert "sentences/s" in capsys.readouterr().out
-    record = json.loads((tmp_path / "s" / "distillation.json").read_text())
-    assert record["texts"] == 300
-    assert record["training"]["steps"] == 60
+    record = json.loads((tmp_path / "s" / "training_metadata.json").read_text())
+    assert record["data"] == {"name": "texts.txt, pairs.jsonl", "rows": 300}
+    assert record["run"]["steps"] == record["hyper_parameters"]["steps"] == 60
+    card = (tmp_path / "s" / "README.md").read_text()
+    assert "Distillation of embeddings" in card
+    assert "`teacher`" in card
+    assert (tmp_path / "s" / "model.safetensors").stat().st_mode & 0o044  # others may read it, as the umask says
 
 
 def test_a_layer_student_of_a_roberta_learns(work, tmp_path):

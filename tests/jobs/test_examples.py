@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from conftest import SENTENCES
-from contrastive_st import SentenceEncoder
+from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.data import DocPair
 from contrastive_st.jobs import docs_search
 
@@ -29,6 +29,17 @@ RUNS = {
     "run_use.py": ["--hidden_size", "8", "--embedding_size", "8", *TRAIN],
     "run_cert.py": ["--num_layers", "1", "--momentum_queue", "8", *BERT, *TRAIN],
     "run_distill.py": ["--num_layers", "1", "--order_seconds", "0.1", *BERT, *TRAIN],
+    "run_distill.py layers": [
+        "--teacher",
+        "teacher",
+        "--layers",
+        "1",
+        "--loss",
+        "embedding_distillation",
+        "--order_seconds",
+        "0",
+        *TRAIN,
+    ],
     "run_skipthoughts.py": ["--hidden_size", "8", "--embedding_size", "6", *TRAIN],
     "run_sequences.py": ["--families", "20", "--heldout", "4", "--hidden_size", "16", *TRAIN],
     "run_mlm.py": ["--train_file", "text.txt", "--block_size", "16", "--num_layers", "1", *BERT, *TRAIN],
@@ -40,8 +51,8 @@ RUNS = {
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """An empty working folder with small data, and a documentation of a few sentences."""
+def folder(tmp_path, monkeypatch, bert_config, tokenizer):
+    """A working folder with small data and a teacher, and a documentation of a few sentences."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     pairs = [DocPair(f"{a} {i}", f"{b} and more {i}", f"p{i % 4}.m{i % 3}.f{i}")
@@ -50,6 +61,8 @@ def folder(tmp_path, monkeypatch):
     for module in ("contrastive_st.data", "contrastive_st.jobs.docs_search"):
         monkeypatch.setattr(f"{module}.installed_docs", lambda *args, **kwargs: pairs)
         monkeypatch.setattr(f"{module}.split_pairs", split)
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "teacher")
+    tokenizer.save_pretrained(tmp_path / "teacher")
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))
     rows = [(a, b) for a in SENTENCES for b in SENTENCES[:3]]
     (tmp_path / "pairs.csv").write_text("\n".join(["question,answer", *(f"{a},{b}" for a, b in rows)]))

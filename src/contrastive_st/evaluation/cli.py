@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import say
+from contrastive_st.terminal import MODEL_HELP, say
 
 
 def add_commands(commands: Any) -> None:
@@ -22,7 +22,7 @@ def add_commands(commands: Any) -> None:
 
 def _add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score models on STS, transfer and other tasks; write one report")
-    evaluate.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
+    evaluate.add_argument("models", nargs="*", metavar="MODEL", help=MODEL_HELP)
     evaluate.add_argument("--tasks", default="sts,space", help="names or groups, parted by commas: sts, transfer, "
                           "supervised, entailment, pairs, space, few-shot, all (default: sts,space)")  # fmt: skip
     evaluate.add_argument(
@@ -52,7 +52,7 @@ def _add_evaluate(commands: Any) -> None:
 def _add_classify(commands: Any) -> None:
     classify = commands.add_parser("classify", help="label texts by the nearest class mean, from a few examples")
     classify.add_argument("input", nargs="?", help="texts to label: a file, one a line, or - for stdin")
-    classify.add_argument("--model", "-m", required=True, help="checkpoint folder or Hub name")
+    classify.add_argument("--model", "-m", help=MODEL_HELP)
     classify.add_argument("--examples", nargs="+", metavar="LABEL=FILE",
                           help="a file of examples a label; their means are saved in the model's folder")  # fmt: skip
     classify.add_argument("--test", nargs="+", metavar="LABEL=FILE",
@@ -65,7 +65,7 @@ def _add_classify(commands: Any) -> None:
 
 def _add_neighbors(commands: Any) -> None:
     nearest = commands.add_parser("neighbors", help="nearest sentences of a corpus, one or two models side by side")
-    nearest.add_argument("models", nargs="+", metavar="MODEL", help="checkpoint folder or Hub name")
+    nearest.add_argument("models", nargs="*", metavar="MODEL", help=MODEL_HELP)
     nearest.add_argument("--names", nargs="+", help="what the tables call the models")
     nearest.add_argument("--corpus", required=True, help="a file with a sentence a line, or any file `train` reads")
     nearest.add_argument("--column", help="column to search, by name or position, where the file has several")
@@ -83,7 +83,7 @@ def _add_curl_bounds(commands: Any) -> None:
     bounds = commands.add_parser(
         "curl-bounds", help="contrastive and classification losses on labelled sentences, and the bound between them"
     )
-    bounds.add_argument("model", metavar="MODEL", help="checkpoint folder or Hub name")
+    bounds.add_argument("model", nargs="?", metavar="MODEL", help=MODEL_HELP)
     bounds.add_argument("--task", required=True, help="MR, CR, SUBJ, MPQA, SST2 or TREC; several parted by commas")
     bounds.add_argument("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
     bounds.add_argument("--draws", type=int, default=100_000, help="anchors drawn for the blocks (default: 100,000)")
@@ -94,8 +94,9 @@ def _add_curl_bounds(commands: Any) -> None:
 
 
 def _evaluate(args: argparse.Namespace) -> None:
-    if args.names and len(args.names) != len(args.models):
-        raise InputError(f"--names gives {len(args.names)} names for {len(args.models)} models; give one each")
+    models = _models(args)
+    if args.names and len(args.names) != len(models):
+        raise InputError(f"--names gives {len(args.names)} names for {len(models)} models; give one each")
     if args.card and not Path(args.card).is_file():
         raise InputError(f"--card {args.card}: no such file; write the model card first")
     data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
@@ -112,7 +113,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     own = [_pairs(path) for path in args.pairs] + [_retrieval(path) for path in args.retrieval]
     cache = None if args.cache == "none" else args.cache or default_cache()
     options = {"pooling": args.pooling, "max_length": args.max_length, "device": device, "names": args.names}
-    report = evaluate(args.models, [*choose(args.tasks, args.folds), *own], data, cache=cache, **options)
+    report = evaluate(models, [*choose(args.tasks, args.folds), *own], data, cache=cache, **options)
     if processes()[0] == 0:
         say(report.table())
         if args.output:
@@ -123,6 +124,13 @@ def _evaluate(args: argparse.Namespace) -> None:
             write_metadata(report, report.models[0], args.card)
     if report.failures:
         raise InputError(f"not evaluated: {', '.join(report.failures)}; the reasons are in the report")
+
+
+def _models(args: argparse.Namespace) -> list[str]:
+    """The models named, or the default one."""
+    from contrastive_st.models.default import default_model
+
+    return args.models or [default_model()]
 
 
 def _join_processes() -> str | None:
@@ -158,12 +166,12 @@ def _classify(args: argparse.Namespace) -> None:
     if args.test and not args.examples:
         raise InputError("--test compares classifiers made from the same --examples; give those too")
     from contrastive_st.evaluation.scorers.few_shot import MeanClassifier
-    from contrastive_st.models.encoder import SentenceEncoder
+    from contrastive_st.models.default import open_encoder
 
-    encoder = SentenceEncoder(args.model, pooling=args.pooling)
-    folder = args.output or encoder.folder
+    encoder = open_encoder(args.model, pooling=args.pooling)
+    folder = args.output or (encoder.folder if args.model else None)
     if folder is None or not Path(folder).is_dir():
-        raise InputError("the means need a folder: the model is not a local one, so give --output FOLDER")
+        raise InputError("the means need a folder: --model names no local one, so give --output FOLDER")
     lines = list(_texts(args.input)) if args.input else []  # all is read before anything is written
     tests = _labelled_files(args.test or (), "--test")
     if args.examples:
@@ -227,7 +235,7 @@ def _neighbors(args: argparse.Namespace) -> None:
     from contrastive_st.data import read_texts
     from contrastive_st.evaluation.embedding_store import default_cache
     from contrastive_st.evaluation.neighbors import as_markdown, as_text, first_of_each, neighbors
-    from contrastive_st.models.encoder import SentenceEncoder
+    from contrastive_st.models.default import open_encoder
 
     queries = _queries(args)
     columns = None if args.column is None else [int(args.column) if args.column.isdigit() else args.column]
@@ -238,8 +246,9 @@ def _neighbors(args: argparse.Namespace) -> None:
     rows = rows.select(first_of_each(text for batch in rows.iter(4096) for text in batch[name]))
     cache = None if args.cache == "none" else args.cache or default_cache()
     found = {}
-    for model, title in zip(args.models, args.names or [None] * len(args.models), strict=True):
-        encoder = SentenceEncoder(model, pooling=args.pooling, name=title)
+    models = _models(args)
+    for model, title in zip(models, args.names or [None] * len(models), strict=True):
+        encoder = open_encoder(model, pooling=args.pooling, name=title)
         title = str(model) if encoder.name in found else encoder.name
         found[title] = neighbors(encoder, queries, rows[name], args.k, cache)
     say(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
@@ -251,8 +260,8 @@ def _neighbors(args: argparse.Namespace) -> None:
 def _check_neighbors(args: argparse.Namespace) -> None:
     if len(set(args.models)) != len(args.models):
         raise InputError("the same model is named twice; name another to compare with, or one alone")
-    if args.names and len(set(args.names)) != len(args.models):
-        raise InputError(f"--names {' '.join(args.names)}: give {len(args.models)}, one a model, each another")
+    if args.names and len(set(args.names)) != len(_models(args)):
+        raise InputError(f"--names {' '.join(args.names)}: give {len(_models(args))}, one a model, each another")
     for option, value in (("-k", args.k), ("--max_sentences", args.max_sentences)):
         if value is not None and value < 1:
             raise InputError(f"{option} {value}: give 1 or more")

@@ -16,7 +16,7 @@ from transformers.utils import logging
 
 from contrastive_st.distributed import from_first, processes, shared
 from contrastive_st.errors import InputError
-from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.default import open_encoder
 
 logger = logging.get_logger(__name__)
 _CHUNK = 512  # sentences of similar length that are encoded in one call, by one process
@@ -28,7 +28,7 @@ def default_cache() -> Path:
 
 
 class Encoder(Protocol):
-    """What evaluation asks of an encoder; `SentenceEncoder` and `FunctionEncoder` are two."""
+    """What evaluation asks of an encoder; `SentenceEncoder`, `StaticVectors` and `FunctionEncoder` are three."""
 
     name: str
 
@@ -68,7 +68,7 @@ class FunctionEncoder:
 
 
 def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:
-    """An encoder to evaluate: a function, what `SentenceEncoder` opens with these options, or what is one already.
+    """An encoder to evaluate: a function, what `open_encoder` opens with these options, or what is one already.
 
     Example:
         >>> as_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]), name="lengths").encode(["ab"])
@@ -78,7 +78,7 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
         return source
     if callable(source) and not hasattr(source, "encode"):
         return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
-    return SentenceEncoder(source, name=name, **options)
+    return open_encoder(source, name=name, **options)
 
 
 class EmbeddingStore:

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 from contrastive_st.errors import InputError
@@ -27,7 +26,7 @@ from contrastive_st.models import AutoModelForCL, ContrastiveMixin
 from contrastive_st.models.checkpoint import load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.pooling import check_pooling
 from contrastive_st.models.recorded import Recorded, layers_after, read_recorded, write_recorded
-from contrastive_st.models.saving import write_sentence_transformers
+from contrastive_st.models.saving import write_sentence_transformers, write_tensors
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import ENCODER, local_folder
 from contrastive_st.safety.writing import check_target, written_whole
@@ -104,7 +103,7 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
         if not isinstance(content, Mapping) or not all(isinstance(tensor, Tensor) for tensor in content.values()):
             raise InputError(f"{name}: {path.name} holds no plain table of weights")
         tensors |= {key: tensor.detach().clone().contiguous() for key, tensor in content.items()}
-    save_file(tensors, scratch / "model.safetensors", metadata={"format": "pt"})
+    write_tensors(tensors, scratch / "model.safetensors")
     return scratch
 
 
@@ -137,7 +136,7 @@ def _write_simcse(model: ContrastiveMixin, folder: Path) -> None:
     config.architectures = [type(model).__name__]
     config.save_pretrained(folder)
     weights = {key.replace(head, "mlp.dense."): tensor.contiguous() for key, tensor in model.state_dict().items()}
-    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+    write_tensors(weights, folder / "model.safetensors")
     write_sentence_transformers(model, folder)
 
 

@@ -76,7 +76,7 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
         "arguments": dict(given.get("arguments", {})),
         "launch": {"argv": list(sys.argv), "processes": args.world_size},
         "seed": args.seed,
-        "versions": {"python": platform.python_version(), **_versions()},
+        "versions": {"python": platform.python_version(), **versions()},
         "hardware": hardware(),
         "run": _run(trainer.state, clock),
     }
@@ -191,7 +191,8 @@ def _cpu_name() -> str:
     return next(names, platform.machine())
 
 
-def _versions() -> dict[str, str]:
+def versions() -> dict[str, str]:
+    """The installed versions of what a training rests on."""
     installed = {}
     for package in _PACKAGES:
         try:

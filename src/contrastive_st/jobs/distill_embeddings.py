@@ -7,29 +7,34 @@ Both are trained by the distance to the teacher's embeddings and, with `--pairs`
 from __future__ import annotations
 
 import argparse
-import json
+import platform
 import sys
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor
 
 from contrastive_st.data import read_texts
 from contrastive_st.data.readers import open_rows
 from contrastive_st.errors import InputError
+from contrastive_st.hub.cards import write_card
+from contrastive_st.hub.metadata import base_model, hardware, versions, words_of, write_training_metadata
 from contrastive_st.jobs.cli import LAYERS, STATIC
 from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
 from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.models.cpu import bf16_is_fast
+from contrastive_st.models.default import open_encoder
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.static_encoder import (
     StaticEncoder,
     StaticFit,
@@ -38,7 +43,8 @@ from contrastive_st.models.static_encoder import (
     token_rows,
 )
 from contrastive_st.models.students import student_of, teacher_vectors
-from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.safety.redact import publishable, publishable_arguments
+from contrastive_st.terminal import say
 from contrastive_st.tokens import pad_rows
 
 Rows = list[list[int]]
@@ -87,7 +93,7 @@ class Pairs:
 
 
 def main(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the whole job, with the flags of `contrastive-st distill`; returns the summary that it prints and writes."""
+    """Run the whole job, with the flags of `contrastive-st distill`; returns the table that it prints."""
     output = Path(args.output)
     if output.exists() and any(output.iterdir()) and not args.overwrite:
         raise InputError(f"{output} holds files; choose another --output or give --overwrite")
@@ -105,18 +111,20 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
     if layers is None:
         encoder, targets = fitted_static(args, teacher, texts, vectors)
     else:
-        encoder, targets = student_of(args.teacher, layers, pooling=args.pooling, max_length=args.max_length), vectors
+        options = {"pooling": args.pooling, "max_length": args.max_length, "loss": EmbeddingDistillationLoss.name}
+        encoder, targets = student_of(args.teacher, layers, **options), vectors
     read = reader_of(encoder)
-    seconds = train(encoder.model, read(texts), targets, read_pairs_of(args.pairs, read), training)
+    run = train(encoder.model, read(texts), targets, read_pairs_of(args.pairs, read), training)
     encoder.model.drop_heads()
     if isinstance(encoder.model, StaticEncoder):
         encoder.model.embeddings.data[silent_ids(encoder.tokenizer)] = 0  # which training moved
     save(encoder, output, args.storage)
-    summary = {"texts": len(texts), "seconds": round(seconds), **compare(args.teacher, teacher, output, texts)}
-    record = {"teacher": str(args.teacher), "student": args.student, "training": asdict(training), **summary}
-    (output / "distillation.json").write_text(json.dumps(record, indent=2) + "\n", encoding="utf-8")
-    print_table(summary)
-    return summary
+    write_training_metadata(metadata_of(args, teacher, encoder.model, len(texts), training, run), output)
+    write_card(output)
+    table = compare(args.teacher, teacher, output, texts)
+    print_table(table)
+    say(f"the student and its card are in {output}; judge it: contrastive-st evaluate {output} -o {output}/evaluation")
+    return table
 
 
 def student_layers(student: str) -> list[int] | None:
@@ -156,8 +164,8 @@ def fitted_static(
         part = slice(start, start + 8192)
         fit.add(token_rows(tokenizer, texts[part]), vectors[part])
     projection = fit.projection(args.dim)
-    model = fit.encoder(teacher.encode, tokenizer, projection, args.regularization)
-    targets = (np.asarray(vectors, np.float32) - np.float32(fit.mean / fit.texts)) @ projection
+    model = fit.encoder(teacher.encode, tokenizer, projection, args.regularization, loss=EmbeddingDistillationLoss.name)
+    targets = (np.asarray(vectors, np.float32) - np.asarray(fit.mean / fit.texts, np.float32)) @ projection
     return SentenceEncoder(model, tokenizer), targets
 
 
@@ -185,8 +193,8 @@ def read_pairs_of(file: str | None, read: Any) -> Pairs:
     return Pairs([row for row in tokens if len(row) == 2], [row for row in tokens if len(row) == 3])
 
 
-def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> float:
-    """Train a student in place; returns the seconds it took."""
+def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> dict[str, Any]:
+    """Train a student in place; returns how far that went, as training metadata say it."""
     loss_fn = EmbeddingDistillationLoss()
     optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate, weight_decay=0.0, betas=(0.9, 0.99))
     steps = options.steps or len(rows) // options.batch_size
@@ -225,7 +233,11 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
         if (step + 1) % 100 == 0 or step + 1 == steps:
             _say(step + 1, steps, losses[-100:], started, progress, options.batch_size)
     model.eval()
-    return time.monotonic() - started
+    seconds, texts = time.monotonic() - started, len(losses) * options.batch_size
+    return {
+        "steps": len(losses), "of_steps": len(losses), "epochs": round(texts / len(rows), 4),
+        "seconds": round(seconds, 2), "texts_encoded": texts, "texts_per_second": round(texts / seconds, 1),
+    }  # fmt: skip
 
 
 def _say(step: int, steps: int, losses: list[float], started: float, progress: float, batch_size: int) -> None:
@@ -277,16 +289,39 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
         encoder.model.save_pretrained(folder)
         if storage == "float16":  # the config still says float32, as which the weights are opened
             weights = {name: tensor.half() for name, tensor in load_file(folder / "model.safetensors").items()}
-            save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+            write_tensors(weights, folder / "model.safetensors")
     encoder.tokenizer.save_pretrained(folder)
+
+
+def metadata_of(
+    args: argparse.Namespace, teacher: SentenceEncoder, model: Any, rows: int, training: Training, run: dict[str, Any]
+) -> dict[str, Any]:
+    """What the run was, as a model card tells it."""
+    loss = EmbeddingDistillationLoss()
+    files = [*args.train_file, *([args.pairs] if args.pairs else [])]
+    static = {"dim": args.dim, "regularization": args.regularization} if args.student == "static" else {}
+    record: dict[str, Any] = publishable({
+        "method": "Distillation of embeddings",
+        "loss": {"name": loss.name, "settings": loss.settings()},
+        "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
+        "base_model": base_model(SimpleNamespace(name_or_path=str(args.teacher), config=teacher.model.config)),
+        "data": {"name": ", ".join(Path(file).name for file in files), "rows": rows},
+        "hyper_parameters": {"student": args.student, "storage": args.storage, **static, **asdict(training)},
+        "seed": training.seed,
+        "versions": {"python": platform.python_version(), **versions()},
+        "hardware": hardware(),
+        "run": run,
+    })  # fmt: skip
+    record["loss"] |= words_of(loss)
+    record["launch"] = {"argv": publishable_arguments(sys.argv), "processes": 1}
+    return record
 
 
 def compare(name: str, teacher: SentenceEncoder, folder: Path, texts: Sequence[str]) -> dict[str, dict[str, float]]:
     """Size on disk and speed of teacher and student on the same texts."""
     some = list(texts[:2000])
-    static = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"] == "static"
-    student: Any = StaticVectors.from_pretrained(folder) if static else SentenceEncoder(folder, precision="auto")
-    table = {}
+    student: Any = open_encoder(folder, precision="auto")
+    table: dict[str, dict[str, float]] = {}
     for who, encoder, place in (("teacher", teacher, Path(name)), ("student", student, folder)):
         encoder.encode(some[:64])
         started = time.perf_counter()
@@ -297,9 +332,9 @@ def compare(name: str, teacher: SentenceEncoder, folder: Path, texts: Sequence[s
     return table
 
 
-def print_table(summary: dict[str, Any]) -> None:
+def print_table(table: dict[str, dict[str, float]]) -> None:
     """Teacher, student, and their ratios."""
-    teacher, student = summary["teacher"], summary["student"]
+    teacher, student = table["teacher"], table["student"]
     for name in student:
         if name in teacher:
             ratio = student[name] / max(teacher[name], 1e-9)

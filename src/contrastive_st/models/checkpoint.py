@@ -159,7 +159,10 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
             )
     if config.model_type in FAMILIES:
         settings = {} if recorded.own and pooling is None else {"pooling": chosen, "new_head": False}
-        model = AutoModelForCL._class(config, name).from_pretrained(folder, config=config, **settings)
+        model_class = AutoModelForCL._class(config, name)
+        if settings and not hasattr(model_class, "projection"):
+            raise InputError(f"{name} ({config.model_type}) has a pooling of its own; leave --pooling out")
+        model = model_class.from_pretrained(folder, config=config, **settings)
         model.name_or_path = model.config._name_or_path = str(name)
         return model
     from transformers import AutoModel

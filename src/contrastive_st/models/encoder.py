@@ -6,6 +6,7 @@ import contextlib
 import copy
 import hashlib
 import json
+import os
 import tempfile
 import threading
 import weakref
@@ -28,10 +29,12 @@ from contrastive_st.models.buckets import bucket_rows
 from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.configuration import max_positions
 from contrastive_st.models.cpu import bf16_is_fast, packed_products
+from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.recorded import Recorded, layers_after, read_recorded, write_recorded
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import in_words, local_folder
+from contrastive_st.static_vectors import StaticVectors
 from contrastive_st.tokens import pad_rows, token_ids
 from contrastive_st.vectors import unit_vectors
 
@@ -64,9 +67,10 @@ class SentenceEncoder:
 
     Args:
         model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
-            evaluation mode and put back into its mode afterwards; a `SentenceTransformer`; or a `SentenceEncoder`.
+            evaluation mode and put back into its mode afterwards; a `SentenceTransformer`; or a `SentenceEncoder`. By
+            default `default_model()`: the static model that comes with the package.
         tokenizer: of a model; texts are cut to `tokenizer.model_max_length`, as in training.
-        device: where to run what is opened by name; the GPU where there is one.
+        device: where to run what is opened by name; the GPU of this process where there is one.
         pooling: one of `contrastive_st.models.POOLINGS`, instead of what is recorded; needed where nothing is.
         max_length: tokens read of each text; by default what is recorded.
         precision: of weights and activations: `fp32`; `bf16`, with cosines to float32 above 0.999; or `auto`, bf16
@@ -81,16 +85,17 @@ class SentenceEncoder:
         InputError: it cannot be opened, nothing says how it pools, or its weights are missing, damaged or NaN.
 
     Example:
-        >>> encoder = SentenceEncoder("out/demo")  # doctest: +SKIP
-        >>> encoder.encode("one sentence").shape, encoder.encode(["one sentence", "another"]).shape  # doctest: +SKIP
+        >>> encoder = SentenceEncoder()
+        >>> encoder.encode("one sentence").shape, encoder.encode(["one sentence", "another"]).shape
         ((256,), (2, 256))
-        >>> encoder.similarity("a cat", ["the cat", "a train"]).round(2)  # doctest: +SKIP
-        array([[0.91, 0.12]], dtype=float32)
+        >>> near, far = encoder.similarity("a cat sat", ["a feline rested", "the train left"])[0]
+        >>> bool(near > far)
+        True
     """
 
     def __init__(
         self,
-        model: Any,
+        model: Any = None,
         tokenizer: Any = None,
         *,
         device: str | torch.device | None = None,
@@ -109,6 +114,7 @@ class SentenceEncoder:
             raise InputError(f"max_length {max_length}: give 1 or more")
         self.folder: Path | None = None
         self.after, self.recorded, self._fingerprint = nn.Sequential(), Recorded(Path()), None
+        model = folder_or_name(model)
         if isinstance(model, (str, Path)):
             self._open(model, device, pooling, revision, {"token": token, **hub})
         elif isinstance(model, SentenceEncoder):
@@ -302,7 +308,8 @@ class SentenceEncoder:
         self.folder = Path(name) if local else None
         self.name = Path(name).resolve().name if local else str(name)
         recorded = read_recorded(folder)
-        device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+        gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+        device = torch.device(device or (gpu if torch.cuda.is_available() else "cpu"))
         if recorded.foreign and pooling is None:
             self._wrap(_sentence_transformer(folder, recorded, name, device))
             return
@@ -313,6 +320,7 @@ class SentenceEncoder:
         self.tokenizer = load_tokenizer(folder)
         if getattr(self.model, "is_table", False):
             self.tokenizer.model_max_length = 1 << 30  # the other loaders of a static model cut nothing
+            self._fingerprint = StaticVectors.from_pretrained(folder).fingerprint
 
     def _wrap(self, model: Any) -> None:
         """Take over a `SentenceTransformer`."""

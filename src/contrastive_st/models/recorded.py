@@ -9,11 +9,12 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
 from torch import Tensor, nn
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses.functional import normalize
+from contrastive_st.models.saving import write_tensors
 from contrastive_st.safety.folders import check_weights, read_json
 
 #: sentence-transformers' names of poolings, and this package's
@@ -251,7 +252,7 @@ def write_recorded(folder: Path, after: nn.Sequential, recorded: Recorded) -> No
                      "activation_function": f"{activation.__module__}.{activation.__name__}"}  # fmt: skip
             (place / "config.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
             weights = {f"linear.{name}": tensor.cpu().contiguous() for name, tensor in layer.state_dict().items()}
-            save_file(weights, place / "model.safetensors", metadata={"format": "pt"})
+            write_tensors(weights, place / "model.safetensors")
         entries.append({"idx": number, "name": str(number), "path": place.name, "type": _MODULES + kind})
     (folder / "modules.json").write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
     about = read_json(folder / _PROMPTS, dict) if (folder / _PROMPTS).is_file() else {}

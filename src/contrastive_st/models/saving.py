@@ -25,6 +25,14 @@ else:
     _Base = object
 
 
+def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write a safetensors file with the mode that the umask asks for, where the library lets only the owner read it."""
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(tensors, path, metadata={"format": "pt"})
+    path.chmod(mode)
+
+
 class RemoteCodeMixin(_Base):
     """Mixed into a model class: whatever saves it also saves the files that define `code_class`.
 
@@ -128,7 +136,7 @@ def _write_dense(folder: Path, model: Any, dim: int, state_dict: dict[str, Tenso
     names = {"linear.weight": "pooler.dense.weight", "linear.bias": "pooler.dense.bias"}
     prefix = model.base_model_prefix
     dense = {to: weights[f"{prefix}.{name}"].detach().cpu().contiguous() for to, name in names.items()}
-    save_file(dense, folder / "model.safetensors", metadata={"format": "pt"})
+    write_tensors(dense, folder / "model.safetensors")
 
 
 def _write_layer_weights(folder: Path, pooling: str, layers: int, dim: int) -> None:
@@ -137,7 +145,7 @@ def _write_layer_weights(folder: Path, pooling: str, layers: int, dim: int) -> N
     weights = torch.zeros(layers + 1 - first)
     weights[0] += 0.5
     weights[-1] += 0.5
-    save_file({"layer_weights": weights}, folder / "model.safetensors", metadata={"format": "pt"})
+    write_tensors({"layer_weights": weights}, folder / "model.safetensors")
 
 
 def _write(path: Path, content: Any) -> None:

@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors.torch import save_file
 from scipy import sparse
 from tokenizers import Tokenizer, normalizers
 from torch import Tensor, nn
@@ -23,7 +22,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, quantize, unit
 from contrastive_st.models.modeling import ForCL
-from contrastive_st.models.saving import RemoteCodeMixin, register
+from contrastive_st.models.saving import RemoteCodeMixin, register, write_tensors
 from contrastive_st.vectors import unit_vectors
 
 
@@ -65,12 +64,13 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
             4
         """
         table = torch.as_tensor(np.asarray(table) if not isinstance(table, Tensor) else table).float()
-        model = cls(StaticConfig(*table.shape, normalize=normalize), **settings)
+        rows, dim = table.shape
+        model = cls(StaticConfig(rows, dim, normalize), **settings)
         model.embeddings = nn.Parameter(table.clone())
         return model
 
     @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Open a folder or Hub name, as every model of this package; the table becomes float32, so that it trains."""
         loaded = super().from_pretrained(name, *args, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
@@ -88,7 +88,9 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         self.embeddings = nn.Parameter(table.clone())
         self.config.storage = "float32"
 
-    def save_pretrained(self, save_directory: Any, storage: str = "float32", **kwargs: Any) -> None:
+    def save_pretrained(  # type: ignore[override]
+        self, save_directory: Any, storage: str = "float32", **kwargs: Any
+    ) -> None:
         """Save table, config, code and what the other loaders read.
 
         Args:
@@ -120,7 +122,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         else:
             tensors = {"embeddings": table.half(), "weights": torch.ones(len(table))}
         tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
-        save_file(tensors, folder / "model.safetensors", metadata={"format": "pt"})
+        write_tensors(tensors, folder / "model.safetensors")
         edit_config(folder, storage=storage)
 
     def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
@@ -291,11 +293,15 @@ class StaticFit:
         projection: NDArray[np.floating],
         regularization: float = 0.1,
         steps: int = 25,
+        **settings: Any,
     ) -> StaticEncoder:
-        """The closed form as an encoder, with the prior of `token_prior` and zeros for the tokens of `silent_ids`."""
+        """The closed form as an encoder, with the prior of `token_prior` and zeros for the tokens of `silent_ids`.
+
+        `settings` are those of the loss that will train it.
+        """
         table = self.solve(token_prior(teacher, tokenizer) @ projection, projection, regularization, steps)
         table[silent_ids(tokenizer)] = 0
-        return StaticEncoder.from_table(table)
+        return StaticEncoder.from_table(table, **settings)
 
     def _fold(self) -> None:
         for block in self.rows:

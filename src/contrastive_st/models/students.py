@@ -74,7 +74,7 @@ def student_of(
         name = embedding_name(model)
         weights[name] = weights[name][torch.tensor(rows)].clone()
         config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
-    student = AutoModelForCL.from_config(config, **{**getattr(model.config, "contrastive", {}), **settings})
+    student = AutoModelForCL.from_config(config, **settings)
     student.load_state_dict({k: v for k, v in weights.items() if k in student.state_dict()}, strict=False)
     return SentenceEncoder(student, tokenizer)
 
@@ -108,7 +108,7 @@ def kept_layers(model: nn.Module, layers: Sequence[int]) -> dict[str, Tensor]:
 def embedding_name(model: Any) -> str:
     """The name of the weight of the token embeddings."""
     wanted = model.get_input_embeddings().weight
-    return next(name for name, weight in model.named_parameters() if weight is wanted)
+    return next(str(name) for name, weight in model.named_parameters() if weight is wanted)
 
 
 def trimmed_tokenizer(tokenizer: Any, vocabulary: Iterable[str]) -> tuple[PreTrainedTokenizerFast, list[int]]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import say
+from contrastive_st.terminal import MODEL_HELP, say
 
 Command = Callable[[argparse.Namespace], None]
 
@@ -72,7 +72,7 @@ def _add_index(commands: Any) -> None:
     index.add_argument("corpus", nargs="?", help="a .txt (a document a line), .csv, .tsv, .jsonl, .json or .parquet "
                        "file, a folder of such or of encoded shards, or a data set of the Hub")  # fmt: skip
     index.add_argument("--installed_docs", action="store_true", help="the documentation of the installed packages")
-    index.add_argument("--model", "-m", help="checkpoint folder or Hub name (default: out/demo)")
+    index.add_argument("--model", "-m", help=MODEL_HELP)
     index.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards there, not into the store")
     _add_collection(index)
     index.add_argument("--column", help="holds the text (default: text, or the only one with text)")
@@ -165,13 +165,15 @@ def _index(args: argparse.Namespace) -> None:
     if args.corpus and Path(args.corpus).expanduser().joinpath(RECORD).is_file():
         _load(args, ShardFolder(args.corpus))
         return
+    from contrastive_st.models.default import SHIPPED
     from contrastive_st.search.ingest import index_corpus
 
     started = time.perf_counter()
     corpus = _corpus(args)
     encoder = _encoder(args)
     options = {"shard_rows": args.shard_rows, "progress": sys.stderr.isatty()}
-    model = str(encoder.folder.absolute()) if encoder.folder else encoder.name
+    own = encoder.folder in (None, SHIPPED)  # the package's folder may move: it is opened by name
+    model = encoder.name if own else str(encoder.folder.absolute())
     if args.output:
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
         made_by = (model, encoder.fingerprint, encoder.dimension)
@@ -225,16 +227,14 @@ def _corpus(args: argparse.Namespace) -> Any:
 
 
 def _encoder(args: argparse.Namespace) -> Any:
-    import torch
-
-    from contrastive_st.models.encoder import SentenceEncoder
-    from contrastive_st.search.opening import default_model
+    from contrastive_st.models.default import open_encoder
 
     # oneDNN keeps the code of a product for each shape that it met: by default of 1024, a gigabyte of them
     os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
-    device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}" if torch.cuda.is_available() else None
-    model = args.model or default_model()
-    return SentenceEncoder(model, precision=args.precision, pooling=args.pooling, device=device)
+    encoder = open_encoder(args.model, precision=args.precision, pooling=args.pooling)
+    if args.model is None:
+        say(f"model: {encoder.name}; a larger one finds more, slower: name it with --model", file=sys.stderr)
+    return encoder
 
 
 @contextmanager

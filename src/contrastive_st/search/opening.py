@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError
+from contrastive_st.models.default import open_encoder
 from contrastive_st.search.index import VectorIndex
 from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.shards import RECORD
@@ -16,8 +16,7 @@ if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.postgres.store import VectorStore
-
-DEMO = Path("out/demo")
+    from contrastive_st.static_vectors import StaticVectors
 
 
 def open_index(
@@ -67,25 +66,16 @@ def vector_store() -> type[VectorStore]:
     return VectorStore
 
 
-def default_model() -> str:
-    """`$CONTRASTIVE_ST_MODEL`, else the checkpoint of the demo in this folder; the model where none is named."""
-    if named := os.environ.get("CONTRASTIVE_ST_MODEL"):
-        return named
-    if (DEMO / "config.json").is_file():
-        return str(DEMO)
-    raise InputError(f"which model? There is no {DEMO} here (make demo trains it); name one with --model")
-
-
-def open_encoder_for(index: VectorIndex, model: str | None = None, **options: Any) -> SentenceEncoder:
+def open_encoder_for(
+    index: VectorIndex, model: str | SentenceEncoder | None = None, **options: Any
+) -> SentenceEncoder | StaticVectors:
     """The encoder for queries of an index: the model named, else the one that made the index.
 
     Raises:
         InputError: it cannot be opened, or is not the model that made the index.
     """
-    from contrastive_st.models.encoder import SentenceEncoder
-
     made_by = getattr(index, "model", "")
-    encoder = SentenceEncoder(model or made_by or default_model(), **{"precision": "auto", **options})
+    encoder = open_encoder(model or made_by or None, **{"precision": "auto", **options})
     if encoder.fingerprint != index.fingerprint:
         what = f"the index holds vectors of {made_by or 'another model'} (fingerprint {index.fingerprint[:8]})"
         raise InputError(f"{what}, not of {encoder.name} ({encoder.fingerprint[:8]}); name that --model, or index anew")

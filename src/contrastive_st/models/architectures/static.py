@@ -39,7 +39,7 @@ class StaticConfig(PreTrainedConfig):
         self.vocab_size, self.hidden_size, self.normalize, self.storage = vocab_size, hidden_size, normalize, storage
         if storage not in STORAGES:
             raise ValueError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}")
-        super().__init__(pad_token_id=pad_token_id, **kwargs)
+        super().__init__(pad_token_id=pad_token_id, **kwargs)  # type: ignore[call-arg]
 
     @property
     def projection_dim(self) -> int:
@@ -64,6 +64,8 @@ class StaticModel(PreTrainedModel):
     config_class = StaticConfig
     base_model_prefix = ""
     main_input_name = "input_ids"
+    embeddings: Tensor
+    weights: Tensor
 
     def __init__(self, config: StaticConfig) -> None:
         super().__init__(config)

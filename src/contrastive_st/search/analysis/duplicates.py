@@ -19,8 +19,7 @@ from scipy.sparse.csgraph import connected_components
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.analysis.sampling import sample
-from contrastive_st.search.index import VectorIndex
+from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.vectors import unit_vectors
 
 ROWS = 2048  # of a block of scores: 2048 x 8192 float32 are 64 MiB

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.analysis.sampling import Sample, sample
 from contrastive_st.search.analysis.topics import Trends
-from contrastive_st.search.index import VectorIndex, one_line
+from contrastive_st.search.index import Sample, VectorIndex, one_line, sample
 from contrastive_st.terminal import clean
 
 POINTS = 2_000

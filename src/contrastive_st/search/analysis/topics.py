@@ -19,8 +19,7 @@ from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.analysis.sampling import sample
-from contrastive_st.search.index import Batch, VectorIndex, one_line
+from contrastive_st.search.index import Batch, VectorIndex, one_line, sample
 from contrastive_st.vectors import unit_vectors
 
 # --- The values of a metadata column, put into few groups: years, months, ranges of numbers, or the commonest values.

@@ -314,3 +314,8 @@ def test_a_database_killed_while_it_builds_the_index_is_one_line(tmp_path):
         store.build_index("hnsw", ef_construction=8, m=4)
         assert len(store) == count
         assert len(store.search(unit_vectors(1, 64)[0], 3)[0]) == 3
+
+
+def test_serve_says_one_line_where_there_is_nothing_to_serve(tmp_path, capsys):
+    assert main(["serve", "--store", str(tmp_path), "--host", "0.0.0.0", "--port", "0"]) == 2
+    assert capsys.readouterr().err.count("\n") == 1

@@ -1,52 +1,109 @@
-"""Data: readers and corpora to tokenized rows, collators to batches."""
+"""Data: readers and corpora to tokenized rows, collators to batches.
 
-from contrastive_st.data.collators import (
-    ContextWindowCollator,
-    CooccurrenceCollator,
-    DropoutPairCollator,
-    LabelledPairCollator,
-    NLITripletCollator,
-    PairCollator,
-    TaskCollator,
-    TeacherCollator,
-    fit_idf,
-)
-from contrastive_st.data.corpus import SentenceCorpus, corpus_texts
+The names below are imported when first used: reading a file needs neither torch nor transformers.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs
-from contrastive_st.data.ordering import TeacherRows, lower_bound, order_corpus, path_length, path_lengths
-from contrastive_st.data.pairs import (
-    PAIR_SETS,
-    TaskMix,
-    Translator,
-    back_translate,
-    read_pairs,
-    tokenize_pairs,
-    write_pairs,
-)
-from contrastive_st.data.roles import ColumnRoles, column_roles, pairs_of_labels, read_examples
-from contrastive_st.data.sequences import (
-    FramePairCollator,
-    kmer_tokenizer,
-    overlapping,
-    read_fasta,
-    reading_frames,
-    tokenize_frames,
-)
-from contrastive_st.data.tables import read_texts
-from contrastive_st.data.tokenizers import (
-    check_max_length,
-    tokenize,
-    train_word_tokenizer,
-    train_wordpiece,
-    word_tokenizer,
-)
-from contrastive_st.data.word_vectors import (
-    WordVectors,
-    embedding_matrix,
-    expand_vocabulary,
-    lsa_word_vectors,
-    read_word_vectors,
-    vector_tokenizer,
+from contrastive_st.lazy import lazy
+
+if TYPE_CHECKING:
+    from contrastive_st.data.collators import (
+        ContextWindowCollator,
+        CooccurrenceCollator,
+        DropoutPairCollator,
+        LabelledPairCollator,
+        NLITripletCollator,
+        PairCollator,
+        TaskCollator,
+        TeacherCollator,
+        fit_idf,
+    )
+    from contrastive_st.data.corpus import SentenceCorpus, corpus_texts
+    from contrastive_st.data.ordering import TeacherRows, lower_bound, order_corpus, path_length, path_lengths
+    from contrastive_st.data.pairs import (
+        PAIR_SETS,
+        TaskMix,
+        Translator,
+        back_translate,
+        read_pairs,
+        tokenize_pairs,
+        write_pairs,
+    )
+    from contrastive_st.data.roles import ColumnRoles, column_roles, pairs_of_labels, read_examples
+    from contrastive_st.data.sequences import (
+        FramePairCollator,
+        kmer_tokenizer,
+        overlapping,
+        read_fasta,
+        reading_frames,
+        tokenize_frames,
+    )
+    from contrastive_st.data.tables import read_texts
+    from contrastive_st.data.tokenizers import (
+        check_max_length,
+        tokenize,
+        train_word_tokenizer,
+        train_wordpiece,
+        word_tokenizer,
+    )
+    from contrastive_st.data.word_vectors import (
+        WordVectors,
+        embedding_matrix,
+        expand_vocabulary,
+        lsa_word_vectors,
+        read_word_vectors,
+        vector_tokenizer,
+    )
+
+__getattr__, __dir__ = lazy(
+    __name__,
+    {
+        "collators": [
+            "ContextWindowCollator",
+            "CooccurrenceCollator",
+            "DropoutPairCollator",
+            "LabelledPairCollator",
+            "NLITripletCollator",
+            "PairCollator",
+            "TaskCollator",
+            "TeacherCollator",
+            "fit_idf",
+        ],
+        "corpus": ["SentenceCorpus", "corpus_texts"],
+        "ordering": ["TeacherRows", "lower_bound", "order_corpus", "path_length", "path_lengths"],
+        "pairs": [
+            "PAIR_SETS",
+            "TaskMix",
+            "Translator",
+            "back_translate",
+            "read_pairs",
+            "tokenize_pairs",
+            "write_pairs",
+        ],
+        "roles": ["ColumnRoles", "column_roles", "pairs_of_labels", "read_examples"],
+        "sequences": [
+            "FramePairCollator",
+            "kmer_tokenizer",
+            "overlapping",
+            "read_fasta",
+            "reading_frames",
+            "tokenize_frames",
+        ],
+        "tables": ["read_texts"],
+        "tokenizers": ["check_max_length", "tokenize", "train_word_tokenizer", "train_wordpiece", "word_tokenizer"],
+        "word_vectors": [
+            "WordVectors",
+            "embedding_matrix",
+            "expand_vocabulary",
+            "lsa_word_vectors",
+            "read_word_vectors",
+            "vector_tokenizer",
+        ],
+    },
 )
 
 __all__ = [

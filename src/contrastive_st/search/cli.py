@@ -427,9 +427,6 @@ def _serve(args: argparse.Namespace) -> None:
     token = check_token(secrets.token_urlsafe(24) if args.token == "" else args.token)
     with ExitStack() as stack:
         listener = stack.enter_context(reserve(args.host, args.port))
-        if token is None and not is_loopback(args.host):
-            say(f"{args.host}: whoever reaches this machine can read these documents; --token asks for one",
-                file=sys.stderr)  # fmt: skip
         sources = []
         for i, name in enumerate(names):
             folder = Path(name).expanduser()
@@ -437,5 +434,8 @@ def _serve(args: argparse.Namespace) -> None:
             index = stack.enter_context(closing(open_index(*place)))
             encoder = open_encoder_for(index, args.model[i] if args.model else None)
             sources.append(Source(folder.name, index, encoder))
+        if token is None and not is_loopback(args.host):
+            say(f"{args.host}: whoever reaches this machine can read these documents; --token asks for one",
+                file=sys.stderr)  # fmt: skip
         with suppress(KeyboardInterrupt):  # the usual end
             serve(SearchSession(sources), listener, token)

@@ -146,6 +146,7 @@ def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
         (["--chunk_size", "-1"], "chunk_size -1"),
         (["--dataloader_num_workers", "-1"], "dataloader_num_workers -1"),
         (["--warmup_steps", "-1"], "warmup_steps -1"),
+        (["--neftune_noise_alpha", "nan"], "neftune_noise_alpha nan"),
         (["--logging_steps", "0"], "logging_steps 0"),
         (["--num_train_epochs", "nan"], "num_train_epochs nan"),
         (["--learning_rate", "nan"], "learning_rate nan"),

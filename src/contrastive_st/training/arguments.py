@@ -145,7 +145,7 @@ _RANGES: Ranges = (
     ("dataloader_num_workers momentum_queue", lambda value: value >= 0, "0 or more"),
     ("seed data_seed", lambda value: 0 <= value < 1 << 32, "a number from 0 to 4294967295"),
     (
-        "learning_rate weight_decay warmup_steps max_grad_norm",
+        "learning_rate weight_decay warmup_steps max_grad_norm neftune_noise_alpha",
         lambda value: 0 <= value < math.inf,
         "a number that is not negative",
     ),

@@ -320,7 +320,7 @@ def test_the_roots_are_the_folders_of_this_interpreter():
 # ---- the split
 
 
-PAIRS = [DocPair(f"title {i}", f"text {i}", str(i)) for i in range(50)]
+PAIRS = [DocPair(f"title {i}", f"text {i} {i + 100} {i + 200} {i + 300}", str(i)) for i in range(50)]
 
 
 def test_the_split_does_not_depend_on_order_titles_or_sources():
@@ -351,3 +351,17 @@ def test_training_pairs_share_nothing_with_held_out_ones():
 def test_more_held_out_pairs_than_there_are(heldout):
     with pytest.raises(InputError, match=f"cannot hold out {heldout} of 50 pairs"):
         split_pairs(PAIRS, heldout=heldout)
+
+
+def test_no_near_copy_crosses_the_split():
+    """Against a plain loop over sets of words, on pairs drawn from few words, of which many are near copies."""
+    words = [f"w{i}" for i in range(40)]
+    rng = random.Random(0)
+    drawn = [rng.sample(words, 12) for _ in range(60)]
+    varied = [[*rng.sample(row, 9), *rng.sample(words, rng.randrange(6))] for row in drawn for _ in range(3)]
+    pairs = [DocPair(f"title {i}", " ".join(row).upper(), "s") for i, row in enumerate(drawn + varied)]
+    train, test = split_pairs(pairs, heldout=30)
+    sets = lambda pair: [set(pair.text.lower().split()), {*pair.title.split(), *pair.text.lower().split()}]
+    near = lambda a, b: any(len(x & y) / len(x | y) >= 0.5 for x, y in zip(sets(a), sets(b), strict=True))
+    assert train == [pair for pair in pairs if pair not in test and not any(near(pair, held) for held in test)]
+    assert len(train) < len(pairs) - 40

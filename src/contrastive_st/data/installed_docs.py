@@ -20,6 +20,9 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from contrastive_st.data import docstrings
 from contrastive_st.data.docstrings import pairs_of_files
 from contrastive_st.errors import InputError
@@ -100,14 +103,15 @@ def environment_fingerprint() -> str:
 def split_pairs(pairs: Iterable[DocPair], heldout: int = 1000) -> tuple[list[DocPair], list[DocPair]]:
     """Training pairs and held-out pairs, by a hash of the text alone: the order of `pairs` is of no account.
 
-    The held-out pairs are those with the smallest hashes, smallest first. A training pair that shares its
-    title or its text with one of them, whatever the case of the letters, is left out.
+    The held-out pairs are those with the smallest hashes, smallest first. A training pair that shares its title
+    with one of them, whatever the case of the letters, or that is a near copy of one (`near_copies`), is left out:
+    what is measured on the held-out pairs is not what was learnt by heart.
 
     Raises:
         InputError: there are not more than `heldout` pairs, or `heldout` is negative.
 
     Example:
-        >>> pairs = [DocPair(f"title {i}", f"text {i}", "here") for i in range(5)]
+        >>> pairs = [DocPair(f"title {i}", f"a text of {i} and {i + 100} and {i + 200}", "here") for i in range(5)]
         >>> train, test = split_pairs(pairs, heldout=2)
         >>> len(train), len(test), split_pairs(pairs[::-1], heldout=2)[1] == test
         (3, 2, True)
@@ -117,8 +121,38 @@ def split_pairs(pairs: Iterable[DocPair], heldout: int = 1000) -> tuple[list[Doc
         raise InputError(f"cannot hold out {heldout} of {len(pairs)} pairs; hold out fewer, and at least 0")
     ranked = sorted(pairs, key=lambda pair: (hashlib.sha256(pair.text.encode()).digest(), pair))
     test = ranked[:heldout]
-    taken = {string for pair in test for string in _folded(pair)}
-    return [pair for pair in pairs if not taken & _folded(pair)], test
+    titles = {pair.title.casefold() for pair in test}
+    copies = near_copies(pairs, test)
+    kept = [not copy and pair.title.casefold() not in titles for pair, copy in zip(pairs, copies, strict=True)]
+    return [pair for pair, keep in zip(pairs, kept, strict=True) if keep], test
+
+
+def near_copies(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 0.5) -> NDArray[np.bool_]:
+    """Which of `pairs` say nearly the same as one of `of`: `[N]`.
+
+    Two pairs do if their texts, or their titles and texts together, share half of their words: the Jaccard
+    index of the sets of words, exactly, by sparse products.
+
+    Example:
+        >>> here = DocPair("Height of the tide.", "The sum of the waves of moon and sun.", "a")
+        >>> there = DocPair("Level of the sea.", "The sum of the waves of moon, sun and wind.", "b")
+        >>> near_copies([here, there, DocPair("Width of a river.", "Bank to bank, at noon.", "c")], [here]).tolist()
+        [True, True, False]
+    """
+    from sklearn.feature_extraction.text import CountVectorizer
+
+    near = np.zeros(len(pairs), bool)
+    if not len(of):
+        return near
+    for words in (lambda pair: pair.text, lambda pair: f"{pair.title} {pair.text}"):
+        counter = CountVectorizer(binary=True, token_pattern=r"\w+", dtype=np.float32)
+        ours, theirs = counter.fit_transform(map(words, pairs)), counter.transform(map(words, of))
+        sizes, others = (np.asarray(counts.sum(1)).ravel() for counts in (ours, theirs))
+        for start in range(0, len(of), 500):
+            shared = (ours @ theirs[start : start + 500].T).toarray()
+            either = sizes[:, None] + others[None, start : start + 500] - shared
+            near |= (shared >= least * np.maximum(either, 1)).any(1)
+    return near
 
 
 def unique_pairs(pairs: Iterable[DocPair]) -> list[DocPair]:

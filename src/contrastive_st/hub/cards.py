@@ -23,7 +23,6 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.hub.metadata import CURVE, EVALUATION, FORMER_NAME, TRAINING_METADATA, CheckpointMetadata
-from contrastive_st.models.pooling import POOLINGS
 from contrastive_st.safety.folders import check_folder, read_json
 from contrastive_st.safety.redact import as_block, as_code, as_text
 from contrastive_st.safety.writing import write_files
@@ -138,21 +137,18 @@ def body(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str:
 
 
 def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
-    """Code by loader; each leaves the vectors of two sentences in `embeddings`."""
-    loaders = ["this package"]
+    """Code by loader; each leaves the vectors of two sentences in `embeddings`. None where a template has no such code."""
+    loaders = ["this package", "transformers"]
     if checkpoint.opens_in_sentence_transformers:
-        loaders.append("sentence-transformers")
-    if checkpoint.needs_remote_code or checkpoint.pooling in POOLINGS:
-        loaders.append("transformers")
+        loaders.insert(1, "sentence-transformers")
     filled = {
         "name": name, "sentences": ["A sentence.", "Another one."], "pooling": checkpoint.pooling,
         "needs_remote_code": checkpoint.needs_remote_code,
     }  # fmt: skip
     templates = _templates(_literal)
-    return {
-        loader: templates.get_template(f"{re.sub('[ -]', '_', loader)}.py.jinja").render(filled).strip()
-        for loader in loaders
-    }
+    files = {loader: f"{re.sub('[ -]', '_', loader)}.py.jinja" for loader in loaders}
+    code = {loader: templates.get_template(file).render(filled).strip() for loader, file in files.items()}
+    return {loader: text for loader, text in code.items() if "embeddings = " in text}
 
 
 class _Markdown(str):

@@ -260,11 +260,13 @@ class CheckpointMetadata:
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         """Pooling, loss and the rest, as this package's config holds them; empty for other checkpoints."""
-        from contrastive_st.models.configuration import upgrade_settings
-
         held = self.config.get("contrastive", {})
         if not isinstance(held, dict):
             raise InputError(f"{self.folder / 'config.json'} is damaged: contrastive holds no names and values")
+        if "objective" not in held:
+            return held
+        from contrastive_st.models.configuration import upgrade_settings  # which takes seconds to import
+
         return upgrade_settings(held)
 
     @property

@@ -131,7 +131,7 @@ def near_copies(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 
     """Which of `pairs` say nearly the same as one of `of`: `[N]`.
 
     Two pairs do if their texts, or their titles and texts together, share half of their words: the Jaccard
-    index of the sets of words, exactly, by sparse products.
+    index of the sets of words.
 
     Example:
         >>> here = DocPair("Height of the tide.", "The sum of the waves of moon and sun.", "a")
@@ -149,9 +149,9 @@ def near_copies(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 
         ours, theirs = counter.fit_transform(map(words, pairs)), counter.transform(map(words, of))
         sizes, others = (np.asarray(counts.sum(1)).ravel() for counts in (ours, theirs))
         for start in range(0, len(of), 500):
-            shared = (ours @ theirs[start : start + 500].T).toarray()
-            either = sizes[:, None] + others[None, start : start + 500] - shared
-            near |= (shared >= least * np.maximum(either, 1)).any(1)
+            shared = ours @ theirs[start : start + 500].toarray().T
+            both = sizes[:, None] + others[None, start : start + 500]
+            near |= ((1 + least) * shared >= least * np.maximum(both, 1)).any(1)
     return near
 
 

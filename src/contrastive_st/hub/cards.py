@@ -137,7 +137,7 @@ def body(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str:
 
 
 def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
-    """Code by loader; each leaves the vectors of two sentences in `embeddings`. None where a template has no such code."""
+    """Code by loader; each leaves the vectors of two sentences in `embeddings`."""
     loaders = ["this package", "transformers"]
     if checkpoint.opens_in_sentence_transformers:
         loaders.insert(1, "sentence-transformers")

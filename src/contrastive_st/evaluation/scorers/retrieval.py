@@ -28,6 +28,11 @@ def ranks_of_own(
     return ranks
 
 
+def reciprocal_ranks(ranks: NDArray[np.int64], k: int = 10) -> NDArray[np.float64]:
+    """1 / rank of each query's document, 0 where it is not among the first k; their mean is `mrr@k`."""
+    return np.where(ranks <= k, 1 / ranks, 0.0)
+
+
 def retrieval_metrics(ranks: NDArray[np.int64], k: int = 10) -> dict[str, float]:
     """`mrr@k` and `recall@k`, each from 0 to 1, of one relevant document a query.
 
@@ -35,8 +40,7 @@ def retrieval_metrics(ranks: NDArray[np.int64], k: int = 10) -> dict[str, float]
         >>> retrieval_metrics(np.array([1, 2, 50]), k=10)
         {'mrr@10': 0.5, 'recall@10': 0.6666666666666666}
     """
-    found = ranks <= k
-    return {f"mrr@{k}": float(np.where(found, 1 / ranks, 0).mean()), f"recall@{k}": float(found.mean())}
+    return {f"mrr@{k}": float(reciprocal_ranks(ranks, k).mean()), f"recall@{k}": float((ranks <= k).mean())}
 
 
 def ranks_of_relevant(

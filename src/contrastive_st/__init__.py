@@ -4,10 +4,12 @@
     models      AutoModelForCL, BertForCL (and DistilBert, ModernBert, MPNet, Roberta, XLMRoberta), QuickThoughtsGRU,
                 SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder, StaticEncoder; their configs; pool;
                 fit_static, student_of
-    data        read_texts, read_examples, SentenceCorpus, tokenize, train_wordpiece, train_word_tokenizer, WordVectors;
+    data        read_texts, read_examples, SentenceCorpus, tokenize, train_wordpiece, train_word_tokenizer, WordVectors,
+                GuidedRows;
                 collators: DropoutPair, Pair, NLITriplet, LabelledPair, ContextWindow, Cooccurrence, Teacher, Task
-    losses      InfoNCE, ConsistentInfoNCE, TargetsLoss, SoftmaxLoss, CosineSimilarityLoss, TripletLoss, MultiTaskLoss,
-                RelationalDistillationLoss, EmbeddingDistillationLoss, SkipThoughtsLoss
+    losses      InfoNCE, ConsistentInfoNCE, GuidedInfoNCE, TargetsLoss, SoftmaxLoss, CosineSimilarityLoss, CoSENTLoss,
+                AnglELoss, TripletLoss, MatryoshkaLoss, MultiTaskLoss, RelationalDistillationLoss,
+                EmbeddingDistillationLoss, SkipThoughtsLoss
     training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run
     judging     evaluate
     search      open_index, VectorStore
@@ -51,10 +53,14 @@ _HOMES = {
         "student_of",
     ],
     "losses": [
+        "AnglELoss",
+        "CoSENTLoss",
         "ConsistentInfoNCE",
         "CosineSimilarityLoss",
         "EmbeddingDistillationLoss",
+        "GuidedInfoNCE",
         "InfoNCE",
+        "MatryoshkaLoss",
         "MultiTaskLoss",
         "RelationalDistillationLoss",
         "SkipThoughtsLoss",
@@ -66,6 +72,7 @@ _HOMES = {
         "ContextWindowCollator",
         "CooccurrenceCollator",
         "DropoutPairCollator",
+        "GuidedRows",
         "LabelledPairCollator",
         "NLITripletCollator",
         "PairCollator",
@@ -101,6 +108,9 @@ if TYPE_CHECKING:
     )
     from contrastive_st.data import (
         DropoutPairCollator as DropoutPairCollator,
+    )
+    from contrastive_st.data import (
+        GuidedRows as GuidedRows,
     )
     from contrastive_st.data import (
         LabelledPairCollator as LabelledPairCollator,
@@ -160,7 +170,13 @@ if TYPE_CHECKING:
         evaluate as evaluate,
     )
     from contrastive_st.losses import (
+        AnglELoss as AnglELoss,
+    )
+    from contrastive_st.losses import (
         ConsistentInfoNCE as ConsistentInfoNCE,
+    )
+    from contrastive_st.losses import (
+        CoSENTLoss as CoSENTLoss,
     )
     from contrastive_st.losses import (
         CosineSimilarityLoss as CosineSimilarityLoss,
@@ -169,7 +185,13 @@ if TYPE_CHECKING:
         EmbeddingDistillationLoss as EmbeddingDistillationLoss,
     )
     from contrastive_st.losses import (
+        GuidedInfoNCE as GuidedInfoNCE,
+    )
+    from contrastive_st.losses import (
         InfoNCE as InfoNCE,
+    )
+    from contrastive_st.losses import (
+        MatryoshkaLoss as MatryoshkaLoss,
     )
     from contrastive_st.losses import (
         MultiTaskLoss as MultiTaskLoss,

@@ -13,6 +13,7 @@ from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig
 
+from contrastive_st.losses import MatryoshkaLoss
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import (
     BertForCL,
@@ -63,6 +64,18 @@ def towers(encoder="gru", **settings):
     return 1, make
 
 
+def in_cuts(num_views, make):
+    """Matryoshka over a method's loss."""
+
+    def make_cut(dropout):
+        model = make(dropout)
+        model.change_settings(loss=MatryoshkaLoss(model.settings.loss, (6, 3), (1.0, 0.5)))
+        model.add_head()
+        return model
+
+    return num_views, make_cut
+
+
 # Every loss, each with the number of views of its rows and what makes its model
 METHODS = {
     "info_nce-V2": bert(2),
@@ -82,6 +95,10 @@ METHODS = {
     "classification-infersent": bert(2, loss="softmax", features=("u", "v", "abs(u-v)", "u*v"), head_hidden=7),
     "regression": bert(2, loss="cosine_similarity", pooling="max"),
     "triplet": bert(3, loss="triplet"),
+    "cosent": bert(2, loss="cosent", pooling="mean"),
+    "angle": bert(2, loss="angle"),
+    "guided-V2": bert(2, loss="guided_info_nce", margin=0.1, contrast_anchors=True, contrast_positives=True),
+    "guided-V3": bert(3, loss="guided_info_nce", margin=0.05, margin_strategy="relative", symmetric=True),
     "consistent": bert(3, loss="consistent_info_nce", js_weight=0.7),
     "token_cutoff": cut_bert("token"),
     "span_cutoff": cut_bert("span"),
@@ -97,13 +114,15 @@ METHODS = {
     "embeddings-static": (1, lambda dropout: StaticEncoder(StaticConfig(60, 16), loss="embedding_distillation")),
     "static-info_nce": (2, lambda dropout: StaticEncoder(StaticConfig(60, 6))),
 }
-HEADED = ("classification", "regression", "triplet", "multi_task", "static")  # once is enough
 CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
+TOWERS = ("next", "window-smoothed", "window-block", "window-pairwise", "counts", "tfidf", "relational-similarities")
+METHODS |= {f"{name}-matryoshka": in_cuts(*METHODS[name]) for name in METHODS if not name.startswith(CUT + TOWERS)}
+ONCE = ("classification", "regression", "triplet", "cosent", "angle", "multi_task", "static")  # once is enough
 GRID = [
     case
     for case in itertools.product(METHODS, (torch.float64, torch.float32), (0.0, 0.1))
     if case[2] == 0.0 or METHODS[case[0]][0] > 1  # masks are drawn a chunk at a time: towers draw them in one
-    if not case[0].startswith(HEADED) or case[1:] == (torch.float64, 0.0)
+    if not (case[0].startswith(ONCE) or case[0].endswith("matryoshka")) or case[1:] == (torch.float64, 0.0)
     if case[0] not in CUT or case[1:] == (torch.float64, 0.1)
 ]
 
@@ -124,6 +143,12 @@ def batches(num_views, kind):
             tasks = torch.cat([torch.full((ROWS, 1), step % 3), own], 1)
             scores = torch.rand(ROWS, generator=generator)
             batch["targets"] = {"classification": labels, "regression": scores, "multi_task": tasks}[kind]
+        if kind in ("cosent", "angle"):
+            batch["targets"] = torch.randint(0, 4, (ROWS,), generator=generator) / 3  # some are equal
+        if kind == "guided":
+            guide = torch.randn(ROWS, num_views, 5, generator=generator)
+            guide[7], guide[5, 1] = guide[1], guide[2, 1]  # the same texts, and others that the guide cannot tell apart
+            batch["targets"] = guide
         if num_views == 1:
             words = torch.randint(0, 12, (ROWS, 4), generator=generator)
             weights = torch.rand(ROWS, 4, generator=generator).where(
@@ -138,8 +163,9 @@ def share(batch, rank, world):
     """Uneven shares: rank 0 has one row more than half."""
     cut = [0, ROWS] if world == 1 else [0, ROWS // 2 + 1, ROWS]
     own = {name: tensor[cut[rank] : cut[rank + 1]] for name, tensor in batch.items()}
-    if "targets" in own and own["targets"].dim() == 3:  # a collator pads bags to the widest of its own rows
-        own["targets"] = own["targets"][:, : int((own["targets"][..., 1] > 0).sum(1).max())]
+    targets = own.get("targets")
+    if targets is not None and targets.dim() == 3 and targets.shape[-1] == 2:  # a collator pads bags to its widest row
+        own["targets"] = targets[:, : int((targets[..., 1] > 0).sum(1).max())]
     return own
 
 

@@ -109,3 +109,49 @@ def loop_curl(loss_fn, scores, target, negatives):
         positive = sum(w * scores[j] for j, w in target.items())
         return surrogate(positive - sum(scores[j] for j in negatives) / len(negatives))
     return sum(w * surrogate(scores[p] - scores[q]) / len(negatives) for p, w in target.items() for q in negatives)
+
+
+def loop_rank_loss(similarities, scores, temperature):
+    """CoSENT: each two pairs, one at a time."""
+    total = torch.ones((), dtype=similarities.dtype)
+    for i in range(len(scores)):
+        for j in range(len(scores)):
+            if scores[i] > scores[j]:
+                total = total + ((similarities[j] - similarities[i]) / temperature).exp()
+    return total.log()
+
+
+def loop_guided(views, guide, loss_fn, keys=None):
+    """InfoNCE over what the guide and equal texts leave, one score at a time."""
+
+    def cosine(a, b):
+        return (a * b).sum() / (a.square().sum().sqrt() * b.square().sum().sqrt())
+
+    def one_way(anchor, positive, negatives):
+        total = 0.0
+        for i in range(len(views)):
+            most = cosine(guide[i, anchor], guide[i, positive])
+            most = most - loss_fn.margin * (abs(most) if loss_fn.margin_strategy == "relative" else 1)
+            own = cosine(views[i, anchor], views[i, positive]) / loss_fn.temperature
+            terms = [own]
+            # (my view, the other's view) of each kind of candidate
+            kinds = [(anchor, positive), *((anchor, v) for v in negatives)]
+            kinds += [(anchor, anchor)] * loss_fn.contrast_anchors + [(positive, positive)] * loss_fn.contrast_positives
+            for j in range(len(views)):
+                for mine, other in kinds:
+                    if i == j and other in (anchor, positive):
+                        continue
+                    if keys is not None and (
+                        keys[j, other] in (keys[i, anchor], keys[i, positive])
+                        or (other == positive and keys[j, anchor] == keys[i, anchor])
+                    ):
+                        continue
+                    if cosine(guide[i, mine], guide[j, other]) > most:
+                        continue
+                    extra = loss_fn.hard_negative_weight if i == j else 0.0
+                    terms.append(cosine(views[i, mine], views[j, other]) / loss_fn.temperature + extra)
+            total = total - own + torch.stack(terms).exp().sum().log()
+        return total / len(views)
+
+    loss = one_way(0, 1, range(2, views.shape[1]))
+    return (loss + one_way(1, 0, [])) / 2 if loss_fn.symmetric else loss

@@ -4,11 +4,13 @@ import math
 
 import pytest
 import torch
-from plain import loop_loss
+from plain import loop_loss, loop_rank_loss
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import (
+    AnglELoss,
     ConsistentInfoNCE,
+    CoSENTLoss,
     CosineSimilarityLoss,
     InfoNCE,
     MultiTaskLoss,
@@ -67,6 +69,44 @@ def test_regression_is_the_plain_loop():
     for (u, v), score in zip(x, SCORES, strict=True):
         total = total + ((u * v).sum() / (u.square().sum().sqrt() * v.square().sum().sqrt()) - score) ** 2
     agree(CosineSimilarityLoss()(x, SCORES), total / 5, x)
+
+
+def loop_angle(u, v):
+    """The quotient of complex numbers, a component at a time, as in the published code of AnglE."""
+    half = len(u) // 2
+    lengths = u.square().sum().sqrt() * v.square().sum().sqrt()
+    total = 0.0
+    for a, b, c, d in zip(u[:half], u[half:], v[:half], v[half:], strict=True):
+        total = total + (a * c + b * d) + (b * c - a * d)
+    return (total / lengths).abs()
+
+
+@pytest.mark.parametrize("temperature", [0.05, 1.0])
+@pytest.mark.parametrize("scores", [SCORES, torch.tensor([1.0, 0.0, 1.0, 0.5, 0.0]), LABELS])
+def test_cosent_and_angle_are_the_plain_loop(temperature, scores):
+    x = views()
+    cosines = torch.stack([(u * v).sum() / (u.square().sum() * v.square().sum()).sqrt() for u, v in x])
+    agree(CoSENTLoss(temperature)(x, scores), loop_rank_loss(cosines, scores, temperature), x)
+    angles = torch.stack([loop_angle(u, v) for u, v in x])
+    agree(AnglELoss(temperature)(x, scores), loop_rank_loss(angles, scores, temperature), x)
+
+
+def test_pairs_of_one_score_are_not_ranked_and_have_a_gradient_of_zero():
+    x = views()
+    loss = CoSENTLoss()(x, torch.full((5,), 0.5))
+    assert loss.item() == 0
+    assert torch.equal(torch.autograd.grad(loss, x)[0], torch.zeros_like(x))
+    order = torch.tensor([3, 0, 4, 2, 1])
+    torch.testing.assert_close(CoSENTLoss()(x[order], SCORES[order]), CoSENTLoss()(x, SCORES))
+    torch.testing.assert_close(CoSENTLoss()(x, 100 * SCORES - 7), CoSENTLoss()(x, SCORES))  # only the order counts
+
+
+def test_a_small_temperature_overflows_nothing():
+    x = views().float().detach().requires_grad_()
+    loss = CoSENTLoss(0.001)(x, SCORES)
+    assert loss.item() == pytest.approx(CoSENTLoss(0.001)(x.double(), SCORES).item(), rel=1e-4)
+    loss.backward()
+    assert x.grad.isfinite().all()
 
 
 @pytest.mark.parametrize("margin", [1.0, 0.3])
@@ -175,6 +215,7 @@ def test_each_batch_trains_its_own_task_and_every_head_has_a_gradient():
         ({"loss": "softmax", "num_labels": 1}, "two or more"),
         ({"loss": "softmax", "features": ("u", "w")}, "cannot read w"),
         ({"loss": "multi_task"}, "needs tasks"),
+        ({"loss": "cosent", "temperature": 0.0}, "temperature must be positive"),
         ({"loss": "guessing"}, "triplet"),
     ],
 )
@@ -191,6 +232,8 @@ def test_settings_that_make_no_loss(settings, message):
         (CosineSimilarityLoss(), SCORES * 5, "scale them"),
         (CosineSimilarityLoss(), None, "LabelledPairCollator"),
         (TripletLoss(), None, "a positive and a negative"),
+        (CoSENTLoss(), None, "LabelledPairCollator"),
+        (AnglELoss(), SCORES.clone().fill_(float("nan")), "finite scores"),
     ],
 )
 def test_targets_that_a_loss_cannot_take(loss_fn, targets, message):

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from contrastive_st.data.ordering import TeacherRows, lower_bound, order_corpus, path_length, path_lengths
     from contrastive_st.data.pairs import (
         PAIR_SETS,
+        GuidedRows,
         TaskMix,
         Translator,
         back_translate,
@@ -77,6 +78,7 @@ __getattr__, __dir__ = lazy(
         "ordering": ["TeacherRows", "lower_bound", "order_corpus", "path_length", "path_lengths"],
         "pairs": [
             "PAIR_SETS",
+            "GuidedRows",
             "TaskMix",
             "Translator",
             "back_translate",
@@ -114,6 +116,7 @@ __all__ = [
     "DocPair",
     "DropoutPairCollator",
     "FramePairCollator",
+    "GuidedRows",
     "LabelledPairCollator",
     "NLITripletCollator",
     "PairCollator",

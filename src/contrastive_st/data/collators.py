@@ -164,6 +164,8 @@ def fit_idf(sentences: Iterable[Sequence[int]], vocabulary: int) -> NDArray[np.f
 class PairCollator:
     """Rows with V >= 2 texts each: `[[anchor ids, positive ids, ...], ...]` to `[B, V, L]`.
 
+    A row's `guide`, another encoder's vector of each of its texts (`GuidedRows`), becomes its targets `[V, D]`.
+
     Args:
         tokenizer: pads on the right, to the longest row of the batch.
         do_mlm: add `mlm_input_ids` and `mlm_targets`, masked copies for the auxiliary loss; the contrastive
@@ -208,7 +210,11 @@ class PairCollator:
             batch["token_type_ids"] = torch.zeros_like(batch["input_ids"])
         if self.do_mlm:
             batch["mlm_input_ids"], batch["mlm_targets"] = self._mask(batch["input_ids"])
-        return {name: tensor.view(shape) for name, tensor in batch.items()}
+        batch = {name: tensor.view(shape) for name, tensor in batch.items()}
+        if "guide" in rows[0]:
+            guide = torch.from_numpy(np.stack([np.asarray(row["guide"], np.float32) for row in rows]))
+            batch["targets"] = guide.expand(-1, len(views[0]), -1)  # a dropout pair has one text
+        return batch
 
     def _mask(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
         collator = DataCollatorForLanguageModeling(self.tokenizer, mlm_probability=self.mlm_probability)

@@ -1,10 +1,10 @@
-"""Pairs to train on: labelled ones from files or the Hub, back-translations, and mixes of several tasks."""
+"""Pairs to train on: labelled ones from files or the Hub, guided ones, back-translations, mixes of several tasks."""
 
 from __future__ import annotations
 
 import csv
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -13,6 +13,7 @@ from typing import Any
 import datasets
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch.utils.data import Dataset, Sampler
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer, PreTrainedTokenizerBase
 
@@ -124,6 +125,43 @@ class TaskSampler(Sampler[int]):
                     break
                 yield start + int(row)
             lap += 1
+
+
+# --- Rows beside what another encoder makes of their texts, by which a guided loss masks false negatives.
+
+
+class GuidedRows(Dataset[dict[str, Any]]):
+    """Tokenized rows, each with the guide's vectors `[T, D]` of its T texts; the pair collators take them as targets.
+
+    Args:
+        rows: of `tokenize`, from these texts.
+        texts: one column for each text of a row.
+        guide: takes a list of texts to vectors `[n, D]`; one that looks them up, such as `EmbeddingStore`, or that is
+            fast, since every row asks it every time.
+
+    Raises:
+        InputError: another number of rows than of texts.
+
+    Example:
+        >>> texts = datasets.Dataset.from_dict({"anchor": ["a", "bcd"], "positive": ["ab", "e"]})
+        >>> rows = [{"input_ids": [[5], [6]]}, {"input_ids": [[7], [8]]}]
+        >>> lengths = lambda texts: np.array([[len(text), 1.0] for text in texts])
+        >>> GuidedRows(rows, texts, lengths)[1]["guide"].tolist()
+        [[3.0, 1.0], [1.0, 1.0]]
+    """
+
+    def __init__(
+        self, rows: Any, texts: datasets.Dataset, guide: Callable[[list[str]], NDArray[np.floating[Any]]]
+    ) -> None:
+        if len(rows) != len(texts):
+            raise InputError(f"{len(rows)} rows and {len(texts)} rows of text; tokenize the texts that are given")
+        self.rows, self.texts, self.guide = rows, texts, guide
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        return {**self.rows[index], "guide": self.guide(list(self.texts[index].values()))}
 
 
 # --- Paraphrases by machine translation into another language and back: positive pairs from single sentences (CERT).

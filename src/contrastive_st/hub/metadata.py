@@ -392,6 +392,9 @@ def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method
         if settings.get("row_loss") in ("block", "pairwise"):
             return Method("CURL", "curl", ("arora2019theoretical",))
         return _TARGETS.get(str(settings.get("targets")), Method("Targets"))
+    if loss == "matryoshka":
+        inner = _of_loss(settings.get("inner") or {}, training)
+        return Method(f"{inner.name}, Matryoshka", "matryoshka", (*inner.keys, "kusupati2022matryoshka"))
     if loss == "multi_task":
         own = [_of_loss(task, {}) for task in (settings.get("tasks") or {}).values()]
         return Method("Several tasks", "multi-task", tuple(key for method in own for key in method.keys))
@@ -415,6 +418,9 @@ _LOSSES = {
     "softmax": Method("Classification of pairs", "sentence-bert", ("reimers2019sentence",)),
     "cosine_similarity": Method("Regression on pairs", "sentence-bert", ("reimers2019sentence",)),
     "triplet": Method("Triplets", "sentence-bert", ("reimers2019sentence",)),
+    "cosent": Method("CoSENT", "cosent", ("huang2024cosent",)),
+    "angle": Method("AnglE", "angle", ("li2024angle",)),
+    "guided_info_nce": Method("Guided negatives", "gistembed", ("solatorio2024gistembed", "moreira2024nv")),
     "embedding_distillation": Method("Distillation of embeddings", "distillation"),
     "relational_distillation": Method("Relational distillation", "distillation", ("park2019relational",)),
     "skip_thoughts": Method("Skip-Thoughts", "skip-thoughts", ("kiros2015skip",)),

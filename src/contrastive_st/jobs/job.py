@@ -63,6 +63,40 @@ _RANGES: Ranges = (
 
 
 @dataclass
+class MatryoshkaArguments(JobArguments):
+    """Arguments of jobs whose loss can be taken of several first dimensions of the embedding at once."""
+
+    matryoshka_dims: list[int] | None = field(
+        default=None,
+        metadata={
+            "help": "Train the first dimensions of the embedding alone too: a term of the loss for each number, "
+            "such as 256 128 64. Name the whole embedding as well."
+        },
+    )
+    matryoshka_weights: list[float] | None = field(
+        default=None, metadata={"help": "Weights of these terms; by default 1 each."}
+    )
+
+
+def with_matryoshka(loss: Mapping[str, Any], args: MatryoshkaArguments) -> dict[str, Any]:
+    """The settings of a loss, or of `MatryoshkaLoss` over it where dimensions are asked for.
+
+    Raises:
+        InputError: weights of no dimensions.
+
+    Example:
+        >>> with_matryoshka({"loss": "cosent"}, MatryoshkaArguments(matryoshka_dims=[8, 4]))
+        {'loss': 'matryoshka', 'inner': {'loss': 'cosent'}, 'dims': [8, 4], 'weights': None}
+    """
+    if args.matryoshka_dims is None and args.matryoshka_weights is not None:
+        raise InputError("--matryoshka_weights are those of --matryoshka_dims; give these too")
+    if args.matryoshka_dims is None:
+        return dict(loss)
+    dims, weights = args.matryoshka_dims, args.matryoshka_weights
+    return {"loss": "matryoshka", "inner": dict(loss), "dims": dims, "weights": weights}
+
+
+@dataclass
 class CorpusArguments(JobArguments):
     """Arguments of jobs that read sentences in their order."""
 

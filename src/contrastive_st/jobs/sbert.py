@@ -28,7 +28,7 @@ from contrastive_st.data import (
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.jobs.job import (
-    JobArguments,
+    MatryoshkaArguments,
     check_data,
     fit_batch,
     job_metadata,
@@ -36,6 +36,7 @@ from contrastive_st.jobs.job import (
     parse_job,
     say_what_happens,
     small_bert,
+    with_matryoshka,
 )
 from contrastive_st.jobs.labelled import docs_mrr, labelled_docs, measures, sample, triplets_of
 from contrastive_st.models import AutoModelForCL, BertForCL
@@ -45,18 +46,22 @@ from contrastive_st.training import ContrastiveTrainer, check_output_dir
 logger = logging.getLogger(__name__)
 POOLINGS = ["cls_before_pooler", "mean", "max"]
 LEFT_OUT = ("label", "score")
-FILES = {"softmax": "nli_file", "cosine_similarity": "sts_file", "triplet": "triplet_file"}
+#: Every loss of this job, and the flag of the data that it is trained on
+FILES = {
+    "softmax": "nli_file", "cosine_similarity": "sts_file", "cosent": "sts_file", "angle": "sts_file",
+    "triplet": "triplet_file",
+}  # fmt: skip
 
 
 @dataclass
-class SBERTArguments(JobArguments):
+class SBERTArguments(MatryoshkaArguments):
     """What to train on, and which of the losses and poolings."""
 
     train_file: str | None = field(
         default=None,
         metadata={
-            "help": "One file, whose columns say what it trains: pairs with a score (cosine_similarity) or a label "
-            "(softmax), triplets, or texts with a label. In place of the three files below."
+            "help": "One file, whose columns say what it trains: pairs with a score (cosine_similarity, cosent, angle) "
+            "or a label (softmax), triplets, or texts with a label. In place of the three files below."
         },
     )
     columns: list[str] | None = field(
@@ -70,12 +75,18 @@ class SBERTArguments(JobArguments):
         default=None, metadata={"help": "For softmax: a file of SNLI, MultiNLI, ... or a name such as SNLI."}
     )
     sts_file: str | None = field(
-        default=None, metadata={"help": "For cosine_similarity: sts-train.csv, or STSB (of the Hub)."}
+        default=None, metadata={"help": "For cosine_similarity, cosent and angle: sts-train.csv, or STSB (of the Hub)."}
     )
     triplet_file: str | None = field(
         default=None, metadata={"help": "For triplets: a file of three columns, anchor, positive, negative."}
     )
-    losses: list[str] = field(default_factory=lambda: ["softmax", "cosine_similarity", "triplet"])
+    losses: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "One or more of softmax, cosine_similarity, cosent, angle and triplet; by default the one that "
+            "suits --train_file, else softmax, cosine_similarity and triplet."
+        },
+    )
     poolings: list[str] | None = field(
         default=None,
         metadata={
@@ -111,14 +122,15 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
     check_output_dir(training, args.overwrite_output_dir)
     data, heldout = read(args, training.seed)
     poolings = args.poolings or (["mean"] if args.train_file else POOLINGS)
-    alone = args.train_file is not None and len(poolings) == 1
+    alone = args.train_file is not None and len(data) * len(poolings) == 1
     tokenizer = open_tokenizer(args, data)
     evaluate = measures(tokenizer, **({"docs_mrr": docs_mrr(tokenizer, heldout)} if heldout else {}))
     figures = {}
     for loss, pooling in itertools.product(data, poolings):
         set_seed(training.seed)
         labels = {"num_labels": max(data[loss]["label"][:]) + 1} if loss == "softmax" else {}
-        model = open_model(args, tokenizer, loss=loss, pooling=pooling, **labels)
+        settings = with_matryoshka({"loss": loss, **labels}, args)
+        model = open_model(args, tokenizer, pooling=pooling, **settings)
         if "untrained " + pooling not in figures:
             figures["untrained " + pooling] = evaluate(model)
         own = own_folder(training, Path(str(training.output_dir), *([] if alone else [f"{loss}-{pooling}"])))
@@ -140,27 +152,32 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
 
 def read(args: SBERTArguments, seed: int) -> tuple[dict[str, Dataset], Any]:
     """The rows of each loss, from the files given and else from the documentation; and its held-out pairs."""
+    if unknown := sorted(set(args.losses or []) - set(FILES)):
+        raise InputError(f"--losses {' '.join(unknown)}: choose from {', '.join(FILES)}")
     if args.train_file:
-        return {name: sample(rows, args.max_train_samples) for name, rows in [read_by_columns(args, seed)]}, None
+        named, rows = read_by_columns(args, seed)
+        return dict.fromkeys(named, sample(rows, args.max_train_samples)), None
+    losses = args.losses or ["softmax", "cosine_similarity", "triplet"]
     files = {loss: vars(args)[flag] for loss, flag in FILES.items()}
     data: dict[str, Dataset] = {}
     heldout = None
-    if any(files[loss] is None for loss in args.losses):
+    if any(files[loss] is None for loss in losses):
         pairs, heldout = split_pairs(installed_docs(), 1000)
         rows = labelled_docs(pairs)
-        data = {
-            "softmax": rows.remove_columns("score"),
-            "cosine_similarity": rows.remove_columns("label"),
-            "triplet": triplets_of(rows),
+        by_flag = {
+            "nli_file": rows.remove_columns("score"),
+            "sts_file": rows.remove_columns("label"),
+            "triplet_file": triplets_of(rows),
         }
+        data = {loss: by_flag[flag] for loss, flag in FILES.items()}
     for loss, file in files.items():
-        if file is not None and loss in args.losses:
+        if file is not None and loss in losses:
             data[loss] = read_texts(file, (0, 1, 2)) if loss == "triplet" else read_pairs(file)
-    return {name: sample(data[name], args.max_train_samples) for name in args.losses}, heldout
+    return {name: sample(data[name], args.max_train_samples) for name in losses}, heldout
 
 
-def read_by_columns(args: SBERTArguments, seed: int) -> tuple[str, Dataset]:
-    """The loss that the columns of a file ask for, and its rows."""
+def read_by_columns(args: SBERTArguments, seed: int) -> tuple[list[str], Dataset]:
+    """The losses asked for, or the one that the columns of a file ask for, and its rows."""
     if args.score_scale and len(args.score_scale) != 2:
         raise InputError(f"--score_scale {' '.join(map(str, args.score_scale))}: give the lowest and the highest score")
     low_high: Any = tuple(args.score_scale) if args.score_scale else None
@@ -173,7 +190,14 @@ def read_by_columns(args: SBERTArguments, seed: int) -> tuple[str, Dataset]:
             f"{args.train_file} holds {roles.words} without score, label or negative; contrastive-st train simcse "
             "trains them"
         )
-    return ("triplet" if roles.kind == "triplets" else roles.loss), rows
+    usual = "triplet" if roles.kind == "triplets" else roles.loss
+    suitable = [loss for loss, flag in FILES.items() if flag == FILES[usual]]
+    if wrong := [loss for loss in args.losses or [] if loss not in suitable]:
+        raise InputError(
+            f"{args.train_file} holds {roles.words}; --losses {' '.join(wrong)} does not train them, but "
+            f"{', '.join(suitable)}"
+        )
+    return args.losses or [usual], rows
 
 
 def open_tokenizer(args: SBERTArguments, data: dict[str, Dataset]) -> Any:

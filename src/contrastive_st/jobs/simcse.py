@@ -14,6 +14,7 @@ from transformers import PreTrainedConfig, set_seed
 
 from contrastive_st.data import (
     DropoutPairCollator,
+    GuidedRows,
     NLITripletCollator,
     PairCollator,
     SentenceCorpus,
@@ -25,16 +26,18 @@ from contrastive_st.data import (
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, as_encoder, default_cache
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.jobs.docs_search import DocsSearch
 from contrastive_st.jobs.job import (
-    JobArguments,
+    MatryoshkaArguments,
     check_data,
     fit_batch,
     job_metadata,
     parse_job,
     say_what_happens,
     small_bert,
+    with_matryoshka,
 )
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.checkpoint import family, load_config, load_tokenizer
@@ -45,7 +48,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class SimCSEArguments(JobArguments):
+class SimCSEArguments(MatryoshkaArguments):
     """What to train on, and what to train."""
 
     train_file: str | None = field(
@@ -99,6 +102,19 @@ class SimCSEArguments(JobArguments):
     js_weight: float = field(
         default=0.0, metadata={"help": "Weight of the Jensen-Shannon divergence of the two views beside the loss."}
     )
+    guide: str | None = field(
+        default=None,
+        metadata={
+            "help": "Another encoder, folder or Hub name: candidates that it finds more alike to the anchor than the "
+            "positive are masked, as false negatives."
+        },
+    )
+    guide_margin: float = field(
+        default=0.0, metadata={"help": "With guide: mask from so far below the positive's similarity on."}
+    )
+    guide_margin_strategy: str = field(
+        default="absolute", metadata={"help": "absolute, or relative: the margin is a share of that similarity."}
+    )
     do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
     mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
     mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
@@ -151,6 +167,8 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
     model, tokenizer = open_model(args, texts, resume)
     with training.main_process_first(desc="tokenize"):
         rows = training_rows(args, texts, tokenizer)
+    if args.guide:
+        rows = guided_rows(args.guide, rows, texts)
     if len(rows) < 2:
         raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
     fit_batch(training, len(rows))
@@ -193,24 +211,26 @@ def training_rows(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> Data
     """Tokenized rows: all of them, kept on disk, or as they are read."""
     if not args.shuffle_buffer:
         return tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers)
-    if args.train_file is None or args.max_train_samples is not None or len(texts.column_names) > 1:
+    limited = args.max_train_samples is not None or args.guide is not None
+    if args.train_file is None or limited or len(texts.column_names) > 1:
         raise InputError(
             "--shuffle_buffer reads one column of a .parquet or .txt file, whole; leave it out for pairs, for the "
-            "documentation, and with --max_train_samples"
+            "documentation, and with --max_train_samples or --guide"
         )
     column = texts.column_names[0]
     return SentenceCorpus(args.train_file, tokenizer, args.max_length, column, None, args.shuffle_buffer)
 
 
+def guided_rows(guide: str, rows: Any, texts: Dataset) -> GuidedRows:
+    """The rows with the guide's embeddings of their texts: each text encoded once, and kept on disk."""
+    every = [text for name in texts.column_names for text in texts[name]]
+    return GuidedRows(rows, texts, EmbeddingStore(as_encoder(guide), every, default_cache()))
+
+
 def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None) -> tuple[Any, Any]:
     """The encoder and its tokenizer: a given checkpoint, or a small BERT with a vocabulary learned from the texts."""
-    names = (
-        "pooling", "temperature", "hard_negative_weight", "mlp_only_train", "symmetric", "do_mlm", "mlm_weight",
-        "cutoff", "cutoff_ratio",
-    )  # fmt: skip
-    settings = {"loss": "info_nce", **{name: getattr(args, name) for name in names}}
-    if args.js_weight:
-        settings |= {"loss": "consistent_info_nce", "js_weight": args.js_weight}
+    names = ("pooling", "mlp_only_train", "do_mlm", "mlm_weight", "cutoff", "cutoff_ratio")
+    settings = {**with_matryoshka(loss_settings(args), args), **{name: getattr(args, name) for name in names}}
     if args.pooling is None and args.model_name_or_path is not None:
         del settings["pooling"]
     if args.model_name_or_path is None:
@@ -229,6 +249,20 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         check_max_length(args.max_length, max_positions(model.config))
         tokenizer.model_max_length = args.max_length
     return model, tokenizer
+
+
+def loss_settings(args: SimCSEArguments) -> dict[str, Any]:
+    """InfoNCE: as it is, with a consistency term, or with a guide."""
+    names = ("temperature", "hard_negative_weight", "symmetric")
+    settings = {"loss": "info_nce", **{name: getattr(args, name) for name in names}}
+    if args.js_weight and args.guide:
+        raise InputError("--js_weight and --guide are two losses; give one of them")
+    if args.js_weight:
+        settings |= {"loss": "consistent_info_nce", "js_weight": args.js_weight}
+    if args.guide:
+        own = {"margin": args.guide_margin, "margin_strategy": args.guide_margin_strategy}
+        settings |= {"loss": "guided_info_nce", **own}
+    return settings
 
 
 def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrainedConfig:

@@ -4,20 +4,25 @@ from contrastive_st.distributed import LOCAL, Gather, ProcessGather, default_gat
 from contrastive_st.losses.base import LOSSES, Loss, parse_loss
 from contrastive_st.losses.distillation import EmbeddingDistillationLoss, RelationalDistillationLoss
 from contrastive_st.losses.functional import angular_similarity, cosine_scores, dot_scores
-from contrastive_st.losses.info_nce import ConsistentInfoNCE, InfoNCE
-from contrastive_st.losses.labelled_pairs import CosineSimilarityLoss, SoftmaxLoss, TripletLoss
+from contrastive_st.losses.info_nce import ConsistentInfoNCE, GuidedInfoNCE, InfoNCE
+from contrastive_st.losses.labelled_pairs import AnglELoss, CoSENTLoss, CosineSimilarityLoss, SoftmaxLoss, TripletLoss
+from contrastive_st.losses.matryoshka import MatryoshkaLoss
 from contrastive_st.losses.multi_task import MultiTaskLoss
 from contrastive_st.losses.targets import SkipThoughtsLoss, TargetsLoss
 
 __all__ = [
     "LOCAL",
     "LOSSES",
+    "AnglELoss",
+    "CoSENTLoss",
     "ConsistentInfoNCE",
     "CosineSimilarityLoss",
     "EmbeddingDistillationLoss",
     "Gather",
+    "GuidedInfoNCE",
     "InfoNCE",
     "Loss",
+    "MatryoshkaLoss",
     "MultiTaskLoss",
     "ProcessGather",
     "RelationalDistillationLoss",

@@ -41,6 +41,15 @@ class Loss:
         """What a step compares, in words, from the number of anchors over all processes and the views of each."""
         raise NotImplementedError
 
+    @property
+    def takes_queue(self) -> bool:
+        """Whether it takes candidates of former batches, by the argument `queue`."""
+        return False
+
+    def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
+        """Views cut to their first `dim` dimensions, and the targets of these."""
+        return views[..., :dim], targets
+
     def make_head(self, dim: int) -> nn.Module | None:
         """A fresh module that is trained with an encoder of `dim` dimensions, and dropped when it is finished."""
         return None

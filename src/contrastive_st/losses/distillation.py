@@ -296,6 +296,11 @@ class EmbeddingDistillationLoss(Loss):
         """What a step compares, in words."""
         return f"{anchors} sentences a step, each to lie where the teacher's embedding lies ({self.distance})"
 
+    def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
+        """Both cut: the first dimensions of the student are held to the first of the teacher."""
+        student, teacher = self._both(views, targets)
+        return student[..., :dim], teacher[:, 0, :dim]
+
     def _both(self, views: Tensor, targets: Tensor | None) -> tuple[Tensor, Tensor]:
         """Student and teacher `[B, V, D]`, in float32 or wider."""
         student, teacher = at_least_float32(views), _teacher(views, targets)[:, None]

@@ -1,8 +1,9 @@
-"""InfoNCE over views: the loss of SimCSE, unsupervised and supervised."""
+"""InfoNCE over views: the loss of SimCSE, unsupervised and supervised; with a consistency term, or with a guide."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 import torch
@@ -12,14 +13,18 @@ from torch.nn import functional
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss
-from contrastive_st.losses.functional import in_blocks, jensen_shannon, matmul_float32, normalize
+from contrastive_st.losses.functional import at_least_float32, in_blocks, jensen_shannon, matmul_float32, normalize
 
 
 class Queue(NamedTuple):
-    """Candidates of former batches: unit vectors `[K, d]`; text hashes `[K, 2]` of their anchors and of themselves."""
+    """Candidates of former batches: unit vectors `[K, d]`; text hashes `[K, 2]` of their anchors and of themselves.
+
+    Where a guide masks candidates, also the guide's unit vectors of them, `[K, D]`.
+    """
 
     embeddings: Tensor
     text_hashes: Tensor
+    guide: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,7 @@ class InfoNCE(Loss):
 
         Args:
             views: `[B, V, d]`, V >= 2: anchor, positive, then any number of hard negatives.
-            targets: unused; each anchor's target is its own positive.
+            targets: unused, but by `GuidedInfoNCE`; each anchor's target is its own positive.
             text_hashes: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
             gather: where the candidates come from; see `contrastive_st.distributed`.
             queue: candidates of former batches, the same on every process.
@@ -75,10 +80,11 @@ class InfoNCE(Loss):
         Raises:
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
-        loss = self._one_way(views, text_hashes, gather, queue)
+        given = views, self._guide(views, targets), text_hashes
+        loss = self._one_way(self._contrast(*given, gather, queue), gather)
         if self.symmetric:
-            swapped = None if text_hashes is None else text_hashes[:, [1, 0]]
-            loss = (loss + self._one_way(views[:, [1, 0]], swapped, gather, queue)) / 2
+            swapped: Any = [None if x is None else x[:, [1, 0]] for x in given]
+            loss = (loss + self._one_way(self._contrast(*swapped, gather=gather, queue=queue), gather)) / 2
         return loss
 
     def metrics(
@@ -95,7 +101,7 @@ class InfoNCE(Loss):
         In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance of
         the unit vectors of anchor and positive (Wang and Isola 2020).
         """
-        scores, own = self.scores(views, text_hashes=text_hashes, gather=gather, queue=queue)
+        scores, own = self.scores(views, targets, text_hashes=text_hashes, gather=gather, queue=queue)
         own = own[:, None]
         return {
             "accuracy": (scores.argmax(1, keepdim=True) == own).float().mean().item(),
@@ -104,11 +110,16 @@ class InfoNCE(Loss):
             "alignment": (2 - 2 * self.temperature * scores.gather(1, own)).mean().item(),
         }
 
-    def scores(
-        self, views: Tensor, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL, queue: Queue | None = None
-    ) -> tuple[Tensor, Tensor]:
-        """Scores `[B, (V-1) * N + K]` with -inf on what is no negative, and the column of each own positive `[B]`."""
-        contrast = Contrast.of(views, text_hashes, gather, queue)
+    def scores(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> tuple[Tensor, Tensor]:
+        """Scores `[B, C]` with -inf on what is no negative, and the column of each own positive `[B]`.
+
+        Args:
+            views: as for the loss.
+            targets: as for the loss.
+            other: `text_hashes`, `gather` and `queue`, as for the loss. C is `(V - 1) * N`, and K with a queue of K.
+        """
+        hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL), other.get("queue")
+        contrast = self._contrast(views, self._guide(views, targets), hashes, gather, queue)
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
         return scores, contrast.own
 
@@ -118,9 +129,22 @@ class InfoNCE(Loss):
         words = f"{anchors} anchors a step, each against {anchors - 1} in-batch negatives"
         return words + (f" and {hard} hard negatives" if hard else "")
 
-    def _one_way(self, views: Tensor, text_hashes: Tensor | None, gather: Gather, queue: Queue | None) -> Tensor:
-        contrast = Contrast.of(views, text_hashes, gather, queue)
+    @property
+    def takes_queue(self) -> bool:
+        """Whether candidates of former batches can be added: not where they would have to be anchors too."""
+        return not self.symmetric
 
+    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
+        """Another encoder's embeddings `[B, V, D]` of the texts of the views, where the loss is guided by one."""
+        return None
+
+    def _contrast(
+        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+    ) -> Contrast:
+        """What is compared with what."""
+        return Contrast.of(views, text_hashes, gather, queue)
+
+    def _one_way(self, contrast: Contrast, gather: Gather) -> Tensor:
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             scores, found = contrast.scores(anchors, candidates, rows, self)
             return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), found
@@ -128,85 +152,150 @@ class InfoNCE(Loss):
         total, found = in_blocks(contrast.anchors, contrast.candidates, rows_loss)
         if not found:
             raise InputError(
-                "this batch has no negatives: every anchor's candidates are its own positive or equal texts. "
+                "this batch has no negatives: every anchor's candidates are its own positive or equal texts"
+                f"{', or masked by the guide' if contrast.guide else ''}. "
                 "Give more than one distinct sentence a batch (a larger batch size, or a look at the data)"
             )
-        return gather.mean(total, len(views))
+        return gather.mean(total, len(contrast.own))
+
+
+class Guide(NamedTuple):
+    """Another encoder's unit vectors of a contrast, and from which similarity on it takes a candidate for a positive.
+
+    Args:
+        anchors: as `Contrast.anchors`, `[B, D]` or `[B, 2 * D]`.
+        candidates: as `Contrast.candidates`, `[C, D]`.
+        margin: how far below the similarity of anchor and positive that begins.
+        relative: the margin is a share of that similarity.
+    """
+
+    anchors: Tensor
+    candidates: Tensor
+    margin: float
+    relative: bool
+
+
+#: Similarities closer than this are equal: rounding, which hangs on the shape of a product, must not decide of a mask
+TIE = 1e-6
 
 
 @dataclass(frozen=True)
 class Contrast:
     """Local anchors and everybody's candidates: what is needed to score any block of rows.
 
+    The columns of the scores are all positives, all first hard negatives, and so on; the anchors, where they are
+    candidates too; the candidates of the queue; and the positives once more where they are compared with the row's
+    own positive.
+
     Args:
-        anchors: unit vectors `[B, d]` of this process.
-        candidates: unit vectors `[(V-1) * N + K, d]`: all positives, then all first hard negatives, and so on; at the
-            end those of the queue.
-        own: `[B]`, the candidate that is an anchor's own positive.
+        anchors: unit vectors `[B, d]` of this process; `[B, 2 * d]` with the own positives beside them.
+        candidates: unit vectors `[C, d]`.
+        own: `[B]`, the column that is an anchor's own positive.
         total: N, the number of sentences over all processes.
-        text_hashes: `[B, 2]` of the local anchors and their positives, or None.
-        all_hashes: `[N, V]` of everybody's texts, or None.
-        queue: the candidates of former batches, or None.
+        hard: how many hard negatives an anchor has.
+        text_hashes: `[B, 2]` of the local anchors and their positives.
+        columns: text hashes `[columns, 2]` of each column, and of the anchor that it is a positive of.
+        guide: what another encoder makes of the same texts.
     """
 
     anchors: Tensor
     candidates: Tensor
     own: Tensor
     total: int
-    text_hashes: Tensor | None
-    all_hashes: Tensor | None
-    queue: Queue | None
+    hard: int
+    text_hashes: Tensor
+    columns: Tensor
+    guide: Guide | None = None
 
     @classmethod
-    def of(cls, views: Tensor, text_hashes: Tensor | None, gather: Gather, queue: Queue | None = None) -> Contrast:
-        """Gather the candidates of `views` `[B, V, d]`, and add those of the queue."""
+    def of(
+        cls,
+        views: Tensor,
+        text_hashes: Tensor | None,
+        gather: Gather,
+        queue: Queue | None = None,
+        with_anchors: bool = False,
+        with_positives: bool = False,
+    ) -> Contrast:
+        """Gather the candidates of `views` `[B, V, d]`, and add those of the queue.
+
+        Args:
+            views: anchor, positive, hard negatives.
+            text_hashes: `[B, V]`; without them every text is another.
+            gather: where the candidates come from.
+            queue: candidates of former batches.
+            with_anchors: contrast anchors with each other too.
+            with_positives: contrast positives with each other too.
+        """
         if views.dim() != 3 or views.shape[1] < 2:
             raise InputError(
                 f"views must be [B, V, d] with V >= 2 (an anchor and a positive), got {tuple(views.shape)}"
             )
-        positives = gather(normalize(views[:, 1:]))
-        candidates = positives.transpose(0, 1).flatten(0, 1)
-        own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
+        rows, num_views = views.shape[:2]
+        own = gather.offset(rows) + torch.arange(rows, device=views.device)
+        if text_hashes is None:
+            text_hashes = -1 - own[:, None] * num_views - torch.arange(num_views, device=views.device)
+        columns = torch.stack([text_hashes, text_hashes], -1)
+        columns[:, 1, 1] = text_hashes[:, 0]  # a hard negative belongs to no anchor: it contradicts equal ones too
+        columns = all_candidates(columns, None if queue is None else queue.text_hashes.flip(1), gather, with_anchors)
+        held = 0 if queue is None else len(queue.text_hashes)
+        total = (len(columns) - held) // (num_views - 1 + with_anchors)
+        unit, queued = normalize(views), None if queue is None else queue.embeddings
         return cls(
-            normalize(views[:, 0]),
-            candidates if queue is None else torch.cat([candidates, queue.embeddings.to(candidates.dtype)]),
+            unit[:, : 1 + with_positives].flatten(1),
+            all_candidates(unit, queued, gather, with_anchors),
             own,
-            len(positives),
-            None if text_hashes is None else text_hashes[:, :2],
-            None if text_hashes is None else gather(text_hashes),
-            queue,
+            total,
+            num_views - 2,
+            text_hashes[:, :2],
+            torch.cat([columns, columns[:total]]) if with_positives else columns,
         )
 
     def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, loss: InfoNCE) -> tuple[Tensor, Tensor]:
-        """Scores `[b, C]` of a block of rows, -inf where there is no negative; and how many rows have a negative."""
-        scores = matmul_float32(anchors, candidates) / loss.temperature
+        """Scores of a block of rows, -inf where there is no negative; and how many rows have a negative."""
+        scores = self._cosines(anchors, candidates) / loss.temperature
         own, weight = self.own[rows, None], loss.hard_negative_weight
-        in_batch = len(self.candidates) - (0 if self.queue is None else len(self.queue.embeddings))
-        hard = own + torch.arange(self.total, in_batch, self.total, device=own.device)
-        if weight and hard.shape[1]:
+        hard = own + self.total * torch.arange(1, self.hard + 1, device=own.device)
+        if weight and self.hard:
             scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
-        excluded = self._equal_texts(rows, scores)
+        excluded = self._equal_texts(rows) | self._alike(rows)
         found = (~excluded.scatter(1, own, True)).any(1).sum()
         return scores.masked_fill(excluded.scatter_(1, own, False), float("-inf")), found
 
-    def _equal_texts(self, rows: slice, scores: Tensor) -> Tensor:
-        """True `[b, C]` where a candidate's text is the anchor's or its positive's.
+    def _cosines(self, anchors: Tensor, candidates: Tensor) -> Tensor:
+        """Similarities of a block of anchors, and of their positives where they stand beside them."""
+        anchor, *positive = anchors.split(candidates.shape[1], 1)
+        scores = matmul_float32(anchor, candidates)
+        return torch.cat([scores, *(matmul_float32(side, candidates[: self.total]) for side in positive)], 1)
 
-        The positive of another row, of this batch or a former one, is excluded too when that row has the same anchor
-        text; a hard negative is not, since what contradicts an anchor contradicts its equal.
-        """
-        if self.text_hashes is None or self.all_hashes is None:
-            return torch.zeros_like(scores, dtype=torch.bool)
+    def _equal_texts(self, rows: slice) -> Tensor:
+        """True where a column's text is the anchor's or its positive's, or it is a positive of the same anchor text."""
         anchor, positive = self.text_hashes[rows].split(1, dim=1)
-        candidates = self.all_hashes[:, 1:].T.flatten()
-        in_batch = len(candidates)
-        if self.queue is not None:
-            candidates = torch.cat([candidates, self.queue.text_hashes[:, 1]])
-        excluded: Tensor = (candidates == anchor) | (candidates == positive)
-        excluded[:, : self.total] |= self.all_hashes[:, 0] == anchor
-        if self.queue is not None:
-            excluded[:, in_batch:] |= self.queue.text_hashes[:, 0] == anchor
+        text, anchor_of = self.columns.unbind(1)
+        excluded: Tensor = (text == anchor) | (text == positive) | (anchor_of == anchor)
         return excluded
+
+    def _alike(self, rows: slice) -> Tensor | bool:
+        """True where the guide finds a column more alike to the anchor than the positive is, less the margin."""
+        if self.guide is None:
+            return False
+        similar = self._cosines(self.guide.anchors[rows], self.guide.candidates)
+        positive = similar.gather(1, self.own[rows, None])
+        margin = self.guide.margin * (positive.abs() if self.guide.relative else 1.0)
+        return similar > positive - margin + TIE
+
+
+def all_candidates(views: Tensor, queued: Tensor | None, gather: Gather, with_anchors: bool = False) -> Tensor:
+    """Whatever belongs to each candidate, `[C, ...]`, from what belongs to each view, `[B, V, ...]`.
+
+    Example:
+        >>> views = torch.tensor([[1, 2, 3], [4, 5, 6]])  # anchors 1 4, positives 2 5, hard negatives 3 6
+        >>> all_candidates(views, None, LOCAL).tolist(), all_candidates(views, None, LOCAL, True).tolist()
+        ([2, 5, 3, 6], [2, 5, 3, 6, 1, 4])
+    """
+    given = views.roll(-1, 1)[:, : views.shape[1] - (not with_anchors)]
+    candidates = gather(given).transpose(0, 1).flatten(0, 1)
+    return candidates if queued is None else torch.cat([candidates, queued.to(candidates.dtype)])
 
 
 # --- InfoNCE and a consistency term between the two views: the loss of Cutoff.
@@ -264,3 +353,82 @@ class ConsistentInfoNCE(InfoNCE):
         anchors = torch.cat([contrast.anchors for contrast in both], 1)
         total, _ = in_blocks(anchors, torch.cat([contrast.candidates for contrast in both], 1), rows_loss)
         return gather.mean(total, len(views))
+
+
+# --- InfoNCE whose false negatives another encoder finds.
+
+STRATEGIES = ("absolute", "relative")
+
+
+@dataclass(frozen=True)
+class GuidedInfoNCE(InfoNCE):
+    r"""InfoNCE without the candidates that a guide, another encoder, takes for positives (GISTEmbed, NV-Retriever).
+
+    With `g` the guide's unit vectors of the same texts, a candidate c of the anchor i is masked where
+
+        g_i . g_c > g_i . g_i1 - margin                absolute
+        g_i . g_c > g_i . g_i1 - margin |g_i . g_i1|   relative
+
+    Own positives always stay; hard negatives and candidates of other processes and of a queue are masked alike.
+    Solatorio 2024 (https://arxiv.org/abs/2402.16829: absolute, margin 0, temperature 0.01, anchors and positives
+    contrasted too); Moreira et al. 2024 (https://arxiv.org/abs/2407.15831: both strategies, margin 0.05).
+
+    Args:
+        margin: how far below the positive's similarity masking begins; greater masks more.
+        margin_strategy: `absolute` or `relative`.
+        contrast_anchors: the other anchors are candidates too.
+        contrast_positives: the other positives are also scored against the own positive.
+
+    Example:
+        >>> views = torch.eye(3)[:, None].repeat(1, 2, 1)  # three pairs, d=3
+        >>> guide = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.0, 1.0]])[:, None].repeat(1, 2, 1)  # 0 and 1 say the same
+        >>> loss = GuidedInfoNCE(temperature=1.0, margin=0.1)
+        >>> loss.scores(views, guide)[0].tolist()
+        [[1.0, -inf, 0.0], [-inf, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    name: ClassVar[str] = "guided_info_nce"
+    margin: float = 0.0
+    margin_strategy: str = "absolute"
+    contrast_anchors: bool = False
+    contrast_positives: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.margin_strategy not in STRATEGIES or not math.isfinite(self.margin):
+            raise InputError(
+                f"margin {self.margin}, margin_strategy {self.margin_strategy!r}: give a number, and one of "
+                f"{', '.join(STRATEGIES)}"
+            )
+
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
+        """As for `InfoNCE`, and `masked`: the share of the candidates that are masked, equal texts among them."""
+        masked = self.scores(views, targets, **other)[0].isneginf().float().mean().item()
+        return {**super().metrics(views, targets, **other), "masked": masked}
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step contrasts, in words."""
+        below = f" less {self.margin:g}{' of it' if self.margin_strategy == 'relative' else ''}" if self.margin else ""
+        return f"{super().describe(anchors, num_views)}, but those more alike than the positive{below} to the guide"
+
+    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
+        if targets is None or targets.dim() != 3 or targets.shape[:2] != views.shape[:2]:
+            got = "none" if targets is None else str(tuple(targets.shape))
+            raise InputError(
+                f"a guided loss wants the guide's embeddings {[*views.shape[:2], 'D']} of every text, got {got}; "
+                "give rows with them by GuidedRows"
+            )
+        return at_least_float32(targets.detach())
+
+    def _contrast(
+        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+    ) -> Contrast:
+        if queue is not None and queue.guide is None:
+            raise InputError("the queue holds no embeddings of the guide; start it anew with this loss")
+        sides = self.contrast_anchors, self.contrast_positives
+        contrast = Contrast.of(views, text_hashes, gather, queue, *sides)
+        assert guide is not None
+        unit, queued = normalize(guide), None if queue is None else queue.guide
+        anchors = unit[:, : 1 + self.contrast_positives].flatten(1)
+        candidates = all_candidates(unit, queued, gather, self.contrast_anchors)
+        return replace(contrast, guide=Guide(anchors, candidates, self.margin, self.margin_strategy == "relative"))

@@ -1,4 +1,4 @@
-"""Losses of labelled pairs and of triplets: those of Sentence-BERT, and InferSent's."""
+"""Losses of labelled and scored pairs and of triplets: those of Sentence-BERT, InferSent, CoSENT and AnglE."""
 
 from __future__ import annotations
 
@@ -181,12 +181,116 @@ class CosineSimilarityLoss(Loss):
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
         """`correlation`: Pearson's, of cosines and scores, in this process's share of the batch."""
-        both = torch.stack([_cosines(views).float(), _rows(targets, views, 2, "scores").float()])
-        return {"correlation": torch.nan_to_num(torch.corrcoef(both)[0, 1]).item() if len(views) > 1 else 0.0}
+        return {"correlation": _correlation(_cosines(views), _rows(targets, views, 2, "scores"))}
 
     def describe(self, anchors: int, num_views: int) -> str:
         """What a step compares, in words."""
         return f"{anchors} pairs a step, the cosine of each against its score"
+
+
+@dataclass(frozen=True)
+class CoSENTLoss(Loss):
+    r"""Of each two pairs the one with the higher score is to be the more similar one (Huang et al. 2024, CoSENT).
+
+        loss = log(1 + sum over pairs i, j with score_i > score_j of exp((s_j - s_i) / T)),   s = cos(u, v)
+
+    https://doi.org/10.1109/TASLP.2024.3402087. Only the order of the scores counts, so they need no scale; pairs of
+    equal score are not compared. All pairs of all processes are, in time and memory of N log N and N.
+
+    Args:
+        temperature: `T`; 0.05 in the paper, where it is written as a scale of 20.
+
+    Example:
+        >>> views = torch.tensor([[[1.0, 0.0], [0.0, 1.0]], [[1.0, 0.0], [1.0, 0.0]]])  # cosines 0 and 1
+        >>> round(CoSENTLoss(temperature=1.0)(views, torch.tensor([0.2, 0.9])).item(), 4)  # log(1 + exp(0 - 1))
+        0.3133
+    """
+
+    name: ClassVar[str] = "cosent"
+    temperature: float = 0.05
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise InputError(f"temperature must be positive, got {self.temperature}")
+
+    def __call__(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
+    ) -> Tensor:
+        """The loss of the pairs of all processes; the same on each of them.
+
+        Args:
+            views: `[B, 2, d]`.
+            targets: `[B]` scores of any scale.
+            text_hashes: not used.
+            gather: where the other pairs come from, with their scores.
+
+        Raises:
+            InputError: scores are missing or not finite, or there is one pair alone.
+        """
+        scores = gather(_rows(targets, views, 2, "scores"))
+        if len(scores) < 2 or not scores.isfinite().all():
+            raise InputError(f"{len(scores)} pairs with scores to rank: give two or more, and finite scores")
+        return rank_loss(gather(self.similarities(views) / self.temperature), scores)
+
+    def metrics(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """`correlation`: Pearson's, of similarities and scores, in this process's share of the batch."""
+        return {"correlation": _correlation(self.similarities(views), _rows(targets, views, 2, "scores"))}
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step compares, in words."""
+        return f"{anchors} pairs a step, each two of them in the order of their scores"
+
+    def similarities(self, views: Tensor) -> Tensor:
+        """What is ranked, `[B, 2, d] -> [B]`."""
+        return _cosines(views)
+
+
+@dataclass(frozen=True)
+class AnglELoss(CoSENTLoss):
+    r"""`CoSENTLoss` with an angle of complex vectors in place of the cosine (Li and Li 2024, AnglE).
+
+    The halves of a unit vector are real and imaginary part of `z_u` and `z_v`, and
+
+        s = |Re q + Im q|,   q = sum over the d / 2 components of z_u * conj(z_v)
+
+    https://arxiv.org/abs/2309.12871, as in its published code. `Re q` is the cosine; where that is flat, near 1 and -1,
+    `Im q` is not. An odd dimension is padded with a zero. The paper adds this loss to others.
+
+    Example:
+        >>> views = torch.tensor([[[1.0, 0.0], [0.0, -1.0]], [[0.6, 0.8], [0.6, 0.8]]])  # cosines 0 and 1
+        >>> AnglELoss().similarities(views).round(decimals=4)  # q = i, and q = 1
+        tensor([1., 1.])
+    """
+
+    name: ClassVar[str] = "angle"
+
+    def similarities(self, views: Tensor) -> Tensor:
+        """What is ranked, `[B, 2, d] -> [B]`."""
+        unit = normalize(views[:, :2])
+        u, v = torch.complex(*functional.pad(unit, (0, unit.shape[-1] % 2)).chunk(2, -1)).unbind(1)
+        angle = (u * v.conj()).sum(-1)
+        return (angle.real + angle.imag).abs()
+
+
+def rank_loss(similarities: Tensor, scores: Tensor) -> Tensor:
+    """`log(1 + sum of exp(similarity_j - similarity_i))` over all i, j with score_i > score_j; `[N], [N] -> []`.
+
+    Sorted from the highest score down, those that a pair is compared with stand before it, so that one cumulative sum
+    holds all of their terms. With all scores equal the loss is 0.
+
+    Example:
+        >>> rank_loss(torch.tensor([1.0, 3.0, 2.0]), torch.tensor([0.5, 0.1, 0.1]))  # log(1 + exp(2) + exp(1))
+        tensor(2.4076)
+    """
+    scores, order = scores.sort(descending=True)
+    similarities = similarities[order]
+    higher = torch.searchsorted(-scores, -scores)  # how many have a higher score
+    compared = higher > 0
+    before = (-similarities).logcumsumexp(0)[higher[compared] - 1]
+    total = (similarities[compared] + before).logsumexp(0)
+    return torch.logaddexp(torch.zeros_like(total), total)
 
 
 @dataclass(frozen=True)
@@ -226,6 +330,12 @@ class TripletLoss(Loss):
 def _cosines(views: Tensor) -> Tensor:
     u, v = normalize(views[:, :2]).unbind(1)
     return (u * v).sum(-1)
+
+
+def _correlation(similarities: Tensor, scores: Tensor) -> float:
+    """Pearson's; 0 where there is none."""
+    both = torch.stack([similarities.float(), scores.float()])
+    return torch.corrcoef(both)[0, 1].nan_to_num(0.0).item() if len(scores) > 1 else 0.0
 
 
 def _distances(views: Tensor) -> tuple[Tensor, Tensor]:

@@ -21,7 +21,7 @@ from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState,
 from contrastive_st.distributed import Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import normalize
-from contrastive_st.losses.info_nce import InfoNCE, Queue
+from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import ForCL
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.gradcache import encode_chunks
@@ -55,20 +55,23 @@ class MomentumQueue:
     def entries(self) -> Queue | None:
         """What is in the queue, nothing at the start."""
         filled = min(int(self.state["seen"]), self.size)
-        return Queue(self.state["vectors"][:filled], self.state["texts"][:filled]) if filled else None
+        held = (self.state[name][:filled] if name in self.state else None for name in ("vectors", "texts", "guides"))
+        return Queue(*held) if filled else None  # type: ignore[arg-type]
 
-    def add(self, key_embeddings: Tensor, text_hashes: Tensor) -> None:
-        """Put key embeddings `[n, d]` with text hashes `[n, 2]` in the place of the oldest, for any `n`."""
+    def add(self, key_embeddings: Tensor, text_hashes: Tensor, guide: Tensor | None = None) -> None:
+        """Put key embeddings `[n, d]` with text hashes `[n, 2]` in the place of the oldest, for any `n`.
+
+        Where the loss is guided, also the guide's unit vectors of the same texts, `[n, D]`.
+        """
         if not len(key_embeddings):
             return
-        if "vectors" not in self.state:
-            self.state["vectors"] = key_embeddings.new_zeros(self.size, key_embeddings.shape[1])
-            self.state["texts"] = text_hashes.new_zeros(self.size, 2)
+        new = {"vectors": key_embeddings, "texts": text_hashes, **({} if guide is None else {"guides": guide})}
         seen = int(self.state["seen"])
         places = torch.arange(seen, seen + len(key_embeddings), device=key_embeddings.device)[-self.size :] % self.size
-        # new tensors: those handed out may be wanted for a log, or for a backward pass
-        self.state["vectors"] = self.state["vectors"].index_copy(0, places, key_embeddings[-self.size :])
-        self.state["texts"] = self.state["texts"].index_copy(0, places, text_hashes[-self.size :])
+        for name, rows in new.items():
+            held = self.state.get(name, rows.new_zeros(self.size, rows.shape[1]))
+            # a new tensor: those handed out may be wanted for a log, or for a backward pass
+            self.state[name] = held.index_copy(0, places, rows[-self.size :])
         self.state["seen"] += len(key_embeddings)
 
     @torch.no_grad()
@@ -118,8 +121,7 @@ class MomentumTrainer(Trainer):
         if not self.args.momentum_queue:
             return
         core = self.accelerator.unwrap_model(self.model)
-        loss = core.settings.loss
-        if not isinstance(loss, InfoNCE) or loss.symmetric or type(core).split_views is not ForCL.split_views:
+        if not core.settings.loss.takes_queue or type(core).split_views is not ForCL.split_views:
             raise InputError(
                 "a momentum queue needs one encoder and the loss info_nce, not symmetric; leave out momentum_queue"
             )
@@ -144,11 +146,12 @@ class MomentumTrainer(Trainer):
         with torch.no_grad(), self.compute_loss_context_manager():
             return encode_chunks(rows, queue.encoder.embed, self.args.chunk_size, self.args.chunk_tokens)
 
-    def enqueue(self, key_embeddings: Tensor, hashes: Tensor, gather: Gather) -> None:
-        """Keep the positives of this batch, of all processes."""
+    def enqueue(self, views: Tensor, hashes: Tensor, targets: Tensor | None, gather: Gather) -> None:
+        """Keep the positives of this batch, of all processes; targets `[B, V, D]` are a guide's embeddings."""
         if self.queue is not None:
             with torch.no_grad():
-                self.queue.add(gather(normalize(key_embeddings[:, 0])), gather(hashes[:, :2].contiguous()))
+                guide = None if targets is None or targets.dim() != 3 else gather(normalize(targets[:, 1]))
+                self.queue.add(gather(normalize(views[:, 1])), gather(hashes[:, :2].contiguous()), guide)
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         super()._load_optimizer_and_scheduler(checkpoint)

@@ -206,7 +206,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""
             logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
         self._last_views = views, targets, hashes, queue
-        self.enqueue(views[:, 1:], hashes, default_gather())
+        self.enqueue(views, hashes, targets, default_gather())
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None

@@ -1,0 +1,125 @@
+"""One embedding at several dimensions: any loss, of the embedding and of its first dimensions alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from contrastive_st.errors import InputError
+from contrastive_st.losses.base import Loss, parse_loss
+from contrastive_st.losses.functional import normalize
+from contrastive_st.losses.info_nce import InfoNCE
+
+
+@dataclass(frozen=True)
+class MatryoshkaLoss(Loss):
+    r"""The weighted sum of a loss over cuts of the embeddings (Kusupati et al. 2022, Matryoshka representations).
+
+        loss = sum over m in dims of weight_m * inner(the first m dimensions of the views)
+
+    https://arxiv.org/abs/2205.13147. The encoder runs once. An inner loss of unit vectors makes unit vectors of the cut
+    ones; one with a head (a classifier) gets a head for each dimension. A vector cut to m dimensions is compared as the
+    loss compares it: `SentenceEncoder(folder, truncate_dim=m)`.
+
+    Args:
+        inner: the loss, or its settings.
+        dims: how many dimensions are kept, each a term of the sum. Name the whole embedding too: what lies beyond the
+            largest is not trained.
+        weights: of the terms; by default 1 each.
+        head: the inner loss's heads by dimension; `make_head` makes them.
+
+    Example:
+        >>> views = torch.tensor([[[1.0, 5.0], [1.0, 0.0]], [[-1.0, 5.0], [-1.0, 0.0]]])  # B=2, V=2, d=2
+        >>> inner = InfoNCE(temperature=1.0)
+        >>> loss = MatryoshkaLoss(inner, dims=(2, 1), weights=(1.0, 0.5))
+        >>> bool(loss(views) == inner(views) + 0.5 * inner(views[..., :1]))
+        True
+    """
+
+    name: ClassVar[str] = "matryoshka"
+    inner: Any = field(default_factory=InfoNCE)
+    dims: tuple[int, ...] = ()
+    weights: tuple[float, ...] | None = None
+    head: Any = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.inner, Loss):
+            object.__setattr__(self, "inner", parse_loss(self.inner))
+        object.__setattr__(self, "dims", tuple(self.dims))
+        whole = all(isinstance(dim, int) and dim > 0 for dim in self.dims)
+        if not self.dims or not whole or len(set(self.dims)) < len(self.dims):
+            raise InputError(f"matryoshka dims {list(self.dims)}: give one or more different numbers of dimensions")
+        weights = self._weights
+        if len(weights) != len(self.dims) or not all(0 < weight < math.inf for weight in weights):
+            raise InputError(f"matryoshka weights {list(weights)}: give one positive number for each of {self.dims}")
+
+    def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
+        """The loss of one batch.
+
+        Args:
+            views: `[B, V, d]`, d no less than any of the dimensions.
+            targets: as for the inner loss; those that are embeddings of the same space are cut too.
+            other: `text_hashes` and `gather`, and `queue` where the inner loss takes one, as for the inner loss.
+
+        Raises:
+            InputError: a dimension beyond those of the views, or as the inner loss has it.
+        """
+        cuts = zip(self._weights, self._cuts(views, targets, other), strict=True)
+        return torch.stack([weight * loss(*cut, **of_cut) for weight, (_, loss, cut, of_cut) in cuts]).sum()
+
+    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
+        """The metrics of the inner loss at each dimension, with the dimension after their names."""
+        cuts = self._cuts(views, targets, other)
+        return {
+            f"{name}_{dim}": value
+            for dim, loss, cut, of_cut in cuts
+            for name, value in loss.metrics(*cut, **of_cut).items()
+        }
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step compares, in words."""
+        return f"{self.inner.describe(anchors, num_views)}; by the first {', '.join(map(str, self.dims))} dimensions"
+
+    @property
+    def takes_queue(self) -> bool:
+        """Whether the inner loss takes one."""
+        taken: bool = self.inner.takes_queue
+        return taken
+
+    def make_head(self, dim: int) -> nn.Module | None:
+        """Fresh heads of the inner loss, one for each dimension, where it has one.
+
+        Raises:
+            InputError: a dimension beyond `dim`.
+        """
+        self._check(dim)
+        heads = {str(cut): self.inner.make_head(cut) for cut in self.dims}
+        return None if None in heads.values() else nn.ModuleDict(heads)
+
+    def with_head(self, head: Any) -> MatryoshkaLoss:
+        """This loss, with those heads."""
+        return replace(self, head=head)
+
+    @property
+    def _weights(self) -> tuple[float, ...]:
+        return (1.0,) * len(self.dims) if self.weights is None else tuple(self.weights)
+
+    def _check(self, dim: int) -> None:
+        if max(self.dims) > dim:
+            raise InputError(f"matryoshka dims {list(self.dims)}: the embedding has {dim} dimensions; give none above")
+
+    def _cuts(
+        self, views: Tensor, targets: Tensor | None, other: dict[str, Any]
+    ) -> Iterator[tuple[int, Loss, tuple[Tensor, Tensor | None], dict[str, Any]]]:
+        """For each dimension the inner loss with its head, its views and targets, and its other arguments."""
+        self._check(views.shape[-1])
+        queue = other.get("queue")
+        for dim in self.dims:
+            loss = self.inner if self.head is None else self.inner.with_head(self.head[str(dim)])
+            cut = {} if queue is None else {"queue": queue._replace(embeddings=normalize(queue.embeddings[:, :dim]))}
+            yield dim, loss, self.inner.truncated(views, targets, dim), {**other, **cut}

@@ -1,0 +1,144 @@
+"""InfoNCE whose false negatives a guide masks: against a plain loop, with a queue, and with planted false negatives."""
+
+import itertools
+
+import pytest
+import torch
+from plain import loop_guided, loop_loss
+from torch import nn
+
+from contrastive_st.data import DropoutPairCollator, GuidedRows, PairCollator
+from contrastive_st.errors import InputError
+from contrastive_st.losses import GuidedInfoNCE, InfoNCE, MatryoshkaLoss
+from contrastive_st.losses import functional as blocks
+from contrastive_st.losses.info_nce import Queue
+
+
+def drawn(rows=6, num_views=3, dim=5):
+    return (
+        torch.randn(rows, num_views, dim, dtype=torch.float64, requires_grad=True),
+        torch.randn(rows, num_views, 4, dtype=torch.float64),
+    )
+
+
+@pytest.mark.parametrize("num_views", [2, 4])
+@pytest.mark.parametrize("strategy", ["absolute", "relative"])
+@pytest.mark.parametrize("margin", [0.0, 0.3])
+@pytest.mark.parametrize("same_side", list(itertools.product((False, True), repeat=2)))
+@pytest.mark.parametrize("duplicates", [False, True])
+@pytest.mark.parametrize("block", [None, 30])
+def test_equals_a_plain_loop(num_views, strategy, margin, same_side, duplicates, block, monkeypatch):
+    if block:
+        monkeypatch.setattr(blocks, "BLOCK", block)
+    views, guide = drawn(num_views=num_views)
+    keys = torch.arange(6 * num_views).view(6, num_views)
+    if duplicates:
+        keys[3, 0], keys[4, 1], keys[2, -1], keys[5, 0] = keys[0, 0], keys[1, 1], keys[4, 1], keys[2, 1]
+    loss_fn = GuidedInfoNCE(0.3, 0.2, num_views == 2, margin, strategy, *same_side)
+    ours = loss_fn(views, guide, text_hashes=keys if duplicates else None)
+    plain = loop_guided(views, guide, loss_fn, keys if duplicates else None)
+    torch.testing.assert_close(ours, plain, rtol=1e-11, atol=1e-11)
+    for a, b in zip(torch.autograd.grad(ours, views), torch.autograd.grad(plain, views), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-11)
+    assert loss_fn.metrics(views, guide, text_hashes=keys)["masked"] > 0
+
+
+def test_a_guide_that_sees_no_difference_but_in_pairs_masks_nothing():
+    views, _ = drawn()
+    guide = torch.eye(6, dtype=torch.float64)[:, None].repeat(1, 3, 1)
+    guide[:, 2] = guide[:, 2].roll(1, 0)  # hard negatives are like other rows
+    assert loss_of(GuidedInfoNCE(0.3), views, guide) == pytest.approx(loop_loss(views, 0.3).item(), rel=1e-11)
+
+
+def loss_of(loss_fn, *args):
+    return loss_fn(*args).item()
+
+
+def test_what_the_guide_cannot_tell_apart_stays_whatever_the_rounding():
+    """Vectors that are equal but for their lengths, and products of every shape: rounding decides of no mask."""
+    torch.manual_seed(3)
+    anchors, positive = torch.randn(40, 1, 7), torch.randn(1, 1, 7)
+    guide = torch.cat([anchors, positive * torch.rand(40, 1, 1).add(0.1)], 1)
+    views = torch.randn(40, 2, 5)
+    scores, _ = GuidedInfoNCE().scores(views, guide)
+    assert not scores.isneginf().any()
+
+
+def test_planted_false_negatives_are_not_pushed_away():
+    """Rows 0 and 1 say the same in other words; a guide that knows keeps them together."""
+    meanings = torch.eye(12)
+    guide = torch.stack([meanings[:6], meanings[:6], meanings[6:]], 1)
+    guide[1, :2] = guide[0, 0]
+    guide[4, 2] = guide[0, 0]  # and a hard negative of row 4 is a positive of theirs
+    start = torch.randn(6, 3, 8)
+    start[1, :2] = start[0, :2] + 0.1 * torch.randn(2, 8)
+    scores, own = GuidedInfoNCE(margin=0.05).scores(start, guide)
+    masked = torch.zeros(6, 12, dtype=torch.bool)
+    masked[0, 1] = masked[1, 0] = masked[0, 6 + 4] = masked[1, 6 + 4] = True
+    assert torch.equal(scores.isneginf(), masked)
+    assert torch.equal(own, torch.arange(6))
+    together = {}
+    for loss_fn in (InfoNCE(), GuidedInfoNCE(margin=0.05)):
+        views = start.clone().requires_grad_()
+        optimizer = torch.optim.Adam([views], lr=0.05)
+        for _ in range(100):
+            optimizer.zero_grad()
+            loss_fn(views, guide).backward()
+            optimizer.step()
+        together[loss_fn.name] = nn.functional.cosine_similarity(views[0, 0], views[1, 1], dim=0).item()
+        alone = nn.functional.cosine_similarity(views[2, 0], views[3, 1], dim=0).item()
+        assert alone < 0.5  # true negatives are apart with either
+    assert together["guided_info_nce"] > 0.5 > together["info_nce"] + 0.2
+
+
+def test_candidates_of_a_queue_are_masked_too():
+    views, guide = drawn(num_views=2)
+    unit = nn.functional.normalize(torch.randn(4, 5, dtype=torch.float64), dim=-1)
+    theirs = nn.functional.normalize(torch.randn(4, 4, dtype=torch.float64), dim=-1)
+    theirs[2] = nn.functional.normalize(guide[3, 0], dim=-1)  # the guide takes it for the anchor of row 3
+    queue = Queue(unit, -torch.arange(1, 9).view(4, 2) * 100, theirs)
+    scores, _ = GuidedInfoNCE(0.2).scores(views, guide, queue=queue)
+    ours = nn.functional.normalize(guide, dim=-1)
+    wanted = ours[:, 0] @ theirs.T > (ours[:, 0] * ours[:, 1]).sum(-1, keepdim=True)
+    assert torch.equal(scores[:, 6:].isneginf(), wanted)
+    assert wanted[3, 2]
+    with pytest.raises(InputError, match="queue holds no embeddings of the guide"):
+        GuidedInfoNCE()(views, guide, queue=queue._replace(guide=None))
+    cut = MatryoshkaLoss(GuidedInfoNCE(0.2), (3,))(views, guide, queue=queue)
+    small = queue._replace(embeddings=nn.functional.normalize(unit[:, :3], dim=-1))
+    torch.testing.assert_close(cut, GuidedInfoNCE(0.2)(views[..., :3], guide, queue=small))
+
+
+def test_rows_bring_the_guide_through_the_collators(tokenizer):
+    from datasets import Dataset
+
+    texts = Dataset.from_dict({"a": ["the cat", "a dog"], "b": ["cat", "dog"]})
+    lengths = lambda texts: torch.tensor([[len(text), 1.0] for text in texts]).numpy()
+    rows = GuidedRows([{"input_ids": [[5], [6, 7]]}, {"input_ids": [[8], [9]]}], texts, lengths)
+    batch = PairCollator(tokenizer)([rows[0], rows[1]])
+    assert batch["targets"].tolist() == [[[7, 1], [3, 1]], [[5, 1], [3, 1]]]
+    assert batch["input_ids"].shape == (2, 2, 2)
+    single = GuidedRows([{"input_ids": [5]}, {"input_ids": [6]}], texts.remove_columns("b"), lengths)
+    assert DropoutPairCollator(tokenizer)([single[0], single[1]])["targets"].tolist() == [[[7, 1]] * 2, [[5, 1]] * 2]
+    with pytest.raises(InputError, match="1 rows and 2 rows of text"):
+        GuidedRows([{}], texts, lengths)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: GuidedInfoNCE(margin_strategy="share"), "absolute, relative"),
+        (lambda: GuidedInfoNCE(margin=float("nan")), "margin nan"),
+        (lambda: GuidedInfoNCE(temperature=0), "temperature"),
+        (lambda: GuidedInfoNCE()(torch.randn(3, 2, 4)), "got none; give rows with them by GuidedRows"),
+        (
+            lambda: GuidedInfoNCE()(torch.randn(3, 2, 4), torch.randn(3, 4)),
+            r"of every text, got \(3, 4\)",
+        ),
+        (lambda: GuidedInfoNCE(margin=3.0)(torch.randn(3, 2, 4), torch.randn(3, 2, 4)), "masked by the guide"),
+    ],
+)
+def test_bad_input_is_one_line(make, message):
+    with pytest.raises(InputError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,145 @@
+"""The loss of several first dimensions at once: sums of the inner loss, its heads, its queue, and its checkpoint."""
+
+import pytest
+import torch
+from torch import nn
+from transformers import AutoModel
+
+from contrastive_st import BertForCL, InputError, QuickThoughtsConfig, QuickThoughtsGRU, SentenceEncoder
+from contrastive_st.losses import (
+    LOSSES,
+    CoSENTLoss,
+    EmbeddingDistillationLoss,
+    InfoNCE,
+    MatryoshkaLoss,
+    SoftmaxLoss,
+    TargetsLoss,
+    TripletLoss,
+    parse_loss,
+)
+from contrastive_st.losses.info_nce import Queue
+
+DIMS, WEIGHTS = (6, 4, 1), (1.0, 0.5, 2.0)
+PLACES = torch.tensor([[0, i] for i in range(5)])
+INNER = [
+    (InfoNCE(0.3), 2, None),
+    (InfoNCE(0.3, 0.4), 3, None),
+    (InfoNCE(0.3, symmetric=True), 2, None),
+    (TripletLoss(0.5), 3, None),
+    (CoSENTLoss(), 2, torch.tensor([0.1, 0.9, 0.4, 0.4, 0.0])),
+    (TargetsLoss("window", context_size=2), 1, PLACES),
+]
+
+
+@pytest.mark.parametrize(("inner", "num_views", "targets"), INNER, ids=lambda value: getattr(value, "name", None))
+def test_is_the_sum_of_the_inner_loss_of_cut_embeddings(inner, num_views, targets):
+    x = torch.randn(5, num_views, 6, dtype=torch.float64, requires_grad=True)
+    ours = MatryoshkaLoss(inner, DIMS, WEIGHTS)(x, targets)
+    one_by_one = sum(w * inner(x[:, :, :dim], targets) for dim, w in zip(DIMS, WEIGHTS, strict=True))
+    torch.testing.assert_close(ours, one_by_one, rtol=1e-12, atol=0)
+    for a, b in zip(torch.autograd.grad(ours, x), torch.autograd.grad(one_by_one, x), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-12)
+    logged = MatryoshkaLoss(inner, DIMS).metrics(x, targets)
+    first = inner.metrics(x[:, :, :1], targets)
+    assert {name: logged[f"{name}_1"] for name in first} == first
+
+
+def test_embeddings_of_a_teacher_are_cut_along():
+    student, teacher = torch.randn(4, 1, 6, dtype=torch.float64), torch.randn(4, 6, dtype=torch.float64)
+    inner = EmbeddingDistillationLoss()
+    wanted = inner(student, teacher) + inner(student[..., :2], teacher[:, :2])
+    torch.testing.assert_close(MatryoshkaLoss(inner, (6, 2))(student, teacher), wanted)
+
+
+def test_each_dimension_has_a_classifier_of_its_own():
+    loss_fn = MatryoshkaLoss(SoftmaxLoss(), (6, 2))
+    with pytest.raises(InputError, match="without its classifier"):
+        loss_fn(torch.randn(3, 2, 6), torch.tensor([0, 1, 2]))
+    head = loss_fn.make_head(6)
+    assert [head[name].layers[0].in_features for name in ("6", "2")] == [18, 6]
+    loss_fn.with_head(head)(torch.randn(3, 2, 6), torch.tensor([0, 1, 2])).backward()
+    assert all(weight.grad.abs().max() > 0 for weight in head.parameters())
+    assert MatryoshkaLoss(InfoNCE(), (6, 2)).make_head(6) is None
+
+
+def test_a_queue_is_cut_along():
+    views = torch.randn(4, 2, 6, dtype=torch.float64)
+    unit = nn.functional.normalize(torch.randn(7, 6, dtype=torch.float64), dim=-1)
+    queue = Queue(unit, torch.arange(100, 114).view(7, 2))
+    small = queue._replace(embeddings=nn.functional.normalize(unit[:, :2], dim=-1))
+    inner = InfoNCE(0.2)
+    wanted = inner(views, queue=queue) + inner(views[..., :2], queue=small)
+    torch.testing.assert_close(MatryoshkaLoss(inner, (6, 2))(views, queue=queue), wanted)
+    assert MatryoshkaLoss(inner, (6, 2)).takes_queue
+    assert not MatryoshkaLoss(TripletLoss(), (6, 2)).takes_queue
+
+
+def test_settings_are_json_and_come_back():
+    loss_fn = MatryoshkaLoss(InfoNCE(0.1, symmetric=True), [4, 2])
+    assert loss_fn.settings() == {
+        "loss": "matryoshka", "dims": [4, 2], "weights": None,
+        "inner": {"loss": "info_nce", "temperature": 0.1, "hard_negative_weight": 0.0, "symmetric": True},
+    }  # fmt: skip
+    assert parse_loss(loss_fn.settings()) == loss_fn
+    assert LOSSES["matryoshka"] is MatryoshkaLoss
+
+
+def test_a_checkpoint_keeps_it_and_opens_as_any_other(bert_config, tokenizer, tmp_path):
+    model = BertForCL(bert_config, pooling="mean", loss=MatryoshkaLoss(SoftmaxLoss(), (16, 4)))
+    ids = torch.randint(5, 40, (4, 2, 6))
+    model(ids, targets=torch.tensor([0, 1, 2, 0])).loss.backward()
+    model.save_pretrained(tmp_path / "training")
+    again = BertForCL.from_pretrained(tmp_path / "training")
+    assert again.loss_fn.settings() == model.loss_fn.settings()
+    for name, weight in model.loss_head.state_dict().items():
+        assert torch.equal(again.loss_head.state_dict()[name], weight)
+    model.drop_heads()
+    model.save_pretrained(tmp_path / "finished")
+    tokenizer.save_pretrained(tmp_path / "finished")
+    texts = ["the cat sat", "a dog ran far"]
+    whole = SentenceEncoder(tmp_path / "finished").encode(texts)
+    cut = SentenceEncoder(tmp_path / "finished", truncate_dim=4).encode(texts)
+    assert whole.shape == (2, 16)
+    torch.testing.assert_close(torch.from_numpy(cut), torch.from_numpy(whole[:, :4]), rtol=1e-5, atol=1e-6)
+    assert AutoModel.from_pretrained(tmp_path / "finished").config.hidden_size == 16
+    plain = BertForCL.from_pretrained(tmp_path / "finished", loss="info_nce", temperature=0.1)  # trained on, otherwise
+    assert plain.loss_fn == InfoNCE(0.1)
+    assert plain.settings.pooling == "mean"
+
+
+def test_sentence_transformers_opens_the_folder(bert_config, tokenizer, tmp_path):
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer
+    BertForCL(bert_config, pooling="mean", loss="matryoshka", dims=[16, 4]).save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    theirs = peer(str(tmp_path), device="cpu", truncate_dim=4).encode(["the cat sat"])
+    ours = SentenceEncoder(tmp_path, truncate_dim=4).encode(["the cat sat"])
+    torch.testing.assert_close(torch.from_numpy(theirs), torch.from_numpy(ours), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda config: MatryoshkaLoss(), "give one or more different"),
+        (lambda config: MatryoshkaLoss(dims=(4, 4)), "give one or more different"),
+        (lambda config: MatryoshkaLoss(dims=(4, 0)), "give one or more different"),
+        (lambda config: MatryoshkaLoss(dims=(4, 2), weights=(1.0,)), "one positive number for each"),
+        (lambda config: MatryoshkaLoss(dims=(4,), weights=(-1.0,)), "one positive number for each"),
+        (lambda config: MatryoshkaLoss({"loss": "guessing"}, (4,)), "unknown loss"),
+        (lambda config: MatryoshkaLoss(dims=(9,))(torch.randn(3, 2, 8)), "has 8 dimensions; give none above"),
+        (
+            lambda config: BertForCL(config, loss="matryoshka", dims=[32]),
+            "has 16 dimensions; give none above",
+        ),
+        (lambda config: parse_loss({"loss": "matryoshka", "dims": 4}), "damaged"),
+        (
+            lambda config: QuickThoughtsGRU(
+                QuickThoughtsConfig(60, 6, 8), loss="matryoshka", inner={"loss": "targets"}, dims=[4]
+            ),
+            "does not suit the views of QuickThoughtsGRU",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(make, message, bert_config):
+    with pytest.raises(InputError, match=message) as caught:
+        make(bert_config)
+    assert "\n" not in str(caught.value)

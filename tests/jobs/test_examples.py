@@ -46,6 +46,11 @@ RUNS = {
     "by_feature/gradcache.py": ["--chunk_size", "3", *TRAIN],
     "by_feature/ddp_and_fsdp.py": TRAIN,
     "by_feature/momentum_queue.py": ["--momentum_queue", "8", *TRAIN],
+    "by_feature/matryoshka.py": ["--dims", "128", "8", *TRAIN],
+    "by_feature/matryoshka.py plain": ["--plain", "true", *TRAIN],
+    "by_feature/scored_pairs.py": ["--chunk_size", "3", *TRAIN],
+    "by_feature/scored_pairs.py angle": ["--loss", "angle", *TRAIN],
+    "by_feature/guided_negatives.py": ["--margin", "0.1", *TRAIN],
     "by_feature/accelerate_loop.py": ["--max_steps", "2", "--batch_size", "4"],
 }
 

@@ -142,3 +142,52 @@ def test_the_best_checkpoint_on_sts_is_what_is_saved(text_file, tmp_path, data_r
         row["eval_stsb_spearman"] for row in state["log_history"] if row.get("eval_stsb_spearman") and row["step"]
     ]
     assert state["best_metric"] == max(measured)
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--matryoshka_dims 16 4",
+        "--matryoshka_dims 16 4 --matryoshka_weights 1 0.5 --chunk_size 3 --js_weight 1",
+        "--guide static-minilm --guide_margin 0.1 --chunk_size 3",
+        "--guide static-minilm --guide_margin_strategy relative --matryoshka_dims 16 8 --momentum_queue 6",
+    ],
+)
+@pytest.mark.parametrize("num_columns", [1, 3])
+def test_dimensions_and_a_guide(flags, num_columns, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
+    columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
+    rows = [",".join(f"t{i}" for i in range(num_columns)), *(",".join(row) for row in zip(*columns, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    run(*flags.split(), text_file=tmp_path / "t.csv", output=tmp_path / "out")
+    contrastive = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
+    inner = contrastive.get("inner", contrastive)
+    assert ("matryoshka_dims" in flags) == (contrastive["loss"] == "matryoshka")
+    wanted = "guided_info_nce" if "guide" in flags else "consistent_info_nce" if "js_weight" in flags else "info_nce"
+    assert inner["loss"] == wanted
+    encoder = SentenceEncoder.from_pretrained(tmp_path / "out")
+    assert encoder.encode(SENTENCES, truncate_dim=4).shape == (8, 4)
+    again = ["--model_name_or_path", str(tmp_path / "out"), *flags.split()]  # a trained encoder is trained on
+    run(*again, text_file=tmp_path / "t.csv", output=tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--matryoshka_dims 64", "has 16 dimensions"),
+        ("--matryoshka_dims 4 4", "different"),
+        ("--matryoshka_weights 1", "give these too"),
+        ("--matryoshka_dims 8 4 --matryoshka_weights 1", "one positive number"),
+        ("--matryoshka_dims 16 4 --symmetric true --momentum_queue 6", "not symmetric"),
+        ("--guide no/such-guide", "no/such-guide"),
+        ("--guide static-minilm --js_weight 1", "give one of them"),
+        ("--guide static-minilm --guide_margin_strategy half", "absolute, relative"),
+        ("--guide static-minilm --shuffle_buffer 10", "or --guide"),
+    ],
+)
+def test_dimensions_and_guides_that_cannot_be(flags, words, text_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(InputError) as caught:
+        run(*flags.split(), text_file=text_file, output=tmp_path / "out")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)

@@ -126,3 +126,24 @@ def test_simcse_does_not_train_scores_as_texts(tmp_path, capsys):
     assert "--columns question answer" in capsys.readouterr().err
     assert main(["train", "--max_length", "8"]) == 2
     assert "name a job, or data with --train_file" in capsys.readouterr().err
+
+
+def test_scored_pairs_are_ranked_by_the_losses_asked_for(files, capsys):
+    flags = ["--hidden_size", "64", "--vocab_size", "100", *COMMON, "--chunk_size", "3"]
+    data = ["--train_file", str(files / "sts.tsv")]
+    sbert.main([*data, "--losses", "cosent", "angle", "--matryoshka_dims", "64", "16", *flags, "--output_dir",
+                str(files / "both")])  # fmt: skip
+    for loss in ("cosent", "angle"):
+        folder = files / "both" / f"{loss}-mean"
+        contrastive = json.loads((folder / "config.json").read_text())["contrastive"]
+        assert (contrastive["dims"], contrastive["inner"]) == ([64, 16], {"loss": loss, "temperature": 0.05})
+        assert SentenceEncoder(folder, truncate_dim=16).encode(SENTENCES).shape == (8, 16)
+    sbert.main([*data, "--losses", "cosent", *flags, "--output_dir", str(files / "one")])
+    assert SentenceEncoder(files / "one").encode(SENTENCES).shape == (8, 64)
+    nli = ["--nli_file", str(files / "nli.tsv"), "--losses", "softmax", "--poolings", "mean"]
+    sbert.main([*nli, "--matryoshka_dims", "64", "16", *flags, "--output_dir", str(files / "nli")])
+    assert not any("loss_head" in name for name in SentenceEncoder(files / "nli" / "softmax-mean").model.state_dict())
+    wrong = {"softmax": "does not train them, but cosine_similarity, cosent, angle", "guess": "choose from"}
+    for losses, words in wrong.items():
+        assert main(["train", "sbert", *data, "--losses", losses, *flags, "--output_dir", str(files / "bad")]) == 2
+        assert words in capsys.readouterr().err

@@ -88,7 +88,7 @@ def test_planted_false_negatives_are_not_pushed_away():
         together[loss_fn.name] = nn.functional.cosine_similarity(views[0, 0], views[1, 1], dim=0).item()
         alone = nn.functional.cosine_similarity(views[2, 0], views[3, 1], dim=0).item()
         assert alone < 0.5  # true negatives are apart with either
-    assert together["guided_info_nce"] > 0.5 > together["info_nce"] + 0.2
+    assert together["guided_info_nce"] > together["info_nce"] + 0.2, together
 
 
 def test_candidates_of_a_queue_are_masked_too():

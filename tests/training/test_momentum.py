@@ -3,6 +3,7 @@
 import collections
 import copy
 
+import numpy as np
 import pytest
 import torch
 from datasets import Dataset
@@ -14,12 +15,13 @@ from contrastive_st import (
     BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
+    GuidedRows,
     InputError,
     NLITripletCollator,
     PairCollator,
     tokenize,
 )
-from contrastive_st.losses import InfoNCE
+from contrastive_st.losses import GuidedInfoNCE, InfoNCE, MatryoshkaLoss
 from contrastive_st.losses import functional as blocks
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.training.momentum import MomentumQueue
@@ -107,7 +109,7 @@ def rows(tokenizer, num_texts):
 def trainer_for(tokenizer, config, folder, num_texts=2, optimizer=None, **changes):
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     torch.manual_seed(1)
-    model = BertForCL(config, temperature=0.2, **changes.pop("settings", {})).double()
+    model = BertForCL(config, **changes.pop("settings", {"temperature": 0.2})).double()
     args = ContrastiveTrainingArguments(
         str(folder), per_device_train_batch_size=3, max_steps=5, bf16=False, disable_tqdm=True, logging_steps=1,
         max_grad_norm=0, lr_scheduler_type="constant", save_steps=2, **changes,
@@ -180,10 +182,42 @@ def test_checkpoints_hold_the_queue(tokenizer, bert_config, tmp_path):
         again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-2"))
 
 
+def guide_of(texts):
+    """A guide that counts letters."""
+    return np.array([[text.count(letter) + 0.1 for letter in "aeot"] for text in texts])
+
+
+@pytest.mark.parametrize("num_texts", [2, 3])
+def test_a_guided_loss_of_several_dimensions_takes_the_queue(tokenizer, bert_config, tmp_path, num_texts):
+    """Plain and cached alike; a checkpoint holds the guide's embeddings of the queue."""
+    loss_fn = MatryoshkaLoss(GuidedInfoNCE(0.2, margin=0.02), (16, 4))
+    texts = Dataset.from_dict({f"text{i}": SENTENCES[i:] + SENTENCES[:i] for i in range(num_texts)})
+    trained = []
+    for changes in ({}, {"chunk_size": 2}):
+        trainer = trainer_for(
+            tokenizer, bert_config, tmp_path / str(len(trained)), num_texts, momentum_queue=7, momentum=0.7,
+            settings={"loss": loss_fn}, **changes,
+        )  # fmt: skip
+        trainer.train_dataset = GuidedRows(trainer.train_dataset, texts, guide_of)
+        trainer.train()
+        trained.append(trainer)
+    one, two = trained
+    for (name, a), b in zip(one.model.named_parameters(), two.model.parameters(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-9, atol=1e-12, msg=name)
+    logged = [row for row in one.state.log_history if "loss" in row]
+    assert logged[-1]["candidates_4"] == 3 * (num_texts - 1) + 7
+    assert 0 < logged[-1]["masked_16"] < 1
+    assert one.queue.entries().guide.shape == (7, 4)
+    again = MomentumQueue(one.model, 7)
+    again.load(tmp_path / "0" / "checkpoint-4")
+    torch.testing.assert_close(again.entries().guide.norm(dim=-1), torch.ones(7))
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"momentum_queue": 5, "settings": {"symmetric": True}}, "loss info_nce"),
+        ({"momentum_queue": 5, "settings": {"loss": MatryoshkaLoss({"loss": "cosent"}, (4,))}}, "loss info_nce"),
         ({"momentum_queue": -1}, "momentum_queue -1: give 0 or more"),
         ({"momentum_queue": 5, "momentum": 1.0}, r"momentum 1.0: give a number in \[0, 1\)"),
     ],

@@ -1,7 +1,7 @@
 """Sentence-BERT (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084): pairs with labels or scores, triplets.
 
 On summaries and paragraphs of the Python documentation of this machine, in minutes, offline; a loss for each kind of
-data: softmax (a class), cosine_similarity (a score), triplet:
+data: softmax (a class), cosine_similarity, cosent and angle (a score), triplet:
 
     accelerate launch examples/run_sbert.py
     accelerate launch examples/run_sbert.py --loss cosine_similarity --output_dir out/sbert_scores
@@ -43,7 +43,9 @@ class Arguments:
     """What to train on, and what."""
 
     train_file: str | None = field(default=None, metadata={"help": "Pairs or triplets; by default documentation."})
-    loss: str = field(default="softmax", metadata={"help": "Without a file: softmax, cosine_similarity or triplet."})
+    loss: str = field(
+        default="softmax", metadata={"help": "Without a file: softmax, triplet, cosine_similarity, cosent or angle."}
+    )
     pooling: str = field(default="mean", metadata={"help": "mean, max or cls_before_pooler (the CLS of the paper)."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small new BERT."})
     max_length: int = field(default=48, metadata={"help": "Tokens a text is cut to."})
@@ -79,7 +81,7 @@ def main() -> None:
     else:
         pairs, heldout = split_pairs(installed_docs(), 1000)
         labelled = labelled_docs(pairs)
-        without = {"softmax": "score", "cosine_similarity": "label"}
+        without = {"softmax": "score", **dict.fromkeys(("cosine_similarity", "cosent", "angle"), "label")}
         texts = labelled.remove_columns(without[loss]) if loss in without else triplets_of(labelled)
 
     # tokenizer and model; the loss is the model's, and has a classifier of its own where labels are told

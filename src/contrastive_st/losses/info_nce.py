@@ -258,15 +258,17 @@ class Contrast:
         hard = own + self.total * torch.arange(1, self.hard + 1, device=own.device)
         if weight and self.hard:
             scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
-        excluded = self._equal_texts(rows) | self._alike(rows)
+        excluded = self._equal_texts(rows)
+        if self.guide is not None:
+            excluded |= self._alike(rows, self.guide)
         found = (~excluded.scatter(1, own, True)).any(1).sum()
         return scores.masked_fill(excluded.scatter_(1, own, False), float("-inf")), found
 
     def _cosines(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         """Similarities of a block of anchors, and of their positives where they stand beside them."""
-        anchor, *positive = anchors.split(candidates.shape[1], 1)
-        scores = matmul_float32(anchor, candidates)
-        return torch.cat([scores, *(matmul_float32(side, candidates[: self.total]) for side in positive)], 1)
+        sides = anchors.split(candidates.shape[1], 1)
+        scores = [matmul_float32(*pair) for pair in zip(sides, (candidates, candidates[: self.total]), strict=False)]
+        return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
 
     def _equal_texts(self, rows: slice) -> Tensor:
         """True where a column's text is the anchor's or its positive's, or it is a positive of the same anchor text."""
@@ -275,14 +277,12 @@ class Contrast:
         excluded: Tensor = (text == anchor) | (text == positive) | (anchor_of == anchor)
         return excluded
 
-    def _alike(self, rows: slice) -> Tensor | bool:
+    def _alike(self, rows: slice, guide: Guide) -> Tensor:
         """True where the guide finds a column more alike to the anchor than the positive is, less the margin."""
-        if self.guide is None:
-            return False
-        similar = self._cosines(self.guide.anchors[rows], self.guide.candidates)
+        similar = self._cosines(guide.anchors[rows], guide.candidates)
         positive = similar.gather(1, self.own[rows, None])
-        margin = self.guide.margin * (positive.abs() if self.guide.relative else 1.0)
-        return similar > positive - margin + TIE
+        limit = positive - guide.margin * (positive.abs() if guide.relative else 1.0)
+        return similar > limit + TIE
 
 
 def all_candidates(views: Tensor, queued: Tensor | None, gather: Gather, with_anchors: bool = False) -> Tensor:

@@ -13,7 +13,7 @@ def launch(world, out, worker):
         port = free.getsockname()[1]
     command = [sys.executable, str(worker)]
     ranks = [subprocess.Popen([*command, str(rank), str(world), str(port), str(out)]) for rank in range(world)]
-    assert [rank.wait(timeout=300) for rank in ranks] == [0] * world
+    assert [rank.wait(timeout=600) for rank in ranks] == [0] * world
     return torch.load(out, weights_only=True)
 
 

@@ -153,7 +153,8 @@ def test_a_config_holds_the_fields_of_its_own_loss(bert_config):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_comes_back_from_its_settings(name):
-    loss = LOSSES[name](**({"tasks": {"a": InfoNCE(0.3)}} if name == "multi_task" else {}))
+    needed = {"multi_task": {"tasks": {"a": InfoNCE(0.3)}}, "matryoshka": {"inner": InfoNCE(0.3), "dims": (8, 4)}}
+    loss = LOSSES[name](**needed.get(name, {}))
     assert parse_loss(json.loads(json.dumps(loss.settings()))) == loss
 
 

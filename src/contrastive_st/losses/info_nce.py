@@ -80,11 +80,12 @@ class InfoNCE(Loss):
         Raises:
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
-        given = views, self._guide(views, targets), text_hashes
-        loss = self._one_way(self._contrast(*given, gather, queue), gather)
+        guide = self._guide(views, targets)
+        loss = self._one_way(self._contrast(views, guide, text_hashes, gather, queue), gather)
         if self.symmetric:
-            swapped: Any = [None if x is None else x[:, [1, 0]] for x in given]
-            loss = (loss + self._one_way(self._contrast(*swapped, gather=gather, queue=queue), gather)) / 2
+            guide, hashes = (None if x is None else x[:, [1, 0]] for x in (guide, text_hashes))
+            swapped = self._contrast(views[:, [1, 0]], guide, hashes, gather, queue)
+            loss = (loss + self._one_way(swapped, gather)) / 2
         return loss
 
     def metrics(

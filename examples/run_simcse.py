@@ -124,7 +124,7 @@ def main() -> None:
     # saving: a folder that this package, transformers and sentence-transformers open
     trainer.save_model()
     if trainer.is_world_process_zero():
-        print(docs.report(before, after, SentenceEncoder(model, tokenizer)) if docs else {**before, **after})
+        print(docs.report(before, SentenceEncoder(model, tokenizer)) if docs else {**before, **after})
         print(f"\ncheckpoint in {training.output_dir}/; what to run next:")
         print(f"  contrastive-st index --installed_docs --model {training.output_dir}")
         print('  contrastive-st search "pad a batch of sequences to the same length"')

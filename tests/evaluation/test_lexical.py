@@ -8,7 +8,7 @@ import pytest
 from scipy import sparse
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from contrastive_st.evaluation.lexical import bm25_weights, lexical_scores, mean_interval
+from contrastive_st.evaluation.scorers.retrieval import bm25_weights, lexical_scores, mean_interval
 
 CORPUS = [
     "the tide rises twice a day", "tides follow the moon", "a river runs to the sea", "the moon pulls the sea",

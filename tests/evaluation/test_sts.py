@@ -9,11 +9,12 @@ from sklearn.metrics import accuracy_score, f1_score, ndcg_score
 from contrastive_st import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
-from contrastive_st.evaluation.scorers.pair_scores import best_thresholds, score_pairs
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
 from contrastive_st.evaluation.scorers.sts import (
     ScoredPair,
+    best_thresholds,
     correlate,
+    score_pairs,
     score_splits,
     score_subsets,
     similarities,

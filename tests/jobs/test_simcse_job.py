@@ -62,7 +62,7 @@ def test_without_a_file_it_learns_to_search_documentation(tmp_path, monkeypatch,
     figures = run(output=tmp_path / "out")
     assert 0 <= figures["eval_mrr@10"] <= 1
     printed = capsys.readouterr().out
-    assert all(word in printed for word in ("untrained", "TF-IDF", "trained", *docs_search.QUERIES))
+    assert all(word in printed for word in ("before training", "characters", "trained", *docs_search.QUERIES))
 
 
 def test_sts_is_measured_where_it_is_at_hand(text_file, tmp_path, data_root):

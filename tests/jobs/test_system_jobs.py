@@ -11,7 +11,8 @@ from contrastive_st.data import DocPair
 from contrastive_st.jobs import infersent_job as infersent
 from contrastive_st.jobs import sbert
 from contrastive_st.jobs import use as universal
-from contrastive_st.jobs.labelled import labelled_docs, split_by_first, triplets_of
+from contrastive_st.jobs.docs_search import labelled_docs, triplets_of
+from contrastive_st.jobs.job import split_by_first
 from contrastive_st.models import SentenceEncoder
 
 COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]

@@ -6,7 +6,7 @@ import torch
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.models.buckets import bucket_rows
+from contrastive_st.tokens import bucket_rows
 
 
 @pytest.fixture

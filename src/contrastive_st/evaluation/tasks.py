@@ -15,10 +15,16 @@ from contrastive_st.evaluation.datasets.senteval import Embed, Splits, pair_rows
 from contrastive_st.evaluation.score import Score
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
 from contrastive_st.evaluation.scorers.geometry import score_space
-from contrastive_st.evaluation.scorers.pair_scores import read_nli, score_nli, score_pairs
-from contrastive_st.evaluation.scorers.probes import score_kfold, score_nested, score_relatedness, score_split
+from contrastive_st.evaluation.scorers.probes import (
+    read_nli,
+    score_kfold,
+    score_nested,
+    score_nli,
+    score_relatedness,
+    score_split,
+)
 from contrastive_st.evaluation.scorers.retrieval import score_retrieval
-from contrastive_st.evaluation.scorers.sts import score_splits, score_subsets
+from contrastive_st.evaluation.scorers.sts import score_pairs, score_splits, score_subsets
 
 Read = Callable[[], Splits]
 Scorer = Callable[[Splits, Embed], list[Score]]

@@ -22,15 +22,13 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "docs_search": ["DocsSearch", "package_task", "write_docs_corpus"],
-        "job": ["small_bert"],
-        "labelled": ["label_accuracy", "labelled_docs", "split_by_first", "triplets_of"],
+        "docs_search": ["DocsSearch", "labelled_docs", "package_task", "triplets_of", "write_docs_corpus"],
+        "job": ["label_accuracy", "small_bert", "split_by_first"],
         "sequences_job": ["find_families", "make_families", "mean_over_frames"],
     },
 )
 
 if TYPE_CHECKING:
-    from contrastive_st.jobs.docs_search import DocsSearch, package_task, write_docs_corpus
-    from contrastive_st.jobs.job import small_bert
-    from contrastive_st.jobs.labelled import label_accuracy, labelled_docs, split_by_first, triplets_of
+    from contrastive_st.jobs.docs_search import DocsSearch, labelled_docs, package_task, triplets_of, write_docs_corpus
+    from contrastive_st.jobs.job import label_accuracy, small_bert, split_by_first
     from contrastive_st.jobs.sequences_job import find_families, make_families, mean_over_frames

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -19,9 +19,14 @@ from numpy.typing import NDArray
 from contrastive_st.data import DocPair, installed_docs, split_pairs
 from contrastive_st.evaluation import retrieval_evaluator
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
-from contrastive_st.evaluation.lexical import lexical_scores, mean_interval
 from contrastive_st.evaluation.scorers.probes import score_split
-from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, reciprocal_ranks, retrieval_metrics
+from contrastive_st.evaluation.scorers.retrieval import (
+    lexical_scores,
+    mean_interval,
+    ranks_of_own,
+    reciprocal_ranks,
+    retrieval_metrics,
+)
 from contrastive_st.evaluation.tasks import Task
 from contrastive_st.models import SentenceEncoder
 
@@ -143,3 +148,48 @@ class DocsSearch:
             lines.append(f"\n{query}")
             lines += [f"  {row[i]:.2f}  {pairs[i].source}: {pairs[i].title}"[:110] for i in np.argsort(-row)[:each]]
         return lines
+
+
+# --- The same documentation as labelled rows, for the jobs that train on labels.
+
+NEAR, FAR = 1, 2  # labels of a paragraph from the same module, and from another package; 0 is an object's own
+
+
+def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:
+    """Three rows for each object: its summary with its own paragraph, one of the same module, one of another package.
+
+    `label` is 0 as for entailment, 1 as for neutral, 2 as for contradiction; `score` is 1, 0.5 and 0. Objects alone in
+    their module have no second row.
+    """
+    random = np.random.default_rng(seed)
+    modules: dict[str, list[int]] = defaultdict(list)
+    for i, pair in enumerate(pairs):
+        modules[pair.source.rpartition(".")[0]].append(i)
+    rows: dict[str, list[Any]] = {"first": [], "second": [], "label": [], "score": []}
+    for i, pair in enumerate(pairs):
+        near = [j for j in modules[pair.source.rpartition(".")[0]] if j != i]
+        far = int(random.integers(len(pairs)))
+        while _package(pairs[far]) == _package(pair) and len({_package(p) for p in (pairs[0], pairs[-1])}) > 1:
+            far = int(random.integers(len(pairs)))
+        chosen = [(i, 0), *([(near[int(random.integers(len(near)))], NEAR)] if near else []), (far, FAR)]
+        for j, label in chosen:
+            for name, value in zip(rows, (pair.title, pairs[j].text, label, 1 - label / 2), strict=True):
+                rows[name].append(value)
+    return Dataset.from_dict(rows)
+
+
+def triplets_of(rows: Dataset) -> Dataset:
+    """Anchor, positive, negative of `labelled_docs`: the nearest negative that there is."""
+    found: dict[str, list[str]] = {"anchor": [], "positive": [], "negative": []}
+    first, second, label = rows["first"][:], rows["second"][:], rows["label"][:]
+    for i in range(len(label) - 1):
+        if label[i] == 0:
+            for name, value in zip(found, (first[i], second[i], second[i + 1]), strict=True):
+                found[name].append(value)
+    return Dataset.from_dict(found)
+
+
+def docs_mrr(tokenizer: Any, heldout: Sequence[DocPair]) -> Callable[[Any], float]:
+    """Find a held-out paragraph of the documentation among all of them by its summary: MRR@10."""
+    search = retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout])
+    return lambda model: search(model)["mrr@10"]

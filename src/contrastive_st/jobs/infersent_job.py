@@ -20,15 +20,19 @@ from contrastive_st.data import (
     train_word_tokenizer,
     vector_tokenizer,
 )
+from contrastive_st.jobs.docs_search import labelled_docs
 from contrastive_st.jobs.job import (
     JobArguments,
     check_data,
     finish,
     job_metadata,
+    label_accuracy,
+    measures,
     parse_job,
+    sample,
     say_what_happens,
+    split_by_first,
 )
-from contrastive_st.jobs.labelled import label_accuracy, labelled_docs, measures, sample, split_by_first
 from contrastive_st.models import InferSentBiLSTM, InferSentConfig
 from contrastive_st.training import ContrastiveTrainer, check_output_dir
 from contrastive_st.training.callbacks import DevDecay

@@ -7,15 +7,21 @@ import json
 import logging
 import math
 import sys
-from collections.abc import Mapping, Sequence
+import zlib
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+import torch
+from datasets import Dataset
 from transformers import BertConfig
 
+from contrastive_st.data import LabelledPairCollator
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
@@ -244,3 +250,46 @@ def report(trainer: ContrastiveTrainer, before: dict[str, float], after: dict[st
     results = json.dumps({"before": before, "after": after}, indent=2)
     (folder / "results.json").write_text(results + "\n", encoding="utf-8")
     print(f"checkpoint in {folder}/")
+
+
+# --- Labelled rows.
+
+
+def sample(rows: Dataset, count: int | None, seed: int = 0) -> Dataset:
+    """So many rows, drawn by the seed; all for None."""
+    if count is None or count >= len(rows):
+        return rows
+    return rows.select(np.random.default_rng(seed).permutation(len(rows))[:count])
+
+
+def split_by_first(pairs: Dataset) -> tuple[Dataset, Dataset, Dataset]:
+    """Train, dev and test: eight tenths, one, one; a first text and all its seconds fall on one side, by its checksum.
+
+    The same rule as that of the NLI task of `contrastive-st evaluate`, whose test pairs are never trained on so.
+    """
+    tenth = np.array([zlib.crc32(text.encode()) % 10 for text in pairs["first"][:]])
+    return tuple(pairs.select(np.flatnonzero(part)) for part in (tenth > 1, tenth == 1, tenth == 0))
+
+
+@torch.no_grad()
+def label_accuracy(model: Any, tokenizer: Any, rows: Dataset, batch_size: int = 256) -> float:
+    """Share of the rows (of `tokenize_pairs`) whose label the model's classifier tells."""
+    collate, was_training, right = LabelledPairCollator(tokenizer), model.training, 0.0
+    model.eval()
+    for start in range(0, len(rows), batch_size):
+        some = rows.select(range(start, min(start + batch_size, len(rows))))
+        batch = {name: tensor.to(model.device) for name, tensor in collate(list(some)).items()}
+        views = model.embed(batch["input_ids"], batch["attention_mask"])
+        right += model.loss_fn.metrics(views, batch["targets"])["accuracy"] * len(some)
+    model.train(was_training)
+    return right / len(rows)
+
+
+def measures(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
+    """An evaluator for the trainer: `others`, and STS-B dev Spearman where CONTRASTIVE_ST_DATA has it."""
+    sts = sts_evaluator(tokenizer)
+
+    def evaluate(model: Any) -> dict[str, float]:
+        return {**{name: measure(model) for name, measure in others.items()}, **(sts(model) if sts else {})}
+
+    return evaluate

@@ -27,18 +27,20 @@ from contrastive_st.data import (
 )
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
+from contrastive_st.jobs.docs_search import docs_mrr, labelled_docs, triplets_of
 from contrastive_st.jobs.job import (
     MatryoshkaArguments,
     check_data,
     fit_batch,
     job_metadata,
+    measures,
     own_folder,
     parse_job,
+    sample,
     say_what_happens,
     small_bert,
     with_matryoshka,
 )
-from contrastive_st.jobs.labelled import docs_mrr, labelled_docs, measures, sample, triplets_of
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.training import ContrastiveTrainer, check_output_dir

@@ -297,7 +297,7 @@ def report(
     folder = Path(trainer.args.output_dir)  # type: ignore[arg-type]
     curve = training_curve(trainer.state.log_history, folder / "training_curve.png")
     if docs:
-        print(docs.report(before, after, encoder))
+        print(docs.report(before, encoder))
     elif after:
         was, now = (100 * figures["eval_stsb_spearman"] for figures in (before, after))
         print(f"STS-B dev Spearman x100: {was:.2f} before, {now:.2f} after")

@@ -28,9 +28,16 @@ from contrastive_st.data import (
     train_word_tokenizer,
 )
 from contrastive_st.data.corpus import corpus_texts
-from contrastive_st.jobs.docs_search import write_docs_corpus
-from contrastive_st.jobs.job import JobArguments, finish, job_metadata, parse_job, say_what_happens
-from contrastive_st.jobs.labelled import docs_mrr, labelled_docs, measures, split_by_first
+from contrastive_st.jobs.docs_search import docs_mrr, labelled_docs, write_docs_corpus
+from contrastive_st.jobs.job import (
+    JobArguments,
+    finish,
+    job_metadata,
+    measures,
+    parse_job,
+    say_what_happens,
+    split_by_first,
+)
 from contrastive_st.models import UniversalConfig, UniversalSentenceEncoder
 from contrastive_st.training import ContrastiveTrainer, check_output_dir
 

@@ -25,7 +25,6 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import angular_similarity, normalize
-from contrastive_st.models.buckets import bucket_rows
 from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.configuration import max_positions
 from contrastive_st.models.cpu import bf16_is_fast, packed_products
@@ -35,7 +34,7 @@ from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
-from contrastive_st.tokens import pad_rows, token_ids
+from contrastive_st.tokens import bucket_rows, pad_rows, token_ids
 from contrastive_st.vectors import unit_vectors
 
 PRECISIONS = ("fp32", "bf16", "auto")

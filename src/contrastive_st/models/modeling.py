@@ -40,7 +40,6 @@ from transformers.utils import ModelOutput, can_return_tuple
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import LOCAL, default_gather
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.models.buckets import in_buckets
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
     LossConfig,
@@ -53,6 +52,7 @@ from contrastive_st.models.pooling import draw_cutoff, needs_all_layers, pool, s
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
+from contrastive_st.tokens import in_buckets
 
 # --- What every contrastive model is: views from tokens, and a loss from views.
 
@@ -272,7 +272,7 @@ class ContrastiveMixin(ForCL):
     mlm_class: ClassVar[Any]
     settings_class = ContrastiveConfig
     length_bucketing = True
-    bucket_options: ClassVar[dict[str, Any]] = {}  # for contrastive_st.models.buckets.bucket_rows
+    bucket_options: ClassVar[dict[str, Any]] = {}  # for contrastive_st.tokens.bucket_rows
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^loss_head\."]
     _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
         r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."

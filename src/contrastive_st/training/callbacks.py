@@ -16,8 +16,8 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
-from contrastive_st.models.buckets import bucket_rows
 from contrastive_st.terminal import clean, peak_resident
+from contrastive_st.tokens import bucket_rows
 
 # --- What a run does a second, what of it is padding, and the memory that it takes: for the log.
 

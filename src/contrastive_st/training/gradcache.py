@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from contrastive_st.models.buckets import bucket_rows
+from contrastive_st.tokens import bucket_rows
 
 
 def gradcache_step(

@@ -6,8 +6,10 @@ optimizer, batch size or early stopping behind it, and no random state but that 
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,8 +21,9 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 from torch.nn import functional
 
+from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
+from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_labelled_pairs
 from contrastive_st.evaluation.score import Score
 
 # --- L2 logistic regression for many folds and a whole grid of penalties at once, exact to the optimum.
@@ -404,3 +407,44 @@ def _absent(splits: Mapping[str, Rows], task: str, needed: Sequence[str], f1: bo
     why = [reasons.get(name, f"no {name} split") for name in needed if name not in splits]
     metrics = ("accuracy", "f1") if f1 else ("accuracy",)
     return [Score(task, "test", metric, None, note="; ".join(why)) for metric in metrics] if why else []
+
+
+# --- The NLI probe.
+
+NLI_CLASSES = ("entailment", "neutral", "contradiction")
+NLI_TRAINING = 10_000  # pairs a probe is fitted to: more change the third digit only, and take minutes
+
+
+def read_nli(path: Path) -> Splits:
+    """A tab-separated file with a header: premise, hypothesis, label; a tenth of the premises is dev, a tenth test.
+
+    A premise and all its hypotheses fall on one side, by a checksum of its text.
+    """
+    if not path.is_file():
+        raise MissingData(f"{path.name} is missing; an NLI probe reads premise, hypothesis and label from it")
+    rows = read_labelled_pairs(path, (2, 0, 1), NLI_CLASSES)
+    bucket = np.array([zlib.crc32(premise.encode()) % 10 for premise in rows.columns[0]])
+    train = np.flatnonzero(bucket > 1)
+    train = train[:: max(-(-len(train) // NLI_TRAINING), 1)]
+    index = {"train": train, "dev": np.flatnonzero(bucket == 1), "test": np.flatnonzero(bucket == 0)}
+    index["dev"] = index["dev"][: NLI_TRAINING // 4]
+    return Splits({name: rows.take(i) for name, i in index.items()}, {}, NLI_CLASSES)
+
+
+def score_nli(splits: Splits, embed: Embed, task: str) -> list[Score]:
+    """Accuracy of logistic regression over three classes on InferSent's features [u, v, |u - v|, u * v]."""
+    names = ("train", "dev", "test")
+    blocks = []
+    for name in names:
+        u, v = (embed(column) for column in splits[name].columns)
+        blocks.append(np.concatenate([u, v, np.abs(u - v), u * v], axis=1))
+    part = np.repeat(names, [len(block) for block in blocks])
+    y = np.concatenate([splits[name].gold for name in names])
+    path = fit_path(np.concatenate(blocks), y, np.array([part == "train"]), GRID, TOLERANCE)
+    right = [solution.classes()[:, 0] == y for solution in path]
+    best = right[int(np.argmax([r[part == "dev"].mean() for r in right]))]
+    note = f"fitted to {len(splits['train'])} pairs"
+    return [
+        Score(task, name, "accuracy", float(best[part == name].mean()), note, int((part == name).sum()))
+        for name in ("test", "dev")
+    ]

@@ -1,4 +1,4 @@
-"""Semantic textual similarity: correlation of cosine similarities with human scores."""
+"""Pairs judged by cosine similarity: correlation with human scores (STS), and same or not against a threshold."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
+from sklearn.metrics import average_precision_score, f1_score
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_stsb_file
@@ -139,3 +140,50 @@ def correlate(
 
 def _similarities(rows: Rows, embed: Embed) -> NDArray[np.float64]:
     return similarities(embed(rows.columns[0]), embed(rows.columns[1]))
+
+
+def score_pairs(splits: Splits, embed: Embed, task: str) -> list[Score]:
+    """QQP and other files of pairs labelled 0 or 1.
+
+    `best_accuracy` and `best_f1` are at the threshold that is best on the split itself (as sentence-transformers
+    reports them: a ceiling), `average_precision` is over all thresholds, and `accuracy` and `f1` are at the
+    thresholds that are best on the train split, where there is one.
+    """
+    if "test" not in splits:
+        return [Score(task, "test", "average_precision", None, note=splits.missing.get("test", "no test split"))]
+    test = splits["test"]
+    similarity, gold = (cosine(*(embed(column) for column in test.columns)), test.gold.astype(bool))
+    if gold.all() or not gold.any():
+        return [Score(task, "test", "average_precision", None, n=len(gold), note="undefined: all pairs have one label")]
+    best = best_thresholds(similarity, gold)
+    values = {"average_precision": float(average_precision_score(gold, similarity))}
+    values |= {f"best_{name}": value for name, (value, _) in best.items()}
+    if "train" in splits:
+        train = splits["train"]
+        chosen = best_thresholds(cosine(*(embed(column) for column in train.columns)), train.gold.astype(bool))
+        values["accuracy"] = float(np.mean((similarity >= chosen["accuracy"][1]) == gold))
+        values["f1"] = float(f1_score(gold, similarity >= chosen["f1"][1]))
+    return [Score(task, "test", name, value, n=len(gold)) for name, value in values.items()]
+
+
+def best_thresholds(scores: NDArray[np.floating], gold: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
+    """The best accuracy and the best F1 that "same if score >= threshold" reaches, each with its threshold.
+
+    Equal scores are on one side of every threshold. Thresholds lie half way between two scores.
+
+    Example:
+        >>> best_thresholds(np.array([0.9, 0.8, 0.4]), np.array([True, True, False]))["accuracy"]
+        (1.0, 0.6...)
+    """
+    order = np.argsort(-scores, kind="stable")
+    ranked, hits = scores[order], np.concatenate([[0], np.cumsum(gold[order])])
+    taken = np.arange(len(scores) + 1)
+    possible = np.concatenate([[True], ranked[1:] != ranked[:-1], [True]])
+    edges = np.concatenate([[ranked[0] + 1], (ranked[1:] + ranked[:-1]) / 2, [ranked[-1] - 1]])
+    accuracy = (hits + (len(gold) - hits[-1]) - (taken - hits)) / len(gold)
+    f1 = 2 * hits / np.maximum(taken + hits[-1], 1)
+    found = {}
+    for name, values in (("accuracy", accuracy), ("f1", f1)):
+        i = int(np.where(possible, values, -1).argmax())
+        found[name] = float(values[i]), float(edges[i])
+    return found

@@ -69,10 +69,9 @@ def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None,
     """
     empty = (np.empty((len(scores), 0), scores.dtype), np.empty((len(scores), 0), np.int64))
     known, numbers = empty if before is None else before
-    few = scores.shape[1] <= k
-    keep = scores >= (-np.inf if few else np.partition(scores, -k, axis=1)[:, -k, None])
-    if known.shape[1] == k:
-        keep &= scores > known[:, -1:]  # an equal one comes later, so it loses
+    keep = scores > known[:, -1:] if known.shape[1] == k else scores >= -np.inf  # an equal one comes later: it loses
+    if np.count_nonzero(keep) > k * len(scores):  # so only in the first of many blocks
+        keep &= scores >= np.partition(scores, -k, axis=1)[:, -k, None]
     query, column = np.nonzero(keep)
     queries = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), query])
     values = np.concatenate([known.ravel(), scores[query, column]])

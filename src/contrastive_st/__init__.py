@@ -12,7 +12,7 @@
                 EmbeddingDistillationLoss, SkipThoughtsLoss
     training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run
     judging     evaluate
-    search      open_index, VectorStore
+    search      open_index, VectorStore; mine_hard_negatives, write_hard_negatives
     errors      InputError
 
 `dir(contrastive_st)` lists every name; each is imported when first used, so that `import contrastive_st` stays fast.
@@ -93,7 +93,7 @@ _HOMES = {
     ],
     "training": ["ContrastiveTrainer", "ContrastiveTrainingArguments", "TrainingParser"],
     "evaluation": ["evaluate"],
-    "search": ["VectorStore", "open_index"],
+    "search": ["VectorStore", "mine_hard_negatives", "open_index", "write_hard_negatives"],
     "errors": ["InputError"],
     "terminal": ["run"],
 }
@@ -278,7 +278,13 @@ if TYPE_CHECKING:
         VectorStore as VectorStore,
     )
     from contrastive_st.search import (
+        mine_hard_negatives as mine_hard_negatives,
+    )
+    from contrastive_st.search import (
         open_index as open_index,
+    )
+    from contrastive_st.search import (
+        write_hard_negatives as write_hard_negatives,
     )
     from contrastive_st.terminal import (
         run as run,

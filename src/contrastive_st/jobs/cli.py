@@ -1,4 +1,4 @@
-"""`contrastive-st train` and `contrastive-st compare`."""
+"""`contrastive-st train`, `mine`, `distill` and `compare`."""
 
 from __future__ import annotations
 import __future__
@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import Parser, say, suggestion
+from contrastive_st.terminal import MODEL_HELP, Parser, say, suggestion
 
 _FOLDER = Path(__file__).parent
 
@@ -132,6 +132,45 @@ def distill_parser() -> Parser:
     return parser
 
 
+def mine(argv: Sequence[str]) -> None:
+    """Add hard negatives to the pairs of a file."""
+    args = vars(mine_parser().parse_args(argv))
+    from contrastive_st.search.mining import write_hard_negatives
+
+    counts = write_hard_negatives(args.pop("pairs"), verbose=sys.stderr.isatty(), **args)
+    say(f"{args['output']}: {counts}", file=sys.stderr)
+
+
+def mine_parser() -> Parser:
+    """The flags of `contrastive-st mine`."""
+    parser = Parser(prog="contrastive-st mine", description="The texts nearest to each anchor, but for its positives.")
+    add = parser.add_argument
+    add("pairs", help="anchors and positives: any file or data set that train reads")
+    add("--output", "-o", required=True, help="a .jsonl, .csv or .parquet file; train reads it")
+    add("--overwrite", action="store_true", help="replace an output file that exists")
+    add("--model", "-m", help=MODEL_HELP)
+    add("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    add("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model (default: auto)")
+    add("--anchor_column_name", help="where its name does not say so; with --positive_column_name")
+    add("--positive_column_name", help="the same of the positives")
+    add("--corpus", metavar="FILE", help="take negatives from these texts (default: from the positives)")
+    add("--corpus_column", help="of a corpus with several columns of text")
+    add("--num_negatives", type=int, default=3, help="of each anchor (default: 3)")
+    add("--range_min", type=int, default=0, help="pass over so many of the nearest (default: 0)")
+    add("--range_max", type=int, help="look at so many of the nearest (default: range_min + 10 x num_negatives)")
+    add("--max_score", type=float, help="highest score of a negative")
+    add("--min_score", type=float, help="lowest score of a negative")
+    add("--absolute_margin", type=float, help="a negative scores at least so much less than the positive")
+    add("--relative_margin", type=float, help="the same as a share of the positive's score: 0.05 allows 95%% of it")
+    add("--sampling_strategy", "--sampling", choices=("top", "random"), default="top", help="(default: top)")
+    add("--seed", type=int, default=0, help="of random sampling (default: 0)")
+    add("--guide", metavar="MODEL", help="another encoder, whose scores the limits and the choice go by")
+    add("--cross_encoder", metavar="MODEL", help="the same of a CrossEncoder of sentence-transformers")
+    add("--output_format", "--format", choices=("n-tuple", "triplet"), default="n-tuple",
+        help="a row a pair, with all negatives, or a row a negative (default: n-tuple)")  # fmt: skip
+    return parser
+
+
 class Command(NamedTuple):
     """A command that parses its own flags."""
 
@@ -141,6 +180,7 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command(train, "train an encoder: contrastive-st train [JOB] --train_file FILE ..."),
+    "mine": Command(mine, "add hard negatives to pairs: the texts nearest to each anchor that are not its positives"),
     "distill": Command(distill, "a small encoder that copies a teacher's embeddings: static, or some of its layers"),
     "compare": Command(compare, "train every method on one budget, and lay the metrics side by side"),
 }

@@ -1,15 +1,24 @@
-"""Semantic search: bulk encoding, exact search over files, and vectors inside PostgreSQL."""
+"""Semantic search: bulk encoding, exact search over files, vectors inside PostgreSQL, hard negatives."""
 
 from typing import TYPE_CHECKING
 
 from contrastive_st.lazy import lazy
 
-__all__ = ["ExactIndex", "Hit", "VectorIndex", "VectorStore", "open_index"]
+__all__ = [
+    "ExactIndex",
+    "Hit",
+    "VectorIndex",
+    "VectorStore",
+    "mine_hard_negatives",
+    "open_index",
+    "write_hard_negatives",
+]
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "exact": ["ExactIndex"],
         "index": ["Hit", "VectorIndex"],
+        "mining": ["mine_hard_negatives", "write_hard_negatives"],
         "opening": ["open_index"],
         "postgres.store": ["VectorStore"],
     },
@@ -18,5 +27,6 @@ __getattr__, __dir__ = lazy(
 if TYPE_CHECKING:
     from contrastive_st.search.exact import ExactIndex
     from contrastive_st.search.index import Hit, VectorIndex
+    from contrastive_st.search.mining import mine_hard_negatives, write_hard_negatives
     from contrastive_st.search.opening import open_index
     from contrastive_st.search.postgres.store import VectorStore

@@ -1,0 +1,405 @@
+"""Hard negatives: against a plain loop, against sentence-transformers, and never a positive."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+
+from conftest import SENTENCES
+from contrastive_st import (
+    InputError,
+    SentenceEncoder,
+    StaticEncoder,
+    mine_hard_negatives,
+    read_texts,
+    write_hard_negatives,
+)
+from contrastive_st.cli import main
+from contrastive_st.evaluation.embedding_store import FunctionEncoder
+from contrastive_st.models.static_encoder import static_tokenizer
+from contrastive_st.search import mining
+from contrastive_st.search.mining import HardNegatives, NegativeRules
+
+OPTIONS = {
+    "plain": {},
+    "ranks": {"range_min": 2, "range_max": 7},
+    "max_score": {"max_score": 0.3},
+    "min_score": {"min_score": 0.1},
+    "absolute_margin": {"absolute_margin": 0.2},
+    "relative_margin": {"relative_margin": 0.25},
+    "all": {"range_min": 1, "range_max": 20, "max_score": 0.6, "absolute_margin": 0.05, "relative_margin": 0.1},
+}
+
+
+def space(seed=0, dim=12):
+    """A model that gives each text a random vector of its own, the same for equal texts."""
+
+    def encode(texts):
+        seeds = [[seed, *plain(text).encode()] for text in texts]
+        return np.stack([np.random.default_rng(own).normal(size=dim) for own in seeds])
+
+    return FunctionEncoder("random", encode)
+
+
+def drawn(count=60, anchors=40, seed=0):
+    """Pairs with several positives of an anchor, repeated pairs, and texts that differ by case and blanks alone."""
+    random = np.random.default_rng(seed)
+    rows = {"anchor": [], "positive": []}
+    for _ in range(count):
+        own = f"answer {random.integers(30)}"
+        rows["anchor"].append(f"question {random.integers(anchors)}")
+        rows["positive"].append(random.choice([own, own.upper(), own.replace(" ", "   ")]))
+    return Dataset.from_dict(rows)
+
+
+def plain(text):
+    return " ".join(text.casefold().split())
+
+
+def reference(pairs, model, corpus=None, judge=None, **options):
+    """For each distinct anchor the negatives, by loops over all texts, one pair of texts at a time."""
+    rules = NegativeRules(**options)
+    judge = judge or (lambda a, b: cosine(model, a, b))
+    positives = {}
+    for anchor, positive in zip(pairs["anchor"], pairs["positive"], strict=True):
+        positives.setdefault(plain(anchor), {})[plain(positive)] = None
+    documents = list(dict.fromkeys(plain(text) for text in (corpus or pairs["positive"])))
+    found = {}
+    for anchor, own in positives.items():
+        scored = [(-cosine(model, anchor, text), i, text) for i, text in enumerate(documents) if text not in own]
+        ranked = [text for *_, text in sorted(scored) if text != anchor][rules.range_min : rules.candidates]
+        least = min(judge(anchor, text) for text in own)
+        kept = []
+        for text in ranked:
+            score = judge(anchor, text)
+            bad = rules.max_score is not None and score > rules.max_score
+            bad |= rules.min_score is not None and score < rules.min_score
+            bad |= rules.absolute_margin is not None and score > least - rules.absolute_margin
+            bad |= rules.relative_margin is not None and score > least - abs(least) * rules.relative_margin
+            if not bad:
+                kept.append((score, text))
+        found[anchor] = [text for _, text in sorted(kept, key=lambda pair: -pair[0])][: rules.num_negatives]
+    return found
+
+
+def cosine(model, a, b):
+    x, y = (np.asarray(model.encode([text])[0], dtype=np.float64) for text in (a, b))
+    return float(x @ y / np.sqrt((x @ x) * (y @ y)))
+
+
+def by_anchor(rows):
+    """What was mined, as `reference` gives it."""
+    names = [name for name in rows.column_names if name.startswith("negative")]
+    found = {}
+    for row in rows:
+        own = found.setdefault(plain(row["anchor"]), [])
+        own += [plain(row[name]) for name in names if plain(row[name]) not in own]
+    return found
+
+
+@pytest.fixture(params=[(3, 7), (2048, 16_384)], ids=["small blocks", "one block"])
+def blocks(request, monkeypatch):
+    monkeypatch.setattr(mining, "_ANCHORS", request.param[0])
+    monkeypatch.setattr(mining, "_DOCUMENTS", request.param[1])
+    monkeypatch.setattr(mining, "_PAIRS", request.param[1])
+
+
+@pytest.mark.parametrize("name", OPTIONS)
+def test_it_is_what_a_plain_loop_finds(name, blocks):
+    pairs, model = drawn(), space()
+    options = {"num_negatives": 4, **OPTIONS[name]}
+    expected = {anchor: own for anchor, own in reference(pairs, model, **options).items() if own}
+    assert by_anchor(mine_hard_negatives(pairs, model, output_format="triplet", **options)) == expected
+    whole = {anchor: own for anchor, own in expected.items() if len(own) == 4}
+    if whole:
+        assert by_anchor(mine_hard_negatives(pairs, model, **options)) == whole
+
+
+def test_a_corpus_takes_the_place_of_the_positives(blocks):
+    pairs, model = drawn(), space()
+    corpus = [f"passage {i}" for i in range(40)] + ["ANSWER  3", "answer 4", "question 5"]
+    expected = reference(pairs, model, corpus, num_negatives=3)
+    mined = mine_hard_negatives(pairs, model, corpus=corpus)
+    assert by_anchor(mined) == expected
+    assert {text for own in by_anchor(mined).values() for text in own} <= {plain(text) for text in corpus}
+
+
+def test_never_a_positive_the_anchor_or_the_same_twice():
+    pairs = drawn(200, 20)
+    pairs = Dataset.from_dict({"anchor": [*pairs["anchor"], "answer 1"], "positive": [*pairs["positive"], "answer 2"]})
+    own = {}
+    for row in pairs:
+        own.setdefault(plain(row["anchor"]), {plain(row["anchor"])}).add(plain(row["positive"]))
+    rows = mine_hard_negatives(pairs, space(), num_negatives=3)
+    assert len(rows) == len({(plain(row["anchor"]), plain(row["positive"])) for row in pairs})
+    for row in rows:
+        negatives = [plain(row[f"negative_{i}"]) for i in (1, 2, 3)]
+        assert not own[plain(row["anchor"])] & set(negatives)
+        assert len(set(negatives)) == 3
+        assert plain(row["positive"]) in own[plain(row["anchor"])]
+
+
+def test_a_positive_that_is_equal_but_for_case_in_a_corpus_of_its_own_is_passed_over():
+    pairs = Dataset.from_dict({"anchor": ["what purrs"], "positive": ["A cat  purrs"]})
+    rows = mine_hard_negatives(pairs, corpus=["a CAT purrs", "WHAT PURRS", "a dog barks"], num_negatives=1)
+    assert rows["negative_1"][:] == ["a dog barks"]
+
+
+def planted(topics=40, noise=400, seed=0, dim=32):
+    """Anchors with a positive (cosine 0.9), a planted hard negative (0.75), a false negative (0.97) and noise."""
+    random = np.random.default_rng(seed)
+    table = {}
+
+    def near(vector, cosine_to):
+        other = random.normal(size=dim)
+        other -= vector * (other @ vector)
+        return cosine_to * vector + np.sqrt(1 - cosine_to**2) * other / np.linalg.norm(other)
+
+    for i in range(topics):
+        vector = random.normal(size=dim)
+        vector /= np.linalg.norm(vector)
+        table |= {f"anchor {i}": vector, f"positive {i}": near(vector, 0.9)}
+        table |= {f"hard {i}": near(vector, 0.75), f"false {i}": near(vector, 0.97)}
+    table |= {f"noise {i}": random.normal(size=dim) for i in range(noise)}
+    model = FunctionEncoder("planted", lambda texts: np.stack([table[text] for text in texts]))
+    pairs = Dataset.from_dict({name: [f"{name} {i}" for i in range(topics)] for name in ("anchor", "positive")})
+    return pairs, [text for text in table if not text.startswith(("anchor", "positive"))], model
+
+
+def test_planted_negatives_are_found_and_false_ones_are_not():
+    pairs, corpus, model = planted()
+    found = mine_hard_negatives(pairs, model, corpus=corpus, num_negatives=1, relative_margin=0.05)
+    assert found["negative_1"][:] == [f"hard {i}" for i in range(40)]
+    without = mine_hard_negatives(pairs, model, corpus=corpus, num_negatives=1)
+    assert without["negative_1"][:] == [f"false {i}" for i in range(40)]
+    ranked = mine_hard_negatives(pairs, model, corpus=corpus, num_negatives=1, range_min=1)
+    assert ranked["negative_1"][:] == [f"hard {i}" for i in range(40)]
+
+
+@pytest.mark.parametrize("judge", ["guide", "cross_encoder"])
+def test_a_judge_scores_in_the_models_place(judge, blocks):
+    pairs, model, other = drawn(), space(), space(seed=1)
+
+    class CrossEncoder:
+        def predict(self, texts, show_progress_bar):
+            return np.array([cosine(other, a, b) for a, b in texts])
+
+    options = {"num_negatives": 2, "range_max": 9, "absolute_margin": 0.1}
+    expected = reference(pairs, model, judge=lambda a, b: cosine(other, a, b), **options)
+    given = {judge: other if judge == "guide" else CrossEncoder()}
+    mined = mine_hard_negatives(pairs, model, output_format="triplet", **given, **options)
+    assert by_anchor(mined) == {anchor: own for anchor, own in expected.items() if own}
+
+
+def test_random_ones_are_drawn_by_the_seed_from_those_that_may(monkeypatch):
+    pairs, model = drawn(), space()
+    allowed = reference(pairs, model, num_negatives=10, range_max=10, max_score=0.5)
+    options = {"num_negatives": 2, "range_max": 10, "max_score": 0.5, "sampling_strategy": "random"}
+    runs = [by_anchor(mine_hard_negatives(pairs, model, seed=seed, **options)) for seed in (0, 0, 1, 2)]
+    assert runs[0] == runs[1] != runs[2]
+    monkeypatch.setattr(mining, "_ANCHORS", 5)
+    assert by_anchor(mine_hard_negatives(pairs, model, seed=0, **options)) == runs[0]
+    for anchor, own in runs[0].items():
+        assert set(own) <= set(allowed[anchor])
+        assert sorted(own, key=allowed[anchor].index) == own
+    drawn_of = {text for run in runs for text in next(iter(run.values()))}
+    assert len(drawn_of) > 2
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("name", ["plain", "range_min", "max_score", "absolute_margin", "relative_margin", "judge"])
+def test_sentence_transformers_finds_the_same(name, tokenizer, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.util import mine_hard_negatives as theirs
+
+    random = np.random.default_rng(0)
+    StaticEncoder.from_table(random.normal(size=(len(tokenizer), 16))).save_pretrained(tmp_path)
+    static_tokenizer(tokenizer).save_pretrained(tmp_path)
+    model = SentenceTransformer(str(tmp_path), device="cpu")
+    words = sorted({word for text in SENTENCES for word in text.split()})
+    texts = list(dict.fromkeys(" ".join(sorted(random.choice(words, 5, replace=False))) for _ in range(60)))
+    anchors = [texts[i // 2] for i in range(40)]  # two positives each
+    pairs = Dataset.from_dict({"anchor": anchors, "positive": texts[20 : 20 + len(anchors)]})
+    options = {
+        "plain": {}, "range_min": {"range_min": 3}, "max_score": {"max_score": 0.55}, "absolute_margin":
+        {"absolute_margin": 0.1}, "relative_margin": {"relative_margin": 0.05}, "judge": {"max_score": 0.2},
+    }[name]  # fmt: skip
+    if name == "judge":
+
+        class CrossEncoder:
+            def predict(self, texts, **options):
+                scores = [cosine(space(), a, b) for a, b in texts]
+                return torch.tensor(scores) if options.get("convert_to_tensor") else np.array(scores)
+
+        options |= {"cross_encoder": CrossEncoder()}
+    options |= {"num_negatives": 3, "range_max": 38, "output_format": "triplet"}
+    wanted = theirs(pairs, model, verbose=False, **options)
+    mined = mine_hard_negatives(pairs, SentenceEncoder(tmp_path), **options)
+    assert len(wanted) > 30
+    rows = [sorted((r["anchor"], r["positive"], r["negative"]) for r in data) for data in (mined, wanted)]
+    assert [row[:2] for row in rows[0]] == [row[:2] for row in rows[1]]
+    assert len({*rows[0]} & {*rows[1]}) > 0.9 * len(rows[1])  # others have equal scores but for float16
+    scored = [sorted((a, b, cosine(model, a, c)) for a, b, c in own) for own in rows]
+    np.testing.assert_allclose(*([score for *_, score in own] for own in scored), atol=2e-4)
+
+
+@pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])
+def test_a_file_reads_back_and_is_not_overwritten(suffix, tmp_path):
+    pairs = drawn()
+    pairs = pairs.map(lambda row: {"positive": f'{row["positive"]}, "so it is"\nand was'})
+    pairs.to_parquet(tmp_path / "pairs.parquet")
+    target = tmp_path / f"mined{suffix}"
+    counts = write_hard_negatives(tmp_path / "pairs.parquet", target, space(), num_negatives=2)
+    rows = mine_hard_negatives(pairs, space(), num_negatives=2)
+    read = read_texts(str(target))
+    assert read.column_names == ["anchor", "positive", "negative_1", "negative_2"]
+    assert read.to_list() == rows.to_list()
+    assert (counts.rows, counts.without, counts.anchors) == (len(rows), 0, len(set(pairs["anchor"])))
+    assert counts.negatives == 2 * counts.anchors
+    before = target.read_bytes()
+    with pytest.raises(InputError, match="is there already"):
+        write_hard_negatives(tmp_path / "pairs.parquet", target, space(), num_negatives=1)
+    assert target.read_bytes() == before
+    write_hard_negatives(tmp_path / "pairs.parquet", target, space(), num_negatives=1, overwrite=True)
+    assert read_texts(str(target)).column_names == ["anchor", "positive", "negative_1"]
+
+
+def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
+    monkeypatch.setattr(mining, "_ANCHORS", 4)
+    pairs, model = drawn(), space()
+    calls = []
+
+    def breaks(texts):
+        calls.append(texts)
+        return model.encode(texts) * (np.nan if len(calls) > 4 else 1)
+
+    (tmp_path / "mined.csv").write_text("mine")
+    with pytest.raises(InputError, match="NaN"):
+        write_hard_negatives(pairs, tmp_path / "mined.csv", FunctionEncoder("m", breaks), overwrite=True)
+    assert [path.name for path in tmp_path.iterdir()] == ["mined.csv"]
+    assert (tmp_path / "mined.csv").read_text() == "mine"
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"num_negatives": 0}, "num_negatives 0: give 1 or more"),
+        ({"range_min": -1}, "range_min -1"),
+        ({"range_min": 5, "range_max": 6}, "range_max 6: ranks 5 to 6 hold fewer than 3 negatives; give 8 or more"),
+        ({"max_score": float("nan")}, "max_score nan"),
+        ({"sampling_strategy": "hardest"}, "sampling_strategy hardest"),
+        ({"output_format": "list"}, "output_format list"),
+        ({"guide": "a", "cross_encoder": "b"}, "give one judge"),
+        ({"anchor_column_name": "a"}, "both columns"),
+        ({"max_score": -0.99}, "none of"),
+        ({"corpus": []}, "corpus is empty"),
+        ({"corpus": ["a", " "]}, "the corpus, row 2"),
+    ],
+)
+def test_bad_options_are_one_line(options, words):
+    with pytest.raises(InputError, match=words):
+        mine_hard_negatives(drawn(), space(), **options)
+
+
+def test_pairs_that_are_none(tmp_path):
+    labelled = Dataset.from_dict({"premise": ["a"], "hypothesis": ["b"], "label": [0]})
+    with pytest.raises(InputError, match="pairs with a class, and mining takes anchors"):
+        mine_hard_negatives(labelled, space())
+    rows = Dataset.from_dict({"label": ["x", "y"], "a": ["one", "two"], "b": ["uno", "due"]})
+    mined = mine_hard_negatives(rows, space(), anchor_column_name="b", positive_column_name="a", num_negatives=1)
+    assert mined.to_list()[0] == {"anchor": "uno", "positive": "one", "negative_1": "two"}
+    with pytest.raises(InputError, match="mining takes anchors"):
+        mine_hard_negatives(Dataset.from_dict({"text": ["a", "b"]}), space())
+    with pytest.raises(InputError, match="row 2"):
+        mine_hard_negatives(Dataset.from_dict({"anchor": ["a", None], "positive": ["b", "c"]}), space())
+
+
+def test_memory_does_not_hold_vectors_or_scores(monkeypatch):
+    import tracemalloc
+
+    count, dim = 4000, 64
+    pairs = Dataset.from_dict({"anchor": [f"q{i}" for i in range(64)], "positive": [f"d{i}" for i in range(64)]})
+    corpus = [f"c{i}" for i in range(count)]
+    monkeypatch.setattr(mining, "_DOCUMENTS", 256)
+    monkeypatch.setattr(mining, "_ANCHORS", 32)
+    encode = lambda texts: np.random.default_rng(len(texts)).normal(size=(len(texts), dim)).astype(np.float32)
+    mined = HardNegatives(pairs, FunctionEncoder("m", encode), corpus=corpus, num_negatives=2)
+    tracemalloc.start()
+    for _ in mined:
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < count * dim * 4, "as much as the vectors of the corpus in float32"
+
+
+def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = [{"question": f"{a} {i}", "answer": f"{b} {i}"} for i, (a, b) in
+            enumerate((a, b) for a in SENTENCES[:4] for b in SENTENCES[4:])]  # fmt: skip
+    (tmp_path / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asked = [
+        "mine",
+        "pairs.jsonl",
+        "-o",
+        "mined.parquet",
+        "--num-negatives",
+        "2",
+        "--sampling",
+        "random",
+        "--seed",
+        "3",
+    ]
+    assert main(asked) == 0, capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("mined.parquet: 32 negatives of 16 anchors in 16 rows; 0 anchors left out with too few; ")
+    assert "GiB" in said
+    assert main(asked) == 2
+    assert "is there already" in capsys.readouterr().err
+    train = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to", "none", "--num_layers", "1",
+             "--hidden_size", "16", "--vocab_size", "150", "--output_dir", "out"]  # fmt: skip
+    assert main(["train", "--train_file", "mined.parquet", *train]) == 0, capsys.readouterr().err
+    assert "mined.parquet holds anchors, positives and hard negatives" in capsys.readouterr().err
+    record = json.loads((tmp_path / "out" / "training_metadata.json").read_text())
+    assert record["collator"] == "NLITripletCollator"
+    assert (
+        main(["mine", "pairs.jsonl", "-o", "b.csv", "--guide", "out", "--format", "triplet", "--max_score", "2"]) == 0
+    )
+    assert read_texts("b.csv").column_names == ["anchor", "positive", "negative"]
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["none.csv", "-o", "a.csv"], "no such file"),
+        (["pairs.csv", "-o", "a.txt"], ".jsonl, .csv, .parquet"),
+        (["pairs.csv", "-o", "no/a.csv"], "does not exist"),
+        (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv"], "--corpus_column: a, b"),
+        (["pairs.csv", "-o", "a.csv", "--corpus", "two.csv", "--corpus_column", "c"], "no column 'c'"),
+        (["pairs.csv", "-o", "a.csv", "--range_max", "2"], "range_max 2"),
+        (["pairs.csv", "-o", "a.csv", "--num_negatives", "9"], "none of 2 anchors has 9 negatives"),
+        (["pairs.csv", "-o", "a.csv", "--model", "/no/such"], "/no/such"),
+        (["pairs.csv", "-o", "a.csv", "--cross_encoder", "/no/such"], "/no/such"),
+        (["pairs.csv", "-o", "a.csv", "--sampling", "all"], "--sampling"),
+        (["text.txt", "-o", "a.csv"], "mining takes anchors and their positives"),
+    ],
+)
+def test_bad_input_of_the_command_is_one_line(args, words, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "pairs.csv").write_text("anchor,positive\nwhy,so\nhow,thus\n")
+    (tmp_path / "two.csv").write_text("a,b\none,uno\n")
+    (tmp_path / "text.txt").write_text("one\ntwo\n")
+    assert main(["mine", *args]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert words in error
+    assert not list(tmp_path.glob("a.*"))
+
+
+def test_a_cross_encoder_needs_sentence_transformers(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "sentence_transformers", None)
+    with pytest.raises(InputError, match="pip install sentence-transformers"):
+        mine_hard_negatives(drawn(), space(), cross_encoder="any/name")

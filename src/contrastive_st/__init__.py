@@ -10,7 +10,7 @@
     losses      InfoNCE, ConsistentInfoNCE, GuidedInfoNCE, TargetsLoss, SoftmaxLoss, CosineSimilarityLoss, CoSENTLoss,
                 AnglELoss, TripletLoss, MatryoshkaLoss, MultiTaskLoss, RelationalDistillationLoss,
                 EmbeddingDistillationLoss, SkipThoughtsLoss
-    training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run
+    training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run, model_soup
     judging     evaluate
     search      open_index, VectorStore; mine_hard_negatives, write_hard_negatives
     errors      InputError
@@ -91,7 +91,7 @@ _HOMES = {
         "vector_tokenizer",
         "word_tokenizer",
     ],
-    "training": ["ContrastiveTrainer", "ContrastiveTrainingArguments", "TrainingParser"],
+    "training": ["ContrastiveTrainer", "ContrastiveTrainingArguments", "TrainingParser", "model_soup"],
     "evaluation": ["evaluate"],
     "search": ["VectorStore", "mine_hard_negatives", "open_index", "write_hard_negatives"],
     "errors": ["InputError"],
@@ -297,4 +297,7 @@ if TYPE_CHECKING:
     )
     from contrastive_st.training import (
         TrainingParser as TrainingParser,
+    )
+    from contrastive_st.training import (
+        model_soup as model_soup,
     )

@@ -18,7 +18,7 @@ from contrastive_st.terminal import MODEL_HELP, Parser, run, say, snake_case_fla
 
 #: The commands as `--help` lists them
 GROUPS = {
-    "train": ("mine", "train", "distill", "compare"),
+    "train": ("mine", "train", "distill", "soup", "compare"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
     "publish": ("push", "pull", "card", "convert"),
     "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve"),

@@ -369,7 +369,8 @@ def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[
         ('reimers2019sentence', 'devlin2019bert')
     """
     method = _SYSTEMS.get((architecture, str(settings.get("loss")))) or _of_loss(settings, training or {})
-    keys = dict.fromkeys((*method.keys, *_ARCHITECTURES.get(architecture, ())))
+    soup = ("wortsman2022model",) if (training or {}).get("soup") else ()
+    keys = dict.fromkeys((*method.keys, *soup, *_ARCHITECTURES.get(architecture, ())))
     return Method(method.name, method.tag, tuple(keys))
 
 

@@ -1,4 +1,4 @@
-"""`contrastive-st train`, `mine`, `distill` and `compare`."""
+"""`contrastive-st train`, `mine`, `distill`, `soup` and `compare`."""
 
 from __future__ import annotations
 import __future__
@@ -6,6 +6,7 @@ import __future__
 import ast
 import dataclasses
 import importlib
+import os
 import sys
 import textwrap
 from collections.abc import Callable, Sequence
@@ -171,6 +172,38 @@ def mine_parser() -> Parser:
     return parser
 
 
+def soup(argv: Sequence[str]) -> None:
+    """Average the weights of checkpoints."""
+    args = soup_parser().parse_args(argv)
+    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
+    if args.greedy and data != "hub" and not Path(data).is_dir():
+        raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
+    if not args.greedy and (args.data or args.task):
+        raise InputError("--data and --task choose the checkpoints of a greedy soup; give --greedy too")
+    from contrastive_st.training.soup import dev_score, model_soup
+
+    figure = dev_score(args.task or "STSB", data) if args.greedy else None
+    taken = model_soup(args.checkpoints, args.output, weights=args.weights, figure=figure, pooling=args.pooling)
+    for own in taken:
+        alone = "" if own.figure is None else f"  dev {own.figure:.4f}"
+        say(f"{own.weight:.3f}{alone}  {own.name}", file=sys.stderr)
+    say(args.output)
+
+
+def soup_parser() -> Parser:
+    """The flags of `contrastive-st soup`."""
+    parser = Parser(prog="contrastive-st soup", description="One checkpoint with the mean of the weights of several.")
+    add = parser.add_argument
+    add("checkpoints", nargs="+", metavar="CHECKPOINT", help="folders or Hub names, of one architecture")
+    add("--output", "-o", required=True, help="a new folder")
+    add("--weights", nargs="+", type=float, help="one a checkpoint (default: all alike)")
+    add("--greedy", action="store_true", help="add a checkpoint where the dev figure of the mean does not fall")
+    add("--task", help="whose dev figure: STSB, SICKR, or both parted by a comma (default: STSB)")
+    add("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
+    add("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    return parser
+
+
 class Command(NamedTuple):
     """A command that parses its own flags."""
 
@@ -182,6 +215,7 @@ COMMANDS = {
     "train": Command(train, "train an encoder: contrastive-st train [JOB] --train_file FILE ..."),
     "mine": Command(mine, "add hard negatives to pairs: the texts nearest to each anchor that are not its positives"),
     "distill": Command(distill, "a small encoder that copies a teacher's embeddings: static, or some of its layers"),
+    "soup": Command(soup, "average the weights of checkpoints, all of them or those that help"),
     "compare": Command(compare, "train every method on one budget, and lay the metrics side by side"),
 }
 

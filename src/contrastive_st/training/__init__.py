@@ -2,6 +2,7 @@
 
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.command_line import TrainingParser, check_output_dir
+from contrastive_st.training.soup import dev_score, model_soup
 from contrastive_st.training.trainer import ContrastiveTrainer, TrainingDiverged
 
 __all__ = [
@@ -10,4 +11,6 @@ __all__ = [
     "TrainingDiverged",
     "TrainingParser",
     "check_output_dir",
+    "dev_score",
+    "model_soup",
 ]

@@ -1,0 +1,263 @@
+"""Model soups: one checkpoint whose weights are the mean of those of several.
+
+Wortsman et al. 2022, https://arxiv.org/abs/2203.05482: fine-tuned from the same weights with other seeds, data or
+hyper-parameters, checkpoints often have a mean that is better than each, at the cost of one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.suite import load, run
+from contrastive_st.evaluation.tasks import choose, tasks
+from contrastive_st.hub.cards import write_card
+from contrastive_st.hub.metadata import read_training_metadata, write_training_metadata
+from contrastive_st.models.default import folder_or_name
+from contrastive_st.models.encoder import SentenceEncoder, model_hash
+from contrastive_st.safety.redact import publishable
+from contrastive_st.safety.repositories import local_folder
+from contrastive_st.safety.writing import check_target, written_whole
+
+Figure = Callable[[SentenceEncoder], float]
+Opened = Callable[[Sequence[str | Path]], Iterator[SentenceEncoder]]
+State = dict[str, Tensor]
+_OF_TRAINING = ("architectures", "auto_map", "contrastive", "dtype", "torch_dtype", "transformers_version", "use_cache")
+
+
+@dataclass(frozen=True)
+class Ingredient:
+    """A checkpoint of a soup.
+
+    Args:
+        name: its folder's name, or its name on the Hub.
+        weight: its share of the mean; 0 is left out.
+        figure: what it scored alone, where the soup is greedy.
+    """
+
+    name: str
+    weight: float
+    figure: float | None = None
+
+
+def model_soup(
+    checkpoints: Sequence[str | Path],
+    output: str | Path,
+    *,
+    weights: Sequence[float] | None = None,
+    figure: Figure | None = None,
+    pooling: str | None = None,
+) -> list[Ingredient]:
+    """Write the mean of the weights of checkpoints of one architecture: a full folder, with tokenizer and card.
+
+    Sums are in float64; config, tokenizer, prompts and what follows the pooling are those of the first.
+
+    Args:
+        checkpoints: two or more folders or Hub names.
+        output: a new folder.
+        weights: one for each, divided by their sum; by default alike.
+        figure: makes the soup greedy (Wortsman et al. 2022, recipe 1): the checkpoints in the order of their figures,
+            each stays in the mean where the figure of the mean does not fall; `dev_score` gives one.
+        pooling: for checkpoints that record none.
+
+    Returns:
+        What is in it, in the order of `checkpoints`.
+
+    Raises:
+        InputError: checkpoints differ in architecture, pooling, tokenizer or the shape of a weight (the first
+            difference is named), one cannot be opened, or the folder is there already.
+
+    Example:
+        >>> model_soup(["static-minilm"], "out/soup")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: a mean of 1 checkpoint; give two or more
+    """
+    if len(checkpoints) < 2:
+        raise InputError(f"a mean of {len(checkpoints)} checkpoint; give two or more")
+    shares = _shares(checkpoints, weights)
+    if weights is not None and figure is not None:
+        raise InputError("a greedy soup weighs its checkpoints alike; leave weights out")
+    check_target(output, flag="", parents=True)
+    encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
+    opened = partial(_opened, encoder, pooling)
+    if figure is None:
+        taken = _all(encoder, opened(checkpoints), shares)
+    else:
+        taken = _greedy(encoder, checkpoints, opened, figure)
+    with written_whole(output, flag="", parents=True) as folder:
+        folder.mkdir()
+        encoder.save_pretrained(folder)
+        write_training_metadata(_metadata(checkpoints, taken), folder)
+        write_card(folder, name=Path(output).absolute().name)
+    return taken
+
+
+def dev_score(names: str | Sequence[str] = "STSB", data: str | Path = "hub") -> Figure:
+    """The mean of the dev figures of tasks that have one, to choose by; their test splits are not looked at.
+
+    Args:
+        names: tasks, "STSB" or "SICKR" or both.
+        data: the folder of SentEval's files, or "hub".
+
+    Raises:
+        InputError: a task has no dev split scored by similarity, or its data is not there.
+
+    Example:
+        >>> dev_score("CR")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: CR has no dev figure to choose by; take STSB, SICKR
+    """
+    known = [task.name for task in tasks().values() if task.group == "sts" and "dev" in task.splits]
+    asked = choose(names)
+    if wrong := [task.name for task in asked if task.name not in known]:
+        raise InputError(f"{wrong[0]} has no dev figure to choose by; take {', '.join(known)}")
+    asked = [replace(task, splits=("dev",)) for task in asked]
+    loaded = load(asked, data)
+    if missing := [why for why in loaded.values() if isinstance(why, str)]:
+        raise InputError(f"nothing to choose by: {missing[0]}")
+
+    def score(encoder: SentenceEncoder) -> float:
+        scores, _ = run(encoder, asked, loaded, distributed=False)
+        dev = [next(s for s in scores if (s.task, s.split, s.metric) == (t.name, "dev", t.main[1])) for t in asked]
+        if undefined := next((own for own in dev if own.value is None), None):
+            raise InputError(f"{encoder.name}: the dev figure of {undefined.task} is {undefined.note}")
+        return sum(own.value or 0.0 for own in dev) / len(dev)
+
+    return score
+
+
+def _shares(checkpoints: Sequence[object], weights: Sequence[float] | None) -> list[float]:
+    given = [1.0] * len(checkpoints) if weights is None else list(weights)
+    if len(given) != len(checkpoints):
+        raise InputError(f"{len(given)} weights for {len(checkpoints)} checkpoints; give one each")
+    total = sum(given)
+    if not (0 < total < float("inf") and min(given) >= 0):
+        raise InputError(f"weights {' '.join(map(str, given))}: give numbers that are not negative, not all 0")
+    return [weight / total for weight in given]
+
+
+def _all(encoder: SentenceEncoder, others: Iterable[SentenceEncoder], shares: Sequence[float]) -> list[Ingredient]:
+    """Make the encoder the mean of all."""
+    taken, total = [], _Sum(encoder)
+    for other, share in zip(others, shares, strict=True):
+        total.add(_state(other), share)
+        taken.append(Ingredient(other.name, share))
+    _fill(encoder, total.mean())
+    return taken
+
+
+def _greedy(
+    encoder: SentenceEncoder, checkpoints: Sequence[str | Path], opened: Opened, figure: Figure
+) -> list[Ingredient]:
+    """Make the encoder the mean of those that do not lower the figure, the best first."""
+    alone = [(other.name, float(figure(other))) for other in opened(checkpoints)]
+    order = sorted(range(len(alone)), key=lambda i: -alone[i][1])
+    total, best = _Sum(encoder), float("-inf")
+    chosen: list[int] = []
+    for i in order:
+        (other,) = opened([checkpoints[i]])
+        state = _state(other)
+        total.add(state, 1.0)
+        _fill(encoder, total.mean())
+        found = alone[i][1] if not chosen else float(figure(encoder))
+        if found >= best:
+            best = found
+            chosen.append(i)
+        else:
+            total.add(state, -1.0)
+    _fill(encoder, total.mean())
+    return [Ingredient(name, (i in chosen) / len(chosen), own) for i, (name, own) in enumerate(alone)]
+
+
+# --- Weights by name, and whether two checkpoints have the same.
+
+
+class _Sum:
+    """A weighted sum of states, in float64; tensors of whole numbers must be the same in all."""
+
+    def __init__(self, like: SentenceEncoder) -> None:
+        first = _state(like)
+        self.whole = {name: tensor.clone() for name, tensor in first.items() if not tensor.is_floating_point()}
+        self.sums = {
+            name: torch.zeros_like(tensor, dtype=torch.float64)
+            for name, tensor in first.items() if name not in self.whole
+        }  # fmt: skip
+        self.weight = 0.0
+
+    def add(self, state: State, weight: float) -> None:
+        for name, tensor in self.whole.items():
+            if not torch.equal(tensor, state[name]):
+                raise InputError(
+                    f"{name} holds whole numbers that differ, and they have no mean; average other folders"
+                )
+        for name, total in self.sums.items():
+            total.add_(state[name].double(), alpha=weight)
+        self.weight += weight
+
+    def mean(self) -> State:
+        return {**self.whole, **{name: total / self.weight for name, total in self.sums.items()}}
+
+
+def _state(encoder: SentenceEncoder) -> State:
+    """All weights that make a vector: of the model, and of the layers after its pooling."""
+    return {**encoder.model.state_dict(), **{f"after.{key}": x for key, x in encoder.after.state_dict().items()}}
+
+
+def _fill(encoder: SentenceEncoder, state: State) -> None:
+    encoder.after.load_state_dict({key: state[f"after.{key}"] for key in encoder.after.state_dict()})
+    encoder.model.load_state_dict({key: state[key] for key in encoder.model.state_dict()})
+
+
+def _opened(
+    first: SentenceEncoder, pooling: str | None, checkpoints: Sequence[str | Path]
+) -> Iterator[SentenceEncoder]:
+    """Each checkpoint, one at a time; an error where it is not of the kind of the first."""
+    wanted = _traits(first)
+    for name in checkpoints:
+        other = SentenceEncoder(name, pooling=pooling)
+        own = _traits(other)
+        for trait in dict.fromkeys(chain(wanted, own)):
+            here, there = own.get(trait, "nothing"), wanted.get(trait, "nothing")
+            if here != there:
+                both = f"{here} in {other.name} and {there} in {first.name}"
+                raise InputError(f"{name}: the {trait} is {both}; average checkpoints of one architecture")
+        yield other
+
+
+def _traits(encoder: SentenceEncoder) -> dict[str, str]:
+    """What checkpoints of one soup have in common, by name."""
+    config: dict[str, Any] = encoder.model.config.to_dict()
+    of_config = {
+        f"{name} of the config": str(value)
+        for name, value in sorted(config.items())
+        if name not in _OF_TRAINING and "drop" not in name and not name.startswith("_")
+    }
+    return {
+        "architecture": str(config.get("model_type")),
+        "pooling": encoder.pooling,
+        **of_config,
+        "layers after the pooling": ", ".join(map(str, encoder.after)) or "none",
+        "tokenizer": model_hash({}, encoder.tokenizer)[:8],
+        **{f"shape of {name}": str(list(tensor.shape)) for name, tensor in _state(encoder).items()},
+    }
+
+
+def _metadata(checkpoints: Sequence[str | Path], taken: Sequence[Ingredient]) -> dict[str, Any]:
+    """What the trainings of all have in common, and what is in the soup."""
+    names = [name for name, own in zip(checkpoints, taken, strict=True) if own.weight]
+    first, *others = [read_training_metadata(local_folder(folder_or_name(name))) for name in names]
+    common: Mapping[str, Any] = {
+        key: value for key, value in first.items() if all(other.get(key) == value for other in others)
+    }
+    record: dict[str, Any] = publishable({**common, "soup": [asdict(own) for own in taken]})
+    return record

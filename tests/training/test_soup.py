@@ -1,0 +1,240 @@
+"""Model soups: the mean of weights, against a plain loop, and what may not be averaged."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from evaluation_files import write_all
+from safetensors.torch import load_file
+from transformers import BertConfig
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, InputError, RobertaForCL, SentenceEncoder, StaticEncoder, model_soup
+from contrastive_st.cli import main
+from contrastive_st.data import train_wordpiece
+from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models.static_encoder import static_tokenizer
+from contrastive_st.training import dev_score
+
+
+@pytest.fixture
+def save(bert_config, tokenizer, tmp_path):
+    """Save a BERT with weights of a seed; returns the folder."""
+
+    def save(name, seed, config=None, kind=BertForCL, tokenizer=tokenizer, training=None, **settings):
+        torch.manual_seed(seed)
+        settings = {"pooling": "mean", **settings}
+        model = kind(config or bert_config, **{name: value for name, value in settings.items() if value})
+        model.save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+        (tmp_path / name / "training_metadata.json").write_text(json.dumps(training or {}))
+        return tmp_path / name
+
+    return save
+
+
+def weights(folder):
+    return load_file(folder / "model.safetensors")
+
+
+@pytest.mark.parametrize("shares", [None, [3.0, 1.0, 0.0]])
+def test_the_mean_is_that_of_a_plain_loop(save, tmp_path, shares):
+    folders = [save(name, seed) for seed, name in enumerate("abc")]
+    taken = model_soup(folders, tmp_path / "soup", weights=shares)
+    given = [1 / 3] * 3 if shares is None else [0.75, 0.25, 0.0]
+    assert [own.name for own in taken] == ["a", "b", "c"]
+    np.testing.assert_allclose([own.weight for own in taken], given)
+    found, states = weights(tmp_path / "soup"), [weights(folder) for folder in folders]
+    assert found.keys() == states[0].keys()
+    for name, tensor in found.items():
+        expected = sum(share * state[name].double() for share, state in zip(given, states, strict=True))
+        assert tensor.dtype == states[0][name].dtype
+        torch.testing.assert_close(tensor, expected.to(tensor.dtype), rtol=0, atol=1e-7)
+
+
+def test_a_checkpoint_with_itself_stays_to_the_bit_and_is_a_full_folder(save, tmp_path):
+    folder = save("a", 0)
+    model_soup([folder] * 3, tmp_path / "soup")
+    for name, tensor in weights(tmp_path / "soup").items():
+        assert torch.equal(tensor, weights(folder)[name])
+    files = lambda root: {path.relative_to(root).as_posix() for path in root.rglob("*") if path.is_file()}
+    assert files(tmp_path / "soup") - files(folder) == {"README.md"}
+    assert files(folder) <= files(tmp_path / "soup")
+    from sentence_transformers import SentenceTransformer
+
+    expected = SentenceEncoder(folder).encode(SENTENCES)
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "soup").encode(SENTENCES), expected, atol=1e-6)
+    theirs = SentenceTransformer(str(tmp_path / "soup"), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(theirs, expected, atol=1e-5)
+
+
+def test_the_card_tells_what_is_in_it(save, tmp_path):
+    common = {"collator": "PairCollator", "data": {"name": "pairs.csv", "rows": 7}}
+    folders = [save(name, i, training={**common, "seed": i}) for i, name in enumerate("ab")]
+    model_soup(folders, tmp_path / "soup", weights=[1, 3])
+    record = json.loads((tmp_path / "soup" / "training_metadata.json").read_text())
+    assert record == {**common, "soup": [{"name": "a", "weight": 0.25, "figure": None},
+                                         {"name": "b", "weight": 0.75, "figure": None}]}  # fmt: skip
+    card = (tmp_path / "soup" / "README.md").read_text()
+    assert "| `b` | 0.750 |" in card
+    assert "wortsman2022model" in card
+    assert "pairs.csv" in card
+    assert str(tmp_path) not in card
+
+
+def test_dense_layers_and_other_architectures(save, tmp_path, tokenizer):
+    heads = [save(name, seed, pooling="cls") for seed, name in enumerate(["c", "d"])]
+    model_soup(heads, tmp_path / "heads")
+    for name, tensor in weights(tmp_path / "heads").items():
+        torch.testing.assert_close(tensor, (weights(heads[0])[name] + weights(heads[1])[name]) / 2)
+    words = QuickThoughtsConfig(vocab_size=len(tokenizer), embedding_size=4, hidden_size=6)
+    grus = [save(name, seed, words, QuickThoughtsGRU, pooling=None) for seed, name in enumerate(["e", "f"])]
+    model_soup(grus, tmp_path / "grus")
+    vectors = SentenceEncoder(tmp_path / "grus").encode(SENTENCES)
+    assert np.isfinite(vectors).all()
+
+
+def test_static_tables_in_int8_are_averaged_as_what_they_stand_for(tmp_path, tokenizer):
+    tables = []
+    for seed in (0, 1):
+        table = np.random.default_rng(seed).normal(size=(len(tokenizer), 8)).astype(np.float32)
+        StaticEncoder.from_table(table).save_pretrained(tmp_path / str(seed), storage="int8")
+        static_tokenizer(tokenizer).save_pretrained(tmp_path / str(seed))
+        tables.append(SentenceEncoder(tmp_path / str(seed)).model.embeddings.detach())
+    model_soup([tmp_path / "0", tmp_path / "1"], tmp_path / "soup")
+    found = SentenceEncoder(tmp_path / "soup").model.embeddings.detach()
+    torch.testing.assert_close(found, (tables[0] + tables[1]) / 2)
+
+
+def test_the_first_difference_is_named_and_nothing_is_written(save, tmp_path, bert_config, tokenizer):
+    base = save("base", 0)
+    wide = BertConfig(**{**bert_config.to_dict(), "intermediate_size": 48})
+    two_heads = BertConfig(**{**bert_config.to_dict(), "num_attention_heads": 4})
+    many = train_wordpiece([*SENTENCES, "entirely other words"] * 3, vocab_size=120, max_length=16)
+    from transformers import RobertaConfig
+
+    roberta = RobertaConfig(**{**bert_config.to_dict(), "model_type": "roberta"})
+    others = {
+        "the intermediate_size of the config is 48 in wide and 32 in base": save("wide", 0, wide),
+        "the num_attention_heads of the config is 4 in heads and 2 in base": save("heads", 0, two_heads),
+        "the pooling is max in max and mean in base": save("max", 0, pooling="max"),
+        "the tokenizer is": save("words", 0, tokenizer=many),
+        "the architecture is roberta in roberta": save("roberta", 0, roberta, RobertaForCL),
+    }
+    for words, folder in others.items():
+        with pytest.raises(InputError, match=words) as caught:
+            model_soup([base, folder], tmp_path / "soup")
+        assert "\n" not in str(caught.value)
+        assert not (tmp_path / "soup").exists()
+    dropout = BertConfig(**{**bert_config.to_dict(), "hidden_dropout_prob": 0.3})
+    model_soup([base, save("dropout", 1, dropout, temperature=0.1)], tmp_path / "soup")
+
+
+def test_a_weight_that_only_one_has_is_named(save, tmp_path):
+    folders = [save(name, seed) for seed, name in enumerate("ab")]
+    encoder = SentenceEncoder(folders[1])
+    encoder.after.append(torch.nn.Linear(16, 16))
+    encoder.after.append(torch.nn.Tanh())
+    encoder.save_pretrained(tmp_path / "c")
+    with pytest.raises(InputError, match="layers after the pooling"):
+        model_soup([folders[0], tmp_path / "c"], tmp_path / "soup")
+
+
+def test_a_greedy_soup_keeps_what_does_not_lower_the_figure(save, tmp_path):
+    folders = [save(name, seed) for seed, name in enumerate("abcd")]
+    vectors = [SentenceEncoder(folder).encode(SENTENCES)[:, 0].mean() for folder in folders]
+    target = np.mean([vectors[2], vectors[0]])
+    seen = []
+
+    def figure(encoder):
+        value = -abs(float(encoder.encode(SENTENCES)[:, 0].mean()) - target)
+        seen.append(value)
+        return value
+
+    taken = model_soup(folders, tmp_path / "soup", figure=figure)
+    alone, order = seen[:4], np.argsort([-value for value in seen[:4]], kind="stable")
+    states = [weights(folder) for folder in folders]
+    chosen, best, trials = [int(order[0])], alone[order[0]], iter(seen[4:])
+    for i in order[1:]:
+        found = next(trials)
+        if found >= best:
+            chosen, best = [*chosen, int(i)], found
+    assert next(trials, None) is None
+    assert [own.figure for own in taken] == alone
+    assert [own.weight for own in taken] == [(i in chosen) / len(chosen) for i in range(4)]
+    for name, tensor in weights(tmp_path / "soup").items():
+        expected = sum(states[i][name].double() for i in chosen) / len(chosen)
+        torch.testing.assert_close(tensor, expected.float(), rtol=0, atol=1e-7)
+    assert figure(SentenceEncoder(tmp_path / "soup")) == pytest.approx(best, abs=1e-6)
+    assert best >= max(alone)
+
+
+def test_the_command(save, tmp_path, capsys, monkeypatch):
+    write_all(tmp_path / "data")
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    folders = [str(save(name, seed)) for seed, name in enumerate("ab")]
+    greedy = ["--greedy", "--data", str(tmp_path / "data"), "--task", "STSB"]
+    assert main(["soup", *folders, "-o", str(tmp_path / "new" / "soup"), *greedy]) == 0, capsys.readouterr().err
+    said = capsys.readouterr()
+    assert said.out.strip() == str(tmp_path / "new" / "soup")
+    assert [line.split()[-1] for line in said.err.splitlines()] == ["a", "b"]
+    assert "dev 0." in said.err or "dev -0." in said.err
+    score = dev_score("STSB", tmp_path / "data")
+    found = score(SentenceEncoder(tmp_path / "new" / "soup"))
+    assert found >= max(score(SentenceEncoder(folder)) for folder in folders) - 1e-6
+    assert main(["soup", *folders, "-o", str(tmp_path / "two"), "--weights", "1", "2"]) == 0
+    assert capsys.readouterr().err.splitlines() == ["0.333  a", "0.667  b"]
+
+
+def test_the_dev_figure_does_not_look_at_the_test_split(tmp_path):
+    write_all(tmp_path)
+    score = dev_score("STSB", tmp_path)
+    read = []
+
+    def encode(texts):
+        read.extend(texts)
+        return np.random.default_rng(0).normal(size=(len(texts), 4))
+
+    from contrastive_st.evaluation.embedding_store import FunctionEncoder
+
+    score(FunctionEncoder("m", encode))
+    test = (tmp_path / "STS/STSBenchmark/sts-test.csv").read_text()
+    dev = (tmp_path / "STS/STSBenchmark/sts-dev.csv").read_text()
+    assert all(text in dev for text in read)
+    assert not all(text in test for text in read)
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["a"], "a mean of 1 checkpoint"),
+        (["a", "none"], "none"),
+        (["a", "b", "--weights", "1"], "1 weights for 2 checkpoints"),
+        (["a", "b", "--weights", "0", "0"], "not all 0"),
+        (["a", "b", "--weights", "nan", "1"], "weights nan 1.0"),
+        (["a", "b", "--task", "STSB"], "give --greedy too"),
+        (["a", "b", "--greedy", "--data", "nowhere"], "no such folder"),
+        (["a", "b", "--greedy", "--data", "a"], "nothing to evaluate on"),
+        (["a", "b", "--greedy", "--data", "a", "--task", "CR"], "CR has no dev figure to choose by; take STSB, SICKR"),
+        (["a", "b", "--greedy", "--data", "data", "--weights", "1", "1"], "leave weights out"),
+    ],
+)
+def test_bad_input_is_one_line(args, words, save, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    save("a", 0)
+    save("b", 1)
+    write_all(tmp_path / "data")
+    assert main(["soup", *args, "-o", "soup"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert words in error
+    assert not (tmp_path / "soup").exists()
+
+
+def test_an_existing_folder_stays(save, tmp_path, capsys):
+    folders = [str(save(name, seed)) for seed, name in enumerate("ab")]
+    assert main(["soup", *folders, "-o", folders[0]]) == 2
+    assert "is there already" in capsys.readouterr().err

@@ -45,6 +45,7 @@ RUNS = {
     "run_mlm.py": ["--train_file", "text.txt", "--block_size", "16", "--num_layers", "1", *BERT, *TRAIN],
     "by_feature/gradcache.py": ["--chunk_size", "3", *TRAIN],
     "by_feature/ddp_and_fsdp.py": TRAIN,
+    "by_feature/mine_hard_negatives.py": ["--relative_margin", "-9", *TRAIN],
     "by_feature/momentum_queue.py": ["--momentum_queue", "8", *TRAIN],
     "by_feature/matryoshka.py": ["--dims", "128", "8", *TRAIN],
     "by_feature/matryoshka.py plain": ["--plain", "true", *TRAIN],

@@ -1,6 +1,7 @@
 """Hard negatives: against a plain loop, against sentence-transformers, and never a positive."""
 
 import json
+import subprocess
 import sys
 
 import numpy as np
@@ -397,6 +398,16 @@ def test_bad_input_of_the_command_is_one_line(args, words, tmp_path, monkeypatch
     assert error.count("\n") == 1
     assert words in error
     assert not list(tmp_path.glob("a.*"))
+
+
+def test_a_static_model_mines_without_torch(tmp_path):
+    (tmp_path / "pairs.csv").write_text("anchor,positive\nwhy,so\nhow,thus\n")
+    code = "import sys; from contrastive_st.cli import main\nassert main(sys.argv[1:]) == 0\n"
+    code += "print(sorted({'torch', 'transformers'} & set(sys.modules)))"
+    asked = ["mine", str(tmp_path / "pairs.csv"), "-o", str(tmp_path / "mined.csv"), "--num_negatives", "1"]
+    done = subprocess.run([sys.executable, "-c", code, *asked], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+    assert (tmp_path / "mined.csv").read_text() == "anchor,positive,negative_1\nwhy,so,thus\nhow,thus,so\n"
 
 
 def test_a_cross_encoder_needs_sentence_transformers(monkeypatch, tmp_path):

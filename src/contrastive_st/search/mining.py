@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import datasets
 import numpy as np
@@ -30,12 +30,15 @@ from tqdm.auto import tqdm
 from contrastive_st.data.roles import column_roles, read_examples
 from contrastive_st.data.tables import PREVIEWED, read_texts
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.evaluation.embedding_store import Encoder, as_encoder
+from contrastive_st.models.default import open_encoder
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import local_folder
 from contrastive_st.safety.writing import check_target, written_whole
 from contrastive_st.terminal import peak_resident
 from contrastive_st.vectors import top_k, unit_vectors
+
+if TYPE_CHECKING:
+    from contrastive_st.evaluation.embedding_store import Encoder  # it imports torch, which static models do without
 
 _ANCHORS = 2048  # that are searched for at a time
 _DOCUMENTS = 16_384  # that they are compared with at a time: 2048 x 16,384 float32 are 128 MiB
@@ -260,8 +263,8 @@ class HardNegatives:
         anchors, positives = _read_pairs(dataset, anchor_column_name, positive_column_name)
         searched = [] if corpus is None else [_read_corpus(corpus, corpus_column)]
         self._pairs = _Pairs(anchors, positives, searched)
-        self._model = as_encoder(model, pooling=pooling, precision=precision)
-        self._guide = None if guide is None else as_encoder(guide, precision=precision)
+        self._model = _opened(model, pooling=pooling, precision=precision)
+        self._guide = None if guide is None else _opened(guide, precision=precision)
         self._cross = None if cross_encoder is None else _open_cross_encoder(cross_encoder)
 
     def __iter__(self) -> Iterator[Columns]:
@@ -533,6 +536,14 @@ class _CrossScores:
         if scores.shape != (len(pairs),):
             raise InputError(f"the cross-encoder gives {scores.shape[1:]} scores of a pair; take one that gives one")
         return scores
+
+
+def _opened(model: Any, **options: Any) -> Encoder:
+    if model is None or isinstance(model, (str, Path)):
+        return open_encoder(model, **options)
+    from contrastive_st.evaluation.embedding_store import as_encoder
+
+    return as_encoder(model, **options)
 
 
 def _open_cross_encoder(model: Any) -> Any:

@@ -51,6 +51,7 @@ class MiningArguments:
     )
     num_negatives: int = field(default=1, metadata={"help": "Of each anchor."})
     range_min: int = field(default=0, metadata={"help": "Pass over so many of the nearest."})
+    range_max: int = field(default=100, metadata={"help": "Look at so many of the nearest."})
     relative_margin: float = field(default=0.05, metadata={"help": "A negative scores less than the positive by this."})
 
 
@@ -60,7 +61,7 @@ def main() -> None:
     search = DocsSearch.load()  # first line and paragraph of docstrings; a thousand are held out
     triplets = mine_hard_negatives(
         search.training_texts(), mining.miner, num_negatives=mining.num_negatives, range_min=mining.range_min,
-        relative_margin=mining.relative_margin, verbose=not training.disable_tqdm,
+        range_max=mining.range_max, relative_margin=mining.relative_margin, verbose=not training.disable_tqdm,
     )  # fmt: skip
     print(f"{len(triplets):,} of {len(search.training):,} pairs have {mining.num_negatives} negatives; the first:")
     for name, text in triplets[0].items():

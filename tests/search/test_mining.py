@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
+from transformers import BertForSequenceClassification
 
 from conftest import SENTENCES
 from contrastive_st import (
@@ -193,6 +194,25 @@ def test_a_judge_scores_in_the_models_place(judge, blocks):
     given = {judge: other if judge == "guide" else CrossEncoder()}
     mined = mine_hard_negatives(pairs, model, output_format="triplet", **given, **options)
     assert by_anchor(mined) == {anchor: own for anchor, own in expected.items() if own}
+
+
+def test_anchors_and_documents_have_the_prompts_that_the_model_records():
+    seen = {}
+
+    class Prompted(FunctionEncoder):
+        def encode_query(self, texts):
+            seen.setdefault("query", []).extend(texts)
+            return self.encode(texts)
+
+        def encode_document(self, texts):
+            seen.setdefault("document", []).extend(texts)
+            return self.encode(texts)
+
+    pairs, model = drawn(), space()
+    mined = mine_hard_negatives(pairs, Prompted("prompted", model.encode))
+    assert by_anchor(mined) == reference(pairs, model)
+    assert {plain(text) for text in seen["query"]} == {plain(text) for text in pairs["anchor"]}
+    assert sorted(map(plain, seen["document"])) == sorted({plain(text) for text in pairs["positive"]})
 
 
 def test_random_ones_are_drawn_by_the_seed_from_those_that_may(monkeypatch):
@@ -408,6 +428,27 @@ def test_a_static_model_mines_without_torch(tmp_path):
     done = subprocess.run([sys.executable, "-c", code, *asked], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
     assert (tmp_path / "mined.csv").read_text() == "anchor,positive,negative_1\nwhy,so,thus\nhow,thus,so\n"
+
+
+@pytest.mark.allow_warnings
+def test_a_cross_encoder_by_name(bert_config, tokenizer, tmp_path):
+    from sentence_transformers import CrossEncoder
+
+    for labels, name in ((1, "one"), (3, "three")):
+        bert_config.num_labels = labels
+        BertForSequenceClassification(bert_config).save_pretrained(tmp_path / name)
+        tokenizer.save_pretrained(tmp_path / name)
+    pairs = Dataset.from_dict({"anchor": SENTENCES[:4], "positive": SENTENCES[4:]})
+    mined = mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "one"), num_negatives=3)
+    judge = CrossEncoder(str(tmp_path / "one"), device="cpu")
+    for row in mined:
+        scores = judge.predict([(row["anchor"], row[f"negative_{i}"]) for i in (1, 2, 3)])
+        assert (np.diff(scores) <= 1e-6).all(), "the highest score first"
+    with pytest.raises(InputError, match="take one that gives one"):
+        mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "three"), num_negatives=3)
+    (tmp_path / "one" / "model.safetensors").rename(tmp_path / "one" / "pytorch_model.bin")
+    with pytest.raises(InputError, match="as a pickle only"):
+        mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "one"), num_negatives=3)
 
 
 def test_a_cross_encoder_needs_sentence_transformers(monkeypatch, tmp_path):

@@ -17,8 +17,6 @@ import torch
 from torch import Tensor
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.suite import load, run
-from contrastive_st.evaluation.tasks import choose, tasks
 from contrastive_st.hub.cards import write_card
 from contrastive_st.hub.metadata import read_training_metadata, write_training_metadata
 from contrastive_st.models.default import folder_or_name
@@ -117,6 +115,9 @@ def dev_score(names: str | Sequence[str] = "STSB", data: str | Path = "hub") -> 
         ...
         contrastive_st.errors.InputError: CR has no dev figure to choose by; take STSB, SICKR
     """
+    from contrastive_st.evaluation.suite import load, run  # scikit-learn, which training does without
+    from contrastive_st.evaluation.tasks import choose, tasks
+
     known = [task.name for task in tasks().values() if task.group == "sts" and "dev" in task.splits]
     asked = choose(names)
     if wrong := [task.name for task in asked if task.name not in known]:

@@ -161,7 +161,7 @@ def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> data
     """Pairs with hard negatives, in memory: the texts nearest to each anchor that are not its positives.
 
     Every anchor is compared with every document. What equals one of its positives or the anchor itself, apart from case
-    and white space, is never its negative, and no negative stands twice in a row. Memory is that of blocks and of 40
+    and white space, is never its negative, and no negative stands twice in a row. Memory is that of blocks and of 50
     bytes a text: the vectors lie in a temporary file as float16 (2 d bytes a text, cosines to about 1e-4).
 
     Args:
@@ -317,10 +317,9 @@ class HardNegatives:
         counts.rows, counts.negatives = counts.rows + len(pair), counts.negatives + int(found[kept].sum())
         counts.seconds = time.perf_counter() - self._started
         if len(pair):
-            texts = self._pairs.documents
-            columns = [texts[block.positives[pair]], *(texts[column] for column in chosen.T)]
-            anchors = [block.anchors[row] for row in block.rows[pair]]
-            yield dict(zip(self.columns, [anchors, *columns], strict=True))
+            given = self._pairs.given(block.places[pair])
+            negative = [self._pairs.documents[column] for column in chosen.T]
+            yield dict(zip(self.columns, [*given, *negative], strict=True))
 
 
 # --- What is read: distinct anchors and documents by number, and which belong together.
@@ -419,12 +418,14 @@ class _Block:
         anchors: Q texts.
         rows: `[P]` of the anchor of each pair, rising.
         positives: `[P]` numbers of documents.
+        places: `[P]` of the pairs among all.
         barred: rows and numbers of what may not be a negative.
     """
 
     anchors: list[str]
     rows: Numbers
     positives: Numbers
+    places: Numbers
     barred: tuple[Numbers, Numbers]
 
 
@@ -435,11 +436,12 @@ class _Pairs:
     """
 
     def __init__(self, anchors: _Column, positives: _Column, corpus: Sequence[_Column]) -> None:
+        self.columns = anchors, positives
         self.anchors, self.documents = _Distinct([anchors]), _Distinct([*corpus, positives])
         number = self.documents.number
         self.searched = int(number[: len(corpus[0]) if corpus else None].max()) + 1
         count = len(self.documents)
-        self._pairs = np.unique(self.anchors.number * count + number[-len(positives) :])
+        self._pairs, self._rows = np.unique(self.anchors.number * count + number[-len(positives) :], return_index=True)
         _, anchor, itself = np.intersect1d(
             self.anchors.keys, self.documents.keys, assume_unique=True, return_indices=True
         )
@@ -447,13 +449,19 @@ class _Pairs:
 
     def block(self, start: int, stop: int) -> _Block:
         """The anchors from `start` to before `stop`."""
-        rows, positives = self._of(self._pairs, start, stop)
-        return _Block(self.anchors[np.arange(start, stop)], rows, positives, self._of(self._barred, start, stop))
+        texts, barred = self.anchors[np.arange(start, stop)], self._of(self._barred, start, stop)
+        return _Block(texts, *self._of(self._pairs, start, stop), barred[:2])
 
-    def _of(self, pairs: Numbers, start: int, stop: int) -> tuple[Numbers, Numbers]:
+    def given(self, places: Numbers) -> tuple[list[str], list[str]]:
+        """Anchors and positives of some pairs, to the letter."""
+        anchors, positives = self.columns
+        return anchors[self._rows[places]], positives[self._rows[places]]
+
+    def _of(self, pairs: Numbers, start: int, stop: int) -> tuple[Numbers, Numbers, Numbers]:
+        """Of these anchors, the rows counted from the first, the documents, and where they are in `pairs`."""
         count = len(self.documents)
-        own = pairs[slice(*np.searchsorted(pairs, [start * count, stop * count]))]
-        return own // count - start, own % count
+        first, last = np.searchsorted(pairs, [start * count, stop * count])
+        return pairs[first:last] // count - start, pairs[first:last] % count, np.arange(first, last)
 
 
 # --- Scores of anchors and documents: of an encoder, which also finds what is near, or of a cross-encoder.

@@ -26,7 +26,6 @@ MAY_IMPORT = {
     "search": LOW | {"safety", "losses", "data", "models", "evaluation"},
     "integrations": LOW | {"safety", "losses", "data", "models", "evaluation", "search"},
     "jobs": LOW | {"safety", "losses", "data", "models", "evaluation", "hub", "training", "search"},
-    "doctor": LOW | {"data", "models", "evaluation", "training"},
 }
 HOME = {name: module for module, names in contrastive_st._HOMES.items() for name in names}
 ANYTHING = {"cli", "__init__", "__main__"}  # the command line and the public names stand above all

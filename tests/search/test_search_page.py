@@ -9,12 +9,11 @@ import pytest
 from search_fakes import WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
-from contrastive_st.search.analysis.occlusion import Span, explain, pieces
 from contrastive_st.search.app import page_html, session
 from contrastive_st.search.app.page import find, show_map
 from contrastive_st.search.app.page_html import map_svg
 from contrastive_st.search.app.serving import COOKIE, Guard, check_token, is_loopback, reserve
-from contrastive_st.search.app.session import LONGEST_QUERY, SearchSession, Source
+from contrastive_st.search.app.session import LONGEST_QUERY, SearchSession, Source, Span, explain, pieces
 
 HOSTILE = [
     "'; DROP TABLE documents; --",

@@ -13,9 +13,8 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from contrastive_st.search.analysis.occlusion import WORD, Span, shared_words
 from contrastive_st.search.analysis.projection import Map, colour, middles, spread
-from contrastive_st.search.app.session import Answer
+from contrastive_st.search.app.session import WORD, Answer, Span, shared_words
 from contrastive_st.search.index import Hit, one_line
 
 SHOWN, SENT = 1200, 20_000  # characters of a hit that are seen at once, and that unfold; what is longer is cut

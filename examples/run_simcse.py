@@ -1,6 +1,7 @@
 """SimCSE, unsupervised and supervised (Gao, Yao and Chen 2021, https://arxiv.org/abs/2104.08821).
 
-A search encoder for the Python documentation on this machine, from scratch, in minutes, offline:
+A search encoder for the Python documentation on this machine, from the static model of the package, in two minutes,
+offline:
 
     accelerate launch examples/run_simcse.py
 
@@ -21,7 +22,7 @@ Two processes on the CPU; the candidates come from both:
 import sys
 from dataclasses import dataclass, field
 
-from transformers import AutoTokenizer, BertConfig, set_seed
+from transformers import BertConfig, set_seed
 
 import contrastive_st.data
 from contrastive_st import (
@@ -38,6 +39,7 @@ from contrastive_st import (
 )
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.jobs import DocsSearch
+from contrastive_st.models import load_tokenizer
 from contrastive_st.training import check_output_dir
 
 
@@ -46,11 +48,13 @@ class Arguments:
     """What to train on, and what."""
 
     train_file: str | None = field(default=None, metadata={"help": "Texts; by default the installed documentation."})
-    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small new BERT."})
-    pooling: str = field(default="mean", metadata={"help": "cls, mean, max, ..."})
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Encoder; for the documentation static-minilm."}
+    )
+    pooling: str | None = field(default=None, metadata={"help": "cls, mean, max, ...; by default as recorded."})
     temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
     symmetric: bool = field(default=True, metadata={"help": "Also pick anchors from positives."})
-    max_length: int = field(default=96, metadata={"help": "Tokens a text is cut to."})
+    max_length: int = field(default=128, metadata={"help": "Tokens a text is cut to."})
     num_layers: int = field(default=1, metadata={"help": "Of a new BERT."})
     hidden_size: int = field(default=256, metadata={"help": "Of a new BERT."})
     vocab_size: int = field(default=16_000, metadata={"help": "Of a new BERT: word pieces."})
@@ -59,13 +63,15 @@ class Arguments:
 
 DEFAULTS = {
     "output_dir": "out/demo",
-    "per_device_train_batch_size": 1024,
-    "learning_rate": 3e-3,
-    "num_train_epochs": 5,
+    "per_device_train_batch_size": 2048,
+    "learning_rate": 1e-2,
+    "max_steps": 100,
     "warmup_steps": 0.1,
     "logging_steps": 5,
-    "eval_strategy": "epoch",
-    "save_strategy": "epoch",
+    "eval_strategy": "steps",
+    "eval_steps": 20,
+    "save_strategy": "steps",
+    "save_steps": 20,
     "save_total_limit": 1,
     "metric_for_best_model": "mrr@10",
 }
@@ -79,33 +85,29 @@ def main() -> None:
     # data: one column (sentences), two (pairs) or more (hard negatives)
     docs = None if args.train_file else DocsSearch.load()
     if docs:
-        texts, collator = docs.training_texts(), "PairCollator"
+        texts, collator = docs.training_pairs(), "PairCollator"
     else:
         texts, roles = read_examples(args.train_file)
         print(roles)
         texts, collator = texts.select_columns(roles.texts), roles.collator
 
     # tokenizer and model; the loss is the model's: InfoNCE of each anchor over the whole batch
-    settings = {
-        "pooling": args.pooling,
-        "loss": "info_nce",
-        "temperature": args.temperature,
-        "symmetric": args.symmetric,
-    }
-    if args.model_name_or_path:
-        tokenizer = AutoTokenizer.from_pretrained(args.model_name_or_path, model_max_length=args.max_length)
-        model = AutoModelForCL.from_pretrained(args.model_name_or_path, **settings)
+    settings = {"loss": "info_nce", "temperature": args.temperature, "symmetric": args.symmetric}
+    if args.pooling:
+        settings["pooling"] = args.pooling
+    start = args.model_name_or_path or ("static-minilm" if docs else None)
+    if start:
+        tokenizer = load_tokenizer(start)
+        model = AutoModelForCL.from_pretrained(start, **settings)
     else:
         words = (text for name in texts.column_names for text in texts[name])
-        tokenizer = AutoTokenizer.from_pretrained(resume) if resume else train_wordpiece(
-            words, args.vocab_size, args.max_length
-        )  # fmt: skip
+        tokenizer = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, args.max_length)
         config = BertConfig(
             vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
             num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
             max_position_embeddings=max(args.max_length, 128), attention_probs_dropout_prob=0.0,
         )  # fmt: skip
-        model = BertForCL(config, **settings)
+        model = BertForCL(config, **{"pooling": "mean", **settings})
     with training.main_process_first():
         rows = tokenize(texts, tokenizer, args.max_length)
 

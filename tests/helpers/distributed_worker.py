@@ -29,7 +29,7 @@ from contrastive_st.models import (
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.training.gradcache import gradcache_step
 
-ROWS, LENGTH, STEPS = 10, 9, 5
+ROWS, LENGTH, STEPS = 10, 9, 3
 TASKS = {
     "neighbours": {"loss": "targets", "targets": "next"}, "answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"},
 }  # fmt: skip
@@ -40,7 +40,7 @@ UNIVERSAL = UniversalConfig(60, embedding_size=6, hidden_size=8, bigram_buckets=
 def bert(num_views, **settings):
     def make(dropout):
         config = BertConfig(
-            vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+            vocab_size=60, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
             hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout,
         )  # fmt: skip
         weight = {} if settings.get("loss", "info_nce") not in NCE else {"hard_negative_weight": 0.2}

@@ -61,6 +61,7 @@ def test_without_a_file_it_learns_to_search_documentation(tmp_path, monkeypatch,
     monkeypatch.setattr(docs_search.DocsSearch, "load", classmethod(lambda cls: cls(pairs[:16], pairs[16:])))
     figures = run(output=tmp_path / "out")
     assert 0 <= figures["eval_mrr@10"] <= 1
+    assert type(SentenceEncoder(tmp_path / "out").model).__name__ == "StaticEncoder"
     printed = capsys.readouterr().out
     assert all(word in printed for word in ("before training", "characters", "trained", *docs_search.QUERIES))
 
@@ -115,7 +116,11 @@ def test_bytes_that_are_not_utf8_name_their_line(tmp_path):
 
 def test_defaults_belong_to_the_job_and_flags_win():
     docs, training = parse(["--num_layers", "3"], docs=True)
-    assert (docs.pooling, docs.num_layers, training.per_device_train_batch_size) == ("mean", 3, 1024)
+    assert (docs.model_name_or_path, docs.num_layers, training.per_device_train_batch_size) == (
+        "static-minilm",
+        3,
+        2048,
+    )
     text, training = parse(["--train_file", "x.txt"])
     assert (text.pooling, training.learning_rate) == (None, 3e-5)  # what the start records; cls from scratch
     with pytest.raises(InputError, match="contrastive-st train docs"):
@@ -191,3 +196,13 @@ def test_dimensions_and_guides_that_cannot_be(flags, words, text_file, tmp_path,
         run(*flags.split(), text_file=text_file, output=tmp_path / "out")
     assert words in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+def test_what_belongs_together_in_a_docstring_is_a_pair():
+    pair = docs_search.DocPair("Pad rows.", "Rows get one length. Zeros are put behind them. Masks follow.", "a.b")
+    alone = docs_search.DocPair("Cut rows.", "Rows lose what is too long", "a.c")
+    pairs = docs_search.DocsSearch([pair, alone], []).training_pairs()
+    assert list(zip(pairs["anchor"], pairs["positive"], strict=True)) == [
+        ("Pad rows.", pair.text), ("Cut rows.", alone.text), ("Pad rows.", "Rows get one length."),
+        ("Rows get one length.", "Zeros are put behind them. Masks follow."),
+    ]  # fmt: skip

@@ -10,7 +10,7 @@ from transformers import AutoModel, AutoTokenizer
 
 from contrastive_st import InputError, cli
 from contrastive_st.evaluation import evaluate
-from contrastive_st.models import SentenceEncoder
+from contrastive_st.models import AutoModelForCL, SentenceEncoder, load_tokenizer
 from contrastive_st.models.architectures import static
 from contrastive_st.models.default import SHIPPED, default_model, open_encoder
 from contrastive_st.static_vectors import StaticVectors
@@ -93,3 +93,12 @@ def test_its_figures_are_those_of_its_card(data_root):
     for task in report.tasks:
         [row] = [line for line in card if line.startswith(f"| {task.name} | ")]
         assert row.endswith(f" {report.main(SHIPPED.name, task).text} |")
+
+
+def test_the_name_of_the_shipped_model_opens_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert AutoModelForCL.from_pretrained("static-minilm").config.hidden_size == 256
+    assert len(load_tokenizer("static-minilm")) == 30522
+    (tmp_path / "static-minilm").mkdir()  # a folder of that name goes before
+    with pytest.raises(InputError, match="static-minilm"):
+        AutoModelForCL.from_pretrained("static-minilm")

@@ -95,6 +95,15 @@ class DocsSearch:
             {"title": [pair.title for pair in self.training], "text": [pair.text for pair in self.training]}
         )
 
+    def training_pairs(self) -> Dataset:
+        """Two columns of what belongs together: first line and paragraph, and the first sentence of a paragraph with
+        the rest of it and with the first line."""
+        found = [(pair.title, pair.text) for pair in self.training]
+        for pair in self.training:
+            first, *rest = _SENTENCE_END.split(pair.text, maxsplit=1)
+            found += [(pair.title, first), (first, rest[0])] if rest else []
+        return Dataset.from_dict({"anchor": [pair[0] for pair in found], "positive": [pair[1] for pair in found]})
+
     def evaluator(self, tokenizer: Any) -> Callable[[Any], dict[str, float]]:
         """MRR@10 and recall@10 of the held-out pairs, for the trainer."""
         return retrieval_evaluator(

@@ -140,10 +140,10 @@ DEFAULTS: dict[str, Any] = {
 #: Of the job on the documentation of the installed packages
 DOCS_DEFAULTS: dict[str, Any] = {
     **DEFAULTS,
-    "per_device_train_batch_size": 1024, "learning_rate": 3e-3, "num_train_epochs": 5, "warmup_steps": 0.1,
-    "logging_steps": 5, "eval_strategy": "epoch", "save_strategy": "epoch", "save_total_limit": 1,
-    "metric_for_best_model": "mrr@10", "max_length": 96, "pooling": "mean",
-    "symmetric": True, "num_layers": 1,
+    "per_device_train_batch_size": 2048, "learning_rate": 1e-2, "max_steps": 100, "warmup_steps": 0.1,
+    "logging_steps": 5, "eval_strategy": "steps", "eval_steps": 20, "save_strategy": "steps", "save_steps": 20,
+    "save_total_limit": 1, "metric_for_best_model": "mrr@10", "max_length": 128, "symmetric": True,
+    "model_name_or_path": "static-minilm",
 }  # fmt: skip
 
 
@@ -163,7 +163,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
     search = DocsSearch.load() if docs else None
-    texts = search.training_texts() if search else read_training_texts(args)
+    texts = search.training_pairs() if search else read_training_texts(args)
     model, tokenizer = open_model(args, texts, resume)
     with training.main_process_first(desc="tokenize"):
         rows = training_rows(args, texts, tokenizer)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig
     from contrastive_st.models.architectures.static import StaticConfig
     from contrastive_st.models.architectures.universal import UniversalConfig
-    from contrastive_st.models.checkpoint import AutoModelForCL
+    from contrastive_st.models.checkpoint import AutoModelForCL, load_tokenizer
     from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.models.modeling import (
         BertForCL,
@@ -46,7 +46,7 @@ __getattr__, __dir__ = lazy(
         "architectures.skipthoughts": ["SkipThoughtsConfig"],
         "architectures.static": ["StaticConfig"],
         "architectures.universal": ["UniversalConfig"],
-        "checkpoint": ["AutoModelForCL"],
+        "checkpoint": ["AutoModelForCL", "load_tokenizer"],
         "encoder": ["SentenceEncoder"],
         "modeling": [
             "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL", "MPNetForCL",
@@ -63,5 +63,6 @@ __all__ = [
     "POOLINGS", "AutoModelForCL", "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL",
     "InferSentBiLSTM", "InferSentConfig", "MPNetForCL", "ModernBertForCL", "QuickThoughtsConfig", "QuickThoughtsGRU",
     "RobertaForCL", "SentenceEncoder", "SkipThoughts", "SkipThoughtsConfig", "StaticConfig", "StaticEncoder",
-    "UniversalConfig", "UniversalSentenceEncoder", "XLMRobertaForCL", "fit_static", "pool", "student_of",
+    "UniversalConfig", "UniversalSentenceEncoder", "XLMRobertaForCL", "fit_static", "load_tokenizer", "pool",
+    "student_of",
 ]  # fmt: skip

@@ -7,13 +7,13 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastive_st.safety.folders import SHIPPED
 from contrastive_st.static_vectors import KINDS, StaticVectors
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
 
-#: The static model that is part of the package
-SHIPPED = Path(__file__).parents[1] / "static-minilm"
+__all__ = ["SHIPPED", "default_model", "folder_or_name", "open_encoder"]
 
 
 def default_model() -> str:

@@ -12,6 +12,8 @@ from safetensors import SafetensorError, safe_open
 
 from contrastive_st.errors import InputError, first_line
 
+#: The static model that is part of the package; it is opened by its name, as one on the Hub is
+SHIPPED = Path(__file__).parents[1] / "static-minilm"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # opening one can run code
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 

@@ -27,7 +27,7 @@ except ImportError:  # before huggingface_hub 2
     import httpx  # type: ignore[no-redef]
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.safety.folders import check_folder
+from contrastive_st.safety.folders import SHIPPED, check_folder
 from contrastive_st.safety.redact import without_secrets
 
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
@@ -46,7 +46,7 @@ def local_folder(
     subfolder: str = "",
     **options: Any,
 ) -> Path:
-    """The folder of a checkpoint: a local one as it is, one of the Hub from the cache, downloaded where it is not yet.
+    """The folder of a checkpoint: a local one as it is, that of the package, or one of the Hub, downloaded if need be.
 
     Works offline once a checkpoint was downloaded (`HF_HUB_OFFLINE=1`). Every downloaded file's hash is compared with
     what the Hub announced.
@@ -71,6 +71,8 @@ def local_folder(
     """
     if Path(name).is_dir():
         return check_folder(Path(name, subfolder))
+    if str(name) == SHIPPED.name:
+        return SHIPPED
     wanted = [f"{subfolder}/{pattern}" if subfolder else pattern for pattern in patterns]
     ignored = None if subfolder else list(RESUMING)
     passed = {key: options[key] for key in _PASSED if options.get(key) is not None}

@@ -13,10 +13,11 @@ from contrastive_st import BertForCL
 
 TWO = Path(__file__).parents[2] / "examples" / "accelerate" / "two_cpu_processes.yaml"
 COMMAND = """
+# one write, so that the lines of two processes do not mix
 import os, sys
 from contrastive_st.cli import main
 code = main(sys.argv[1:])
-print("process", os.environ.get("RANK", 0), os.environ.get("WORLD_SIZE", 1), file=sys.stderr)
+sys.stderr.write(f"process {os.environ.get('RANK', 0)} {os.environ.get('WORLD_SIZE', 1)}\\n")
 sys.exit(code)
 """
 

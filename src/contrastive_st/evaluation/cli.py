@@ -42,8 +42,9 @@ def _add_evaluate(commands: Any) -> None:
         metavar="FILE",
         help="also: labelled pairs, tab-separated, with a header: label (0 or 1), two texts",
     )
-    evaluate.add_argument("--retrieval", action="append", default=[], metavar="FILE",
-                          help="also: (query, relevant document) pairs, tab-separated, with a header")  # fmt: skip
+    evaluate.add_argument("--retrieval", action="append", default=[], metavar="DATA",
+                          help="also: a folder in BEIR's layout, a set of NanoBEIR by name (NanoSciFact), or a file of "
+                          "(query, relevant document) pairs, tab-separated, with a header")  # fmt: skip
     evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
     evaluate.add_argument("--card", metavar="README.md", help="put the first model's figures into this model card")
     evaluate.set_defaults(function=_evaluate)
@@ -152,8 +153,11 @@ def _pairs(path: str) -> Any:
 
 def _retrieval(path: str) -> Any:
     from contrastive_st.data.readers import read_cells
-    from contrastive_st.evaluation.tasks import retrieval_task
+    from contrastive_st.evaluation.datasets.beir import is_nano
+    from contrastive_st.evaluation.tasks import beir_task, retrieval_task
 
+    if Path(path).is_dir() or is_nano(path):
+        return beir_task(path)
     pairs = [(query, document) for _, (query, document) in read_cells(path, (0, 1), header=True)]
     return retrieval_task(Path(path).stem, pairs)
 

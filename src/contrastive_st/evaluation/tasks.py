@@ -10,6 +10,7 @@ from pathlib import Path
 from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
+from contrastive_st.evaluation.datasets.beir import read_beir, read_nano
 from contrastive_st.evaluation.datasets.hub_sets import READERS
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits, pair_rows
 from contrastive_st.evaluation.score import Score
@@ -23,7 +24,7 @@ from contrastive_st.evaluation.scorers.probes import (
     score_relatedness,
     score_split,
 )
-from contrastive_st.evaluation.scorers.retrieval import score_retrieval
+from contrastive_st.evaluation.scorers.retrieval import score_beir, score_retrieval
 from contrastive_st.evaluation.scorers.sts import score_pairs, score_splits, score_subsets
 
 Read = Callable[[], Splits]
@@ -175,6 +176,22 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
         partial(score_retrieval, task=name, k=k),
         ("test", f"mrr@{k}", "among"),
         ".",
+    )
+
+
+def beir_task(source: str | Path, name: str | None = None, k: int = 10) -> Task:
+    """Retrieval in BEIR's layout: a folder, or a set of NanoBEIR by name, such as `NanoSciFact`. Quoted is nDCG@k.
+
+    Args:
+        source: as above.
+        name: by default that of the folder or set.
+        k: documents looked at.
+    """
+    folder = Path(source).is_dir()
+    read = partial(read_beir, source) if folder else partial(read_nano, str(source))
+    name = name or Path(source).resolve().name if folder else str(source)
+    return Task(
+        name, "retrieval", lambda _: read(), partial(score_beir, task=name, k=k), ("test", f"ndcg@{k}", "among"), "."
     )
 
 

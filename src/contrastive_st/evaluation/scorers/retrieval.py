@@ -108,6 +108,67 @@ def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> lis
     return [Score(task, "test", name, value, note, len(ranks)) for name, value in ranking_metrics(ranks, k).items()]
 
 
+def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10, block: int = 1 << 26) -> list[Score]:
+    """Graded retrieval of `datasets.beir`: nDCG@k, recall@k, recall@100 and MRR@k, and nDCG@k of BM25 beside them.
+
+    nDCG has linear gains, as trec_eval and BEIR have it. A document that is not relevant and scores as high as a
+    relevant one goes before it. `block` bounds the scores that are held at a time.
+    """
+    queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]
+    judged = splits["test"].gold
+    found, sought = (unit_vectors(embed(texts)).astype(np.float32, copy=False) for texts in (queries, corpus))
+    if not (np.isfinite(found).all() and np.isfinite(sought).all()):
+        raise InputError("the model returns NaN or infinite embeddings, so there is nothing to rank")
+    rows = max(block // len(corpus), 1)
+    counter = CountVectorizer(dtype=np.float32, stop_words="english")
+    held = counter.fit_transform(corpus)
+    weights, asked = bm25_weights(held, held), counter.transform(queries)
+    figures: dict[str, list[float]] = {}
+    for start in range(0, len(queries), rows):
+        part = slice(start, start + rows)
+        scores = {"": found[part] @ sought.T, "BM25 ": (asked[part] @ weights.T).toarray()}
+        for place in range(len(scores[""])):
+            own = judged[judged[:, 0] == start + place]
+            documents, grades = own[:, 1].astype(np.int64), own[:, 2]
+            for name, found_scores in scores.items():
+                for metric, value in graded_metrics(found_scores[place], documents, grades, k).items():
+                    figures.setdefault(name + metric, []).append(value)
+    note = f"among {len(corpus)} documents"
+    wanted = [name for name in figures if not name.startswith("BM25") or name.endswith(f"ndcg@{k}")]
+    return [Score(task, "test", name, float(np.mean(figures[name])), note, len(queries)) for name in wanted]
+
+
+def graded_metrics(
+    scores: NDArray[np.floating], documents: NDArray[np.int64], grades: NDArray[np.floating], k: int = 10
+) -> dict[str, float]:
+    """`ndcg@k`, `recall@k`, `recall@100` and `mrr@k` of one query from the scores `[M]` of all documents.
+
+    Args:
+        scores: of the M documents; of equal ones those that are not relevant go first.
+        documents: places `[J]` of the judged ones.
+        grades: `[J]`, 0 for not relevant.
+        k: how many are looked at.
+
+    Example:
+        >>> found = graded_metrics(np.array([0.9, 0.8, 0.1, 0.5]), np.array([1, 3]), np.array([1.0, 2.0]), k=3)
+        >>> {name: round(value, 3) for name, value in found.items()}
+        {'ndcg@3': 0.62, 'recall@3': 1.0, 'recall@100': 1.0, 'mrr@3': 0.5}
+    """
+    gains = np.zeros(len(scores))
+    gains[documents] = np.maximum(grades, 0)
+    order = np.lexsort((gains, -scores))[: max(k, 100)]
+    ranked, ideal = gains[order], np.sort(gains)[::-1][:k]
+    discount = 1 / np.log2(np.arange(2, k + 2))
+    first = np.flatnonzero(ranked[:k] > 0)
+    relevant = np.count_nonzero(gains)
+    return {
+        f"ndcg@{k}": float((ranked[:k] * discount[: len(ranked[:k])]).sum() / (ideal * discount[: len(ideal)]).sum()),
+        f"recall@{k}": np.count_nonzero(ranked[:k]) / relevant,
+        "recall@100": np.count_nonzero(ranked[:100]) / relevant,
+        f"mrr@{k}": float(1 / (first[0] + 1)) if len(first) else 0.0,
+    }
+
+
 _ANALYZERS: dict[str, dict[str, Any]] = {
     "words": {"stop_words": "english"}, "characters": {"analyzer": "char_wb", "ngram_range": (3, 5)},
 }  # fmt: skip

@@ -1,0 +1,129 @@
+"""Retrieval in BEIR's layout: trec_eval's figures, one-line errors, and the task from the command line and in training."""
+
+import json
+
+import numpy as np
+import pytest
+
+from contrastive_st import InputError, cli
+from contrastive_st.data.readers import MissingData
+from contrastive_st.evaluation import SuiteEvaluator, evaluate
+from contrastive_st.evaluation.datasets import beir
+from contrastive_st.evaluation.scorers.retrieval import graded_metrics
+from contrastive_st.evaluation.tasks import beir_task
+
+CORPUS = {
+    "d1": ("Tides", "The moon raises the tide twice a day."), "d2": ("", "A river runs to the sea."),
+    "d3": ("Gauges", "A gauge reads the level of the tide."), "d4": ("", "The moon is full tonight."),
+}  # fmt: skip
+QUERIES = {"q1": "what raises the tide", "q2": "level of the tide", "q3": "nobody judged this", "q4": "full moon"}
+QRELS = [("q1", "d1", 2), ("q1", "d4", 1), ("q2", "d3", 1), ("q2", "d2", 0), ("q4", "d4", 1), ("q3", "d1", 0)]
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "set" / "qrels").mkdir(parents=True)
+    rows = [json.dumps({"_id": key, "title": title, "text": text}) for key, (title, text) in CORPUS.items()]
+    (tmp_path / "set" / "corpus.jsonl").write_text("\n".join(rows))
+    rows = [json.dumps({"_id": key, "text": text}) for key, text in QUERIES.items()]
+    (tmp_path / "set" / "queries.jsonl").write_text("\n".join(rows))
+    rows = ["query-id\tcorpus-id\tscore", *("\t".join(map(str, row)) for row in QRELS)]
+    (tmp_path / "set" / "qrels" / "test.tsv").write_text("\n".join(rows))
+    return tmp_path / "set"
+
+
+def bag(texts):
+    words = sorted({word for text in [*QUERIES.values(), *map(" ".join, CORPUS.values())] for word in tidy(text)})
+    return np.array([[tidy(text).count(word) for word in words] for text in texts], np.float32)
+
+
+def tidy(text):
+    return text.lower().replace(".", "").split()
+
+
+def test_figures_are_those_of_trec_eval(folder):
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    asked = [key for key in QUERIES if key != "q3"]
+    a, b = bag([QUERIES[key] for key in asked]), bag([" ".join(CORPUS[key]) for key in CORPUS])
+    cosine = (a / np.linalg.norm(a, axis=1, keepdims=True)) @ (b / np.linalg.norm(b, axis=1, keepdims=True)).T
+    run = {key: dict(zip(CORPUS, map(float, row), strict=True)) for key, row in zip(asked, cosine, strict=True)}
+    judged = {key: {d: g for q, d, g in QRELS if q == key} for key in asked}
+    names = {"ndcg@2": "ndcg_cut_2", "recall@2": "recall_2", "recall@100": "recall_100"}
+    theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.2", "recall.2,100"}).evaluate(run)
+    found = {score.metric: score for score in evaluate([bag], [beir_task(folder, k=2)], ".").scores}
+    for ours, name in names.items():
+        assert found[ours].value == pytest.approx(np.mean([own[name] for own in theirs.values()]), abs=1e-6)
+    assert found["ndcg@2"].n == 3
+    assert "BM25 ndcg@2" in found
+
+
+def test_random_judgements_are_those_of_trec_eval():
+    pytrec_eval = pytest.importorskip("pytrec_eval")
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        scores = rng.permutation(300).astype(np.float64)
+        documents = rng.choice(300, 20, replace=False)
+        grades = rng.integers(0, 4, 20).astype(float)
+        grades[0] = 1
+        judged = {"q": {str(d): int(g) for d, g in zip(documents, grades, strict=True)}}
+        theirs = pytrec_eval.RelevanceEvaluator(judged, {"ndcg_cut.10", "recall.10,100"}).evaluate(
+            {"q": {str(i): float(score) for i, score in enumerate(scores)}}
+        )["q"]
+        ours = graded_metrics(scores, documents, grades)
+        wanted = [theirs["ndcg_cut_10"], theirs["recall_10"], theirs["recall_100"]]
+        assert [ours["ndcg@10"], ours["recall@10"], ours["recall@100"]] == pytest.approx(wanted, abs=1e-9)
+
+
+def test_equal_scores_are_of_no_help():
+    found = graded_metrics(np.zeros(5), np.array([0, 1]), np.array([1.0, 3.0]), k=3)
+    assert found == {"ndcg@3": 0.0, "recall@3": 0.0, "recall@100": 1.0, "mrr@3": 0.0}
+
+
+@pytest.mark.parametrize(
+    ("file", "text", "words"),
+    [
+        ("qrels/test.tsv", "a\tb\tc\nq1\td9\t1", "line 2: there is no document d9"),
+        ("qrels/test.tsv", "a\tb\tc\nq9\td1\t1", "line 2: there is no query q9"),
+        ("qrels/test.tsv", "a\tb\tc\nq1\td1\tgood", "line 2"),
+        ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0", "no query has a relevant document"),
+        ("corpus.jsonl", '{"id": "d1", "text": "x"}', "row 1: no _id and text"),
+        ("queries.jsonl", '{"_id": "q", "text": "x"}\n{"_id": "q", "text": "y"}', "the id q was there before"),
+    ],
+)
+def test_bad_rows_are_one_line(folder, file, text, words):
+    (folder / file).write_text(text)
+    with pytest.raises(InputError, match=words) as caught:
+        beir.read_beir(folder)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_not_there_is_named(folder, tmp_path, monkeypatch):
+    (folder / "queries.jsonl").unlink()
+    with pytest.raises(MissingData, match=r"no queries\.jsonl"):
+        beir.read_beir(folder)
+    monkeypatch.setattr("datasets.load_dataset", lambda *args, **kwargs: 1 / 0)
+    with pytest.raises(MissingData, match="NanoNQ cannot be had"):
+        beir.read_nano("NanoNQ")
+
+
+def test_nano_sets_are_read_by_name(monkeypatch):
+    parts = {
+        "corpus": [{"_id": key, "text": " ".join(text)} for key, text in CORPUS.items()],
+        "queries": [{"_id": key, "text": text} for key, text in QUERIES.items()],
+        "qrels": [{"query-id": q, "corpus-id": d} for q, d, grade in QRELS if grade],
+    }
+    monkeypatch.setattr("datasets.load_dataset", lambda name, part, split: parts[part])
+    report = evaluate([bag], [beir_task("NanoNQ")], ".")
+    assert report.main("bag", report.tasks[0]).n == 3
+
+
+def test_on_the_command_line_and_in_training(folder, bert_config, tokenizer, tmp_path, capsys):
+    from contrastive_st import BertForCL
+
+    model = BertForCL(bert_config, pooling="mean").eval()
+    assert set(SuiteEvaluator(tokenizer, [beir_task(folder)], ".")(model)) == {"set_ndcg@10"}
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    arguments = ["--tasks", "space", "--data", str(tmp_path), "--cache", "none", "--retrieval", str(folder)]
+    assert cli.main(["evaluate", str(tmp_path / "model"), *arguments]) in (0, 2)
+    assert "ndcg@10" in capsys.readouterr().out

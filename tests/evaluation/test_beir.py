@@ -1,4 +1,4 @@
-"""Retrieval in BEIR's layout: trec_eval's figures, one-line errors, and the task from the command line and in training."""
+"""Retrieval in BEIR's layout: trec_eval's figures, one-line errors, the command line, in training."""
 
 import json
 
@@ -86,7 +86,7 @@ def test_equal_scores_are_of_no_help():
         ("qrels/test.tsv", "a\tb\tc\nq9\td1\t1", "line 2: there is no query q9"),
         ("qrels/test.tsv", "a\tb\tc\nq1\td1\tgood", "line 2"),
         ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0", "no query has a relevant document"),
-        ("corpus.jsonl", '{"id": "d1", "text": "x"}', "row 1: no _id and text"),
+        ("corpus.jsonl", '{"id": "d1", "text": "x"}', "line 1: no _id and text"),
         ("queries.jsonl", '{"_id": "q", "text": "x"}\n{"_id": "q", "text": "y"}', "the id q was there before"),
     ],
 )

@@ -160,11 +160,11 @@ def graded_metrics(
     ranked, ideal = gains[order], np.sort(gains)[::-1][:k]
     discount = 1 / np.log2(np.arange(2, k + 2))
     first = np.flatnonzero(ranked[:k] > 0)
-    relevant = np.count_nonzero(gains)
+    relevant = int(np.count_nonzero(gains))
     return {
         f"ndcg@{k}": float((ranked[:k] * discount[: len(ranked[:k])]).sum() / (ideal * discount[: len(ideal)]).sum()),
-        f"recall@{k}": np.count_nonzero(ranked[:k]) / relevant,
-        "recall@100": np.count_nonzero(ranked[:100]) / relevant,
+        f"recall@{k}": int(np.count_nonzero(ranked[:k])) / relevant,
+        "recall@100": int(np.count_nonzero(ranked[:100])) / relevant,
         f"mrr@{k}": float(1 / (first[0] + 1)) if len(first) else 0.0,
     }
 

@@ -86,6 +86,7 @@ def test_equal_scores_are_of_no_help():
         ("qrels/test.tsv", "a\tb\tc\nq9\td1\t1", "line 2: there is no query q9"),
         ("qrels/test.tsv", "a\tb\tc\nq1\td1\tgood", "line 2"),
         ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0", "no query has a relevant document"),
+        ("corpus.jsonl", '{"_id": null, "text": "x"}', "line 1: no _id and text"),
         ("corpus.jsonl", '{"id": "d1", "text": "x"}', "line 1: no _id and text"),
         ("queries.jsonl", '{"_id": "q", "text": "x"}\n{"_id": "q", "text": "y"}', "the id q was there before"),
     ],
@@ -127,3 +128,11 @@ def test_on_the_command_line_and_in_training(folder, bert_config, tokenizer, tmp
     arguments = ["--tasks", "space", "--data", str(tmp_path), "--cache", "none", "--retrieval", str(folder)]
     assert cli.main(["evaluate", str(tmp_path / "model"), *arguments]) in (0, 2)
     assert "ndcg@10" in capsys.readouterr().out
+
+
+def test_documents_without_a_word_are_ranked_last(folder):
+    (folder / "corpus.jsonl").write_text("\n".join(json.dumps({"_id": key, "text": None}) for key in CORPUS))
+    report = evaluate(
+        [lambda texts: np.ones((len(texts), 2), np.float32)], [beir_task(folder, k=2)], ".", names=["ones"]
+    )
+    assert {score.metric: score.value for score in report.scores}["BM25 ndcg@2"] is not None

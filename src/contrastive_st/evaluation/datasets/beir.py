@@ -80,7 +80,7 @@ def _texts_of(path: Path) -> dict[str, str]:
     rows = open_rows(path)
     found: dict[str, str] = {}
     for number, cells in rows:
-        if "_id" not in cells or "text" not in cells:
+        if cells.get("_id") is None or "text" not in cells:
             raise InputError(f"{rows.where(number)}: no _id and text; BEIR's files have both")
         key = str(cells["_id"])
         if key in found:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
+from scipy.stats import bootstrap
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from contrastive_st.errors import InputError
@@ -120,9 +121,14 @@ def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10, block: int 
     if not (np.isfinite(found).all() and np.isfinite(sought).all()):
         raise InputError("the model returns NaN or infinite embeddings, so there is nothing to rank")
     rows = max(block // len(corpus), 1)
-    counter = CountVectorizer(dtype=np.float32, stop_words="english")
-    held = counter.fit_transform(corpus)
-    weights, asked = bm25_weights(held, held), counter.transform(queries)
+    counter = CountVectorizer(dtype=np.float32)
+    try:
+        held = counter.fit_transform(corpus)
+    except ValueError:  # no text has a word
+        held, asked = sparse.csr_matrix((len(corpus), 1)), sparse.csr_matrix((len(queries), 1))
+    else:
+        asked = counter.transform(queries)
+    weights = bm25_weights(held, held)
     figures: dict[str, list[float]] = {}
     for start in range(0, len(queries), rows):
         part = slice(start, start + rows)
@@ -156,7 +162,11 @@ def graded_metrics(
     """
     gains = np.zeros(len(scores))
     gains[documents] = np.maximum(grades, 0)
-    order = np.lexsort((gains, -scores))[: max(k, 100)]
+    most = min(max(k, 100), len(scores))
+    near = np.flatnonzero(
+        scores >= np.partition(scores, -most)[-most]
+    )  # the first of all, and those that tie with them
+    order = near[np.lexsort((gains[near], -scores[near]))][:most]
     ranked, ideal = gains[order], np.sort(gains)[::-1][:k]
     discount = 1 / np.log2(np.arange(2, k + 2))
     first = np.flatnonzero(ranked[:k] > 0)
@@ -239,7 +249,6 @@ def mean_interval(values: NDArray[np.floating], draws: int = 10_000, seed: int =
         >>> mean, 0.39 < low < 0.43, 0.57 < high < 0.61
         (0.5, True, True)
     """
-    rng = np.random.default_rng(seed)
-    means = [values[rng.integers(len(values), size=len(values))].mean() for _ in range(draws)]
-    low, high = np.percentile(means, [2.5, 97.5])
+    options = {"n_resamples": draws, "batch": 1000, "method": "percentile"}
+    low, high = bootstrap((values,), np.mean, random_state=np.random.default_rng(seed), **options).confidence_interval
     return float(values.mean()), float(low), float(high)

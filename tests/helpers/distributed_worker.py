@@ -103,6 +103,7 @@ METHODS = {
     "token_cutoff": cut_bert("token"),
     "span_cutoff": cut_bert("span"),
     "feature_cutoff": cut_bert("feature"),
+    "template": bert(2, pooling="mask", template=(0, 1, 0)),
     "multi_task": bert(2, loss="multi_task", tasks=TASKS),
     "classification-bilstm": (2, lambda dropout: InferSentBiLSTM(InferSentConfig(60, 6, 4))),
     "multi_task-dan": (2, lambda dropout: UniversalSentenceEncoder(UNIVERSAL, loss="multi_task", tasks=TASKS)),

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         PairCollator,
         TaskCollator,
         TeacherCollator,
+        TemplatePairCollator,
         fit_idf,
     )
     from contrastive_st.data.corpus import SentenceCorpus, corpus_texts
@@ -45,10 +46,13 @@ if TYPE_CHECKING:
     )
     from contrastive_st.data.tables import read_texts
     from contrastive_st.data.tokenizers import (
+        Template,
         check_max_length,
+        read_template,
         tokenize,
         train_word_tokenizer,
         train_wordpiece,
+        with_template,
         word_tokenizer,
     )
     from contrastive_st.data.word_vectors import (
@@ -72,6 +76,7 @@ __getattr__, __dir__ = lazy(
             "PairCollator",
             "TaskCollator",
             "TeacherCollator",
+            "TemplatePairCollator",
             "fit_idf",
         ],
         "corpus": ["SentenceCorpus", "corpus_texts"],
@@ -96,7 +101,16 @@ __getattr__, __dir__ = lazy(
             "tokenize_frames",
         ],
         "tables": ["read_texts"],
-        "tokenizers": ["check_max_length", "tokenize", "train_word_tokenizer", "train_wordpiece", "word_tokenizer"],
+        "tokenizers": [
+            "Template",
+            "check_max_length",
+            "read_template",
+            "tokenize",
+            "train_word_tokenizer",
+            "train_wordpiece",
+            "with_template",
+            "word_tokenizer",
+        ],
         "word_vectors": [
             "WordVectors",
             "embedding_matrix",
@@ -125,6 +139,8 @@ __all__ = [
     "TaskMix",
     "TeacherCollator",
     "TeacherRows",
+    "Template",
+    "TemplatePairCollator",
     "Translator",
     "WordVectors",
     "back_translate",
@@ -146,6 +162,7 @@ __all__ = [
     "read_examples",
     "read_fasta",
     "read_pairs",
+    "read_template",
     "read_texts",
     "read_word_vectors",
     "reading_frames",
@@ -156,6 +173,7 @@ __all__ = [
     "train_word_tokenizer",
     "train_wordpiece",
     "vector_tokenizer",
+    "with_template",
     "word_tokenizer",
     "write_pairs",
 ]

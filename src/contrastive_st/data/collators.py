@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import DataCollatorForLanguageModeling, PreTrainedTokenizerBase
 
+from contrastive_st.data.tokenizers import Template
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import pad_rows
 
@@ -243,6 +244,39 @@ class DropoutPairCollator(PairCollator):
         if ids and not isinstance(ids[0], int):
             raise InputError("a row holds several texts, and a dropout pair is made of one; use PairCollator")
         return [ids] * self.num_views
+
+
+@dataclass
+class TemplatePairCollator(PairCollator):
+    """Rows with one text, tokenized within a template; the second view has the text within another (PromptBERT).
+
+    Args:
+        templates: the one that the rows are tokenized with, and another, with as many tokens before the text and after
+            it, and [MASK] in the same place.
+
+    Example:
+        The templates `4 [X] 5 [MASK]` and `6 [X] 7 [MASK]`, 9 being [MASK]::
+
+            [{"input_ids": [2, 4, 8, 5, 9, 3]}]  ->  input_ids  [[[2, 4, 8, 5, 9, 3],
+                                                                  [2, 6, 8, 7, 9, 3]]]
+    """
+
+    templates: tuple[Template, Template] = field(kw_only=True)
+
+    def __post_init__(self) -> None:
+        first, second = (", ".join(map(str, template.shape)) for template in self.templates)
+        if first != second:
+            raise InputError(
+                f"the two templates have {first} and {second} tokens before the sentence, after it and behind [MASK]; "
+                "they need the same numbers"
+            )
+
+    def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
+        ids = list(row["input_ids"])
+        if ids and not isinstance(ids[0], int):
+            raise InputError("a row holds several texts, and two templates make two views of one; give one template")
+        first, second = self.templates
+        return [ids, [*second.before, *ids[len(first.before) : len(ids) - len(first.after)], *second.after]]
 
 
 @dataclass

@@ -6,11 +6,11 @@ import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from datasets import Dataset, config
 from datasets.fingerprint import Hasher
-from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
@@ -231,6 +231,88 @@ def _fast(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
     )
 
 
+# --- Templates: words around each text, with a [MASK] at which the embedding is taken (PromptBERT).
+
+
+class Template(NamedTuple):
+    """Token ids around a sentence, those of [CLS] and [SEP] among them.
+
+    Attributes:
+        before: in front of the sentence.
+        after: behind it.
+        behind: how many of the latter stand behind [MASK].
+    """
+
+    before: list[int]
+    after: list[int]
+    behind: int
+
+    @property
+    def shape(self) -> list[int]:
+        """The `template` of `ContrastiveConfig`."""
+        return [len(self.before), len(self.after), self.behind]
+
+
+def read_template(text: str, tokenizer: Any) -> Template:
+    """The tokens of a template such as `This sentence of "[X]" means [MASK].`, [X] being the sentence.
+
+    Args:
+        text: with one [X] and, behind it, one [MASK], whatever the tokenizer calls that token.
+        tokenizer: a fast one, with tokens for the start and the end of a text and for [MASK].
+
+    Raises:
+        InputError: the text is no template, or the tokenizer has no such tokens.
+
+    Example:
+        >>> tokenizer = train_wordpiece(["a b c", "a b c"], vocab_size=20)
+        >>> tokenizer.convert_ids_to_tokens(range(8))
+        ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', 'a', 'b', 'c']
+        >>> read_template("a [X] b [MASK] c", tokenizer)
+        Template(before=[2, 5], after=[6, 4, 7, 3], behind=2)
+    """
+    first, found, rest = text.partition("[X]")
+    if not found or "[X]" in rest or "[MASK]" in first or rest.count("[MASK]") != 1:
+        raise InputError(f"the template {text!r} needs one [X] for the sentence and, behind it, one [MASK]")
+    special = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "mask")]
+    if None in special or not tokenizer.is_fast:
+        raise InputError("a template needs a fast tokenizer with [CLS], [SEP] and [MASK]; take another encoder")
+    cls, sep, mask = special
+    ids = [tokenizer.encode(part, add_special_tokens=False) for part in (first.rstrip(), *rest.split("[MASK]"))]
+    return Template([cls, *ids[0]], [*ids[1], mask, *ids[2], sep], len(ids[2]) + 1)
+
+
+def with_template(tokenizer: Any, template: Template, max_length: int) -> PreTrainedTokenizerFast:
+    """The same tokenizer, which puts the template around every text; saved and opened anew it does so too.
+
+    Args:
+        tokenizer: a fast one.
+        template: of `read_template`.
+        max_length: the new tokenizer's `model_max_length`: texts are cut so that the template fits in.
+
+    Raises:
+        InputError: no room for a text.
+
+    Example:
+        >>> tokenizer = train_wordpiece(["a b c", "a b c"], vocab_size=20)
+        >>> tokenizer = with_template(tokenizer, read_template("a [X] b [MASK]", tokenizer), max_length=8)
+        >>> tokenizer.decode(tokenizer("c c c c c c", truncation=True)["input_ids"])
+        '[CLS] a c c c b [MASK] [SEP]'
+    """
+    if max_length <= (own := sum(template.shape[:2])):
+        raise InputError(f"max_length {max_length} leaves no room beside the {own} tokens of the template; give more")
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    around = [{"id": f"<{name}>", "ids": ids, "tokens": tokenizer.convert_ids_to_tokens(ids)}
+              for name, ids in (("before", template.before), ("after", template.after))]  # fmt: skip
+    backend.post_processor = processors.TemplateProcessing("<before> $A <after>", "$A $B", around)
+    backend.no_truncation()
+    backend.no_padding()
+    # not its own class, which would put [CLS] and [SEP] alone around a text when it is opened anew
+    return PreTrainedTokenizerFast(
+        tokenizer_object=backend, model_max_length=max_length, model_input_names=tokenizer.model_input_names,
+        padding_side="right", **tokenizer.special_tokens_map,
+    )  # fmt: skip
+
+
 def check_max_length(max_length: int, limit: int) -> int:
     """Return `max_length` if it leaves room for a word and fits the model's `limit` positions, else raise."""
     if max_length < 3:
@@ -271,7 +353,9 @@ def tokenize(
         return {"input_ids": views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]}
 
     # named by what goes in, and not by a pickle of the tokenizer, which changes as the tokenizer is used
-    name = Hasher.hash([texts._fingerprint, sorted(tokenizer.get_vocab().items()), repr(tokenizer), max_length])
+    around = tokenizer.encode("")  # what it puts around a text
+    words = sorted(tokenizer.get_vocab().items())
+    name = Hasher.hash([texts._fingerprint, words, repr(tokenizer), around, max_length])
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
     folder.mkdir(parents=True, exist_ok=True)
     return texts.map(

@@ -142,6 +142,8 @@ def _write_simcse(model: ContrastiveMixin, folder: Path) -> None:
 
 def _plain_config(model: ContrastiveMixin) -> Any:
     """The backbone's config, as if this package had never seen it."""
+    if model.settings.pooling == "mask":
+        raise InputError("the pooling at the [MASK] of a template has this package's layout only")
     config = copy.deepcopy(model.config)
     del config.contrastive
     return config

@@ -294,7 +294,7 @@ class CheckpointMetadata:
     @property
     def opens_in_sentence_transformers(self) -> bool:
         """Whether the folder has the files that `SentenceTransformer(folder)` reads."""
-        return (self.folder / "modules.json").is_file()
+        return (self.folder / "modules.json").is_file() and self.pooling != "mask"
 
     @cached_property
     def max_length(self) -> int | None:
@@ -385,6 +385,8 @@ def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method
     loss = str(settings.get("loss") or "not recorded")
     if loss == "consistent_info_nce" or settings.get("cutoff"):
         return Method("Cutoff", "cutoff", ("shen2020simple",))
+    if settings.get("pooling") == "mask":
+        return Method("PromptBERT", "promptbert", ("jiang2022promptbert",))
     if loss == "info_nce":
         if (training.get("hyper_parameters") or {}).get("momentum_queue"):
             return Method("CERT", "cert", ("fang2020cert", "he2020momentum"))

@@ -18,10 +18,13 @@ from contrastive_st.data import (
     NLITripletCollator,
     PairCollator,
     SentenceCorpus,
+    TemplatePairCollator,
     check_max_length,
     read_examples,
+    read_template,
     tokenize,
     train_wordpiece,
+    with_template,
 )
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
@@ -95,6 +98,13 @@ class SimCSEArguments(MatryoshkaArguments):
         default=False, metadata={"help": "Use the projection head in training only (unsupervised SimCSE)."}
     )
     symmetric: bool = field(default=False, metadata={"help": "Also pick anchors from positives."})
+    templates: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "PromptBERT: a template such as 'This sentence of \"[X]\" means [MASK].', whose [MASK] gives the "
+            "embedding; or two, which make the two views of a text. max_length counts their tokens too."
+        },
+    )
     cutoff: str | None = field(
         default=None, metadata={"help": "Take away a part of each sentence in training: token, span or feature."}
     )
@@ -238,17 +248,29 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         check_max_length(args.max_length, 512)
         words = (text for name in texts.column_names for batch in texts.iter(10_000) for text in batch[name])
         tokenizer = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, args.max_length)
+        tokenizer = templated(args, tokenizer, settings)
         model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings)
     else:
         config = with_dropout(load_config(args.model_name_or_path), args.dropout)
         settings["new_head"] = args.new_head
+        tokenizer = templated(args, load_tokenizer(args.model_name_or_path), settings)
         if not hasattr(family(config.model_type), "projection"):  # no transformer: only what was asked for
             settings = {name: value for name, value in settings.items() if getattr(SimCSEArguments, name, ...) != value}
         model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, **settings)
-        tokenizer = load_tokenizer(args.model_name_or_path)
         check_max_length(args.max_length, max_positions(model.config))
         tokenizer.model_max_length = args.max_length
     return model, tokenizer
+
+
+def templated(args: SimCSEArguments, tokenizer: Any, settings: dict[str, Any]) -> Any:
+    """The tokenizer with the first template around each text, where one is given; says so in the model's settings."""
+    if not args.templates:
+        return tokenizer
+    if len(args.templates) > 2 or args.pooling is not None:
+        raise InputError("--templates takes one or two, and the embedding at their [MASK]: leave out --pooling")
+    template = read_template(args.templates[0], tokenizer)
+    settings |= {"pooling": "mask", "template": template.shape}
+    return with_template(tokenizer, template, args.max_length)
 
 
 def loss_settings(args: SimCSEArguments) -> dict[str, Any]:
@@ -281,9 +303,13 @@ def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrai
 
 
 def collator(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> PairCollator:
-    """Dropout pairs from one column, pairs from two, hard negatives from the third on."""
+    """Dropout pairs from one column, or two templates; pairs from two, hard negatives from the third on."""
+    masking: dict[str, Any] = {"do_mlm": args.do_mlm, "mlm_probability": args.mlm_probability}
+    if args.templates and len(args.templates) == 2:
+        first, second = (read_template(text, tokenizer) for text in args.templates)
+        return TemplatePairCollator(tokenizer, templates=(first, second), **masking)
     kind = (DropoutPairCollator, PairCollator, NLITripletCollator)[min(len(texts.column_names), 3) - 1]
-    return kind(tokenizer, do_mlm=args.do_mlm, mlm_probability=args.mlm_probability)
+    return kind(tokenizer, **masking)
 
 
 def report(

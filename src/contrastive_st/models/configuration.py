@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 from contrastive_st.errors import InputError
 from contrastive_st.losses import Loss, parse_loss
 from contrastive_st.losses.base import loss_class
-from contrastive_st.models.pooling import check_cutoff, check_pooling
+from contrastive_st.models.pooling import check_cutoff, check_template
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,9 @@ class ContrastiveConfig(LossConfig):
     """What a ForCL model over an encoder of transformers adds: how its embedding is made.
 
     Args:
-        pooling: one of `contrastive_st.models.pooling.POOLINGS`.
+        pooling: one of `contrastive_st.models.pooling.POOLINGS`, or `mask`, the state at the [MASK] of a template.
+        template: of the pooling `mask`: how many tokens the template has before the sentence and after it, and how many
+            of these stand behind [MASK]. The words are in the tokenizer (`contrastive_st.data.with_template`).
         mlp_only_train: use the projection head in training only (unsupervised SimCSE).
         do_mlm: add a masked-language-model loss on separately masked inputs.
         mlm_weight: weight of that loss.
@@ -75,9 +77,10 @@ class ContrastiveConfig(LossConfig):
     mlm_weight: float = 0.1
     cutoff: str | None = None
     cutoff_ratio: float = 0.1
+    template: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        check_pooling(self.pooling)
+        check_template(self.pooling, self.template, self.cutoff)
         check_cutoff(self.cutoff, self.cutoff_ratio)
 
 

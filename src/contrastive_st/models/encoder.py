@@ -334,6 +334,9 @@ class SentenceEncoder:
         """Tokens read of a text; None where there is no bound."""
         asked = asked or self.recorded.max_length or self.tokenizer.model_max_length
         length = min(asked, max_positions(self.model.config))
+        before, after, _ = getattr(self.model.config, "contrastive", {}).get("template") or (0, 0, 0)
+        if length <= before + after > 0:
+            raise InputError(f"max_length {length} leaves no room beside the {before + after} tokens of the template")
         return int(length) if length < 1 << 29 else None
 
     # ------------------------------------------------------------------ encoding

@@ -48,7 +48,7 @@ from contrastive_st.models.configuration import (
     is_plain_encoder,
 )
 from contrastive_st.models.cpu import use_integer_dropout
-from contrastive_st.models.pooling import draw_cutoff, needs_all_layers, pool, scaled_output
+from contrastive_st.models.pooling import draw_cutoff, needs_all_layers, pool, scaled_output, template_alone
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
@@ -258,6 +258,7 @@ def text_hashes(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
 
 
 logger = logging.getLogger(__name__)
+_WITH_HEAD = ("cls", "mask")  # poolings whose views go through the projection head, `mask` in training only
 
 
 class ContrastiveMixin(ForCL):
@@ -266,6 +267,9 @@ class ContrastiveMixin(ForCL):
     The projection head (Linear + Tanh over the first token) *is* the backbone's pooler, so a checkpoint with
     `pooling="cls"` opens with plain `AutoModel` and its `pooler_output` is the sentence embedding. A family without
     a pooler has no such slot and takes every pooling but `cls`.
+
+    With the pooling `mask` (PromptBERT) the embedding is the state h at the [MASK] of a template. In training it is
+    head(h - h'), h' the state there when the template stands alone, at its places around a sentence that nothing sees.
     """
 
     backbone_class: ClassVar[Any]
@@ -371,14 +375,14 @@ class ContrastiveMixin(ForCL):
         loaded = super().from_pretrained(name, *args, key_mapping=kwargs.pop("key_mapping", layout), **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model._freeze_unused()  # transformers makes every weight that it loads trainable
-        if model.settings.pooling == "cls" and (model.starts_from_plain_encoder if new_head is None else new_head):
+        if model.settings.pooling in _WITH_HEAD and (model.starts_from_plain_encoder if new_head is None else new_head):
             model.init_head()
             logger.info("the projection head is newly initialised")
         return loaded
 
     def _freeze_unused(self) -> None:
         """Poolings without the head keep it, so that AutoModel opens cleanly; it is no part of the embedding."""
-        if self.projection is not None and self.settings.pooling != "cls":
+        if self.projection is not None and self.settings.pooling not in _WITH_HEAD:
             self.projection.requires_grad_(False)
 
     def init_head(self) -> None:
@@ -438,7 +442,12 @@ class ContrastiveMixin(ForCL):
         with cut:
             output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
-        embedding = output.pooler_output if self.uses_head else pool(layers, attention_mask, self.settings.pooling)
+        behind = settings.template[2] if settings.template else None
+        embedding = output.pooler_output if self.uses_head else pool(layers, attention_mask, settings.pooling, behind)
+        if settings.pooling == "mask" and self.training:
+            alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
+            embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
+            embedding = embedding if self.projection is None else self.projection(embedding[:, None])
         return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)
 
     def _add_mlm_head(self) -> None:

@@ -71,6 +71,41 @@ def scaled_output(module: nn.Module, factors: Tensor) -> Iterator[None]:
         handle.remove()
 
 
+# --- Templates (PromptBERT, Jiang et al. 2022, https://arxiv.org/abs/2201.04337): words and a [MASK] around a text.
+
+
+def check_template(pooling: str, template: Sequence[int] | None, cutoff: str | None = None) -> None:
+    """Raise `InputError` for a pooling that there is not, or `mask` with numbers that no template can have.
+
+    Args:
+        pooling: `mask`, or one of `POOLINGS`.
+        template: tokens before the sentence and after it, and how many of the latter stand behind [MASK].
+        cutoff: takes tokens away, which could be those of the template.
+    """
+    if pooling != "mask" or template is None:
+        check_pooling(pooling)
+    elif len(template) != 3 or not template[0] >= 0 <= template[2] < template[1]:
+        raise InputError(
+            f"template {list(template)}: give the number of tokens before the sentence, of those after it, [MASK] "
+            "among them, and of those behind [MASK]"
+        )
+    elif cutoff is not None:
+        raise InputError("a cutoff would take tokens of the template away; leave out one of the two")
+
+
+def template_alone(attention_mask: Tensor, template: Sequence[int]) -> Tensor:
+    """The attention mask `[N, L]` of a template without its sentence: its tokens stay at their places.
+
+    Example:
+        >>> template_alone(torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]), (1, 2, 0))
+        tensor([[1, 0, 0, 1, 1, 0],
+                [1, 0, 0, 0, 1, 1]])
+    """
+    places = torch.arange(attention_mask.shape[1], device=attention_mask.device)
+    ends = attention_mask.sum(1, keepdim=True) - template[1]
+    return attention_mask * ((places < template[0]) | (places >= ends))
+
+
 POOLINGS = ("cls", "cls_before_pooler", "mean", "max", "avg_first_last", "avg_top2", "last")
 _TWO_LAYERS = {"avg_first_last": (1, -1), "avg_top2": (-2, -1)}
 
@@ -87,26 +122,31 @@ def needs_all_layers(pooling: str) -> bool:
     return pooling in _TWO_LAYERS
 
 
-def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str) -> Tensor:
+def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, behind: int | None = None) -> Tensor:
     """Pool the states of all layers, each `[N, L, d]`, to `[N, d]`.
 
     `hidden_states[0]` is the embedding layer, `hidden_states[-1]` the last one; only that is read unless
     `needs_all_layers(pooling)`. `attention_mask` `[N, L]` is 1 on real tokens. `cls` means the first token here:
     the projection head on top of it is the backbone's own pooler. `avg_first_last` averages the first and the
-    last *transformer* layer (not the static embeddings, a known fault of early SimCSE figures).
+    last *transformer* layer (not the static embeddings, a known fault of early SimCSE figures). `mask` is the token
+    that so many others stand `behind`: the [MASK] of a template.
 
     Example:
         >>> states = torch.tensor([[[1.0], [3.0], [9.0]]])
         >>> pool([states], torch.tensor([[1, 1, 0]]), "mean")
         tensor([[2.]])
     """
-    check_pooling(pooling)
+    if behind is None or pooling != "mask":
+        check_pooling(pooling)
     last = hidden_states[-1]
     if pooling in ("cls", "cls_before_pooler"):
         return last[:, 0]
-    if pooling == "last":
+    if pooling in ("last", "mask"):
         places = torch.arange(last.shape[1], device=last.device)
-        return last[torch.arange(len(last), device=last.device), (places * (attention_mask != 0)).amax(1)]
+        ends = (places * (attention_mask != 0)).amax(1)
+        if pooling == "mask" and behind is not None:
+            ends = ends - behind
+        return last[torch.arange(len(last), device=last.device), ends]
     mask = attention_mask.unsqueeze(-1).to(last.dtype)
     if pooling == "max":
         return last.masked_fill(mask == 0, float("-inf")).amax(1)

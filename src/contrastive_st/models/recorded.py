@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses.functional import normalize
-from contrastive_st.models.saving import write_tensors
+from contrastive_st.models.saving import MASK_POOLING, write_tensors
 from contrastive_st.safety.folders import check_weights, read_json
 
 #: sentence-transformers' names of poolings, and this package's
@@ -100,6 +100,8 @@ def _own_pooling(settings: dict[str, Any]) -> str | None:
 def _kind(entry: dict[str, Any], folder: Path) -> str:
     """The class name of a module; a class from elsewhere would be the folder's own code."""
     name = entry.get("type")
+    if name == MASK_POOLING:
+        return "Pooling"
     if not isinstance(name, str) or not name.startswith("sentence_transformers."):
         raise InputError(
             f"{folder} needs code from its own repository (modules.json names {name}); this package runs no remote code"

@@ -90,6 +90,8 @@ def _address(cls: Any) -> str:
 
 
 _MODULES = "sentence_transformers.models."
+#: In `modules.json` where sentence-transformers has no such pooling: it refuses the folder, and does not take the mean
+MASK_POOLING = "contrastive_st.MaskPooling"
 _MODES = {"max": "max_tokens", "last": "lasttoken", "cls": "cls_token", "cls_before_pooler": "cls_token"}
 
 
@@ -109,9 +111,9 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
         modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
         _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)
     modules.append((f"{len(modules)}_Pooling", "Pooling"))
-    mode = "pooling_mode_" + _MODES.get(settings.pooling, "mean_tokens")
     names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-    flags = {f"pooling_mode_{name}": f"pooling_mode_{name}" == mode for name in names}
+    mode = _MODES.get(settings.pooling, "mask" if settings.pooling == "mask" else "mean_tokens")
+    flags = {f"pooling_mode_{name}": name == mode for name in names}
     _write(folder / modules[-1][0] / "config.json", {"word_embedding_dimension": dim, **flags})
     if settings.pooling == "cls" and not settings.mlp_only_train:
         modules.append((f"{len(modules)}_Dense", "Dense"))
@@ -119,6 +121,8 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     entries = [
         {"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)
     ]
+    if settings.pooling == "mask":
+        entries[1]["type"] = MASK_POOLING
     _write(folder / "modules.json", entries)
     _write(
         folder / "config_sentence_transformers.json",

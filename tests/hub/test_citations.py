@@ -40,6 +40,7 @@ OF_LOSSES = [
     ({"loss": "embedding_distillation"}, {}, "Distillation of embeddings", []),
     ({"loss": "relational_distillation"}, {}, "Relational distillation", ["park2019relational"]),
     ({"loss": "skip_thoughts"}, {}, "Skip-Thoughts", ["kiros2015skip"]),
+    ({"loss": "tsdae"}, {}, "TSDAE", ["wang2021tsdae"]),
     ({"loss": "info_nce"}, {"collator": "PairCollator", "soup": [{"name": "a", "weight": 1.0, "figure": None}]},
      "InfoNCE on pairs", ["oord2018representation", "wortsman2022model"]),
     ({"loss": "multi_task", "tasks": {"a": {"loss": "softmax"}, "b": {"loss": "info_nce"}}}, {}, "Several tasks",

@@ -45,6 +45,7 @@ FORMER = {
 OF_BERT = {
     "pooling": "mean", "mlp_only_train": False, "do_mlm": False, "mlm_weight": 0.1, "cutoff": None, "cutoff_ratio": 0.1,
 }  # fmt: skip
+SINCE = {"template": None}
 TASKS = {"near": {"objective": "next"}, "nli": {"objective": "classification", "parts": ["u", "v"], "head_hidden": 4}}
 CASES = {
     "info_nce": ({"temperature": 0.1, "hard_negative_weight": 0.3}, InfoNCE(0.1, 0.3)),
@@ -73,7 +74,7 @@ def test_former_settings_are_those_of_a_loss(objective):
     assert settings.loss == wanted
     assert settings.pooling == "mean"
     assert ContrastiveConfig.parse(json.loads(json.dumps(settings.section()))) == settings
-    assert set(settings.section()) == {"loss", "with_head", *wanted.setting_names(), *OF_BERT}
+    assert set(settings.section()) == {"loss", "with_head", *wanted.setting_names(), *OF_BERT, *SINCE}
 
 
 def as_formerly(folder, **given):
@@ -146,7 +147,7 @@ def test_settings_are_parsed_once_and_stay_right(bert_config, tmp_path, monkeypa
 
 def test_a_config_holds_the_fields_of_its_own_loss(bert_config):
     model = BertForCL(bert_config, loss=TripletLoss(0.3), pooling="mean")
-    assert model.config.contrastive == {"loss": "triplet", "margin": 0.3, "with_head": True, **OF_BERT}
+    assert model.config.contrastive == {"loss": "triplet", "margin": 0.3, "with_head": True, **OF_BERT, **SINCE}
     with pytest.raises(InputError, match=r"unknown setting temperature.*loss triplet"):
         BertForCL(model.config, temperature=0.1)
 

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from contrastive_st.data.collators import (
         ContextWindowCollator,
         CooccurrenceCollator,
+        DeletionCollator,
         DropoutPairCollator,
         LabelledPairCollator,
         NLITripletCollator,
@@ -70,6 +71,7 @@ __getattr__, __dir__ = lazy(
         "collators": [
             "ContextWindowCollator",
             "CooccurrenceCollator",
+            "DeletionCollator",
             "DropoutPairCollator",
             "LabelledPairCollator",
             "NLITripletCollator",
@@ -127,6 +129,7 @@ __all__ = [
     "ColumnRoles",
     "ContextWindowCollator",
     "CooccurrenceCollator",
+    "DeletionCollator",
     "DocPair",
     "DropoutPairCollator",
     "FramePairCollator",

@@ -280,6 +280,43 @@ class TemplatePairCollator(PairCollator):
 
 
 @dataclass
+class DeletionCollator:
+    """Rows with one text, of whose tokens a share is deleted; the whole text is the target (TSDAE).
+
+    [CLS] and [SEP] stay, and one token at least. What is deleted is drawn from what is in the batch, as in masking.
+
+    Args:
+        tokenizer: pads on the right.
+        deletion_ratio: the probability with which each token is deleted.
+
+    Example:
+        ::
+
+            [{"input_ids": [2, 7, 8, 9, 3]},       input_ids  [[[2, 8, 3]], [[2, 5, 3]]]
+             {"input_ids": [2, 5, 3]}]         ->  targets    [[2, 7, 8, 9, 3], [2, 5, 3, -100, -100]]
+    """
+
+    tokenizer: PreTrainedTokenizerBase
+    deletion_ratio: float = 0.6
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.deletion_ratio < 1:
+            raise InputError(f"deletion_ratio {self.deletion_ratio} must be in [0, 1)")
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        whole = pad_sentences(self.tokenizer, rows)
+        ids, mask = whole["input_ids"][:, 0], whole["attention_mask"][:, 0]
+        generator = torch.Generator().manual_seed(zlib.crc32(ids.numpy().tobytes()))
+        ends = torch.tensor([self.tokenizer.cls_token_id, self.tokenizer.sep_token_id])
+        words = (mask == 1) & ~torch.isin(ids, ends)
+        draws = torch.rand(ids.shape, generator=generator).masked_fill(~words, -1)
+        one = torch.arange(ids.shape[1]) == draws.argmax(1, keepdim=True)  # the least likely to go
+        kept = (mask == 1) & (~words | (draws >= self.deletion_ratio) | one)
+        parts = [{"input_ids": row[keep].tolist()} for row, keep in zip(ids, kept, strict=True)]
+        return {**pad_sentences(self.tokenizer, parts), "targets": ids.masked_fill(mask == 0, -100)}
+
+
+@dataclass
 class NLITripletCollator(PairCollator):
     """Rows with anchor, positive and one or more hard negatives (supervised SimCSE: entailment, contradiction).
 

@@ -427,6 +427,7 @@ _LOSSES = {
     "embedding_distillation": Method("Distillation of embeddings", "distillation"),
     "relational_distillation": Method("Relational distillation", "distillation", ("park2019relational",)),
     "skip_thoughts": Method("Skip-Thoughts", "skip-thoughts", ("kiros2015skip",)),
+    "tsdae": Method("TSDAE", "tsdae", ("wang2021tsdae",)),
 }
 _SYSTEMS = {  # published as one: an architecture with its loss
     ("infersent", "softmax"): Method("InferSent", "infersent"),

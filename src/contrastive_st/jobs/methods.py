@@ -113,7 +113,7 @@ def _universal(encoder: str, *flags: str) -> Method:
 
 
 SYSTEMS = (
-    _simcse("start", "the BERT that the next eight start from", "--max_steps 1 --learning_rate 0", 2, 64, CORPUS[1:]),
+    _simcse("start", "the BERT that the next nine start from", "--max_steps 1 --learning_rate 0", 2, 64, CORPUS[1:]),
     _simcse("simcse", "SimCSE, unsupervised", "--learning_rate 3e-5", 2, 64, CORPUS[1:]),
     _simcse(
         "cutoff", "Cutoff, span, with consistency",
@@ -125,6 +125,7 @@ SYSTEMS = (
          "40", "--learning_rate", "3e-5"),
         job="simcse", batch=64, texts=2, files={"--train_file": CORPUS[1:]}, starts_from_encoder=True,
     ),
+    _simcse("tsdae", "TSDAE", "--learning_rate 3e-5 --deletion_ratio 0.6", 1, 64, CORPUS[1:]),
     _simcse("simcse_nli", "SimCSE, supervised", "--learning_rate 5e-4", 3, 128, TRIPLETS),
     _sbert("classification", "softmax", "--nli_file", 2, NLI),
     _sbert("regression", "cosine_similarity", "--sts_file", 2, ("senteval/STS/STSBenchmark/sts-train.csv",)),

@@ -13,6 +13,7 @@ from datasets import Dataset
 from transformers import PreTrainedConfig, set_seed
 
 from contrastive_st.data import (
+    DeletionCollator,
     DropoutPairCollator,
     GuidedRows,
     NLITripletCollator,
@@ -98,6 +99,13 @@ class SimCSEArguments(MatryoshkaArguments):
         default=False, metadata={"help": "Use the projection head in training only (unsupervised SimCSE)."}
     )
     symmetric: bool = field(default=False, metadata={"help": "Also pick anchors from positives."})
+    deletion_ratio: float | None = field(
+        default=None,
+        metadata={
+            "help": "TSDAE in place of a contrast: delete this share of the tokens of each text (0.6 in the paper), "
+            "and have a decoder write the whole text from the vector of the rest."
+        },
+    )
     templates: list[str] | None = field(
         default=None,
         metadata={
@@ -255,6 +263,8 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         settings["new_head"] = args.new_head
         tokenizer = templated(args, load_tokenizer(args.model_name_or_path), settings)
         if not hasattr(family(config.model_type), "projection"):  # no transformer: only what was asked for
+            if args.templates or args.deletion_ratio is not None:
+                raise InputError(f"{args.model_name_or_path} is no transformer, which this loss needs; take another")
             settings = {name: value for name, value in settings.items() if getattr(SimCSEArguments, name, ...) != value}
         model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, **settings)
         check_max_length(args.max_length, max_positions(model.config))
@@ -274,7 +284,12 @@ def templated(args: SimCSEArguments, tokenizer: Any, settings: dict[str, Any]) -
 
 
 def loss_settings(args: SimCSEArguments) -> dict[str, Any]:
-    """InfoNCE: as it is, with a consistency term, or with a guide."""
+    """InfoNCE: as it is, with a consistency term, or with a guide; or TSDAE."""
+    if args.deletion_ratio is not None:
+        others = ("templates", "cutoff", "js_weight", "guide", "do_mlm", "matryoshka_dims")
+        if clash := [f"--{name}" for name in others if getattr(args, name)]:
+            raise InputError(f"--deletion_ratio is another loss, of texts alone; leave out {' '.join(clash)}")
+        return {"loss": "tsdae", "with_head": True}
     names = ("temperature", "hard_negative_weight", "symmetric")
     settings = {"loss": "info_nce", **{name: getattr(args, name) for name in names}}
     if args.js_weight and args.guide:
@@ -302,8 +317,10 @@ def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrai
     return config
 
 
-def collator(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> PairCollator:
+def collator(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> PairCollator | DeletionCollator:
     """Dropout pairs from one column, or two templates; pairs from two, hard negatives from the third on."""
+    if args.deletion_ratio is not None:
+        return DeletionCollator(tokenizer, args.deletion_ratio)
     masking: dict[str, Any] = {"do_mlm": args.do_mlm, "mlm_probability": args.mlm_probability}
     if args.templates and len(args.templates) == 2:
         first, second = (read_template(text, tokenizer) for text in args.templates)

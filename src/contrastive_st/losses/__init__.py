@@ -8,7 +8,7 @@ from contrastive_st.losses.info_nce import ConsistentInfoNCE, GuidedInfoNCE, Inf
 from contrastive_st.losses.labelled_pairs import AnglELoss, CoSENTLoss, CosineSimilarityLoss, SoftmaxLoss, TripletLoss
 from contrastive_st.losses.matryoshka import MatryoshkaLoss
 from contrastive_st.losses.multi_task import MultiTaskLoss
-from contrastive_st.losses.targets import SkipThoughtsLoss, TargetsLoss
+from contrastive_st.losses.targets import SkipThoughtsLoss, TargetsLoss, TSDAELoss
 
 __all__ = [
     "LOCAL",
@@ -28,6 +28,7 @@ __all__ = [
     "RelationalDistillationLoss",
     "SkipThoughtsLoss",
     "SoftmaxLoss",
+    "TSDAELoss",
     "TargetsLoss",
     "TripletLoss",
     "angular_similarity",

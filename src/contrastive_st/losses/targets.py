@@ -385,22 +385,47 @@ class _Rows:
         return raw, allowed
 
 
-# --- Skip-Thoughts: the targets are the words of the neighbours.
+# --- Losses of words: Skip-Thoughts writes the neighbours of a sentence, TSDAE the sentence itself.
 
 
-@dataclass(frozen=True)
-class SkipThoughtsLoss(Loss):
-    """What a log says of Skip-Thoughts: its loss is of words, not of views, so `SkipThoughts.forward` computes it."""
+class WordsLoss(Loss):
+    """What a log says of a loss that is of words, not of views, so that the model's `forward` computes it."""
 
-    name: ClassVar[str] = "skip_thoughts"
+    learns_from: ClassVar[str]
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
         raise InputError(
-            "Skip-Thoughts learns from the words of neighbours, which views do not hold: its memory is that of a batch "
-            "of words. Leave out chunk_size and chunk_tokens"
+            f"{self.learns_from}, which views do not hold: its memory is that of a batch of words. Leave out "
+            "chunk_size and chunk_tokens"
         )
+
+
+@dataclass(frozen=True)
+class TSDAELoss(WordsLoss):
+    """TSDAE (Wang et al. 2021): `ContrastiveMixin.forward` has the loss, `models.pooling.VectorDecoder` its decoder."""
+
+    name: ClassVar[str] = "tsdae"
+    learns_from = "TSDAE learns from the words of each sentence"
+
+    def metrics(
+        self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
+    ) -> dict[str, float]:
+        """`written`: tokens to write, per sentence."""
+        return {} if targets is None else {"written": int((targets[:, 1:] != -100).sum()) / len(views)}
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """What a step compares, in words."""
+        return f"{anchors} sentences a step, each to be written from its vector"
+
+
+@dataclass(frozen=True)
+class SkipThoughtsLoss(WordsLoss):
+    """Skip-Thoughts: `SkipThoughts.forward` has the loss."""
+
+    name: ClassVar[str] = "skip_thoughts"
+    learns_from = "Skip-Thoughts learns from the words of neighbours"
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL

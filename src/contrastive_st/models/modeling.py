@@ -38,7 +38,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.losses import LOCAL, default_gather
+from contrastive_st.losses import LOCAL, TSDAELoss, default_gather
+from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
@@ -48,7 +49,14 @@ from contrastive_st.models.configuration import (
     is_plain_encoder,
 )
 from contrastive_st.models.cpu import use_integer_dropout
-from contrastive_st.models.pooling import draw_cutoff, needs_all_layers, pool, scaled_output, template_alone
+from contrastive_st.models.pooling import (
+    VectorDecoder,
+    draw_cutoff,
+    needs_all_layers,
+    pool,
+    scaled_output,
+    template_alone,
+)
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
@@ -297,9 +305,11 @@ class ContrastiveMixin(ForCL):
                 "on AutoModel; choose cls_before_pooler, mean, max, avg_first_last, avg_top2 or last"
             )
         self._freeze_unused()
-        if self.settings.do_mlm:
+        if self.writes_words:
             self._add_mlm_head()
         self.add_head()
+        if self.writes_words and not self.settings.do_mlm:
+            self.loss_head = VectorDecoder(config)
         self.post_init()
 
     # ------------------------------------------------------------------ the two halves
@@ -336,18 +346,21 @@ class ContrastiveMixin(ForCL):
         return_loss: bool = True,
         **other: Any,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
-        """As `ForCL.forward`, and an auxiliary masked-language-model loss.
+        """As `ForCL.forward`, and an auxiliary masked-language-model loss; or the loss of TSDAE alone.
 
         Args:
             input_ids: token ids `[N, L]` or `[B, V, L]`, padded on the right.
             attention_mask: 1 on real tokens; all ones when absent.
             token_type_ids: as in BERT; ignored by families that have none.
-            targets: what the loss wants beside the views, from the collator.
+            targets: what the loss wants beside the views, from the collator; with TSDAE the whole sentences' ids
+                `[B, L]`, -100 on padding, of which `input_ids` `[B, 1, L']` hold a part.
             mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
             mlm_targets: the masked ids, -100 elsewhere.
             return_loss: as for `ForCL.forward`.
             other: `key_embeddings` and `queue`, as in `ForCL.forward`.
         """
+        if input_ids.dim() == 3 and isinstance(self.settings.loss, TSDAELoss):
+            return self._written(input_ids, attention_mask, targets, token_type_ids=token_type_ids)
         output: Any = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **other)
         if mlm_input_ids is not None and mlm_targets is not None and self.settings.do_mlm:
             output.loss = output.loss + self.settings.mlm_weight * self._mlm_loss(
@@ -396,7 +409,7 @@ class ContrastiveMixin(ForCL):
         for name in [
             name
             for name, _ in self.named_children()
-            if self.settings.do_mlm and name not in (self.base_model_prefix, "loss_head")
+            if self.writes_words and name not in (self.base_model_prefix, "loss_head")
         ]:
             delattr(self, name)
         self._tied_weights_keys = None  # type: ignore[assignment]
@@ -404,8 +417,8 @@ class ContrastiveMixin(ForCL):
 
     def drop_heads(self) -> None:
         """Forget the heads of the loss and of the auxiliary loss."""
-        super().drop_heads()
         self.drop_mlm_head()
+        super().drop_heads()
 
     @property
     def backbone(self) -> nn.Module:
@@ -459,7 +472,29 @@ class ContrastiveMixin(ForCL):
 
     def get_output_embeddings(self) -> nn.Module | None:
         """The vocabulary matrix of the MLM head, tied to the input embeddings; None without one."""
-        return self.mlm_class.get_output_embeddings(self) if self.settings.do_mlm else None
+        return self.mlm_class.get_output_embeddings(self) if self.writes_words else None
+
+    @property
+    def writes_words(self) -> bool:
+        """Whether it has a head over the vocabulary: for the auxiliary loss, or for TSDAE until the head is dropped."""
+        tsdae = isinstance(self.settings.loss, TSDAELoss) and self.settings.with_head
+        return self.settings.do_mlm or tsdae
+
+    def _written(
+        self, input_ids: Tensor, attention_mask: Tensor | None, targets: Tensor | None, **other: Any
+    ) -> ContrastiveOutput:
+        if targets is None or targets.dim() != 2 or input_ids.shape[1] != 1:
+            raise InputError("tsdae needs a part of each sentence, and the whole; use DeletionCollator")
+        if not self.settings.with_head:
+            raise InputError("this encoder is finished: its decoder was dropped; open it with with_head=True to train")
+        views = self.embed(input_ids, attention_mask, **other)
+        read, write = targets[:, :-1].clamp(min=0), targets[:, 1:]
+        wanted = write != -100
+        logits = self.mlm_logits(self.loss_head(self.backbone, read, views[:, 0])[wanted])
+        loss = functional.cross_entropy(at_least_float32(logits), write[wanted], reduction="sum")
+        gather = default_gather() if self.training else LOCAL
+        mean = gather.mean(loss, int(wanted.sum()))
+        return ContrastiveOutput(loss=mean, views=views, text_hashes=text_hashes(input_ids, attention_mask))
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, by the family's own MLM head."""

@@ -1,9 +1,10 @@
-"""From token states to one vector a sentence."""
+"""From token states to one vector a sentence, and from the vector back to the words."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -154,3 +155,53 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, 
         first, second = _TWO_LAYERS[pooling]
         last = (hidden_states[first] + hidden_states[second]) / 2
     return (last * mask).sum(1) / mask.sum(1).clamp(min=1)
+
+
+# --- TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): a decoder that writes a sentence from its vector.
+
+
+class VectorDecoder(nn.Module):
+    """The encoder's own layers as a decoder: each token sees those before it and, by a cross attention, one vector.
+
+    All that a decoder has beside an encoder are these cross attentions, one a layer, between self-attention and feed
+    forward. Attention to a single vector has the weight 1 whatever asks for it. So it is the output of its value and
+    output projections, to which queries and keys would add nothing and of which they would learn nothing.
+
+    Args:
+        config: of BERT, RoBERTa or XLM-RoBERTa.
+
+    Raises:
+        InputError: another family, whose layers are not put together so.
+    """
+
+    def __init__(self, config: Any) -> None:
+        super().__init__()
+        if config.model_type not in ("bert", "roberta", "xlm-roberta"):
+            raise InputError(
+                f"tsdae writes by the layers of BERT, RoBERTa or XLM-RoBERTa, and this is {config.model_type}"
+            )
+        dim, layers = config.hidden_size, range(config.num_hidden_layers)
+        self.values = nn.ModuleList(nn.Linear(dim, dim) for _ in layers)
+        self.outputs = nn.ModuleList(nn.Linear(dim, dim) for _ in layers)
+        self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=config.layer_norm_eps) for _ in layers)
+        self.dropout = nn.Dropout(config.hidden_dropout_prob)
+
+    def forward(self, encoder: Any, input_ids: Tensor, vectors: Tensor) -> Tensor:
+        """The states `[N, L, d]` from which the next tokens are told.
+
+        Args:
+            encoder: the encoder of transformers.
+            input_ids: `[N, L]`, padded on the right; no token sees the padding.
+            vectors: `[N, d]` of the sentences.
+        """
+        hidden = encoder.embeddings(input_ids=input_ids)
+        later = torch.ones(2 * input_ids.shape[1:], dtype=torch.bool, device=hidden.device).triu(1)
+        unseen = hidden.new_zeros(later.shape).masked_fill(later, torch.finfo(hidden.dtype).min)[None, None]
+        for layer, value, output, norm in zip(
+            encoder.encoder.layer, self.values, self.outputs, self.norms, strict=True
+        ):
+            attended = layer.attention(hidden, unseen)[0]
+            crossed = norm(self.dropout(output(value(vectors)))[:, None] + attended)
+            hidden = layer.feed_forward_chunk(crossed)
+        states: Tensor = hidden
+        return states

@@ -179,6 +179,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             self.accelerator.unwrap_model(self.model).length_bucketing = False
             if self.args.chunk_tokens:
                 raise InputError("FSDP needs as many chunks on every process; give chunk_size in place of chunk_tokens")
+            if self.accelerator.unwrap_model(self.model).settings.loss.name == "tsdae":
+                raise InputError("tsdae runs the encoder's layers in parts, whose weights FSDP gathers whole; use DDP")
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.sigterm = StopOnSigterm()
         self.throughput = Throughput()

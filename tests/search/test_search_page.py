@@ -9,9 +9,8 @@ import pytest
 from search_fakes import WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
-from contrastive_st.search.app import page_html, session
-from contrastive_st.search.app.page import find, show_map
-from contrastive_st.search.app.page_html import map_svg
+from contrastive_st.search.app import session
+from contrastive_st.search.app.page import answer_html, columns_html, find, map_svg, show_map
 from contrastive_st.search.app.serving import COOKIE, Guard, check_token, is_loopback, reserve
 from contrastive_st.search.app.session import LONGEST_QUERY, SearchSession, Source, Span, explain, pieces
 
@@ -148,7 +147,7 @@ def test_pieces_make_up_the_text(text):
 def test_long_hits_unfold_and_end(served):
     long = [Span("ab " * 300, 0.1), Span("cd " * 20_000, 0.2)]
     answer = served.answer("long", "tide", k=1)
-    view = page_html.answer_html(session.replace(answer, spans=[long]))
+    view = answer_html(session.replace(answer, spans=[long]))
     assert "<details>" in view
     assert len(view) < 25_000
 
@@ -159,7 +158,7 @@ def test_columns_are_shown_with_examples(served):
     assert set(columns["topic"]) == {"sea", "kitchen", "space"}
     assert columns["year"]
     assert len(columns["date"]) == 3
-    view = page_html.columns_html({"long": columns, "<short>": {"x<y": ["<b>"]}})
+    view = columns_html({"long": columns, "<short>": {"x<y": ["<b>"]}})
     assert "<b>" not in view
     assert "&lt;short&gt;" in view
 

@@ -25,8 +25,7 @@ from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
-from contrastive_st.training.arguments import Ranges, check_ranges
-from contrastive_st.training.command_line import TrainingParser
+from contrastive_st.training.arguments import Ranges, TrainingParser, check_ranges
 
 logger = logging.getLogger(__name__)
 Job = TypeVar("Job", bound="JobArguments")

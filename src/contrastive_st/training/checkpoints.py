@@ -23,7 +23,7 @@ import pyarrow
 import torch
 from safetensors import SafetensorError, safe_open
 from torch import nn
-from transformers import Trainer
+from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
@@ -160,6 +160,35 @@ class CheckpointTrainer(Trainer):
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _told(checkpoint):
             super()._load_rng_state(checkpoint)
+
+
+def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> str | None:
+    """The checkpoint to resume from, if one is asked for.
+
+    Args:
+        training: `output_dir` and `resume_from_checkpoint` (a folder, or `true` for the last one) are read.
+        overwrite: write into a folder that holds another run.
+
+    Raises:
+        InputError: there is no such checkpoint, or the folder holds another run.
+    """
+    folder = Path(str(training.output_dir))
+    resume = training.resume_from_checkpoint
+    if resume and resume.lower() in ("true", "1", "yes"):
+        newest = newest_checkpoint(folder)
+        if newest is None:
+            raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
+        return str(newest)
+    if resume and resume.lower() in ("false", "0", "no"):
+        resume = None
+    if resume:
+        check_checkpoint(resume)
+    if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
+        raise InputError(
+            f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "
+            "or give --overwrite_output_dir"
+        )
+    return resume
 
 
 def newest_checkpoint(folder: str | Path) -> Path | None:

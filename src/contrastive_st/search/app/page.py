@@ -1,15 +1,25 @@
-"""The search page: a `SearchSession` behind Gradio's widgets."""
+"""The search page: a `SearchSession` behind Gradio's widgets, and what they show as HTML and SVG."""
 
 from __future__ import annotations
 
+import html
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
 from typing import Any
 
+import jinja2
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
 from contrastive_st.errors import InputError
-from contrastive_st.search.app import page_html
-from contrastive_st.search.app.session import MOST_HITS, Answer, SearchSession
-from contrastive_st.search.index import one_line
+from contrastive_st.search.analysis.projection import Map, colour, middles, spread
+from contrastive_st.search.app.session import MOST_HITS, WORD, Answer, SearchSession, Span, shared_words
+from contrastive_st.search.index import Hit, one_line
+
+# --- The page and its widgets.
 
 _FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
 _MONO = ("ui-monospace", "Consolas", "DejaVu Sans Mono", "monospace")
@@ -36,15 +46,15 @@ def build_page(session: SearchSession) -> Any:
             chosen = gr.CheckboxGroup(names, value=names[:1], label="Search in (several: side by side)", scale=3,
                                       visible=len(names) > 1, elem_id="sources")  # fmt: skip
             options = gr.CheckboxGroup(list(OPTIONS), value=list(OPTIONS)[:1], label="Options", scale=3, min_width=330)
-        gr.HTML(page_html.columns_html({name: session.columns(name) for name in names}))
+        gr.HTML(columns_html({name: session.columns(name) for name in names}))
         with gr.Tabs():
             with gr.Tab("Hits"):
-                gr.HTML(page_html.legend())
+                gr.HTML(legend())
                 with gr.Row():
                     panes = [gr.HTML(visible=i == 0, min_width=320, elem_classes="pane") for i in range(len(names))]
-                panes[0].value = page_html.notice("Nothing searched for yet.")
+                panes[0].value = notice("Nothing searched for yet.")
             with gr.Tab("Map") as tab:
-                picture = gr.HTML(page_html.notice("The map is made when it is first looked at."), elem_id="map")
+                picture = gr.HTML(notice("The map is made when it is first looked at."), elem_id="map")
         last = gr.State([])
 
         def search(*inputs: Any) -> Iterator[Any]:
@@ -75,13 +85,13 @@ def find(
         for name in dict.fromkeys(names) if names else session.names[:1]:
             answers.append(session.answer(name, query or "", int(k or 10), condition or "", "hybrid" in wanted))
     except InputError as error:
-        yield [], [page_html.notice(str(error), bad=True)]
+        yield [], [notice(str(error), bad=True)]
         return
-    yield answers, [page_html.answer_html(answer) for answer in answers]
+    yield answers, [answer_html(answer) for answer in answers]
     if "evidence" in wanted:
         for i, answer in enumerate(answers):
             answers[i] = session.explained(answer)
-        yield answers, [page_html.answer_html(answer) for answer in answers]
+        yield answers, [answer_html(answer) for answer in answers]
 
 
 def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Answer]) -> str:
@@ -91,9 +101,9 @@ def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Ans
     words = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
     answer = next((answer for answer in answers if answer.source == name and answer.hits), None)
     if answer is None:
-        return page_html.notice(words + " Point at a dot to read it.") + page_html.map_svg(layout)
+        return notice(words + " Point at a dot to read it.") + map_svg(layout)
     words += f" Numbered: the hits of “{one_line(answer.query, 60)}”. Point at a dot to read it."
-    return page_html.notice(words) + page_html.map_svg(layout, answer.hits, session.places(answer))
+    return notice(words) + map_svg(layout, answer.hits, session.places(answer))
 
 
 def page_options() -> dict[str, Any]:
@@ -101,8 +111,8 @@ def page_options() -> dict[str, Any]:
     theme = import_gradio().themes.Default(font=list(_FONTS), font_mono=list(_MONO), primary_hue="blue")
     return {
         "theme": theme,
-        "css": page_html.resource("page.css"),
-        "head": page_html.resource("head.html"),
+        "css": resource("page.css"),
+        "head": resource("head.html"),
         "footer_links": [],
     }
 
@@ -123,4 +133,158 @@ def import_gradio() -> Any:
 
 def _heading(session: SearchSession) -> str:
     sources = [(name, f"{size:,}", session.sources[name].encoder.name) for name, size in session.sizes.items()]
-    return page_html.render("heading", sources)
+    return render("heading", sources)
+
+
+# --- What they show: the macros of `templates/page.html.jinja`, with all they are given escaped.
+
+SHOWN, SENT = 1200, 20_000  # characters of a hit that are seen at once, and that unfold; what is longer is cut
+_FAINT = 0.15  # of the strongest effect: what has less is not shaded
+_TEMPLATE_MARKS = {ord(mark): f"&#{ord(mark)};" for mark in "${}`"}  # no template engine on the page takes them up
+
+
+def escape(text: Any) -> Markup:
+    """The text as HTML that shows it, within tags and within quoted attributes; what is `Markup` stays.
+
+    Example:
+        >>> str(escape("<b>${x}</b>"))
+        '&lt;b&gt;&#36;&#123;x&#125;&lt;/b&gt;'
+    """
+    if isinstance(text, Markup):
+        return text
+    return Markup(html.escape(str(text).replace("\0", "\ufffd")).translate(_TEMPLATE_MARKS))
+
+
+def render(macro: str, *values: Any, **named: Any) -> str:
+    """The HTML that a macro of the template makes of the values."""
+    return str(getattr(_macros(), macro)(*values, **named))
+
+
+@cache
+def _macros() -> Any:
+    loader = jinja2.PackageLoader("contrastive_st.search.app")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, finalize=escape, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template("page.html.jinja").module
+
+
+def resource(name: str) -> str:
+    """A file beside the template: the page's CSS, its script."""
+    return resources.files("contrastive_st.search.app").joinpath(f"templates/{name}").read_text(encoding="utf-8")
+
+
+def answer_html(answer: Answer) -> str:
+    """The name of the source, the times, the notes and the hits."""
+    times = [("encode", answer.encode_seconds), ("query", answer.query_seconds)]
+    times += [("evidence", answer.explain_seconds)] if answer.spans is not None else []
+    hits = [_hit(answer, i) for i in range(len(answer.hits))]
+    return render("answer", answer.source, [(what, _time(seconds)) for what, seconds in times], answer.notes, hits)
+
+
+def legend() -> str:
+    """What the marks in the hits mean."""
+    return render("legend")
+
+
+def notice(text: str, bad: bool = False) -> str:
+    """A line that says what happened."""
+    return render("notice", text, bad)
+
+
+def columns_html(sources: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
+    """The metadata columns of each source, with examples, to write filters from; alike sources share a line."""
+    alike: list[tuple[list[str], Mapping[str, Sequence[str]]]] = []
+    for name, known in sources.items():
+        own = next((names for names, other in alike if other == known), None)
+        if own is None:
+            alike.append(([name], known))
+        else:
+            own.append(name)
+    return "".join(render("columns", names if len(alike) > 1 else [], known) for names, known in alike)
+
+
+def _hit(answer: Answer, i: int) -> dict[str, Any]:
+    """What the template shows of a hit; a span that goes on beyond what is seen at once is parted."""
+    hit = answer.hits[i]
+    spans = answer.spans[i] if answer.spans is not None else [Span(" ".join(hit.text.split()))]
+    shared = shared_words(answer.query, hit.text[:SENT])
+    highest = max([span.effect for span in spans] + [1e-4])
+    seen: list[dict[str, Any]] = []
+    more: list[dict[str, Any]] = []
+    length = 0
+    for span in spans:
+        own = span.text[: max(SENT - length, 0)]
+        cut = max(SHOWN - length, 0)
+        for shown, text in ((seen, own[:cut]), (more, own[cut:])):
+            if text:
+                shown.append(_span(text, span.effect, max(span.effect, 0) / highest, shared))
+        length += len(own)
+    metadata = {key: one_line(str(value), 120) for key, value in hit.metadata.items()}
+    return {"score": f"{hit.score:.3f}", "id": hit.id, "seen": seen, "more": more, "metadata": metadata}
+
+
+def _span(text: str, effect: float, strength: float, shared: set[str]) -> dict[str, Any]:
+    bare = text.rstrip()
+    return {
+        "pieces": list(_pieces(bare, shared)),
+        "blank": text[len(bare) :],
+        "strength": f"{0.75 * strength:.2f}" if strength >= _FAINT else "",
+        "loss": f"{-effect:+.3f}",
+    }
+
+
+def _pieces(text: str, shared: set[str]) -> Iterator[tuple[str, bool]]:
+    """The text in pieces; those that are words of the query are marked."""
+    last = 0
+    for match in WORD.finditer(text):
+        if match[0].casefold() in shared:
+            yield from ((text[last : match.start()], False), (match[0], True))
+            last = match.end()
+    yield text[last:], False
+
+
+def _time(seconds: float) -> str:
+    if seconds < 0.01:
+        return f"{1000 * seconds:.1f} ms"
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+# --- The map as a picture: a dot a document that says its text when pointed at, the hits numbered. It is drawn here and
+# not by a plotting library: Gradio's own plots put no text beside a point, a picture by matplotlib tells nothing when
+# pointed at, and plotly's script weighs more than the rest of the page.
+
+WIDTH, HEIGHT, _EDGE = 1200, 700, 24
+_LETTER, _LINE = 8.2, 20  # of the names: at most so wide and high, in the picture's own units
+
+
+def map_svg(layout: Map, hits: Sequence[Hit] = (), places: NDArray[np.float32] | None = None) -> str:
+    """SVG of the map, with hits at `places` `[hits, 2]`, numbered as in their list."""
+    low, high = layout.xy.min(0), layout.xy.max(0)
+    scale = (np.array([WIDTH, HEIGHT]) - 2 * _EDGE) / np.maximum(high - low, 1e-9)
+
+    def at(xy: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Places on the map in the picture's own units; the second axis points down."""
+        return np.asarray(((xy - low) * scale + _EDGE) * [1, -1] + [0, HEIGHT])
+
+    found = [] if places is None else list(at(places))
+    dots = [
+        _item(place, one_line(text, 300), colour=colour(int(label)))
+        for place, text, label in zip(at(layout.xy), layout.sample.texts, layout.labels, strict=True)
+    ]
+    numbered = [
+        _item(place, one_line(hit.text, 300), colour="", rank=rank)
+        for rank, (hit, place) in enumerate(zip(hits, found, strict=True), 1)
+    ]
+    labels = list(middles(layout))
+    sizes = [(_LETTER * len(name) + 8, _LINE) for name, _, _ in labels]
+    frame, taken = (2, 2, WIDTH - 2, HEIGHT - 2), [(place, (20, 20)) for place in found]
+    free = spread([at(place) for _, place, _ in labels], sizes, frame, taken)
+    names = [_item(place, name) for (name, _, _), place in zip(labels, free, strict=True)]
+    label = f"Map of {len(dots)} documents in {len(layout.names)} clusters: {', '.join(layout.names)}"
+    return render("map", label, WIDTH, HEIGHT, dots, names, numbered)
+
+
+def _item(place: NDArray[np.float64], text: str, **more: Any) -> dict[str, Any]:
+    return {"x": f"{place[0]:.0f}", "y": f"{place[1]:.0f}", "text": text, **more}

@@ -25,9 +25,10 @@ from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
     LabelledPairCollator,
+    Mixture,
+    MixtureCollator,
     PairCollator,
     SentenceCorpus,
-    TaskCollator,
     TrainingParser,
     UniversalConfig,
     UniversalSentenceEncoder,
@@ -36,7 +37,7 @@ from contrastive_st import (
     tokenize,
     train_word_tokenizer,
 )
-from contrastive_st.data import TaskMix, corpus_texts, installed_docs, read_pairs, split_pairs, tokenize_pairs
+from contrastive_st.data import corpus_texts, installed_docs, read_pairs, split_pairs, tokenize_pairs
 from contrastive_st.evaluation import retrieval_evaluator
 from contrastive_st.jobs import labelled_docs, write_docs_corpus
 from contrastive_st.training import check_output_dir
@@ -97,7 +98,7 @@ def main() -> None:
         texts = (text for rows in (answers, labelled) for name in rows.column_names[:2] for text in rows[name])
         texts = itertools.chain(texts, itertools.islice(corpus_texts(corpus), 200_000))
         tokenizer = train_word_tokenizer(texts, args.vocab_size, args.max_length)
-        mix = TaskMix(
+        mixture = Mixture(
             {
                 "neighbours": SentenceCorpus(corpus, tokenizer, args.max_length),
                 "answers": tokenize(answers, tokenizer, args.max_length),
@@ -112,11 +113,15 @@ def main() -> None:
         intermediate_size=4 * args.hidden_size,
     )  # fmt: skip
     model = UniversalSentenceEncoder(config, loss="multi_task", tasks=TASKS)
-    collators = [ContextWindowCollator(tokenizer), PairCollator(tokenizer), LabelledPairCollator(tokenizer)]
+    collators = {
+        "neighbours": ContextWindowCollator(tokenizer),
+        "answers": PairCollator(tokenizer),
+        "nli": LabelledPairCollator(tokenizer),
+    }
 
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=mix, processing_class=tokenizer,
-        data_collator=TaskCollator(collators),
+        model=model, args=training, train_dataset=mixture, processing_class=tokenizer,
+        data_collator=MixtureCollator(collators),
         evaluator=retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout]),
     )  # fmt: skip
     before = trainer.evaluate()

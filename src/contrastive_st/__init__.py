@@ -5,11 +5,11 @@
                 SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder, StaticEncoder; their configs; pool;
                 fit_static, student_of
     data        read_texts, read_examples, SentenceCorpus, tokenize, train_wordpiece, train_word_tokenizer, WordVectors,
-                GuidedRows;
-                collators: DropoutPair, Pair, NLITriplet, LabelledPair, ContextWindow, Cooccurrence, Teacher, Task
+                GuidedRows, Mixture;
+                collators: DropoutPair, Pair, NLITriplet, LabelledPair, ContextWindow, Cooccurrence, Teacher, Mixture
     losses      InfoNCE, ConsistentInfoNCE, GuidedInfoNCE, TargetsLoss, SoftmaxLoss, CosineSimilarityLoss, CoSENTLoss,
-                AnglELoss, TripletLoss, MatryoshkaLoss, MultiTaskLoss, RelationalDistillationLoss,
-                EmbeddingDistillationLoss, SkipThoughtsLoss
+                AnglELoss, TripletLoss, MatryoshkaLoss, MixtureLoss, MultiTaskLoss,
+                RelationalDistillationLoss, EmbeddingDistillationLoss, SkipThoughtsLoss
     training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run, model_soup
     judging     evaluate
     search      open_index, VectorStore; mine_hard_negatives, write_hard_negatives
@@ -61,6 +61,7 @@ _HOMES = {
         "GuidedInfoNCE",
         "InfoNCE",
         "MatryoshkaLoss",
+        "MixtureLoss",
         "MultiTaskLoss",
         "RelationalDistillationLoss",
         "SkipThoughtsLoss",
@@ -69,6 +70,8 @@ _HOMES = {
         "TripletLoss",
     ],
     "data": [
+        "Mixture",
+        "MixtureCollator",
         "ContextWindowCollator",
         "CooccurrenceCollator",
         "DropoutPairCollator",
@@ -77,7 +80,6 @@ _HOMES = {
         "NLITripletCollator",
         "PairCollator",
         "SentenceCorpus",
-        "TaskCollator",
         "TeacherCollator",
         "WordVectors",
         "embedding_matrix",
@@ -116,6 +118,12 @@ if TYPE_CHECKING:
         LabelledPairCollator as LabelledPairCollator,
     )
     from contrastive_st.data import (
+        Mixture as Mixture,
+    )
+    from contrastive_st.data import (
+        MixtureCollator as MixtureCollator,
+    )
+    from contrastive_st.data import (
         NLITripletCollator as NLITripletCollator,
     )
     from contrastive_st.data import (
@@ -123,9 +131,6 @@ if TYPE_CHECKING:
     )
     from contrastive_st.data import (
         SentenceCorpus as SentenceCorpus,
-    )
-    from contrastive_st.data import (
-        TaskCollator as TaskCollator,
     )
     from contrastive_st.data import (
         TeacherCollator as TeacherCollator,
@@ -192,6 +197,9 @@ if TYPE_CHECKING:
     )
     from contrastive_st.losses import (
         MatryoshkaLoss as MatryoshkaLoss,
+    )
+    from contrastive_st.losses import (
+        MixtureLoss as MixtureLoss,
     )
     from contrastive_st.losses import (
         MultiTaskLoss as MultiTaskLoss,

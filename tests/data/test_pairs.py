@@ -6,8 +6,6 @@ import pytest
 from contrastive_st.data import (
     PAIR_SETS,
     LabelledPairCollator,
-    PairCollator,
-    TaskCollator,
     read_pairs,
     tokenize_pairs,
 )
@@ -101,13 +99,8 @@ def test_pairs_become_batches(tokenizer):
     batch = LabelledPairCollator(tokenizer)(list(rows))
     assert batch["targets"].tolist() == [2, 0]
     assert batch["input_ids"].shape[:2] == (2, 2)
-    tasks = TaskCollator([PairCollator(tokenizer), LabelledPairCollator(tokenizer)])
-    assert tasks([{**row, "task": 1} for row in rows])["targets"].tolist() == [[1, 2], [1, 0]]
-    assert tasks([{**row, "task": 0} for row in rows])["targets"].tolist() == [[0], [0]]
     scores = rows.rename_column("label", "score")
     assert LabelledPairCollator(tokenizer)(list(scores))["targets"].tolist() == [2.0, 0.0]
-    with pytest.raises(InputError, match="of the tasks"):
-        tasks([{**rows[0], "task": 0}, {**rows[1], "task": 1}])
     with pytest.raises(InputError, match="read_pairs"):
         LabelledPairCollator(tokenizer)([{"input_ids": [[2], [3]]}])
 

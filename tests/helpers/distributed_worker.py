@@ -27,6 +27,7 @@ from contrastive_st.models import (
     UniversalSentenceEncoder,
 )
 from contrastive_st.models.modeling import text_hashes
+from contrastive_st.tokens import name_number
 from contrastive_st.training.gradcache import gradcache_step
 
 ROWS, LENGTH, STEPS = 10, 9, 3
@@ -105,6 +106,7 @@ METHODS = {
     "feature_cutoff": cut_bert("feature"),
     "template": bert(2, pooling="mask", template=(0, 1, 0)),
     "multi_task": bert(2, loss="multi_task", tasks=TASKS),
+    "mixture": bert(2, loss="mixture", tasks=TASKS),
     "classification-bilstm": (2, lambda dropout: InferSentBiLSTM(InferSentConfig(60, 6, 4))),
     "multi_task-dan": (2, lambda dropout: UniversalSentenceEncoder(UNIVERSAL, loss="multi_task", tasks=TASKS)),
     "relational-distances_and_angles": bert(1, loss="relational_distillation"),
@@ -118,7 +120,16 @@ METHODS = {
 CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
 TOWERS = ("next", "window-smoothed", "window-block", "window-pairwise", "counts", "tfidf", "relational-similarities")
 METHODS |= {f"{name}-matryoshka": in_cuts(*METHODS[name]) for name in METHODS if not name.startswith(CUT + TOWERS)}
-ONCE = ("classification", "regression", "triplet", "cosent", "angle", "multi_task", "static")  # once is enough
+ONCE = (
+    "classification",
+    "regression",
+    "triplet",
+    "cosent",
+    "angle",
+    "multi_task",
+    "mixture",
+    "static",
+)  # once is enough
 GRID = [
     case
     for case in itertools.product(METHODS, (torch.float64, torch.float32), (0.0, 0.1))
@@ -138,12 +149,13 @@ def batches(num_views, kind):
         mask[7] = mask[1]
         batch = {"input_ids": ids * mask, "attention_mask": mask}
         places = torch.tensor([[i // 7, i] for i in range(ROWS)])  # a document that both ranks have a part of
-        if kind in ("classification", "regression", "multi_task"):
+        if kind in ("classification", "regression", "multi_task", "mixture"):
             labels = torch.randint(0, 3, (ROWS,), generator=generator)
             own = [places, torch.zeros(ROWS, 0, dtype=torch.long), labels[:, None]][step % 3]
-            tasks = torch.cat([torch.full((ROWS, 1), step % 3), own], 1)
+            tasks = torch.cat([torch.full((ROWS, 1), name_number(list(TASKS)[step % 3])), own], 1)
             scores = torch.rand(ROWS, generator=generator)
-            batch["targets"] = {"classification": labels, "regression": scores, "multi_task": tasks}[kind]
+            found = {"classification": labels, "regression": scores, "multi_task": tasks, "mixture": tasks}
+            batch["targets"] = found[kind]
         if kind in ("cosent", "angle"):
             batch["targets"] = torch.randint(0, 4, (ROWS,), generator=generator) / 3  # some are equal
         if kind == "guided":

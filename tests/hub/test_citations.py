@@ -45,6 +45,8 @@ OF_LOSSES = [
      "InfoNCE on pairs", ["oord2018representation", "wortsman2022model"]),
     ({"loss": "multi_task", "tasks": {"a": {"loss": "softmax"}, "b": {"loss": "info_nce"}}}, {}, "Several tasks",
      ["reimers2019sentence", "oord2018representation"]),
+    ({"loss": "mixture", "tasks": {"a": {"loss": "info_nce"}, "b": {"loss": "cosent"}}}, {}, "Several tasks",
+     ["oord2018representation", "huang2024cosent"]),
 ]  # fmt: skip
 SYSTEMS = {("infersent", "softmax"): "InferSent", ("universal", "multi_task"): "Universal Sentence Encoder"}
 

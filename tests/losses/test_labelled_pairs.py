@@ -22,6 +22,7 @@ from contrastive_st.losses import (
 from contrastive_st.losses.functional import jensen_shannon
 from contrastive_st.models import BertForCL
 from contrastive_st.models.configuration import LossConfig
+from contrastive_st.tokens import name_number
 
 LABELS = torch.tensor([2, 0, 1, 1, 0])
 SCORES = torch.tensor([0.0, 0.25, 0.5, 0.9, 1.0], dtype=torch.float64)
@@ -192,20 +193,20 @@ def test_each_batch_trains_its_own_task_and_every_head_has_a_gradient():
     loss_fn = loss_fn.with_head(head)
     x = views()
     places = torch.tensor([[0, i] for i in range(5)])
-    number = lambda n, own: torch.cat([torch.full((5, 1), n), own], 1)
+    number = lambda name, own: torch.cat([torch.full((5, 1), name_number(name)), own], 1)
     near = torch.cat([x[:, :1], head["near"](x[:, 1:])], 1)
-    agree(loss_fn(x, number(0, places)), tasks["near"](near, places), x)
+    agree(loss_fn(x, number("near", places)), tasks["near"](near, places), x)
     one = x[:, :1]
     torch.testing.assert_close(
-        loss_fn(one, number(0, places)), tasks["near"](torch.cat([one, head["near"](one)], 1), places)
+        loss_fn(one, number("near", places)), tasks["near"](torch.cat([one, head["near"](one)], 1), places)
     )
     answers = torch.cat([x[:, :1], head["answers"](x[:, 1:])], 1)
-    agree(loss_fn(x, torch.ones(5, 1, dtype=torch.long)), loop_loss(answers, 0.5), x)
-    nli = loss_fn(x, number(2, LABELS[:, None]))
+    agree(loss_fn(x, number("answers", places[:, :0])), loop_loss(answers, 0.5), x)
+    nli = loss_fn(x, number("nli", LABELS[:, None]))
     agree(nli, tasks["nli"].with_head(head["nli"])(x, LABELS), x)
-    gradients = torch.autograd.grad(loss_fn(x, number(2, LABELS[:, None])), head.parameters())
+    gradients = torch.autograd.grad(loss_fn(x, number("nli", LABELS[:, None])), head.parameters())
     assert sum(bool(gradient.abs().max() > 0) for gradient in gradients) == 2
-    with pytest.raises(InputError, match="TaskCollator"):
+    with pytest.raises(InputError, match="MixtureCollator"):
         loss_fn(x, torch.tensor([[0], [1], [1], [1], [1]]))
 
 

@@ -8,7 +8,7 @@ import pytest
 from accelerate.data_loader import IterableDatasetShard
 from torch.utils.data import DataLoader
 
-from contrastive_st.training.trainer import EndlessStream
+from contrastive_st.data.mixture import EndlessStream
 
 PASSES = 2
 

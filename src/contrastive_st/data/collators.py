@@ -6,7 +6,7 @@ They work under the stock `transformers.Trainer`, under `ContrastiveTrainer` and
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -333,7 +333,7 @@ class NLITripletCollator(PairCollator):
         return views
 
 
-# --- Collators of labelled rows, and of batches of several tasks.
+# --- Collators of labelled rows.
 
 
 @dataclass
@@ -355,32 +355,4 @@ class LabelledPairCollator(PairCollator):
         batch = super().__call__(rows)
         values = [row[name] for row in rows]
         batch["targets"] = torch.tensor(values, dtype=torch.long if name == "label" else torch.float32)
-        return batch
-
-
-@dataclass
-class TaskCollator:
-    """Batches of rows of a `TaskMix`: each by its task's own collator, its number in the first column of the targets.
-
-    Args:
-        collators: one a task, in the order of the tasks.
-
-    Example:
-        Two pairs of task 1::
-
-            [{"input_ids": [[7], [8]], "label": 2, "task": 1},
-             {"input_ids": [[5], [6]], "label": 0, "task": 1}]  ->  targets  [[1, 2], [1, 0]]
-    """
-
-    collators: Sequence[Callable[[Sequence[dict[str, Any]]], dict[str, Tensor]]]
-
-    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-        numbers = {row["task"] for row in rows}
-        if len(numbers) != 1:
-            raise InputError(f"a batch holds rows of the tasks {sorted(numbers)}; read them in the order of TaskMix")
-        number = numbers.pop()
-        batch: dict[str, Tensor] = self.collators[number](rows)
-        own = batch.get("targets", torch.zeros(len(rows), 0, dtype=torch.long))
-        own = own[:, None] if own.dim() == 1 else own
-        batch["targets"] = torch.cat([torch.full((len(rows), 1), number, dtype=own.dtype), own], 1)
         return batch

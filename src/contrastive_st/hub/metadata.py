@@ -203,7 +203,10 @@ def versions() -> dict[str, str]:
 
 
 def _rows(dataset: Any) -> int | None:
-    return len(dataset) if hasattr(dataset, "__len__") else None
+    try:
+        return len(dataset)
+    except TypeError:  # a stream, or a mixture with one
+        return None
 
 
 def _run(state: Any, clock: Clock) -> dict[str, Any]:
@@ -398,7 +401,7 @@ def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method
     if loss == "matryoshka":
         inner = _of_loss(settings.get("inner") or {}, training)
         return Method(f"{inner.name}, Matryoshka", "matryoshka", (*inner.keys, "kusupati2022matryoshka"))
-    if loss == "multi_task":
+    if loss in ("mixture", "multi_task"):
         own = [_of_loss(task, {}) for task in (settings.get("tasks") or {}).values()]
         return Method("Several tasks", "multi-task", tuple(key for method in own for key in method.keys))
     return _LOSSES.get(loss, Method(loss))

@@ -15,10 +15,10 @@ from transformers import set_seed
 from contrastive_st.data import (
     ContextWindowCollator,
     LabelledPairCollator,
+    Mixture,
+    MixtureCollator,
     PairCollator,
     SentenceCorpus,
-    TaskCollator,
-    TaskMix,
     installed_docs,
     read_pairs,
     read_texts,
@@ -41,7 +41,7 @@ from contrastive_st.jobs.job import (
 from contrastive_st.models import UniversalConfig, UniversalSentenceEncoder
 from contrastive_st.training import ContrastiveTrainer, check_output_dir
 
-#: Number of a task: its settings
+#: Each task, with the settings of its loss
 TASKS = {
     "neighbours": {"loss": "targets", "targets": "next"},
     "answers": {"loss": "info_nce"},
@@ -99,7 +99,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         train, dev, _ = split_by_first(labelled)
         texts = (text for rows in (answers, train) for name in rows.column_names[:2] for text in rows[name][:])
         tokenizer = train_word_tokenizer((*texts, *_first(corpus, 200_000)), args.vocab_size, args.max_length)
-        mix = TaskMix(
+        mixture = Mixture(
             {
                 "neighbours": SentenceCorpus(corpus, tokenizer, args.max_length),
                 "answers": tokenize(answers, tokenizer, args.max_length),
@@ -113,10 +113,10 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         intermediate_size=4 * args.hidden_size,
     )  # fmt: skip
     model = UniversalSentenceEncoder(config, loss="multi_task", tasks=TASKS)
-    kinds = (ContextWindowCollator, PairCollator, LabelledPairCollator)
+    kinds = dict(zip(TASKS, (ContextWindowCollator, PairCollator, LabelledPairCollator), strict=True))
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=mix, processing_class=tokenizer,
-        data_collator=TaskCollator([kind(tokenizer) for kind in kinds]),
+        model=model, args=training, train_dataset=mixture, processing_class=tokenizer,
+        data_collator=MixtureCollator({name: kind(tokenizer) for name, kind in kinds.items()}),
         evaluator=measures(
             tokenizer,
             nli_accuracy=partial(nli_accuracy, tokenizer=tokenizer, rows=dev_rows),
@@ -124,18 +124,18 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
         ),
     )  # fmt: skip
     files = [file for file in (args.corpus_file, args.answer_file, args.nli_file) if file]
-    trainer.metadata = job_metadata(args, len(mix), files)
+    trainer.metadata = job_metadata(args, len(mixture), files)
     return finish(trainer, resume)
 
 
 @torch.no_grad()
 def nli_accuracy(model: Any, tokenizer: Any, rows: Dataset) -> float:
     """Share of the labelled pairs that the head of their task tells."""
-    collate, was_training, right = TaskCollator([LabelledPairCollator(tokenizer)] * 3), model.training, 0.0
+    collate, was_training, right = MixtureCollator({"nli": LabelledPairCollator(tokenizer)}), model.training, 0.0
     model.eval()
     for start in range(0, len(rows), 256):
         some = rows.select(range(start, min(start + 256, len(rows))))
-        batch = collate([{**row, "task": 2} for row in some])
+        batch = collate([{**row, "dataset": "nli"} for row in some])
         views = model.embed(batch["input_ids"].to(model.device), batch["attention_mask"].to(model.device))
         right += model.loss_fn.metrics(views, batch["targets"].to(model.device))["nli_accuracy"] * len(some)
     model.train(was_training)

@@ -7,7 +7,7 @@ from contrastive_st.losses.functional import angular_similarity, cosine_scores, 
 from contrastive_st.losses.info_nce import ConsistentInfoNCE, GuidedInfoNCE, InfoNCE
 from contrastive_st.losses.labelled_pairs import AnglELoss, CoSENTLoss, CosineSimilarityLoss, SoftmaxLoss, TripletLoss
 from contrastive_st.losses.matryoshka import MatryoshkaLoss
-from contrastive_st.losses.multi_task import MultiTaskLoss
+from contrastive_st.losses.multi_task import MixtureLoss, MultiTaskLoss
 from contrastive_st.losses.targets import SkipThoughtsLoss, TargetsLoss, TSDAELoss
 
 __all__ = [
@@ -23,6 +23,7 @@ __all__ = [
     "InfoNCE",
     "Loss",
     "MatryoshkaLoss",
+    "MixtureLoss",
     "MultiTaskLoss",
     "ProcessGather",
     "RelationalDistillationLoss",

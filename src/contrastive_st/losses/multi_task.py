@@ -1,4 +1,4 @@
-"""One encoder, several tasks with heads of their own, a batch of one task at a time (Universal Sentence Encoder)."""
+"""One encoder, several data sets, each batch of one of them by its own loss; the same with heads of the tasks (USE)."""
 
 from __future__ import annotations
 
@@ -12,34 +12,43 @@ from torch import Tensor, nn
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, parse_loss
+from contrastive_st.tokens import name_number
+
+_TAKEN = set(dir(nn.ModuleDict())) | {"training"}  # heads are held by the names of their tasks
 
 
 @dataclass(frozen=True)
-class MultiTaskLoss(Loss):
-    """Each batch by its own task's loss, which the first column of the targets names by number.
-
-    A task whose loss has a head of its own (a classifier) uses that; of any other the candidates go through a
-    feed-forward head of the task, as in Cer et al. 2018: `g = W2 relu(W1 v)`.
+class MixtureLoss(Loss):
+    """Each batch by the loss of its own data set, which the first entry of each row's targets names.
 
     Args:
-        tasks: the losses, or the settings of each, by name; the order gives their numbers.
-        head: the modules of all tasks; `make_head` makes them.
+        tasks: the losses, or the settings of each, by the names of the data sets (those of the `Mixture`).
+        head: what some of the losses train beside the encoder, by the same names; `make_head` makes them.
+
+    Raises:
+        InputError: no losses, or a name that cannot be one.
 
     Example:
-        >>> from contrastive_st.losses import InfoNCE, SoftmaxLoss
-        >>> loss = MultiTaskLoss({"answers": InfoNCE(), "nli": SoftmaxLoss()})
-        >>> loss = loss.with_head(loss.make_head(4))
-        >>> loss(torch.randn(2, 2, 4), torch.tensor([[1, 0], [1, 2]])).shape  # two pairs of task 1, labels 0 and 2
-        torch.Size([])
+        >>> from contrastive_st.losses import CoSENTLoss, InfoNCE
+        >>> loss = MixtureLoss({"nli": InfoNCE(), "scores": CoSENTLoss()})
+        >>> views, scores = torch.randn(2, 2, 4), torch.tensor([0.2, 0.9])
+        >>> targets = torch.stack([torch.full((2,), float(name_number("scores"))), scores], 1)
+        >>> bool(loss(views, targets) == CoSENTLoss()(views, scores))
+        True
     """
 
-    name: ClassVar[str] = "multi_task"
+    name: ClassVar[str] = "mixture"
     tasks: Mapping[str, Any] = field(default_factory=dict)
     head: Any = None
 
     def __post_init__(self) -> None:
         if not isinstance(self.tasks, Mapping) or not self.tasks:
-            raise InputError("the loss multi_task needs tasks: a name and the settings of a loss for each")
+            raise InputError(f"the loss {self.name} needs tasks: a name and the settings of a loss for each")
+        for task in self.tasks:
+            if not isinstance(task, str) or not task or "." in task or task in _TAKEN:
+                raise InputError(f"{task!r} cannot be the name of a task; give a word without dots, another than this")
+        if len({name_number(task) for task in self.tasks}) < len(self.tasks):
+            raise InputError(f"two of the names {', '.join(self.tasks)} have one number; rename one of them")
         tasks = {name: own if isinstance(own, Loss) else parse_loss(own) for name, own in self.tasks.items()}
         object.__setattr__(self, "tasks", tasks)
 
@@ -50,17 +59,18 @@ class MultiTaskLoss(Loss):
 
         Args:
             views: `[B, V, d]`.
-            targets: `[B, 1 + k]`: the number of the task, the same in every row and on every process, then the k
-                columns of its own targets (`[B]` where k is 1).
-            text_hashes: `[B, V]`, as for the task's loss.
-            gather: as for the task's loss.
+            targets: `[B, 1 + k, ...]`: the `name_number` of the data set, the same in every row and on every process,
+                then the k entries of its own targets (`[B]` where k is 1, none where it is 0).
+            text_hashes: `[B, V]`, as for the data set's loss.
+            gather: as for the data set's loss.
 
         Raises:
-            InputError: no targets or no such task, or the model was saved without its heads.
+            InputError: no targets or no such data set, or the model was saved without its heads.
         """
         name, task, views, own = self._task(views, targets)
         loss = task(views, own, text_hashes=text_hashes, gather=gather)
-        unused = (weight.sum() for other, head in self.head.items() if other != name for weight in head.parameters())
+        heads = {} if self.head is None else dict(self.head.items())
+        unused = (weight.sum() for other, head in heads.items() if other != name for weight in head.parameters())
         # processes that train together agree on what has a gradient: all of it
         total: Tensor = loss + 0.0 * sum(unused)
         return total
@@ -68,41 +78,98 @@ class MultiTaskLoss(Loss):
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """The metrics of the batch's task, with its name before theirs."""
+        """The metrics of the batch's own loss, with the name of the data set before theirs."""
         name, loss, views, own = self._task(views, targets)
         found = loss.metrics(views, own, text_hashes=text_hashes, gather=gather)
         return {f"{name}_{key}": value for key, value in found.items()}
 
     def describe(self, anchors: int, num_views: int) -> str:
         """What a step compares, in words."""
-        return "one task a step: " + "; ".join(
+        return "one of these a step: " + "; ".join(
             f"{name}: {loss.describe(anchors, max(num_views, 2))}" for name, loss in self.tasks.items()
         )
+
+    def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
+        """Views cut to their first dimensions, and the targets of these as the batch's own loss cuts them."""
+        own = _own(targets)
+        views, cut = self.tasks[self.task_of(targets)].truncated(views, own, dim)
+        if targets is None or cut is None or cut is own:
+            return views, targets
+        return views, torch.cat([targets[:, :1], cut], 1)
+
+    def make_head(self, dim: int) -> nn.Module | None:
+        """Fresh heads of the losses that have one, for embeddings of `dim` dimensions."""
+        heads = {name: loss.make_head(dim) for name, loss in self.tasks.items()}
+        made = {name: head for name, head in heads.items() if head is not None}
+        return nn.ModuleDict(made) if made else None
+
+    def with_head(self, head: Any) -> Any:
+        """This loss, with those heads."""
+        return replace(self, head=head)
+
+    def task_of(self, targets: Tensor | None) -> str:
+        """The name of the data set that a batch is of, from its targets.
+
+        Raises:
+            InputError: they name none, or several.
+        """
+        numbers = [] if targets is None or targets.dim() < 2 else targets[:, 0].long().unique().tolist()
+        name = {name_number(name): name for name in self.tasks}.get(numbers[0]) if len(numbers) == 1 else None
+        if name is None:
+            raise InputError(f"a batch is of one of {', '.join(self.tasks)}; collate with MixtureCollator")
+        return name
+
+    def _task(self, views: Tensor, targets: Tensor | None) -> tuple[str, Any, Tensor, Tensor | None]:
+        """The data set of a batch: its name, its loss, the views it compares and its own targets."""
+        name = self.task_of(targets)
+        loss = self.tasks[name]
+        if self.head is not None and name in self.head:
+            loss = loss.with_head(self.head[name])
+        return name, loss, views, _own(targets)
+
+
+def _own(targets: Tensor | None) -> Tensor | None:
+    """What a batch's own loss gets of its targets: all but the number of the data set."""
+    if targets is None or targets.shape[1] == 1:
+        return None
+    return targets[:, 1] if targets.dim() == 2 and targets.shape[1] == 2 else targets[:, 1:]
+
+
+@dataclass(frozen=True)
+class MultiTaskLoss(MixtureLoss):
+    """A mixture whose tasks have heads of their own (Universal Sentence Encoder, https://arxiv.org/abs/1803.11175).
+
+    A task whose loss has a head (a classifier) uses that; of any other the candidates go through a feed-forward head of
+    the task, as in Cer et al. 2018: `g = W2 relu(W1 v)`.
+
+    Args:
+        tasks: as for `MixtureLoss`.
+        head: the modules of all tasks; `make_head` makes them.
+
+    Example:
+        >>> from contrastive_st.losses import InfoNCE, SoftmaxLoss
+        >>> loss = MultiTaskLoss({"answers": InfoNCE(), "nli": SoftmaxLoss()})
+        >>> loss = loss.with_head(loss.make_head(4))
+        >>> targets = torch.tensor([[name_number("nli"), 0], [name_number("nli"), 2]])  # two pairs, labels 0 and 2
+        >>> loss(torch.randn(2, 2, 4), targets).shape
+        torch.Size([])
+    """
+
+    name: ClassVar[str] = "multi_task"
 
     def make_head(self, dim: int) -> nn.Module:
         """Fresh heads of all tasks for embeddings of `dim` dimensions."""
         heads = {name: loss.make_head(dim) or CandidateHead(dim) for name, loss in self.tasks.items()}
         return nn.ModuleDict(heads)
 
-    def with_head(self, head: Any) -> MultiTaskLoss:
-        """This loss, with those heads."""
-        return replace(self, head=head)
-
     def _task(self, views: Tensor, targets: Tensor | None) -> tuple[str, Any, Tensor, Tensor | None]:
-        """The task of a batch: its name, its loss, the views it compares and its own targets."""
         if self.head is None:
             raise InputError("this model was saved without its heads; open it with with_head=True to train them anew")
-        numbers = [] if targets is None or targets.dim() != 2 else targets[:, 0].long().unique().tolist()
-        if targets is None or len(numbers) != 1 or not 0 <= numbers[0] < len(self.tasks):
-            raise InputError(f"a batch is of one of the tasks {', '.join(self.tasks)}; collate with TaskCollator")
-        name = list(self.tasks)[numbers[0]]
-        loss, head = self.tasks[name], self.head[name]
-        own = targets[:, 1] if targets.shape[1] == 2 else targets[:, 1:]
-        if isinstance(head, CandidateHead):
+        name, loss, views, own = super()._task(views, targets)
+        if isinstance(self.head[name], CandidateHead):
             with torch.autocast(views.device.type, enabled=False):
-                views = torch.cat([views[:, :1], head(views[:, min(1, views.shape[1] - 1) :])], 1)
-            return name, loss, views, own if own.shape[-1] else None
-        return name, loss.with_head(head), views, own
+                views = torch.cat([views[:, :1], self.head[name](views[:, min(1, views.shape[1] - 1) :])], 1)
+        return name, loss, views, own
 
 
 class CandidateHead(nn.Module):

@@ -7,7 +7,7 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -16,6 +16,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
+from contrastive_st.losses import MixtureLoss
 from contrastive_st.terminal import clean, peak_resident
 from contrastive_st.tokens import bucket_rows
 
@@ -87,6 +88,26 @@ def peak_memory() -> int:
         True
     """
     return torch.cuda.max_memory_allocated() if torch.cuda.is_available() else peak_resident()
+
+
+class TaskLosses:
+    """The mean loss of each data set of a mixture between two logs, as `loss_<name>`; of other losses nothing."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, list[float]] = {}
+
+    def count(self, loss_fn: Any, targets: Tensor | None, loss: float) -> None:
+        """Add the loss of a batch of this process."""
+        if isinstance(loss_fn, MixtureLoss):
+            self._found.setdefault(loss_fn.task_of(targets), []).append(loss)
+
+    def metrics(self, average: Callable[[Tensor], Tensor], device: torch.device) -> dict[str, float]:
+        """The means since they were last asked for, which `average` takes over all processes."""
+        names = sorted(self._found)
+        means = [sum(self._found[name]) / len(self._found[name]) for name in names]
+        self._found = {}
+        over_all = average(torch.tensor(means, device=device)).tolist() if names else []
+        return {f"loss_{name}": round(mean, 4) for name, mean in zip(names, over_all, strict=True)}
 
 
 # --- InferSent's learning rate: it falls a little every epoch, and much where the dev figure does not rise.

@@ -26,6 +26,7 @@ from torch import nn
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
 
+from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.safety.folders import read_json
@@ -293,7 +294,8 @@ def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
 def fingerprint(data: Any) -> str | None:
     """A hash of a data set: of its tables where it has some (`datasets.Dataset`), else of its length and some rows.
 
-    A stream has none, and neither has data whose rows cannot be read twice.
+    That of a mixture is of its data sets and their weights. A stream has none, and neither has data whose rows cannot
+    be read twice.
 
     Example:
         >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 5]}])
@@ -301,6 +303,9 @@ def fingerprint(data: Any) -> str | None:
         >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 6]}])
         False
     """
+    if isinstance(data, Mixture):
+        held = [data.names, data.weights, [fingerprint(part) for part in data.parts]]
+        return hashlib.blake2b(repr(held).encode(), digest_size=16).hexdigest()
     if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
         return None
     digest = hashlib.blake2b(str(len(data)).encode(), digest_size=16)

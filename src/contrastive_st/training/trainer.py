@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import copy
-import itertools
 import logging
 import math
 import random
@@ -14,10 +12,11 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
-from torch.utils.data import IterableDataset, Sampler, get_worker_info
+from torch.utils.data import IterableDataset, Sampler
 from transformers import SchedulerType, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.training_args import OptimizerNames
 
+from contrastive_st.data.mixture import EndlessStream
 from contrastive_st.distributed import from_first, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.geometry import effective_rank, uniformity
@@ -25,7 +24,7 @@ from contrastive_st.losses import default_gather
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.training.arguments import told
-from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, Throughput, run_summary
+from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.gradcache import gradcache_step
 from contrastive_st.training.momentum import MomentumTrainer
@@ -84,55 +83,6 @@ class EpochOrder(TrainerCallback):
             train_dataloader.set_epoch(int(state.epoch or 0))
 
 
-class EndlessStream(IterableDataset[Any]):
-    """Pass after pass over data without a length; each is told its number, for another order.
-
-    Each worker of a loader reads all of the data and gives every so manieth batch: the batches are those of a loader
-    without workers, and a pass has each row once. (Workers that share out the shards begin their next pass when their
-    own are at an end: rows of short shards come more often than those of long ones.)
-
-    Args:
-        data: an `IterableDataset` of `datasets` or of torch.
-        batch_size: rows that the loader asks a worker for at a time.
-
-    Example:
-        >>> from datasets import IterableDataset
-        >>> stream = EndlessStream(IterableDataset.from_generator(lambda: iter([{"n": 1}, {"n": 2}])))
-        >>> [row["n"] for row in itertools.islice(stream, 5)]
-        [1, 2, 1, 2, 1]
-    """
-
-    def __init__(self, data: IterableDataset[Any], batch_size: int = 1) -> None:
-        self.data, self.batch_size = data, batch_size
-
-    def __iter__(self) -> Iterator[Any]:
-        worker = get_worker_info()
-        if worker is None or not hasattr(self.data, "num_shards"):  # a stream of torch shares itself out, or does not
-            return self._passes(iter)
-        turns = (number // self.batch_size % worker.num_workers for number in itertools.count())
-        mine = (turn == worker.id for turn in turns)
-        return itertools.compress(self._passes(_all_rows), mine)
-
-    def _passes(self, rows_of: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
-        # data sets of `datasets` share the number of the epoch between workers, which need not be in the same pass
-        data = copy.deepcopy(self.data) if get_worker_info() else self.data
-        for epoch in itertools.count():
-            if hasattr(data, "set_epoch"):
-                data.set_epoch(epoch)
-            row = None
-            for row in rows_of(data):
-                yield row
-            if row is None:
-                return  # nothing here: a worker without a share
-
-
-def _all_rows(data: Any) -> Iterator[dict[str, Any]]:
-    """Every row of a stream of `datasets`: iterated over by itself it gives a worker only its own shards."""
-    for batch in data.iter(batch_size=64):
-        for cells in zip(*batch.values(), strict=True):
-            yield dict(zip(batch, cells, strict=True))
-
-
 @contextlib.contextmanager
 def preserved_random_state() -> Iterator[None]:
     """Leave the random state of Python, NumPy and torch as it was."""
@@ -152,10 +102,10 @@ _ROWS_MEASURED = 1024  # the log looks at no more rows of a batch than this
 class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
     """Train a ForCL model.
 
-    Beside the loss the log holds, of the last batch: the metrics of the loss (in-batch `accuracy`, the number of
-    `candidates`, ...), the `uniformity` (Wang and Isola 2020) and `effective_rank` of the anchors. A warning in words
-    comes once if the embedding collapses or the loss sits at ln(candidates). A NaN loss stops the run; SIGTERM saves
-    a checkpoint and stops it cleanly.
+    Beside the loss the log holds the mean loss of each data set of a mixture (`loss_<name>`) and, of the last batch,
+    the metrics of the loss (in-batch `accuracy`, the number of `candidates`, ...), the `uniformity` (Wang and Isola
+    2020) and `effective_rank` of the anchors. A warning in words comes once if the embedding collapses or the loss sits
+    at ln(candidates). A NaN loss stops the run; SIGTERM saves a checkpoint and stops it cleanly.
 
     Args:
         evaluator: called with the model, on one process (on all if its attribute `distributed` is true); returns named
@@ -183,7 +133,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
                 raise InputError("tsdae runs the encoder's layers in parts, whose weights FSDP gathers whole; use DDP")
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.sigterm = StopOnSigterm()
-        self.throughput = Throughput()
+        self.throughput, self.task_losses = Throughput(), TaskLosses()
         self.add_callback(self.throughput)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
@@ -236,6 +186,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
                 f"{self._get_learning_rate():.3g}); lower the learning rate or raise the temperature. "
                 f"Last good checkpoint: {last}"
             )
+        whole = loss.item() * self.current_gradient_accumulation_steps
+        self.task_losses.count(core.loss_fn, inputs.get("targets"), whole)
         return loss
 
     def _gradcache_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
@@ -274,7 +226,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if "loss" in logs and self._last_views is not None:
-            logs = {**logs, **self._view_metrics(*self._last_views), **self.throughput.metrics(world_size())}
+            means = self.task_losses.metrics(lambda mean: self.accelerator.reduce(mean, "mean"), self.args.device)
+            logs = logs | means | self._view_metrics(*self._last_views) | self.throughput.metrics(world_size())
         if "train_loss" in logs:
             logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")
         super().log(logs, start_time)

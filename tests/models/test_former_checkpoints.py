@@ -154,7 +154,11 @@ def test_a_config_holds_the_fields_of_its_own_loss(bert_config):
 
 @pytest.mark.parametrize("name", LOSSES)
 def test_every_loss_comes_back_from_its_settings(name):
-    needed = {"multi_task": {"tasks": {"a": InfoNCE(0.3)}}, "matryoshka": {"inner": InfoNCE(0.3), "dims": (8, 4)}}
+    needed = {
+        "mixture": {"tasks": {"a": InfoNCE(0.3)}},
+        "multi_task": {"tasks": {"a": InfoNCE(0.3)}},
+        "matryoshka": {"inner": InfoNCE(0.3), "dims": (8, 4)},
+    }
     loss = LOSSES[name](**needed.get(name, {}))
     assert parse_loss(json.loads(json.dumps(loss.settings()))) == loss
 

@@ -18,6 +18,7 @@ from contrastive_st.models import (
     UniversalConfig,
     UniversalSentenceEncoder,
 )
+from contrastive_st.tokens import name_number
 
 WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran"]
 SENTENCES = ["the cat sat on the mat", "rain", "a dog ran", "unheard words here", ""]
@@ -129,7 +130,7 @@ def test_every_loader_gives_the_same_embeddings(tmp_path, kind):
     model = infersent() if kind == "infersent" else universal(kind, loss="multi_task", tasks=TASKS)
     model, tokenizer = model.float(), word_tokenizer(WORDS)
     pairs, targets = IDS[:2].view(2, 1, 6).repeat(1, 2, 1), torch.tensor([0, 1])
-    targets = targets if kind == "infersent" else torch.stack([torch.ones(2, dtype=torch.long), targets], 1)
+    targets = targets if kind == "infersent" else torch.stack([torch.full((2,), name_number("nli")), targets], 1)
     model(pairs, attention_mask=(pairs > 0).long(), targets=targets).loss.backward()
     model.save_pretrained(tmp_path / "checkpoint")
     kept = AutoModelForCL.from_pretrained(tmp_path / "checkpoint")

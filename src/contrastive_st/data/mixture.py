@@ -150,6 +150,7 @@ class MixtureSampler(Sampler[int]):
         part, start = self.mixture.parts[number], int(self.mixture.starts[number])
         if isinstance(part, _Forward):
             yield from itertools.count(start)
+            return
         for lap in itertools.count():
             rows: Any
             if hasattr(part, "sampler"):

@@ -36,6 +36,9 @@ JOBS = {
     "quickthoughts_docs": Job("quickthoughts_job", "the same on the documentation", docs=True),
     "infersent": Job("infersent_job", "InferSent: a BiLSTM that tells the labels of pairs"),
     "infersent_docs": Job("infersent_job", "the same on the documentation", docs=True),
+    "mixture": Job(
+        "mixture_job", "several data sets of a .yaml file, each with its own loss, a batch of one at a time"
+    ),
     "use": Job("use", "Universal Sentence Encoder: neighbours, answers and labelled pairs at once"),
     "skipthoughts": Job("skipthoughts_job", "Skip-Thoughts beside QuickThoughts, on the same sentences"),
     "cert": Job("cert", "CERT: back-translations against a momentum queue, then a labelled task"),
@@ -64,13 +67,18 @@ def train(argv: Sequence[str]) -> None:
 
 
 def job_by_columns(argv: Sequence[str]) -> str:
-    """The job that suits the columns of `--train_file`; says which, and what each column is taken for."""
+    """The job of `--mixture`, or the one that suits the columns of `--train_file`; says what each is taken for."""
     parser = Parser(prog="contrastive-st train", add_help=False)
     parser.add_argument("--train_file")
     parser.add_argument("--columns", nargs="+")
+    parser.add_argument("--mixture")
     given, _ = parser.parse_known_args(argv)
+    if given.mixture is not None:
+        return "mixture"
     if given.train_file is None:
-        raise InputError("name a job, or data with --train_file; contrastive-st train --help lists the jobs")
+        raise InputError(
+            "name a job, or data with --train_file or --mixture; contrastive-st train --help lists the jobs"
+        )
     from contrastive_st.data.roles import column_roles
     from contrastive_st.data.tables import preview
 
@@ -228,7 +236,8 @@ def _jobs_help() -> str:
             *lines,
             "",
             "Without JOB, the columns of --train_file choose: texts alone, pairs and triplets train SimCSE; pairs with",
-            "a score or a label train Sentence-BERT. contrastive-st train JOB --help shows the options of a job.",
+            "a score or a label train Sentence-BERT; --mixture FILE.yaml trains on several data sets. contrastive-st",
+            "train JOB --help shows the options of a job.",
         ]
     )
 

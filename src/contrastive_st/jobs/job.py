@@ -176,13 +176,13 @@ def fit_batch(training: ContrastiveTrainingArguments, rows: int, what: str = "ro
 
 
 def job_metadata(
-    args: JobArguments, rows: int, files: str | Sequence[str] | None, licence: str | None = None
+    args: JobArguments, rows: int | None, files: str | Sequence[str] | None, licence: str | None = None
 ) -> dict[str, Any]:
     """`ContrastiveTrainer.metadata` of a job: its data, by name only, and its arguments that are not at their defaults.
 
     Args:
         args: the job's arguments; their `data_license` wins over `licence`.
-        rows: of the training data.
+        rows: of the training data; None where they are not counted.
         files: files or data sets of the Hub; None is the documentation of the installed packages.
         licence: what the data says of itself.
     """
@@ -193,7 +193,7 @@ def job_metadata(
     if known := args.data_license or licence:
         data["licence"] = known
     paths = [field for field in vars(args) if field.endswith("_file")]
-    unsaid = (*paths, "data_license", "overwrite_output_dir")
+    unsaid = (*paths, "mixture", "data_license", "overwrite_output_dir")
     return {"data": {**data, "rows": rows}, "arguments": changed_arguments(args, *unsaid)}
 
 

@@ -202,8 +202,8 @@ def read_by_columns(args: SBERTArguments, seed: int) -> tuple[list[str], Dataset
     return args.losses or [usual], rows
 
 
-def open_tokenizer(args: SBERTArguments, data: dict[str, Dataset]) -> Any:
-    """That of the encoder, or one learned from the texts."""
+def open_tokenizer(args: Any, data: dict[str, Dataset]) -> Any:
+    """That of the encoder that a job's arguments name, or one learned from the texts."""
     if args.model_name_or_path:
         tokenizer = load_tokenizer(args.model_name_or_path)
         tokenizer.model_max_length = args.max_length
@@ -212,7 +212,7 @@ def open_tokenizer(args: SBERTArguments, data: dict[str, Dataset]) -> Any:
     return train_wordpiece((text for column in columns for text in column), args.vocab_size, args.max_length)
 
 
-def open_model(args: SBERTArguments, tokenizer: Any, **settings: Any) -> Any:
+def open_model(args: Any, tokenizer: Any, **settings: Any) -> Any:
     """The encoder, with a new head for the loss."""
     if args.model_name_or_path:
         return AutoModelForCL.from_pretrained(args.model_name_or_path, with_head=True, **settings)

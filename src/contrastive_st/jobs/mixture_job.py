@@ -1,0 +1,327 @@
+"""Train one encoder on several data sets, each by its own loss, a batch of one of them at a time: from a YAML file.
+
+datasets:
+  - name: nli
+    train_file: nli.csv                # beside this file, or any file or data set that `train` reads
+    columns: {anchor: sentence1, positive: sentence2, negative: hard}
+    loss: {name: info_nce, temperature: 0.05}
+    weight: 2
+  - name: scores
+    train_file: sts.tsv
+    loss: cosent
+    weight: 1
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import datasets
+import yaml
+from transformers import PreTrainedTokenizerBase, set_seed
+
+from contrastive_st import data
+from contrastive_st.data import Mixture, MixtureCollator, check_max_length, pairs_of_labels, read_examples, tokenize
+from contrastive_st.data.readers import TABLES, open_rows, path_of, reading
+from contrastive_st.data.roles import ColumnRoles, column_roles
+from contrastive_st.data.tables import preview, stored
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.jobs.job import (
+    MatryoshkaArguments,
+    finish,
+    job_metadata,
+    parse_job,
+    say_what_happens,
+    with_matryoshka,
+)
+from contrastive_st.jobs.sbert import open_model, open_tokenizer
+from contrastive_st.losses import Loss, parse_loss
+from contrastive_st.models.configuration import max_positions
+from contrastive_st.terminal import suggestion
+from contrastive_st.tokens import token_ids
+from contrastive_st.training import ContrastiveTrainer, check_output_dir
+
+logger = logging.getLogger(__name__)
+KEYS = ("name", "train_file", "columns", "loss", "weight", "score_scale", "streaming")
+_RANKED = ("cosine_similarity", "cosent", "angle")
+#: Rows of each kind (`contrastive_st.data.roles.KINDS`): the losses that train them
+SUITABLE = {
+    "texts": ("info_nce", "consistent_info_nce"),
+    "pairs": ("info_nce", "consistent_info_nce"),
+    "triplets": ("info_nce", "consistent_info_nce", "triplet"),
+    "scored_pairs": _RANKED,
+    "labelled_pairs": ("softmax",),
+    "labelled_texts": _RANKED,
+}
+_BUFFER = 10_000  # rows of a stream that are mixed
+
+
+@dataclass
+class MixtureArguments(MatryoshkaArguments):
+    """What to train on, and what to train."""
+
+    mixture: str | None = field(
+        default=None,
+        metadata={
+            "help": "A .yaml file: under datasets a list, each with name and train_file, and where wanted columns "
+            "({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of the "
+            "batches, by default the size), score_scale ([0, 5]) and streaming (true: read while training)."
+        },
+    )
+    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small BERT."})
+    pooling: str | None = field(
+        default=None, metadata={"help": "By default what the encoder to start from records; mean from scratch."}
+    )
+    max_length: int = field(default=48, metadata={"help": "Tokens a text is cut to."})
+    num_layers: int = field(default=1, metadata={"help": "From scratch: transformer layers."})
+    hidden_size: int = field(default=128, metadata={"help": "From scratch: width."})
+    vocab_size: int = field(default=8000, metadata={"help": "From scratch: word pieces."})
+
+
+#: Where they differ from those of transformers
+DEFAULTS: dict[str, Any] = {
+    "output_dir": "out/mixture", "per_device_train_batch_size": 64, "learning_rate": 3e-5, "num_train_epochs": 1,
+    "logging_steps": 50,
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Part:
+    """One data set of a mixture file.
+
+    Args:
+        name: of the file.
+        source: a file, a folder or a data set of the Hub.
+        roles: of its columns.
+        rows: its texts, scores and labels; of a stream the first rows.
+        loss: trains them.
+        weight: share of the batches; None for the size.
+        streaming: read while training.
+    """
+
+    name: str
+    source: str
+    roles: ColumnRoles
+    rows: datasets.Dataset
+    loss: Loss
+    weight: float | None
+    streaming: bool
+
+    def tokenized(self, tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int) -> Any:
+        """All rows to train on, or a stream of them."""
+        if self.streaming:
+            return streamed(self.source, self.roles.texts, tokenizer, max_length, seed)
+        return tokenize(self.rows, tokenizer, max_length)
+
+
+def main(argv: Sequence[str] | None = None) -> dict[str, float]:
+    """Run the whole job; returns the final figures."""
+    args, training = parse_job(MixtureArguments, argv, "Train on several data sets.", DEFAULTS)
+    if args.mixture is None:
+        raise InputError("mixture needs --mixture, a .yaml file that lists data sets")
+    say_what_happens()
+    resume = check_output_dir(training, args.overwrite_output_dir)
+    set_seed(training.seed)
+    with training.main_process_first(desc="read"):
+        parts = read_mixture(args.mixture, training.seed)
+        tokenizer = open_tokenizer(args, {part.name: part.rows for part in parts})
+        weights = {part.name: part.weight for part in parts if part.weight is not None}
+        rows = {part.name: part.tokenized(tokenizer, args.max_length, training.seed) for part in parts}
+    mixture = Mixture(rows, weights or None)
+    if mixture.endless and training.max_steps <= 0:
+        raise InputError("--max_steps is needed: a streamed data set has no length, and so no epochs")
+    tasks = {part.name: with_matryoshka(part.loss.settings(), args) for part in parts}
+    pooling = args.pooling or (None if args.model_name_or_path else "mean")
+    settings = {"pooling": pooling} if pooling else {}
+    model = open_model(args, tokenizer, loss="mixture", tasks=tasks, **settings)
+    check_max_length(args.max_length, max_positions(model.config))
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=mixture, processing_class=tokenizer,
+        data_collator=MixtureCollator({part.name: getattr(data, part.roles.collator)(tokenizer) for part in parts}),
+        evaluator=sts_evaluator(tokenizer),
+    )  # fmt: skip
+    trainer.metadata = job_metadata(args, None if mixture.endless else len(mixture), [part.source for part in parts])
+    return finish(trainer, resume)
+
+
+# --- The file.
+
+
+def read_mixture(path: str, seed: int = 0) -> list[Part]:
+    """The data sets that a mixture file lists, read.
+
+    Args:
+        path: of the file; a `train_file` is looked for beside it, then as it is given.
+        seed: of the partners of labelled texts (`pairs_of_labels`).
+
+    Raises:
+        InputError: what cannot be read or does not go together, with the file, the data set and the key.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "qa.csv").write_text("question,answer\\nWhy?,So.\\n")
+        ...     file = pathlib.Path(folder, "mix.yaml")
+        ...     _ = file.write_text("datasets: [{name: qa, train_file: qa.csv, loss: {name: info_nce, symmetric: on}}]")
+        ...     [(part.name, part.roles.kind, part.loss.symmetric) for part in read_mixture(str(file))]
+        [('qa', 'pairs', True)]
+    """
+    entries = _entries(path)
+    names = [entry["name"] for entry in entries]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"{path}: two data sets are named {twice!r}; rename one of them")
+    parts = [_part(entry, path, seed) for entry in entries]
+    weighted = [part.name for part in parts if part.weight is not None]
+    if weighted and len(weighted) < len(parts):
+        other = next(name for name in names if name not in weighted)
+        raise InputError(f"{path}: {weighted[0]} has a weight and {other} has none; give one to each, or to none")
+    if not weighted and (stream := next((part.name for part in parts if part.streaming), None)):
+        raise InputError(f"{path}, {stream}: a streamed data set has no size; give a weight to each data set")
+    for part in parts:
+        share = "by size" if part.weight is None else f"weight {part.weight:g}"
+        size = "streamed" if part.streaming else f"{len(part.rows)} rows"
+        logger.info(f"{part.name}: {size}, {share}, loss {part.loss.name}\n{part.roles}")
+    return parts
+
+
+def _entries(path: str) -> list[dict[str, Any]]:
+    with reading(path):
+        text = path_of(path).read_bytes()
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark else path
+        raise InputError(f"{where}: not YAML ({getattr(error, 'problem', None) or first_line(error)})") from error
+    _check_keys(content, ("datasets",), path)
+    found = content.get("datasets")
+    if not isinstance(found, list) or not found:
+        raise InputError(f"{path}: no data sets; list them under datasets, each with name and train_file")
+    for number, entry in enumerate(found, 1):
+        where = f"{path}, data set {number}"
+        _check_keys(entry, KEYS, where)
+        for key in ("name", "train_file"):
+            if not isinstance(entry.get(key), str) or not entry[key]:
+                raise InputError(f"{where}: {key} is {entry.get(key)!r}; give a word")
+    return found
+
+
+def _check_keys(content: Any, known: Sequence[str], where: str) -> None:
+    if not isinstance(content, dict):
+        raise InputError(f"{where}: {str(content)[:60]!r} holds no keys and values; it takes {', '.join(known)}")
+    for key in content:
+        if key not in known:
+            raise InputError(f"{where}: unknown key {key!r}; {suggestion(str(key), known)}")
+
+
+def _part(entry: Mapping[str, Any], path: str, seed: int) -> Part:
+    where = f"{path}, {entry['name']}"
+    beside = path_of(path).parent / entry["train_file"]
+    source = str(beside) if beside.exists() else entry["train_file"]
+    streaming = entry.get("streaming", False)
+    if not isinstance(streaming, bool):
+        raise InputError(f"{where}, streaming: {streaming!r}; give true or false")
+    columns, scale = _columns(entry.get("columns"), where), _scale(entry.get("score_scale"), where)
+    with _at(where):
+        if streaming:
+            first = preview(source)
+            roles = column_roles(first, columns, source=source)
+            if roles.gold is not None:
+                raise InputError(f"{source} holds {roles.words}; a streamed data set holds texts alone")
+            rows = datasets.Dataset.from_dict(
+                {name: [str(row.get(name) or "") for row in first] for name in roles.texts}
+            )
+        else:
+            rows, roles = read_examples(source, columns, scale=scale)
+            rows = pairs_of_labels(rows, seed) if roles.kind == "labelled_texts" else rows
+    loss = _loss(entry.get("loss", roles.loss), rows, roles, where)
+    return Part(entry["name"], source, roles, rows, loss, _weight(entry.get("weight"), where), streaming)
+
+
+def _columns(given: Any, where: str) -> list[str] | None:
+    """As `column_roles` takes them: `{anchor: sentence1, negative: [hard1, hard2]}` is `sentence1=anchor`, ..."""
+    if given is None:
+        return None
+    pairs = given.items() if isinstance(given, dict) else [("", given)]
+    listed = [(role, name) for role, names in pairs for name in (names if isinstance(names, list) else [names])]
+    if not all(isinstance(name, (str, int)) and not isinstance(name, bool) for _, name in listed) or not listed:
+        raise InputError(f"{where}, columns: {given!r}; give roles and names, such as {{anchor: question}}")
+    return [f"{name}={role}" if role else str(name) for role, name in listed]
+
+
+def _scale(given: Any, where: str) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list) or len(given) != 2 or not all(map(_is_number, given)) or given[0] >= given[1]:
+        raise InputError(f"{where}, score_scale: {given!r}; give the lowest and the highest score, such as [0, 5]")
+    return float(given[0]), float(given[1])
+
+
+def _weight(given: Any, where: str) -> float | None:
+    if given is None:
+        return None
+    if not _is_number(given) or not 0 < given < math.inf:
+        raise InputError(f"{where}, weight: {given!r}; give a positive number, or leave the data set out")
+    return float(given)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _loss(given: Any, rows: datasets.Dataset, roles: ColumnRoles, where: str) -> Loss:
+    """The loss of an entry, which must suit the columns."""
+    settings = dict(given) if isinstance(given, dict) else {"name": given}
+    name, suitable = settings.pop("name", None), SUITABLE[roles.kind]
+    if name not in suitable:
+        raise InputError(f"{where}, loss: {name!r} does not train {roles.words}; choose {', '.join(suitable)}")
+    if name == "softmax":
+        settings.setdefault("num_labels", max(rows["label"][:]) + 1)
+    with _at(f"{where}, loss"):
+        return parse_loss({**settings, "loss": name})
+
+
+@contextlib.contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Say where in the file what is wrong is."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+# --- Rows that are read while training.
+
+
+def streamed(
+    source: str, columns: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int
+) -> datasets.IterableDataset:
+    """Tokenized rows of a file or a data set of the Hub, read as they are asked for, 10,000 at a time mixed.
+
+    Rows with a blank cell are left out.
+    """
+    if path_of(source).suffix.lower() in TABLES:
+        found = datasets.IterableDataset.from_generator(_cells, gen_kwargs={"source": source, "columns": list(columns)})
+    else:
+        found = stored(source, streaming=True).select_columns(list(columns))
+
+    def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
+        texts = [row for row in zip(*(batch[name] for name in columns), strict=True) if all(map(str.strip, row))]
+        views = [token_ids(tokenizer, [text.strip() for text in view], max_length) for view in zip(*texts, strict=True)]
+        ids: list[Any] = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
+        return {"input_ids": ids}
+
+    return found.shuffle(seed=seed, buffer_size=_BUFFER).map(
+        encode, batched=True, batch_size=64, remove_columns=list(columns)
+    )
+
+
+def _cells(source: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
+    for _, cells in open_rows(path_of(source), source):
+        yield {name: str(cells.get(name) or "") for name in columns}

@@ -22,7 +22,13 @@ from contrastive_st import (
     BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
+    CoSENTLoss,
     DropoutPairCollator,
+    InfoNCE,
+    LabelledPairCollator,
+    Mixture,
+    MixtureCollator,
+    MixtureLoss,
     SentenceCorpus,
     tokenize,
 )
@@ -34,6 +40,13 @@ STEPS, KILLED = 17, 16  # an epoch is 13 batches for one process, 6 for two; a c
 
 
 def data(case, tokenizer, folder):
+    if case.startswith("mixture"):
+        scored = Dataset.from_dict({"a": TEXTS[:26], "b": TEXTS[26:], "score": [i % 5 / 4 for i in range(26)]})
+        rows = {
+            "texts": data(case.removeprefix("mixture-"), tokenizer, folder),
+            "scores": tokenize(scored, tokenizer, 16),
+        }
+        return Mixture(rows, {"texts": 2, "scores": 1})
     if case.startswith("stream"):
         rows = Dataset.from_dict({"text": TEXTS}).to_iterable_dataset(num_shards=4)
         rows = rows.map(lambda row: {"input_ids": tokenizer(row["text"])["input_ids"]}, remove_columns=["text"])
@@ -75,9 +88,13 @@ def train(case, folder, run):
         learning_rate=1e-3, bf16=False, disable_tqdm=True, report_to="none", logging_steps=5,
         save_strategy="steps", save_steps=5, **settings(case),
     )  # fmt: skip
+    collator, loss = DropoutPairCollator(tokenizer, do_mlm=do_mlm), InfoNCE()
+    if case.startswith("mixture"):
+        collator = MixtureCollator({"texts": collator, "scores": LabelledPairCollator(tokenizer)})
+        loss = MixtureLoss({"texts": loss, "scores": CoSENTLoss()})
     trainer = ContrastiveTrainer(
-        BertForCL(config, do_mlm=do_mlm), args, train_dataset=data(case, tokenizer, folder),
-        data_collator=DropoutPairCollator(tokenizer, do_mlm=do_mlm), callbacks=[Kill()] if run == "killed" else [],
+        BertForCL(config, do_mlm=do_mlm, loss=loss), args, train_dataset=data(case, tokenizer, folder),
+        data_collator=collator, callbacks=[Kill()] if run == "killed" else [],
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=run == "resumed")
     weights = trainer.model.state_dict()

@@ -51,6 +51,8 @@ RUNS = {
     "by_feature/matryoshka.py plain": ["--plain", "true", *TRAIN],
     "by_feature/scored_pairs.py": ["--chunk_size", "3", *TRAIN],
     "by_feature/scored_pairs.py angle": ["--loss", "angle", *TRAIN],
+    "by_feature/mixture.py": ["--chunk_size", "3", *TRAIN],
+    "by_feature/mixture.py alone": ["--data", "pairs", *TRAIN],
     "by_feature/guided_negatives.py": ["--margin", "0.1", *TRAIN],
     "by_feature/accelerate_loop.py": ["--max_steps", "2", "--batch_size", "4"],
 }

@@ -43,7 +43,7 @@ def data(case, tokenizer, folder):
     if case.startswith("mixture"):
         scored = Dataset.from_dict({"a": TEXTS[:26], "b": TEXTS[26:], "score": [i % 5 / 4 for i in range(26)]})
         rows = {
-            "texts": data(case.removeprefix("mixture-"), tokenizer, folder),
+            "texts": data(case.removeprefix("mixture").lstrip("-"), tokenizer, folder),
             "scores": tokenize(scored, tokenizer, 16),
         }
         return Mixture(rows, {"texts": 2, "scores": 1})

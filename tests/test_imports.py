@@ -13,7 +13,7 @@ MAY_IMPORT = {
     "terminal": {"errors"},
     "lazy": set(),
     "vectors": {"errors"},
-    "tokens": set(),
+    "tokens": {"errors"},
     "static_vectors": {"errors", "vectors"},
     "distributed": {"errors"},
     "safety": LOW,

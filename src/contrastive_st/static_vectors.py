@@ -143,6 +143,14 @@ class StaticVectors:
                 bar.update(len(part))
         return np.asarray(output[0] if isinstance(texts, str) else output)
 
+    def encode_query(self, texts: str | Sequence[str], **options: Any) -> NDArray[np.float32]:
+        """`encode`: a folder that records prompts is opened by `SentenceEncoder`."""
+        return self.encode(texts, **options)
+
+    def encode_document(self, texts: str | Sequence[str], **options: Any) -> NDArray[np.float32]:
+        """`encode`, as for `encode_query`."""
+        return self.encode(texts, **options)
+
     def encode_stream(
         self,
         items: Iterable[Item],

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+
+from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -108,6 +110,70 @@ def pad_rows(
     if len(rows):
         ids[mask] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
     return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
+
+
+# --- Prompts: a text that is put before each text of one role, in training as in use.
+
+#: What the prompts of queries and of documents are called, the first that there is
+QUERY, DOCUMENT = ("query",), ("document", "passage", "corpus")
+
+
+def role_prompt(prompts: Mapping[str, str], names: Sequence[str], default: str | None = None) -> str:
+    """The first of these prompts that there is, else the one of the name `default`, else nothing."""
+    name = next((name for name in names if name in prompts), default)
+    return "" if name is None else prompts[name]
+
+
+def column_prompts(columns: Sequence[str], prompts: Mapping[str, str], default: str | None = None) -> dict[str, str]:
+    """What is put before the texts of each column in training.
+
+    Of several columns the first holds queries and the others documents; one column holds neither. Where its role has no
+    prompt, a column takes the default one.
+
+    Args:
+        columns: of text: anchor, positive, hard negatives.
+        prompts: by name.
+        default: the name of the prompt that `encode` puts before every text.
+
+    Example:
+        >>> column_prompts(["question", "answer"], {"query": "query: ", "document": "passage: "})
+        {'question': 'query: ', 'answer': 'passage: '}
+        >>> column_prompts(["text"], {"query": "query: ", "topic": "topic: "}, default="topic")
+        {'text': 'topic: '}
+    """
+    roles: list[tuple[str, ...]] = [QUERY, *[DOCUMENT] * (len(columns) - 1)] if len(columns) > 1 else [()]
+    return {column: role_prompt(prompts, role, default) for column, role in zip(columns, roles, strict=True)}
+
+
+def prompt_length(tokenizer: PreTrainedTokenizerBase, prompt: str, max_length: int | None = None) -> int:
+    """Tokens before a text that has this prompt, as sentence-transformers counts them: 0 without a prompt.
+
+    A mark of the start that the tokenizer adds counts as part of the prompt, one of the end does not.
+
+    Args:
+        tokenizer: any tokenizer of transformers.
+        prompt: what is put before the text.
+        max_length: that text and prompt are cut to; by default the tokenizer's `model_max_length`.
+
+    Raises:
+        InputError: the prompt leaves no room for a text.
+
+    Example:
+        >>> from contrastive_st.data import train_wordpiece
+        >>> tokenizer = train_wordpiece(["query a", "query b"] * 5, vocab_size=60)
+        >>> tokenizer.tokenize("query a"), prompt_length(tokenizer, "query ")  # [CLS] query
+        (['query', 'a'], 2)
+    """
+    if not prompt:
+        return 0
+    ids = token_ids(tokenizer, [prompt], _NO_LIMIT)[0]
+    longest = tokenizer.model_max_length if max_length is None else max_length
+    if len(ids) >= longest:
+        raise InputError(
+            f"the prompt {prompt!r} takes {len(ids)} of the {longest} tokens of a text; give a shorter one, or a "
+            "larger max_length"
+        )
+    return len(ids) - (len(ids) > 0 and ids[-1] in tokenizer.all_special_ids)
 
 
 # --- Exact length-bucketed forward: rows ordered by length, encoded in chunks padded to their own longest row.

@@ -101,6 +101,7 @@ METHODS = {
     "guided-V2": bert(2, loss="guided_info_nce", margin=0.1, contrast_anchors=True, contrast_positives=True),
     "guided-V3": bert(3, loss="guided_info_nce", margin=0.05, margin_strategy="relative", symmetric=True),
     "consistent": bert(3, loss="consistent_info_nce", js_weight=0.7),
+    "prompted": bert(3, pooling="mean", include_prompt=False),
     "token_cutoff": cut_bert("token"),
     "span_cutoff": cut_bert("span"),
     "feature_cutoff": cut_bert("feature"),
@@ -128,6 +129,7 @@ ONCE = (
     "angle",
     "multi_task",
     "mixture",
+    "prompted",
     "static",
 )  # once is enough
 GRID = [
@@ -158,6 +160,8 @@ def batches(num_views, kind):
             batch["targets"] = found[kind]
         if kind in ("cosent", "angle"):
             batch["targets"] = torch.randint(0, 4, (ROWS,), generator=generator) / 3  # some are equal
+        if kind == "prompted":
+            batch["text_mask"] = mask * (torch.arange(LENGTH) >= torch.tensor([[1], [0], [1]]))
         if kind == "guided":
             guide = torch.randn(ROWS, num_views, 5, generator=generator)
             guide[7], guide[5, 1] = guide[1], guide[2, 1]  # the same texts, and others that the guide cannot tell apart
@@ -207,7 +211,7 @@ def train(case, cached, bucketed, rank, world):
         batch = share(whole, rank, world)
         optimizer.zero_grad()
         if cached:
-            hashes = text_hashes(batch["input_ids"], batch["attention_mask"])
+            hashes = text_hashes(batch["input_ids"], batch["attention_mask"], batch.get("text_mask"))
             targets = batch.pop("targets", None)
             loss, _ = gradcache_step(
                 batch,

@@ -45,7 +45,9 @@ FORMER = {
 OF_BERT = {
     "pooling": "mean", "mlp_only_train": False, "do_mlm": False, "mlm_weight": 0.1, "cutoff": None, "cutoff_ratio": 0.1,
 }  # fmt: skip
-SINCE = {"template": None}
+SINCE = {
+    "template": None, "prompts": {}, "default_prompt_name": None, "truncate_dim": None, "include_prompt": True,
+}  # fmt: skip
 TASKS = {"near": {"objective": "next"}, "nli": {"objective": "classification", "parts": ["u", "v"], "head_hidden": 4}}
 CASES = {
     "info_nce": ({"temperature": 0.1, "hard_negative_weight": 0.3}, InfoNCE(0.1, 0.3)),

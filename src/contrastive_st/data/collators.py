@@ -165,7 +165,10 @@ def fit_idf(sentences: Iterable[Sequence[int]], vocabulary: int) -> NDArray[np.f
 class PairCollator:
     """Rows with V >= 2 texts each: `[[anchor ids, positive ids, ...], ...]` to `[B, V, L]`.
 
-    A row's `guide`, another encoder's vector of each of its texts (`GuidedRows`), becomes its targets `[V, D]`.
+    A row's `guide`, another encoder's vector of each of its texts (`GuidedRows`), becomes its targets `[V, D]`. Its
+    `prompt_length`, the tokens before each of its texts (`tokenize(..., prompts=...)`), becomes a `text_mask`
+    `[B, V, L]`: 1 on the tokens of a text, 0 on its prompt and on padding. A model takes from it what to pool
+    (`include_prompt`), and which texts are equal.
 
     Args:
         tokenizer: pads on the right, to the longest row of the batch.
@@ -212,6 +215,9 @@ class PairCollator:
         if self.do_mlm:
             batch["mlm_input_ids"], batch["mlm_targets"] = self._mask(batch["input_ids"])
         batch = {name: tensor.view(shape) for name, tensor in batch.items()}
+        if "prompt_length" in rows[0]:
+            before = torch.tensor([row["prompt_length"] for row in rows]).view(len(rows), -1, 1)  # a dropout pair has 1
+            batch["text_mask"] = batch["attention_mask"] * (torch.arange(batch["input_ids"].shape[-1]) >= before)
         if "guide" in rows[0]:
             guide = torch.from_numpy(np.stack([np.asarray(row["guide"], np.float32) for row in rows]))
             batch["targets"] = guide.expand(-1, len(views[0]), -1)  # a dropout pair has one text

@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.readers import check_file, check_utf8, numbered_lines, path_of, reading
 from contrastive_st.errors import InputError
-from contrastive_st.tokens import token_ids
+from contrastive_st.tokens import prompt_length, token_ids
 
 # --- The order in which a corpus is read: blocks of neighbours, another order of the blocks each epoch.
 
@@ -243,6 +243,7 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         document_column: of parquet files; each value's rows stand together. None: a file is one document.
         shuffle_buffer: mix this many sentences before they are batched (at least 1,024), for losses to which
             neighbours mean nothing. 0: batches are contiguous.
+        prompt: what is put before every sentence; rows then have its `prompt_length`, as those of `tokenize`.
 
     Raises:
         InputError: a file cannot be read as above.
@@ -267,9 +268,12 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         text_column: str = "text",
         document_column: str | None = "doc",
         shuffle_buffer: int = 0,
+        prompt: str = "",
     ) -> None:
         self.files = [str(block_file(path, text_column, document_column)) for path in _as_list(paths)]
         self.tokenizer, self.max_length, self.pool = tokenizer, max_length, -(-shuffle_buffer // BLOCK)
+        length = prompt_length(tokenizer, prompt, max_length)
+        self.prompt, self._of_prompt = prompt, {"prompt_length": length} if length else {}
         self._open()
         last = [self._block(i, reader.num_record_batches - 1) for i, reader in enumerate(self._readers)]
         rows = [BLOCK * (file.num_record_batches - 1) + len(end) for file, end in zip(self._readers, last, strict=True)]
@@ -298,13 +302,14 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """The rows of a batch, tokenized together; only the blocks that hold them are read."""
         places = [self._place(index) for index in indices]
-        texts = [block["text"][row].as_py() for _, block, row in places]
+        texts = [self.prompt + block["text"][row].as_py() for _, block, row in places]
         ids = token_ids(self.tokenizer, texts, self.max_length)
         return [
             {
                 "input_ids": own,
                 "document": int(self._first_document[file]) + block["document"][row].as_py(),
                 "position": block["position"][row].as_py(),
+                **self._of_prompt,
             }
             for own, (file, block, row) in zip(ids, places, strict=True)
         ]

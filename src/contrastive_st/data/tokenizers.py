@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
@@ -14,7 +14,7 @@ from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, pr
 from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
-from contrastive_st.tokens import token_ids
+from contrastive_st.tokens import prompt_length, token_ids
 
 # --- A WordPiece vocabulary from the user's own text, for encoders that start from scratch.
 
@@ -323,21 +323,29 @@ def check_max_length(max_length: int, limit: int) -> int:
 
 
 def tokenize(
-    texts: Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int, num_proc: int | None = None
+    texts: Dataset,
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    num_proc: int | None = None,
+    prompts: str | Mapping[str, str] | None = None,
 ) -> Dataset:
     """Tokenize every column of text, truncated to `max_length` tokens, special tokens included, unpadded.
 
-    The result is kept in the cache of `datasets`: the same texts, tokenizer and length are tokenized once.
+    The result is kept in the cache of `datasets`: the same texts, tokenizer, length and prompts are tokenized once.
 
     Args:
-        texts: one column of sentences, or V >= 2 columns: anchor, positive, hard negatives. Columns of numbers, such as
-            `score` and `label`, stay as they are.
+        texts: one column of sentences, or V >= 2: anchor, positive, hard negatives. Columns of numbers stay.
         tokenizer: any tokenizer of transformers.
         max_length: in tokens.
         num_proc: worker processes; worth it from some hundred thousand sentences on.
+        prompts: what is put before every text, or before the texts of each column, by its name.
 
     Returns:
-        A column `input_ids`: a list of ids where there is one text column, else a list of V lists.
+        A column `input_ids`: a list of ids where there is one text column, else a list of V lists. With prompts also
+        `prompt_length`, the number of tokens before each text, from which the collators make the `text_mask`.
+
+    Raises:
+        InputError: prompts name a column that there is not, or leave no room for a text.
 
     Example:
         >>> from contrastive_st.data import train_wordpiece
@@ -345,17 +353,25 @@ def tokenize(
         >>> rows = tokenize(Dataset.from_dict({"text": ["a b", "a"]}), tokenizer, 8)
         >>> [len(row) for row in rows["input_ids"]]
         [4, 3]
+        >>> tokenize(Dataset.from_dict({"text": ["b"]}), tokenizer, 8, prompts="a ")[0]  # [CLS] a b [SEP]
+        {'input_ids': [2, 5, 6, 3], 'prompt_length': 2}
     """
     columns = [name for name, feature in texts.features.items() if feature.dtype in ("string", "large_string")]
+    before = _prompt_of_each(columns, prompts)
+    lengths = [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
 
     def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
-        views = [token_ids(tokenizer, batch[name], max_length) for name in columns]
-        return {"input_ids": views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]}
+        texts = [[prompt + text for text in batch[name]] for name, prompt in before.items()]
+        views = [token_ids(tokenizer, column, max_length) for column in texts]
+        rows = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
+        length: Any = lengths[0] if len(columns) == 1 else lengths
+        return {"input_ids": rows, **({"prompt_length": [length] * len(rows)} if any(lengths) else {})}
 
     # named by what goes in, and not by a pickle of the tokenizer, which changes as the tokenizer is used
     around = tokenizer.encode("")  # what it puts around a text
     words = sorted(tokenizer.get_vocab().items())
-    name = Hasher.hash([texts._fingerprint, words, repr(tokenizer), around, max_length])
+    given = [texts._fingerprint, words, repr(tokenizer), around, max_length]
+    name = Hasher.hash([*given, *before.items()] if any(lengths) else given)
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
     folder.mkdir(parents=True, exist_ok=True)
     return texts.map(
@@ -367,3 +383,11 @@ def tokenize(
         cache_file_name=str(folder / f"tokens-{name}.arrow"),
         desc="tokenize",
     )
+
+
+def _prompt_of_each(columns: Sequence[str], prompts: str | Mapping[str, str] | None) -> dict[str, str]:
+    if isinstance(prompts, str):
+        return dict.fromkeys(columns, prompts)
+    if unknown := sorted(set(prompts or {}) - set(columns)):
+        raise InputError(f"prompts for the column {unknown[0]!r}; the columns of text are {', '.join(columns)}")
+    return {name: (prompts or {}).get(name, "") for name in columns}

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -17,7 +16,7 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.models.configuration import check_loaded, is_plain_encoder, max_positions
+from contrastive_st.models.configuration import ContrastiveConfig, check_loaded, is_plain_encoder, max_positions
 from contrastive_st.models.pooling import check_pooling, needs_all_layers, pool
 from contrastive_st.models.recorded import Recorded, load_head, read_recorded
 from contrastive_st.safety.folders import check_weights, read_json, weight_names
@@ -76,6 +75,10 @@ class AutoModelForCL:
             head = recorded.head
             kwargs |= {"pooling": "cls" if head else recorded.pooling}
             kwargs.setdefault("new_head", False)
+        if hasattr(model_class, "projection"):
+            kwargs.setdefault("include_prompt", recorded.include_prompt)
+        use = recorded.use if "prompts" not in kwargs else {"default_prompt_name": None}
+        kwargs = {**use, "truncate_dim": None, **kwargs}  # what is trained is the whole vector, until it is cut anew
         loaded = model_class.from_pretrained(recorded.model, config=config, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         if head is not None:
@@ -114,23 +117,26 @@ def unknown_pooling(recorded: Recorded, name: object) -> InputError:
 class PooledModel(nn.Module):
     """An encoder of a family without ForCL class, and a pooling: `forward(...).pooler_output` is `[N, d]`."""
 
-    def __init__(self, backbone: Any, pooling: str) -> None:
+    def __init__(self, backbone: Any, pooling: str, **settings: Any) -> None:
         super().__init__()
         self.backbone = backbone.get_encoder() if backbone.config.is_encoder_decoder else backbone
         self.pooling, self.config = pooling, backbone.config
-        self.settings = SimpleNamespace(pooling=pooling, mlp_only_train=False)  # as a ForCL model has them
+        self.settings = ContrastiveConfig.parse({"pooling": pooling, **settings})  # as a ForCL model has them
 
     @property
     def device(self) -> torch.device:
         """Where the weights are."""
         return next(self.parameters()).device
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:
-        """Token ids `[N, L]` padded on the right, and 1 on real tokens."""
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
+    ) -> BaseModelOutputWithPooling:
+        """Token ids `[N, L]` padded on the right, 1 on real tokens, and 1 on those to pool, by default all."""
         every = needs_all_layers(self.pooling)
         output = self.backbone(input_ids, attention_mask=attention_mask, output_hidden_states=every)
         states = output.hidden_states if every else [output.last_hidden_state]
-        return BaseModelOutputWithPooling(pooler_output=pool(states, attention_mask, self.pooling))
+        pooled = attention_mask if text_mask is None else text_mask
+        return BaseModelOutputWithPooling(pooler_output=pool(states, pooled, self.pooling))
 
 
 def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -> Any:
@@ -162,6 +168,9 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
         model_class = AutoModelForCL._class(config, name)
         if settings and not hasattr(model_class, "projection"):
             raise InputError(f"{name} ({config.model_type}) has a pooling of its own; leave --pooling out")
+        settings |= recorded.use
+        if hasattr(model_class, "projection"):
+            settings["include_prompt"] = recorded.include_prompt
         model = model_class.from_pretrained(folder, config=config, **settings)
         model.name_or_path = model.config._name_or_path = str(name)
         return model
@@ -174,7 +183,7 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
     except Exception as error:  # of bytes from anywhere
         raise InputError(f"cannot open {name}: {first_line(error)}") from error
     check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name)
-    return PooledModel(model, str(chosen))
+    return PooledModel(model, str(chosen), include_prompt=recorded.include_prompt, **recorded.use)
 
 
 def load_config(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
 from transformers import PreTrainedConfig, PreTrainedModel
@@ -25,10 +25,25 @@ class LossConfig:
     Args:
         loss: one of `contrastive_st.losses.LOSSES`.
         with_head: whether what the loss trains beside the encoder, such as a classifier, is there.
+        prompts: by name, what is put before a text: `query` and `document` of `encode_query` and `encode_document`.
+        default_prompt_name: the prompt that is put before a text where no other is asked for.
+        truncate_dim: how many dimensions of a vector are kept, of a Matryoshka model; all where it is None.
     """
 
     loss: Loss
     with_head: bool = True
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt_name: str | None = None
+    truncate_dim: int | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.prompts, Mapping) or not all(isinstance(text, str) for text in self.prompts.values()):
+            raise InputError(f"prompts {self.prompts!r}: give texts by their names, such as {{'query': 'query: '}}")
+        if self.default_prompt_name not in (None, *self.prompts):
+            known = ", ".join(self.prompts) or "none are given"
+            raise InputError(f"default_prompt_name {self.default_prompt_name!r} is none of the prompts ({known})")
+        if self.truncate_dim is not None and (not isinstance(self.truncate_dim, int) or self.truncate_dim < 1):
+            raise InputError(f"truncate_dim {self.truncate_dim}: give the number of dimensions to keep, 1 or more")
 
     @classmethod
     def parse(cls: type[Config], settings: Mapping[str, Any]) -> Config:
@@ -69,6 +84,7 @@ class ContrastiveConfig(LossConfig):
         mlm_weight: weight of that loss.
         cutoff: in training take away a part of each sentence: `token`, `span` or `feature` (`models/pooling.py`).
         cutoff_ratio: the share taken away.
+        include_prompt: False pools the tokens of the text alone; its prompt is read, and left out.
     """
 
     pooling: str = "cls"
@@ -78,10 +94,19 @@ class ContrastiveConfig(LossConfig):
     cutoff: str | None = None
     cutoff_ratio: float = 0.1
     template: Sequence[int] | None = None
+    include_prompt: bool = True
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_template(self.pooling, self.template, self.cutoff)
         check_cutoff(self.cutoff, self.cutoff_ratio)
+        if not self.include_prompt and self.pooling in ("cls", "mask"):
+            raise InputError(
+                f"pooling {self.pooling} reads one token, whatever the prompt is; include_prompt=False goes with mean, "
+                "max, cls_before_pooler, last, avg_first_last and avg_top2"
+            )
+        if self.pooling == "mask" and any(self.prompts.values()):
+            raise InputError("a template has its own words before a text; leave out the prompts")
 
 
 Config = TypeVar("Config", bound=LossConfig)

@@ -41,6 +41,8 @@ def open_encoder(
 ) -> SentenceEncoder | StaticVectors:
     """An encoder for commands and indices: `StaticVectors` of a folder with a static model, else `SentenceEncoder`.
 
+    A static model that records prompts or `truncate_dim` is opened by `SentenceEncoder`, which reads them.
+
     Both give the same vectors of a static model and have the same fingerprint; the former opens in a tenth of a second.
 
     Args:
@@ -61,17 +63,25 @@ def open_encoder(
     if isinstance(model, StaticVectors):
         return model
     as_recorded = pooling is None and all(options.get(option) is None for option in ("max_length", "truncate_dim"))
-    if isinstance(model, (str, Path)) and as_recorded and _model_type(Path(model)) in KINDS:
+    if isinstance(model, (str, Path)) and as_recorded and _is_table_alone(Path(model)):
         return StaticVectors.from_pretrained(model, name)
     from contrastive_st.models.encoder import SentenceEncoder
 
     return SentenceEncoder(model, pooling=pooling, name=name, **options)
 
 
-def _model_type(folder: Path) -> object:
-    """What `config.json` of a local folder says; None where it cannot be read, which an encoder then explains."""
+def _is_table_alone(folder: Path) -> bool:
+    """Whether a local folder holds a static model whose vectors are those of the texts as they are, and whole."""
+    about = _read(folder / "config_sentence_transformers.json")
+    prompts = about.get("prompts")
+    prompted = isinstance(prompts, dict) and any(prompts.values())
+    return _read(folder / "config.json").get("model_type") in KINDS and not prompted and not about.get("truncate_dim")
+
+
+def _read(path: Path) -> dict[str, Any]:
+    """A JSON object; an empty one where it cannot be read, which an encoder then explains."""
     try:
-        config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):
-        return None
-    return config.get("model_type") if isinstance(config, dict) else None
+        return {}
+    return content if isinstance(content, dict) else {}

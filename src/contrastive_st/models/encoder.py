@@ -26,15 +26,15 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import angular_similarity, normalize
 from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_trained, unknown_pooling
-from contrastive_st.models.configuration import max_positions
+from contrastive_st.models.configuration import LossConfig, max_positions
 from contrastive_st.models.cpu import bf16_is_fast, packed_products
 from contrastive_st.models.default import folder_or_name
-from contrastive_st.models.recorded import Recorded, layers_after, read_recorded, write_recorded
+from contrastive_st.models.recorded import Recorded, layers_after, of_settings, read_recorded, write_recorded
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
-from contrastive_st.tokens import bucket_rows, pad_rows, token_ids
+from contrastive_st.tokens import DOCUMENT, QUERY, bucket_rows, pad_rows, prompt_length, role_prompt, token_ids
 from contrastive_st.vectors import unit_vectors
 
 PRECISIONS = ("fp32", "bf16", "auto")
@@ -124,6 +124,9 @@ class SentenceEncoder:
             raise InputError(f"{type(model).__name__} without a tokenizer; give SentenceEncoder(model, tokenizer)")
         else:
             self.model, self.tokenizer, self.name = model, tokenizer, "model"
+            settings = getattr(model, "settings", None)
+            if isinstance(settings, LossConfig):
+                self.recorded = Recorded(Path(), **of_settings(settings.section()))
         self.name = name or self.name
         self.max_length = self._length(max_length)
         if truncate_dim is not None:
@@ -175,29 +178,30 @@ class SentenceEncoder:
             InputError: a text is no string, there is no such prompt, or the model gives NaN or infinite numbers.
         """
         given = [texts] if isinstance(texts, str) else list(texts)
-        rows = self._tokenize(given, self._prompt(prompt_name, prompt))
+        prompt = self._prompt(prompt_name, prompt)
+        rows = self._tokenize(given, prompt)
         limits = {"max_rows": batch_size, "max_tokens": batch_tokens, "min_tokens": batch_tokens and batch_tokens // 2}
         with tqdm(total=len(rows), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
-            vectors = self._vectors(rows, limits, dtype, bar.update)[:, :truncate_dim]
+            vectors = self._vectors(rows, prompt, limits, dtype, bar.update)[:, :truncate_dim]
         if normalize_embeddings:
             vectors = unit_vectors(vectors)
         found = vectors[0] if isinstance(texts, str) else vectors
         return torch.from_numpy(found).to(self.device) if convert_to_tensor else found
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
-        """`encode` with the prompt named `query`, where the checkpoint has one."""
-        return self.encode(texts, **self._named(("query",), options))
+        """`encode` with the prompt named `query`; without a prompt where the checkpoint has none of that name."""
+        return self.encode(texts, **self._for_role(QUERY, options))
 
     def encode_document(self, texts: str | Sequence[str], **options: Any) -> Any:
-        """`encode` with the prompt named `document`, `passage` or `corpus`, where the checkpoint has one."""
-        return self.encode(texts, **self._named(("document", "passage", "corpus"), options))
+        """`encode` with the prompt named `document`, else `passage` or `corpus`; without one where there is none."""
+        return self.encode(texts, **self._for_role(DOCUMENT, options))
 
     def encode_stream(
         self,
         items: Iterable[Item],
         texts_of: Callable[[Item], Sequence[str]] = lambda item: item,  # type: ignore[assignment, return-value]
     ) -> Iterator[tuple[Item, Vectors]]:
-        """Each item with the unit vectors of its texts `[n, d]`; the next is read and tokenized meanwhile.
+        """Each item with the unit vectors of its texts `[n, d]` as documents; the next is read and tokenized meanwhile.
 
         Args:
             items: lists of texts, or anything that `texts_of` takes texts from.
@@ -206,7 +210,7 @@ class SentenceEncoder:
         Raises:
             InputError: the model gives a zero vector, which nothing is near to.
         """
-        source, prompt = iter(items), self._prompt(None, None)
+        source, prompt = iter(items), role_prompt(self.recorded.prompts, DOCUMENT)
 
         def prepare() -> tuple[Item, list[list[int]]] | None:
             for item in source:
@@ -217,7 +221,7 @@ class SentenceEncoder:
             ahead = pool.submit(prepare)
             while (prepared := ahead.result()) is not None:
                 ahead = pool.submit(prepare)
-                yield prepared[0], unit_vectors(self._vectors(prepared[1]), of=self.name)
+                yield prepared[0], unit_vectors(self._vectors(prepared[1], prompt), of=self.name)
 
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or of vectors: cosines, or what the checkpoint records."""
@@ -255,8 +259,10 @@ class SentenceEncoder:
     @property
     def fingerprint(self) -> str:
         """A hash of all that decides a vector, precision aside: 32 hexadecimal digits."""
+        prompts = sorted((name, prompt) for name, prompt in self.recorded.prompts.items() if prompt)
+        others = (prompts, self.recorded.include_prompt) if prompts else ()
         prompt = self._prompt(None, None)
-        decides = (self.pooling, self.max_length, self.recorded.truncate_dim, prompt, *map(str, self.after))
+        decides = (self.pooling, self.max_length, self.recorded.truncate_dim, prompt, *map(str, self.after), *others)
         weights = {**self.model.state_dict(), **{f"after.{key}": x for key, x in self.after.state_dict().items()}}
         return self._fingerprint or model_hash(weights, self.tokenizer, *decides)
 
@@ -319,13 +325,15 @@ class SentenceEncoder:
         self.tokenizer = load_tokenizer(folder)
         if getattr(self.model, "is_table", False):
             self.tokenizer.model_max_length = 1 << 30  # the other loaders of a static model cut nothing
-            self._fingerprint = StaticVectors.from_pretrained(folder).fingerprint
+            if recorded.as_it_is:
+                self._fingerprint = StaticVectors.from_pretrained(folder).fingerprint
 
     def _wrap(self, model: Any) -> None:
         """Take over a `SentenceTransformer`."""
         self.model, self.tokenizer, self.name = _Modules(model), model.tokenizer, "model"
         self.recorded = Recorded(
-            Path(), max_length=model.max_seq_length, prompts=dict(model.prompts),
+            Path(), include_prompt=all(getattr(module, "include_prompt", True) for module in model),
+            max_length=model.max_seq_length, prompts=dict(model.prompts),
             default_prompt=model.default_prompt_name, truncate_dim=model.truncate_dim,
             similarity=str(model.similarity_fn_name or "cosine"),
         )  # fmt: skip
@@ -351,9 +359,9 @@ class SentenceEncoder:
             raise InputError(f"{self.name} has no prompt {name!r}; it has {', '.join(self.recorded.prompts) or 'none'}")
         return self.recorded.prompts[name]
 
-    def _named(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
-        known = next((name for name in names if name in self.recorded.prompts), None)
-        return options if "prompt" in options or known is None else {"prompt_name": known, **options}
+    def _for_role(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
+        asked = any(options.get(name) is not None for name in ("prompt", "prompt_name"))
+        return options if asked else {**options, "prompt": role_prompt(self.recorded.prompts, names)}
 
     def _tokenize(self, texts: list[str], prompt: str) -> list[list[int]]:
         for number, text in enumerate(texts):
@@ -366,19 +374,24 @@ class SentenceEncoder:
     def _vectors(
         self,
         rows: list[list[int]],
+        prompt: str = "",
         limits: dict[str, int | None] | None = None,
         dtype: torch.dtype | None = None,
         done: Callable[[int], object] = lambda count: None,
     ) -> Vectors:
         if not rows:
             return np.empty((0, self.dimension), dtype=np.float32)
+        before = 0  # tokens of each row that are not pooled
+        if prompt and not self.recorded.include_prompt:
+            with _TOKENIZING:
+                before = prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         own = _BUCKETS["cpu" if self.device.type == "cpu" else "cuda"]
         options = own | {name: limit for name, limit in (limits or {}).items() if limit is not None}
         output: Vectors | None = None
         with self._ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
             for bucket in bucket_rows(lengths, **options):  # type: ignore[arg-type]
-                vectors = self._forward([rows[i] for i in bucket])
+                vectors = self._forward([rows[i] for i in bucket], before)
                 output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
                 output[bucket] = vectors
                 done(len(bucket))
@@ -387,9 +400,10 @@ class SentenceEncoder:
             raise InputError(f"{self.name} gives NaN or infinite vectors; did training diverge?")
         return output[:, : self.recorded.truncate_dim]
 
-    def _forward(self, rows: list[list[int]]) -> Vectors:
+    def _forward(self, rows: list[list[int]], before: int) -> Vectors:
         ids, mask = (tensor.to(self.device) for tensor in pad_rows(rows, self.tokenizer.pad_token_id))
-        pooled = self.model(ids, attention_mask=mask).pooler_output
+        text = {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
+        pooled = self.model(ids, attention_mask=mask, **text).pooler_output
         return np.asarray(self.after(pooled.float()).float().cpu().numpy())
 
     @contextlib.contextmanager
@@ -427,8 +441,13 @@ class _Modules(nn.Module):
     def device(self) -> Any:
         return self.source.device
 
-    def forward(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:
-        features = self.source({"input_ids": input_ids, "attention_mask": attention_mask})
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
+    ) -> BaseModelOutputWithPooling:
+        rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if text_mask is not None:
+            rows["prompt_length"] = int((attention_mask - text_mask).sum(1).max())
+        features = self.source(rows)
         return BaseModelOutputWithPooling(pooler_output=features["sentence_embedding"])
 
 

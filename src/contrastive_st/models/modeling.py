@@ -166,6 +166,7 @@ class ForCL(_Base):
         targets: Tensor | None = None,
         key_embeddings: Tensor | None = None,
         queue: Queue | None = None,
+        text_mask: Tensor | None = None,
         return_loss: bool = True,
         **other: Tensor | None,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
@@ -177,16 +178,17 @@ class ForCL(_Base):
             targets: what the loss wants beside the views, from the collator.
             key_embeddings: all views but the first, `[B, V-1, d]`, where a momentum queue encodes them.
             queue: candidates of former batches.
+            text_mask: 1 on the tokens of a text, 0 on its prompt and on padding; what `include_prompt=False` pools.
             return_loss: not read; by its default the Trainer of transformers knows that there is a loss to evaluate.
             other: what else the encoder takes, such as `token_type_ids`.
         """
         if input_ids.dim() == 2:
-            return self._encode(**self._rows(input_ids, attention_mask, **other))
-        rows = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
+            return self._encode(**self._rows(input_ids, attention_mask, text_mask=text_mask, **other))
+        rows = {"input_ids": input_ids, "attention_mask": attention_mask, "text_mask": text_mask, **other}
         if key_embeddings is not None:
             rows = {name: None if tensor is None else tensor[:, :1] for name, tensor in rows.items()}
         views = with_key_embeddings(self.split_views(self.embed(**rows)), key_embeddings)  # type: ignore[arg-type]
-        hashes = text_hashes(input_ids, attention_mask)
+        hashes = text_hashes(input_ids, attention_mask, text_mask)
         return ContrastiveOutput(loss=self.compute_loss(views, targets, hashes, queue), views=views, text_hashes=hashes)
 
     @classmethod
@@ -239,7 +241,9 @@ class ForCL(_Base):
         write_sentence_transformers(self, folder, state_dict)
 
     def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, **other: Tensor | None) -> dict[str, Tensor]:
-        """Tensors `[..., L]` as rows `[N, L]`."""
+        """Tensors `[..., L]` as rows `[N, L]`; the mask of the text only where it is what is pooled."""
+        if getattr(self.settings, "include_prompt", True):
+            other.pop("text_mask", None)
         rows = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
         if attention_mask is None:
             rows["attention_mask"] = torch.ones_like(input_ids)
@@ -251,18 +255,21 @@ def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:
     return views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)
 
 
-def text_hashes(input_ids: Tensor, attention_mask: Tensor | None) -> Tensor:
-    """A 64-bit hash of each row of token ids, `[..., L] -> [...]`; padding does not count.
+def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Tensor | None = None) -> Tensor:
+    """A 64-bit hash of each row of token ids, `[..., L] -> [...]`; padding and prompts do not count.
 
     Equal texts have equal hashes; different ones collide with probability about 2^-63. Found from the ids, never from
-    the embeddings, which dropout makes differ.
+    the embeddings, which dropout makes differ. With a `text_mask` a text has one hash as a query, as a document and
+    without a prompt: what counts is its tokens and the first one of the row, the mark of the start.
     """
-    places = torch.arange(1, input_ids.shape[-1] + 1, device=input_ids.device)
+    attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
+    if text_mask is not None:
+        attention_mask = torch.cat([attention_mask[..., :1], text_mask[..., 1:]], -1)
+    places = attention_mask.cumsum(-1)
     weights = places * -7046029254386353131  # odd 64-bit constant; products wrap around
     weights = (weights ^ (weights >> 29)) * -4658895280553007687
     weights = (weights ^ (weights >> 32)) | 1
-    ids = input_ids + 1 if attention_mask is None else (input_ids + 1) * attention_mask
-    return (ids * weights).sum(-1)
+    return ((input_ids + 1) * attention_mask * weights).sum(-1)
 
 
 logger = logging.getLogger(__name__)
@@ -357,7 +364,7 @@ class ContrastiveMixin(ForCL):
             mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
             mlm_targets: the masked ids, -100 elsewhere.
             return_loss: as for `ForCL.forward`.
-            other: `key_embeddings` and `queue`, as in `ForCL.forward`.
+            other: `key_embeddings`, `queue` and `text_mask`, as in `ForCL.forward`.
         """
         if input_ids.dim() == 3 and isinstance(self.settings.loss, TSDAELoss):
             return self._written(input_ids, attention_mask, targets, token_type_ids=token_type_ids)
@@ -443,7 +450,9 @@ class ContrastiveMixin(ForCL):
             other.pop("token_type_ids", None)
         return super()._rows(input_ids, attention_mask, **other)
 
-    def _encode(self, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
+    def _encode(
+        self, attention_mask: Tensor, text_mask: Tensor | None = None, **rows: Tensor
+    ) -> BaseModelOutputWithPooling:
         if needs_all_layers(self.settings.pooling):
             rows["output_hidden_states"] = True  # type: ignore[assignment]
         settings = self.settings
@@ -456,7 +465,8 @@ class ContrastiveMixin(ForCL):
             output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
         behind = settings.template[2] if settings.template else None
-        embedding = output.pooler_output if self.uses_head else pool(layers, attention_mask, settings.pooling, behind)
+        pooled = attention_mask if text_mask is None else attention_mask * text_mask
+        embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling, behind)
         if settings.pooling == "mask" and self.training:
             alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
             embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)

@@ -127,10 +127,10 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, 
     """Pool the states of all layers, each `[N, L, d]`, to `[N, d]`.
 
     `hidden_states[0]` is the embedding layer, `hidden_states[-1]` the last one; only that is read unless
-    `needs_all_layers(pooling)`. `attention_mask` `[N, L]` is 1 on real tokens. `cls` means the first token here:
-    the projection head on top of it is the backbone's own pooler. `avg_first_last` averages the first and the
-    last *transformer* layer (not the static embeddings, a known fault of early SimCSE figures). `mask` is the token
-    that so many others stand `behind`: the [MASK] of a template.
+    `needs_all_layers(pooling)`. `attention_mask` `[N, L]` is 1 on the tokens to pool: all real ones, or those after a
+    prompt. `cls` means the first of them here: the projection head on top of it is the backbone's own pooler.
+    `avg_first_last` averages the first and the last *transformer* layer (not the static embeddings, a known fault of
+    early SimCSE figures). `mask` is the token that so many others stand `behind`: the [MASK] of a template.
 
     Example:
         >>> states = torch.tensor([[[1.0], [3.0], [9.0]]])
@@ -141,7 +141,7 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, 
         check_pooling(pooling)
     last = hidden_states[-1]
     if pooling in ("cls", "cls_before_pooler"):
-        return last[:, 0]
+        return last[torch.arange(len(last), device=last.device), (attention_mask != 0).int().argmax(1)]
     if pooling in ("last", "mask"):
         places = torch.arange(last.shape[1], device=last.device)
         ends = (places * (attention_mask != 0)).amax(1)

@@ -33,6 +33,7 @@ class Recorded:
         model: the folder of the transformer and its tokenizer; mostly the checkpoint's own.
         own: a checkpoint of this package: `config.contrastive` holds its settings.
         pooling: one of `POOLINGS`; None where nothing says it.
+        include_prompt: whether the tokens of a prompt are pooled along.
         max_length: tokens read of a text, where `modules.json` bounds them.
         lower_case: texts are lowercased before they are tokenized.
         dense: folders of the dense layers that follow the pooling.
@@ -47,6 +48,7 @@ class Recorded:
     model: Path
     own: bool = False
     pooling: str | None = None
+    include_prompt: bool = True
     max_length: int | None = None
     lower_case: bool = False
     dense: tuple[Path, ...] = ()
@@ -60,11 +62,32 @@ class Recorded:
     @property
     def head(self) -> Path | None:
         """The one dense layer with Tanh after the first token, which is what the projection head of `cls` is."""
-        if self.pooling == "cls_before_pooler" and len(self.dense) == 1 and not self.foreign:
+        if self.pooling == "cls_before_pooler" and self.include_prompt and len(self.dense) == 1 and not self.foreign:
             about = read_json(self.dense[0] / "config.json", dict)
             square = about.get("in_features") == about.get("out_features")
             return self.dense[0] if square and str(about.get("activation_function", "")).endswith(".Tanh") else None
         return None
+
+    @property
+    def use(self) -> dict[str, Any]:
+        """How vectors are asked for, as the settings of a model have it."""
+        names = {"default_prompt_name": self.default_prompt, "truncate_dim": self.truncate_dim}
+        return {"prompts": dict(self.prompts), **names}
+
+    @property
+    def as_it_is(self) -> bool:
+        """Whether a vector hangs on the model alone: no prompt is put before a text, no dimension left out."""
+        return self.truncate_dim is None and not any(self.prompts.values())
+
+
+def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `Recorded` that `config.contrastive` holds, beside the pooling."""
+    return {
+        "include_prompt": settings.get("include_prompt", True) is not False,
+        "prompts": settings.get("prompts") or {},
+        "default_prompt": settings.get("default_prompt_name"),
+        "truncate_dim": settings.get("truncate_dim"),
+    }
 
 
 def read_recorded(folder: Path) -> Recorded:
@@ -79,11 +102,11 @@ def read_recorded(folder: Path) -> Recorded:
         raise InputError(f"{folder / 'config.json'} is damaged: its contrastive is no JSON object")
     recorded = Recorded(folder, own=settings is not None)
     if settings is not None:
-        recorded = replace(recorded, pooling=_own_pooling(settings))
+        recorded = replace(recorded, pooling=_own_pooling(settings), **of_settings(settings))
     if not (folder / "modules.json").is_file():
         return recorded
     entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
-    recorded = replace(recorded, **_about(folder), **_transformer(folder, entries))
+    recorded = replace(recorded, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
         past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is the model's own
@@ -116,9 +139,18 @@ def _transformer(folder: Path, entries: list[tuple[str, Path]]) -> dict[str, Any
     return {"model": place, "max_length": length, "lower_case": bool(about.get("do_lower_case"))}
 
 
+def _of_prompt(entries: list[tuple[str, Path]]) -> dict[str, Any]:
+    pooling = next((path for kind, path in entries if kind == "Pooling"), None)
+    if pooling is None:
+        return {}
+    return {"include_prompt": read_json(pooling / "config.json", dict).get("include_prompt") is not False}
+
+
 def _about(folder: Path) -> dict[str, Any]:
     path = folder / _PROMPTS
-    about = read_json(path, dict) if path.is_file() else {}
+    if not path.is_file():
+        return {}
+    about = read_json(path, dict)
     prompts = _typed(about, "prompts", dict, path) or {}
     if not all(isinstance(prompt, str) for prompt in prompts.values()):
         raise InputError(f"{path} is damaged: a prompt is no text")
@@ -157,7 +189,7 @@ def _pooling(folder: Path) -> str | None:
     about = read_json(folder / "config.json", dict)
     flags = [name for name, on in about.items() if name.startswith("pooling_mode_") and on is True]
     mode = about.get("pooling_mode", flags[0] if len(flags) == 1 else None)
-    if not isinstance(mode, str) or about.get("include_prompt") is False:
+    if not isinstance(mode, str):
         return None
     return _POOLINGS.get(mode.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token"))
 

@@ -56,7 +56,7 @@ class RemoteCodeMixin(_Base):
             own = inspect.getfile(cls)
             for file in (own, *get_relative_import_files(own)):
                 shutil.copyfile(file, Path(folder) / Path(file).name)
-        write_pooler_output_module(folder)
+        write_pooler_output_module(folder, self.settings)
 
 
 def register(model_class: Any) -> Any:
@@ -66,7 +66,7 @@ def register(model_class: Any) -> Any:
     return model_class
 
 
-def write_pooler_output_module(folder: str | Path) -> None:
+def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
     """Write the files by which sentence-transformers takes a model's `pooler_output` for the sentence embedding."""
     files: dict[str, Any] = {
         "modules.json": [
@@ -77,12 +77,18 @@ def write_pooler_output_module(folder: str | Path) -> None:
             "modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}},
             "module_output_name": "sentence_embedding",
         },
-        "config_sentence_transformers.json": {
-            "similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None,
-        },
-    }  # fmt: skip
+    }
     for name, content in files.items():
-        (Path(folder) / name).write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        _write(Path(folder, name), content)
+    _write_use(Path(folder), settings)
+
+
+def _write_use(folder: Path, settings: Any) -> None:
+    """Write how vectors are asked for: prompts, and how many dimensions are kept."""
+    about = {"similarity_fn_name": "cosine", "prompts": dict(settings.prompts),
+             "default_prompt_name": settings.default_prompt_name}  # fmt: skip
+    cut = {} if settings.truncate_dim is None else {"truncate_dim": settings.truncate_dim}
+    _write(folder / "config_sentence_transformers.json", {**about, **cut})
 
 
 def _address(cls: Any) -> str:
@@ -114,7 +120,8 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
     mode = _MODES.get(settings.pooling, "mask" if settings.pooling == "mask" else "mean_tokens")
     flags = {f"pooling_mode_{name}": name == mode for name in names}
-    _write(folder / modules[-1][0] / "config.json", {"word_embedding_dimension": dim, **flags})
+    pooled = {"word_embedding_dimension": dim, **flags, "include_prompt": settings.include_prompt}
+    _write(folder / modules[-1][0] / "config.json", pooled)
     if settings.pooling == "cls" and not settings.mlp_only_train:
         modules.append((f"{len(modules)}_Dense", "Dense"))
         _write_dense(folder / modules[-1][0], model, dim, state_dict)
@@ -124,10 +131,7 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     if settings.pooling == "mask":
         entries[1]["type"] = MASK_POOLING
     _write(folder / "modules.json", entries)
-    _write(
-        folder / "config_sentence_transformers.json",
-        {"similarity_fn_name": "cosine", "prompts": {}, "default_prompt_name": None},
-    )
+    _write_use(folder, settings)
 
 
 def _write_dense(folder: Path, model: Any, dim: int, state_dict: dict[str, Tensor] | None) -> None:

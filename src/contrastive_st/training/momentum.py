@@ -27,6 +27,7 @@ from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"
+OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids", "text_mask")  # what of a batch is encoded: `[B, V, L]`
 
 
 class MomentumQueue:
@@ -140,8 +141,7 @@ class MomentumTrainer(Trainer):
     def key_embeddings(self, inputs: dict[str, Any]) -> Tensor:
         """All views of a batch but the first, `[B, V-1, d]`, by the moving average, in its present mode of dropout."""
         queue: Any = self.queue
-        names = ("input_ids", "attention_mask", "token_type_ids")
-        rows = {name: inputs[name][:, 1:] for name in names if name in inputs}
+        rows = {name: inputs[name][:, 1:] for name in OF_TOKENS if name in inputs}
         queue.encoder.train()
         with torch.no_grad(), self.compute_loss_context_manager():
             return encode_chunks(rows, queue.encoder.embed, self.args.chunk_size, self.args.chunk_tokens)

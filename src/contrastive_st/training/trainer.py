@@ -27,7 +27,7 @@ from contrastive_st.training.arguments import told
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.gradcache import gradcache_step
-from contrastive_st.training.momentum import MomentumTrainer
+from contrastive_st.training.momentum import OF_TOKENS, MomentumTrainer
 from contrastive_st.training.publishing import PublishingTrainer
 
 # --- The order in which a run sees its data, and how a resumed run finds its place in it.
@@ -196,9 +196,9 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
         if "mlm_targets" in inputs:
             raise InputError("the GradCache step has no masked-language-model loss; leave out --do_mlm or --chunk_size")
-        rows = {name: inputs[name] for name in ("input_ids", "attention_mask", "token_type_ids") if name in inputs}
+        rows = {name: inputs[name] for name in OF_TOKENS if name in inputs}
         targets = inputs.get("targets")
-        hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"))
+        hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         key_embeddings, queue = None, None
         if self.queue is not None:
             key_embeddings, queue = self.key_embeddings(inputs), self.queue.entries()

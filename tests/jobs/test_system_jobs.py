@@ -139,8 +139,11 @@ def test_scored_pairs_are_ranked_by_the_losses_asked_for(files, capsys):
         contrastive = json.loads((folder / "config.json").read_text())["contrastive"]
         assert (contrastive["dims"], contrastive["inner"]) == ([64, 16], {"loss": loss, "temperature": 0.05})
         assert SentenceEncoder(folder, truncate_dim=16).encode(SENTENCES).shape == (8, 16)
-    sbert.main([*data, "--losses", "cosent", *flags, "--output_dir", str(files / "one")])
-    assert SentenceEncoder(files / "one").encode(SENTENCES).shape == (8, 64)
+    prompts = ["--prompts", "query=the cat ", "document=town: ", "--include_prompt", "false"]
+    sbert.main([*data, "--losses", "cosent", *prompts, *flags, "--output_dir", str(files / "one")])
+    encoder = SentenceEncoder(files / "one")
+    assert encoder.encode_query(SENTENCES).shape == (8, 64)
+    assert (encoder.prompts, encoder.recorded.include_prompt) == ({"query": "the cat ", "document": "town: "}, False)
     nli = ["--nli_file", str(files / "nli.tsv"), "--losses", "softmax", "--poolings", "mean"]
     sbert.main([*nli, "--matryoshka_dims", "64", "16", *flags, "--output_dir", str(files / "nli")])
     assert not any("loss_head" in name for name in SentenceEncoder(files / "nli" / "softmax-mean").model.state_dict())

@@ -129,7 +129,8 @@ class DocsSearch:
             before: the evaluator's figures before training.
             encoder: the trained model.
         """
-        found, sought = (encoder.encode([pair[i] for pair in self.heldout], normalize_embeddings=True) for i in (0, 1))
+        found = encoder.encode_query([pair.title for pair in self.heldout], normalize_embeddings=True)
+        sought = encoder.encode_document([pair.text for pair in self.heldout], normalize_embeddings=True)
         trained = ranks_of_own(found, sought)
         name, lexical = self.lexical_ranks()
         gain = reciprocal_ranks(trained) - reciprocal_ranks(lexical)
@@ -150,8 +151,8 @@ class DocsSearch:
     def answers(self, encoder: SentenceEncoder, each: int = 3) -> list[str]:
         """Lines with the paragraphs nearest to three queries, of all documentation, trained on or held out."""
         pairs = [*self.training, *self.heldout]
-        vectors = encoder.encode([pair.text for pair in pairs], normalize_embeddings=True)
-        scores = encoder.encode(QUERIES, normalize_embeddings=True) @ vectors.T
+        vectors = encoder.encode_document([pair.text for pair in pairs], normalize_embeddings=True)
+        scores = encoder.encode_query(QUERIES, normalize_embeddings=True) @ vectors.T
         lines = []
         for query, row in zip(QUERIES, scores, strict=True):
             lines.append(f"\n{query}")

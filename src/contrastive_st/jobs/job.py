@@ -24,6 +24,8 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
+from contrastive_st.models.configuration import LossConfig
+from contrastive_st.tokens import column_prompts
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
 from contrastive_st.training.arguments import Ranges, TrainingParser, check_ranges
 
@@ -81,24 +83,97 @@ class MatryoshkaArguments(JobArguments):
     matryoshka_weights: list[float] | None = field(
         default=None, metadata={"help": "Weights of these terms; by default 1 each."}
     )
+    truncate_dim: int | None = field(
+        default=None,
+        metadata={"help": "One of these numbers: the saved encoder keeps so many dimensions; by default all."},
+    )
 
 
 def with_matryoshka(loss: Mapping[str, Any], args: MatryoshkaArguments) -> dict[str, Any]:
     """The settings of a loss, or of `MatryoshkaLoss` over it where dimensions are asked for.
 
     Raises:
-        InputError: weights of no dimensions.
+        InputError: weights of no dimensions, or a cut at a dimension that is not trained.
 
     Example:
         >>> with_matryoshka({"loss": "cosent"}, MatryoshkaArguments(matryoshka_dims=[8, 4]))
         {'loss': 'matryoshka', 'inner': {'loss': 'cosent'}, 'dims': [8, 4], 'weights': None}
     """
-    if args.matryoshka_dims is None and args.matryoshka_weights is not None:
+    dims, weights, cut = args.matryoshka_dims, args.matryoshka_weights, args.truncate_dim
+    if dims is None and weights is not None:
         raise InputError("--matryoshka_weights are those of --matryoshka_dims; give these too")
-    if args.matryoshka_dims is None:
+    if cut is not None and cut not in (dims or []):
+        raise InputError(
+            f"--truncate_dim {cut} is none of --matryoshka_dims; its {cut} dimensions would not be trained"
+        )
+    if dims is None:
         return dict(loss)
-    dims, weights = args.matryoshka_dims, args.matryoshka_weights
-    return {"loss": "matryoshka", "inner": dict(loss), "dims": dims, "weights": weights}
+    settings = {"loss": "matryoshka", "inner": dict(loss), "dims": dims, "weights": weights}
+    return settings if cut is None else {**settings, "truncate_dim": cut}
+
+
+@dataclass
+class PromptArguments(JobArguments):
+    """Arguments of jobs that put prompts before the texts of their columns."""
+
+    prompts: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "What is put before each text, in training and by the saved encoder, such as query='query: ' "
+            "document='passage: ': the first of several columns holds queries, the others documents. By default what "
+            "the encoder to start from records."
+        },
+    )
+    default_prompt_name: str | None = field(
+        default=None, metadata={"help": "The prompt of a column without one of its own, and of every other text."}
+    )
+    include_prompt: bool | None = field(
+        default=None,
+        metadata={
+            "help": "false: the prompt is read, but its tokens are not pooled. By default what the encoder to start "
+            "from records, true from scratch."
+        },
+    )
+
+
+def prompt_settings(args: PromptArguments) -> dict[str, Any]:
+    """The settings of a model that its prompts make, as far as they are given.
+
+    Raises:
+        InputError: a prompt without a name, or two of one name.
+
+    Example:
+        >>> prompt_settings(PromptArguments(prompts=["query=query: ", "document=passage: "]))
+        {'prompts': {'query': 'query: ', 'document': 'passage: '}}
+    """
+    named: dict[str, str] = {}
+    for given in args.prompts or []:
+        name, parted, text = given.partition("=")
+        if not name or not parted or name in named:
+            raise InputError(f"--prompts {given!r}: give NAME=TEXT with different names, such as query='query: '")
+        named[name] = text
+    found: dict[str, Any] = {} if args.prompts is None else {"prompts": named}
+    if args.default_prompt_name is not None:
+        found["default_prompt_name"] = args.default_prompt_name
+    return found if args.include_prompt is None else {**found, "include_prompt": args.include_prompt}
+
+
+def prompts_of(args: PromptArguments, texts: Dataset, settings: LossConfig) -> dict[str, str]:
+    """What the encoder's settings put before each column of text of a data set; the log says it.
+
+    Raises:
+        InputError: prompts were asked for, and none is put before any column.
+    """
+    columns = [name for name in texts.column_names if name not in ("label", "score")]
+    found = column_prompts(columns, settings.prompts, settings.default_prompt_name)
+    if args.prompts and not any(found.values()):
+        raise InputError(
+            f"--prompts {' '.join(settings.prompts)} are for no column of {', '.join(columns)}: name them query for "
+            "the first of several and document for the others, or name one with --default_prompt_name"
+        )
+    if any(found.values()):
+        logger.info("prompts: " + ", ".join(f"{prompt!r} before {name}" for name, prompt in found.items() if prompt))
+    return {name: prompt for name, prompt in found.items() if prompt}
 
 
 @dataclass

@@ -30,12 +30,15 @@ from contrastive_st.errors import InputError
 from contrastive_st.jobs.docs_search import docs_mrr, labelled_docs, triplets_of
 from contrastive_st.jobs.job import (
     MatryoshkaArguments,
+    PromptArguments,
     check_data,
     fit_batch,
     job_metadata,
     measures,
     own_folder,
     parse_job,
+    prompt_settings,
+    prompts_of,
     sample,
     say_what_happens,
     small_bert,
@@ -56,7 +59,7 @@ FILES = {
 
 
 @dataclass
-class SBERTArguments(MatryoshkaArguments):
+class SBERTArguments(MatryoshkaArguments, PromptArguments):
     """What to train on, and which of the losses and poolings."""
 
     train_file: str | None = field(
@@ -131,12 +134,12 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
     for loss, pooling in itertools.product(data, poolings):
         set_seed(training.seed)
         labels = {"num_labels": max(data[loss]["label"][:]) + 1} if loss == "softmax" else {}
-        settings = with_matryoshka({"loss": loss, **labels}, args)
+        settings = {**with_matryoshka({"loss": loss, **labels}, args), **prompt_settings(args)}
         model = open_model(args, tokenizer, pooling=pooling, **settings)
         if "untrained " + pooling not in figures:
             figures["untrained " + pooling] = evaluate(model)
         own = own_folder(training, Path(str(training.output_dir), *([] if alone else [f"{loss}-{pooling}"])))
-        rows, collator = collated(data[loss], tokenizer, args.max_length)
+        rows, collator = collated(data[loss], tokenizer, args.max_length, prompts_of(args, data[loss], model.settings))
         fit_batch(own, len(rows))
         trainer = ContrastiveTrainer(
             model=model, args=own, train_dataset=rows, data_collator=collator, processing_class=tokenizer,
@@ -209,6 +212,7 @@ def open_tokenizer(args: Any, data: dict[str, Dataset]) -> Any:
         tokenizer.model_max_length = args.max_length
         return tokenizer
     columns = [rows[name][:] for rows in data.values() for name in rows.column_names if name not in LEFT_OUT]
+    columns += [prompt_settings(args).get("prompts", {}).values()] * 2  # a word seen once is no word
     return train_wordpiece((text for column in columns for text in column), args.vocab_size, args.max_length)
 
 
@@ -219,11 +223,10 @@ def open_model(args: Any, tokenizer: Any, **settings: Any) -> Any:
     return BertForCL(small_bert(args, len(tokenizer)), **settings)
 
 
-def collated(rows: Dataset, tokenizer: Any, max_length: int) -> tuple[Dataset, PairCollator]:
+def collated(rows: Dataset, tokenizer: Any, max_length: int, prompts: dict[str, str]) -> tuple[Dataset, PairCollator]:
     """Tokenized rows and their collator: of labelled pairs, or of triplets."""
-    if set(LEFT_OUT) & set(rows.column_names):
-        return tokenize(rows, tokenizer, max_length), LabelledPairCollator(tokenizer)
-    return tokenize(rows, tokenizer, max_length), PairCollator(tokenizer)
+    kind = LabelledPairCollator if set(LEFT_OUT) & set(rows.column_names) else PairCollator
+    return tokenize(rows, tokenizer, max_length, prompts=prompts), kind(tokenizer)
 
 
 def report(figures: dict[str, dict[str, float]], folder: Path) -> None:

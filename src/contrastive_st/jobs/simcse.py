@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import logging
 from collections.abc import Sequence
@@ -35,10 +36,13 @@ from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.jobs.docs_search import DocsSearch
 from contrastive_st.jobs.job import (
     MatryoshkaArguments,
+    PromptArguments,
     check_data,
     fit_batch,
     job_metadata,
     parse_job,
+    prompt_settings,
+    prompts_of,
     say_what_happens,
     small_bert,
     with_matryoshka,
@@ -52,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class SimCSEArguments(MatryoshkaArguments):
+class SimCSEArguments(MatryoshkaArguments, PromptArguments):
     """What to train on, and what to train."""
 
     train_file: str | None = field(
@@ -184,7 +188,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
     texts = search.training_pairs() if search else read_training_texts(args)
     model, tokenizer = open_model(args, texts, resume)
     with training.main_process_first(desc="tokenize"):
-        rows = training_rows(args, texts, tokenizer)
+        rows = training_rows(args, texts, tokenizer, prompts_of(args, texts, model.settings))
     if args.guide:
         rows = guided_rows(args.guide, rows, texts)
     if len(rows) < 2:
@@ -225,10 +229,12 @@ def read_training_texts(args: SimCSEArguments) -> Dataset:
     return texts if args.max_train_samples is None else texts.select(range(min(args.max_train_samples, len(texts))))
 
 
-def training_rows(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> Dataset | SentenceCorpus:
-    """Tokenized rows: all of them, kept on disk, or as they are read."""
+def training_rows(
+    args: SimCSEArguments, texts: Dataset, tokenizer: Any, prompts: dict[str, str]
+) -> Dataset | SentenceCorpus:
+    """Tokenized rows, each text with its column's prompt: all of them, kept on disk, or as they are read."""
     if not args.shuffle_buffer:
-        return tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers)
+        return tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers, prompts)
     limited = args.max_train_samples is not None or args.guide is not None
     if args.train_file is None or limited or len(texts.column_names) > 1:
         raise InputError(
@@ -236,7 +242,8 @@ def training_rows(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> Data
             "documentation, and with --max_train_samples or --guide"
         )
     column = texts.column_names[0]
-    return SentenceCorpus(args.train_file, tokenizer, args.max_length, column, None, args.shuffle_buffer)
+    prompt = prompts.get(column, "")
+    return SentenceCorpus(args.train_file, tokenizer, args.max_length, column, None, args.shuffle_buffer, prompt)
 
 
 def guided_rows(guide: str, rows: Any, texts: Dataset) -> GuidedRows:
@@ -249,15 +256,21 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
     """The encoder and its tokenizer: a given checkpoint, or a small BERT with a vocabulary learned from the texts."""
     names = ("pooling", "mlp_only_train", "do_mlm", "mlm_weight", "cutoff", "cutoff_ratio")
     settings = {**with_matryoshka(loss_settings(args), args), **{name: getattr(args, name) for name in names}}
+    asked = prompt_settings(args)
+    if args.templates or args.deletion_ratio is not None:  # which read texts alone
+        if asked:
+            raise InputError("--templates and --deletion_ratio take no prompts; leave out --prompts and what goes with it")
+        asked = {"prompts": {}, "include_prompt": True}
     if args.pooling is None and args.model_name_or_path is not None:
         del settings["pooling"]
     if args.model_name_or_path is None:
         settings["pooling"] = args.pooling or "cls"
         check_max_length(args.max_length, 512)
         words = (text for name in texts.column_names for batch in texts.iter(10_000) for text in batch[name])
+        words = itertools.chain(words, *[asked.get("prompts", {}).values()] * 2)  # a word seen once is no word
         tokenizer = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, args.max_length)
         tokenizer = templated(args, tokenizer, settings)
-        model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings)
+        model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings, **asked)
     else:
         config = with_dropout(load_config(args.model_name_or_path), args.dropout)
         settings["new_head"] = args.new_head
@@ -266,7 +279,7 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
             if args.templates or args.deletion_ratio is not None:
                 raise InputError(f"{args.model_name_or_path} is no transformer, which this loss needs; take another")
             settings = {name: value for name, value in settings.items() if getattr(SimCSEArguments, name, ...) != value}
-        model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, **settings)
+        model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, **settings, **asked)
         check_max_length(args.max_length, max_positions(model.config))
         tokenizer.model_max_length = args.max_length
     return model, tokenizer

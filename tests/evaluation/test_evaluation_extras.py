@@ -1,6 +1,7 @@
 """Few-shot classifiers, local metrics, mteb's interface, the commands, and evaluation in training."""
 
 import argparse
+import enum
 import importlib.util
 import random
 
@@ -101,6 +102,16 @@ def test_mteb_gets_what_it_asks_for():
     if importlib.util.find_spec("mteb") is None:
         with pytest.raises(InputError, match=r"pip install contrastive-st\[mteb\]"):
             _ = model.mteb_model_meta
+
+
+def test_mteb_gets_the_prompt_of_its_type(bert_config, tokenizer):
+    prompts = {"query": "the cat ", "document": "town: ", "topic": "a "}
+    model = BertForCL(bert_config, pooling="mean", prompts=prompts, default_prompt_name="topic")
+    adapter, encoder = MTEBModel(SentenceEncoder(model, tokenizer)), SentenceEncoder(model, tokenizer)
+    kinds = enum.StrEnum("PromptType", ["query", "document"])
+    for kind in (None, "query", kinds.query, kinds.document):
+        wanted = encoder.encode(["old"], prompt_name=kind or "topic")
+        np.testing.assert_array_equal(adapter.encode([{"text": ["old"]}], prompt_type=kind), wanted)
 
 
 def test_mteb_itself_accepts_the_adapter():

@@ -28,6 +28,12 @@ class WordEncoder:
                 row += self._vector(word.strip(".,!?"))
         return vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
 
+    def encode_query(self, texts):
+        return self.encode(texts)
+
+    def encode_document(self, texts):
+        return self.encode(texts)
+
     def _vector(self, word):
         if word not in self.known:
             rng = np.random.default_rng([zlib.crc32(word.encode("utf-8", "replace")), self.dimension])

@@ -1,5 +1,6 @@
 """The commands of search as a user types them: what is refused before the work, what is printed, what is written."""
 
+import json
 import os
 import signal
 import threading
@@ -11,6 +12,7 @@ from index_worker import HashEncoder
 from search_fakes import topic_index
 from store_places import postmaster, store_place, unit_vectors
 
+from conftest import SENTENCES
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import texts_corpus
@@ -60,6 +62,29 @@ def test_documents_cannot_act_on_the_terminal(shards, capsys, tmp_path):
         shown = capsys.readouterr()
         assert "clears" in shown.out
         assert not any(character in shown.out + shown.err for character in "\x1b\x9b\u202e")
+
+
+def test_documents_and_queries_have_the_prompts_of_the_model(tmp_path, capsys, bert_config, tokenizer):
+    from contrastive_st import BertForCL, SentenceEncoder
+    from contrastive_st.search.exact import ExactIndex
+
+    model = BertForCL(bert_config, pooling="mean", prompts={"query": "the cat ", "document": "old town: "},
+                      default_prompt_name="query", include_prompt=False, truncate_dim=6)  # fmt: skip
+    model.save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES))
+    where, named = str(tmp_path / "shards"), ["--model", str(tmp_path / "model")]
+    assert main(["index", str(tmp_path / "texts.txt"), "--output", where, "--precision", "fp32", *named]) == 0
+    encoder = SentenceEncoder(tmp_path / "model")
+    documents = encoder.encode_document(SENTENCES, normalize_embeddings=True)
+    np.testing.assert_allclose(next(ExactIndex.open(where).scan())[3], documents, atol=1e-3)  # kept in float16
+    scores = documents @ encoder.encode_query("a dog", normalize_embeddings=True)
+    with_default = documents @ encoder.encode("a dog", prompt="", normalize_embeddings=True)
+    capsys.readouterr()
+    assert main(["search", "a dog", "--store", where, "-k", "8", "--json"]) == 0
+    found = {hit["text"]: hit["score"] for hit in map(json.loads, capsys.readouterr().out.splitlines())}
+    np.testing.assert_allclose([found[text] for text in SENTENCES], scores, atol=5e-3)
+    assert np.abs(scores - with_default).max() > 2e-2
 
 
 def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tmp_path, monkeypatch):

@@ -47,6 +47,12 @@ class Encoder(Protocol):
     def encode(self, texts: list[str]) -> Any:
         """`[N] texts -> [N, d]`, in their order."""
 
+    def encode_query(self, texts: list[str]) -> Any:
+        """The same of queries, with their prompt where the encoder has one."""
+
+    def encode_document(self, texts: list[str]) -> Any:
+        """The same of documents."""
+
 
 @dataclass
 class FunctionEncoder:
@@ -65,6 +71,14 @@ class FunctionEncoder:
     pooling: str = "the callable's own"
     max_length: int | None = None
     fingerprint: str | None = None
+
+    def encode_query(self, texts: list[str]) -> Any:
+        """`encode`."""
+        return self.encode(texts)
+
+    def encode_document(self, texts: list[str]) -> Any:
+        """`encode`."""
+        return self.encode(texts)
 
 
 def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:

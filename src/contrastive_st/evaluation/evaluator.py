@@ -131,7 +131,8 @@ def retrieval_evaluator(
 
     def evaluate(model: Any) -> dict[str, float]:
         encoder = SentenceEncoder(model, tokenizer)
-        found, sought = (encoder.encode(list(texts), normalize_embeddings=True) for texts in (queries, documents))
+        found = encoder.encode_query(list(queries), normalize_embeddings=True)
+        sought = encoder.encode_document(list(documents), normalize_embeddings=True)
         return retrieval_metrics(ranks_of_own(found, sought))
 
     return evaluate

@@ -51,7 +51,7 @@ class ContrastiveTextEmbedder(_Embedder):
 
     Args:
         model: checkpoint folder or Hub name; opened by `warm_up`, or at the first run.
-        prefix: put before the text.
+        prefix: put before the text; by default the prompt that the model records for queries.
         suffix: put after it.
         precision: `bf16`, `fp32`, or `auto`: bf16 where the hardware is faster so.
         pooling: for checkpoints that record none.
@@ -77,8 +77,8 @@ class ContrastiveTextEmbedder(_Embedder):
         if not isinstance(text, str):
             raise TypeError(f"ContrastiveTextEmbedder takes a string, not {type(text).__name__}; "
                             "for documents there is ContrastiveDocumentEmbedder")  # fmt: skip
-        text = f"{self.settings['prefix']}{text}{self.settings['suffix']}"
-        vector = self._opened().encode(text, normalize_embeddings=True)
+        prompt, text = self.settings["prefix"] or None, text + self.settings["suffix"]
+        vector = self._opened().encode_query(text, prompt=prompt, normalize_embeddings=True)
         return {"embedding": vector.tolist(), "meta": {"model": self.settings["model"]}}
 
 
@@ -88,7 +88,7 @@ class ContrastiveDocumentEmbedder(_Embedder):
 
     Args:
         model: as of `ContrastiveTextEmbedder`, and so are prefix, suffix, precision and pooling.
-        prefix: put before each text.
+        prefix: put before each text; by default the prompt that the model records for documents.
         suffix: put after it.
         precision: `bf16`, `fp32` or `auto`.
         pooling: for checkpoints that record none.
@@ -127,10 +127,12 @@ class ContrastiveDocumentEmbedder(_Embedder):
             raise TypeError("ContrastiveDocumentEmbedder takes a list of documents; "
                             "for a string there is ContrastiveTextEmbedder")  # fmt: skip
         encoder, size, embedded = self._opened(), self.settings["batch_size"], []
+        prompt = self.settings["prefix"] or None
         with tqdm(total=len(documents), disable=not self.settings["progress_bar"], unit=" documents") as bar:
             for start in range(0, len(documents), size):
                 own = documents[start : start + size]
-                vectors = encoder.encode([self._text(document) for document in own], normalize_embeddings=True)
+                texts = [self._text(document) for document in own]
+                vectors = encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)
                 embedded += [replace(d, embedding=vector.tolist()) for d, vector in zip(own, vectors, strict=True)]
                 bar.update(len(own))
         return {"documents": embedded, "meta": {"model": self.settings["model"]}}
@@ -138,7 +140,7 @@ class ContrastiveDocumentEmbedder(_Embedder):
     def _text(self, document: Document) -> str:
         fields = [document.meta.get(name) for name in self.settings["meta_fields_to_embed"]]
         parts = [str(field) for field in fields if field is not None] + [document.content or ""]
-        text: str = self.settings["prefix"] + self.settings["embedding_separator"].join(parts) + self.settings["suffix"]
+        text: str = self.settings["embedding_separator"].join(parts) + self.settings["suffix"]
         return text
 
 

@@ -14,8 +14,8 @@ class ContrastiveEmbeddings(Embeddings):
 
     Args:
         model: checkpoint folder, Hub name, or an opened encoder; what `SentenceEncoder` takes.
-        query_prefix: put before queries, for models trained with one.
-        document_prefix: put before documents.
+        query_prefix: put before queries; by default the prompt that the model records for them.
+        document_prefix: put before documents; by default the same for them.
         options: `precision`, `pooling`, `max_length` and `device`, as `SentenceEncoder` takes them.
 
     Raises:
@@ -34,11 +34,13 @@ class ContrastiveEmbeddings(Embeddings):
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
         """A unit vector a text."""
-        vectors = self.encoder.encode([self.document_prefix + text for text in texts], normalize_embeddings=True)
+        prompt = self.document_prefix or None
+        vectors = self.encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)
         rows: list[list[float]] = vectors.tolist()
         return rows
 
     def embed_query(self, text: str) -> list[float]:
         """The unit vector of a query."""
-        row: list[float] = self.encoder.encode(self.query_prefix + text, normalize_embeddings=True).tolist()
+        vector = self.encoder.encode_query(text, prompt=self.query_prefix or None, normalize_embeddings=True)
+        row: list[float] = vector.tolist()
         return row

@@ -30,12 +30,21 @@ class MTEBModel:
         self.encoder: Encoder = as_encoder(source, **options)
         self.revision = revision
 
-    def encode(self, inputs: Iterable[Any], **kwargs: Any) -> NDArray[np.floating]:
-        """Embeddings of a data loader's batches `{"text": [...]}`, or of a list of texts; prompts are not used."""
+    def encode(self, inputs: Iterable[Any], *, prompt_type: Any = None, **kwargs: Any) -> NDArray[np.floating]:
+        """Embeddings of a data loader's batches `{"text": [...]}`, or of a list of texts.
+
+        Args:
+            inputs: as above.
+            prompt_type: `mteb.types.PromptType`, or its value: `query` and `document` take the prompts that the model
+                records for them, None takes the default one.
+            kwargs: what else mteb says of a task; not read.
+        """
         texts: list[str] = []
         for batch in inputs:
             texts += [batch] if isinstance(batch, str) else batch["text"]
-        return np.asarray(self.encoder.encode(texts))
+        role = getattr(prompt_type, "value", prompt_type)
+        encode = {"query": self.encoder.encode_query, "document": self.encoder.encode_document}
+        return np.asarray(encode.get(role, self.encoder.encode)(texts))
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
         """Cosines `[N, M]`."""
@@ -62,5 +71,5 @@ class MTEBModel:
         return ModelMeta(
             loader=None, name=name, revision=self.revision or self.encoder.fingerprint or "unknown",
             max_tokens=self.encoder.max_length, framework=["PyTorch"], similarity_fn_name="cosine",
-            use_instructions=False, **empty,
+            use_instructions=any(getattr(self.encoder, "prompts", {}).values()), **empty,
         )  # fmt: skip

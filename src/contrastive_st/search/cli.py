@@ -298,7 +298,7 @@ def _search(args: argparse.Namespace) -> None:
         raise InputError("the query is empty; say what to look for")
     k, filter = check_k(args.k), parse_filter(args.filter)
     with _opened(args) as index:
-        vector = open_encoder_for(index, args.model).encode([query])[0]
+        vector = open_encoder_for(index, args.model).encode_query([query])[0]
         options: dict[str, Any] = {"exact": True} if args.exact else {}
         options |= {"ef_search": args.ef_search} if args.ef_search is not None else {}
         hits = index.search(vector, k, filter=filter, text=query if args.hybrid else None, **options)[0]

@@ -522,7 +522,7 @@ class _EncoderScores:
         return np.memmap(self.path, np.float16, "r", offset=start * width, shape=(stop - start, self.dim))
 
     def _encoded(self, texts: list[str], how: str) -> Vectors:
-        encode: Callable[[list[str]], Any] = getattr(self.encoder, how, self.encoder.encode)
+        encode: Callable[[list[str]], Any] = getattr(self.encoder, how)
         vectors = unit_vectors(encode(texts), np.float32)
         if not np.isfinite(vectors).all():
             raise InputError(f"{self.encoder.name} gives NaN or infinite vectors; did training diverge?")

@@ -30,8 +30,12 @@ class Encoder(Protocol):
 
     name: str
 
-    def encode(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors `[n, d]`."""
+    def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors `[n, d]` of queries."""
+        ...
+
+    def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """Vectors `[n, d]` of documents."""
         ...
 
 
@@ -111,7 +115,8 @@ class SearchSession:
         query, notes = _clean(query)
         conditions = read_filter(filter)
         started = time.perf_counter()
-        vector = self._encode(chosen, [query])[0]
+        with self._encoding:  # a tokenizer serves one thread at a time
+            vector = unit_vectors(chosen.encoder.encode_query([query]), of=chosen.encoder.name)[0]
         encoded = time.perf_counter()
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions or None, text=query if hybrid else None)[0]
@@ -145,11 +150,10 @@ class SearchSession:
     def places(self, answer: Answer) -> NDArray[np.float32]:
         """Where on the map the hits of an answer are, `[hits, 2]`."""
         layout = self.map(answer.source)
-        return layout.place(self._encode(self._source(answer.source), [hit.text for hit in answer.hits]))
-
-    def _encode(self, source: Source, texts: Sequence[str]) -> NDArray[np.float32]:
-        with self._encoding:  # a tokenizer serves one thread at a time
-            return unit_vectors(source.encoder.encode(texts), of=source.encoder.name)
+        encoder = self._source(answer.source).encoder
+        with self._encoding:
+            vectors = unit_vectors(encoder.encode_document([hit.text for hit in answer.hits]), of=encoder.name)
+        return layout.place(vectors)
 
     def _source(self, name: str) -> Source:
         if name not in self.sources:
@@ -213,19 +217,19 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
     """The spans of each text with their effect: its sentences, or its words where it has one sentence only.
 
     Args:
-        encoder: its `encode` takes texts to vectors `[n, d]`.
+        encoder: its `encode_document` takes texts to vectors `[n, d]`.
         query: unit vector `[d]`.
         texts: of the hits.
 
     Example:
         >>> count = lambda texts: np.array([[text.count("a"), 1.0] for text in texts])
-        >>> encoder = type("", (), {"encode": lambda self, texts: count(texts)})()
+        >>> encoder = type("", (), {"encode_document": lambda self, texts: count(texts)})()
         >>> [(span.text, round(span.effect, 2)) for span in explain(encoder, np.array([1.0, 0.0]), ["a b aa"])[0]]
         [('a ', 0.05), ('b ', 0.0), ('aa', 0.24)]
     """
     cut = [pieces(text) for text in texts]
     variants = [variant for own, _ in cut for variant in ("".join(own), *_without_each(own))]
-    cosines = unit_vectors(encoder.encode(variants)) @ query if variants else np.empty(0)
+    cosines = unit_vectors(encoder.encode_document(variants)) @ query if variants else np.empty(0)
     found, start = [], 0
     for own, rest in cut:
         whole, others = cosines[start], cosines[start + 1 : start + 1 + len(own)]

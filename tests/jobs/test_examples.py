@@ -54,6 +54,7 @@ RUNS = {
     "by_feature/mixture.py": ["--chunk_size", "3", *TRAIN],
     "by_feature/mixture.py alone": ["--data", "pairs", *TRAIN],
     "by_feature/guided_negatives.py": ["--margin", "0.1", *TRAIN],
+    "by_feature/prompts.py": ["--include_prompt", "false", "--chunk_size", "3", *TRAIN],
     "by_feature/accelerate_loop.py": ["--max_steps", "2", "--batch_size", "4"],
 }
 

@@ -24,7 +24,7 @@ from contrastive_st import (
 from contrastive_st.losses import GuidedInfoNCE, InfoNCE, MatryoshkaLoss
 from contrastive_st.losses import functional as blocks
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.training.momentum import MomentumQueue
+from contrastive_st.training.momentum import OF_TOKENS, MomentumQueue
 
 
 def cosine(a, b):
@@ -101,12 +101,12 @@ def test_the_queue_holds_the_last_keys_whatever_the_batches(size):
         assert held is None or torch.equal(before.embeddings, held)  # what was handed out stays
 
 
-def rows(tokenizer, num_texts):
+def rows(tokenizer, num_texts, prompt=""):
     columns = {f"text{i}": SENTENCES[i:] + SENTENCES[:i] for i in range(num_texts)}
-    return tokenize(Dataset.from_dict(columns), tokenizer, 16)
+    return tokenize(Dataset.from_dict(columns), tokenizer, 16, prompts=prompt)
 
 
-def trainer_for(tokenizer, config, folder, num_texts=2, optimizer=None, **changes):
+def trainer_for(tokenizer, config, folder, num_texts=2, optimizer=None, prompt="", **changes):
     config.hidden_dropout_prob = config.attention_probs_dropout_prob = 0.0
     torch.manual_seed(1)
     model = BertForCL(config, **changes.pop("settings", {"temperature": 0.2})).double()
@@ -117,27 +117,32 @@ def trainer_for(tokenizer, config, folder, num_texts=2, optimizer=None, **change
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
     collator = (PairCollator if num_texts == 2 else NLITripletCollator)(tokenizer)
     return ContrastiveTrainer(
-        model, args, train_dataset=rows(tokenizer, num_texts), data_collator=collator, optimizers=(optimizer, None)
-    )
+        model, args, train_dataset=rows(tokenizer, num_texts, prompt), data_collator=collator,
+        optimizers=(optimizer, None),
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("num_texts", [2, 3])
 @pytest.mark.parametrize("changes", [{}, {"chunk_size": 2}, {"chunk_tokens": 20}], ids=["plain", "cached", "tokens"])
-def test_training_is_that_of_a_plain_moco_loop(tokenizer, bert_config, tmp_path, num_texts, changes):
-    trainer = trainer_for(tokenizer, bert_config, tmp_path, num_texts, momentum_queue=7, momentum=0.7, **changes)
+@pytest.mark.parametrize("prompt", ["", "the cat "], ids=["", "without its prompt"])
+def test_training_is_that_of_a_plain_moco_loop(tokenizer, bert_config, tmp_path, num_texts, changes, prompt):
+    settings = {"temperature": 0.2, **({"pooling": "mean", "include_prompt": False} if prompt else {})}
+    trainer = trainer_for(
+        tokenizer, bert_config, tmp_path, num_texts, prompt=prompt, settings=settings, momentum_queue=7, momentum=0.7,
+        **changes,
+    )  # fmt: skip
     model = copy.deepcopy(trainer.model)
     average = copy.deepcopy(model)
     past, losses = collections.deque(maxlen=7), []
     loader = trainer.get_train_dataloader()
     batches = [batch for epoch in range(3) for _ in [loader.set_epoch(epoch)] for batch in loader][:5]
     for batch in batches:
-        anchors = model(batch["input_ids"][:, 0], batch["attention_mask"][:, 0]).pooler_output
-        keys = [
-            average(batch["input_ids"][:, v], batch["attention_mask"][:, v]).pooler_output.detach()
-            for v in range(1, num_texts)
-        ]
-        views = torch.stack([anchors, *keys], 1)
-        texts = torch.tensor([[hash(tuple(ids[ids != 0].tolist())) for ids in row] for row in batch["input_ids"]])
+        own = [{name: batch[name][:, v] for name in OF_TOKENS if name in batch} for v in range(num_texts)]
+        assert all(("text_mask" in view) == bool(prompt) for view in own)
+        keys = [average(**view).pooler_output.detach() for view in own[1:]]
+        views = torch.stack([model(**own[0]).pooler_output, *keys], 1)
+        kept = batch["input_ids"] * batch.get("text_mask", batch["attention_mask"])
+        texts = torch.tensor([[hash(tuple(ids[ids != 0].tolist())) for ids in row] for row in kept])
         loss = loop_moco(views, texts, past, 0.2)
         losses.append(loss.item())
         model.zero_grad()

@@ -69,7 +69,7 @@ def test_documents_and_queries_have_the_prompts_of_the_model(tmp_path, capsys, b
     from contrastive_st.search.exact import ExactIndex
 
     model = BertForCL(bert_config, pooling="mean", prompts={"query": "the cat ", "document": "old town: "},
-                      default_prompt_name="query", include_prompt=False, truncate_dim=6)  # fmt: skip
+                      include_prompt=False, truncate_dim=6)  # fmt: skip
     model.save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     (tmp_path / "texts.txt").write_text("\n".join(SENTENCES))
@@ -79,12 +79,12 @@ def test_documents_and_queries_have_the_prompts_of_the_model(tmp_path, capsys, b
     documents = encoder.encode_document(SENTENCES, normalize_embeddings=True)
     np.testing.assert_allclose(next(ExactIndex.open(where).scan())[3], documents, atol=1e-3)  # kept in float16
     scores = documents @ encoder.encode_query("a dog", normalize_embeddings=True)
-    with_default = documents @ encoder.encode("a dog", prompt="", normalize_embeddings=True)
+    without = documents @ encoder.encode("a dog", prompt="", normalize_embeddings=True)
     capsys.readouterr()
     assert main(["search", "a dog", "--store", where, "-k", "8", "--json"]) == 0
     found = {hit["text"]: hit["score"] for hit in map(json.loads, capsys.readouterr().out.splitlines())}
     np.testing.assert_allclose([found[text] for text in SENTENCES], scores, atol=5e-3)
-    assert np.abs(scores - with_default).max() > 2e-2
+    assert np.abs(scores - without).max() > 2e-2
 
 
 def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tmp_path, monkeypatch):

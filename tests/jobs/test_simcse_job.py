@@ -299,6 +299,7 @@ def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path, monkeypatch):
         (["--default_prompt_name", "topic"], "'topic' is none of the prompts (none are given)"),
         ([*NAMED, "--max_length", "4"], "takes 4 of the 4 tokens"),
         ([*NAMED, "--include_prompt", "false"], "goes with mean"),
+        ([*NAMED, "--templates", "[X] the [MASK]"], "take texts alone"),
         (["--truncate_dim", "4"], "none of --matryoshka_dims"),
         (["--truncate_dim", "8", "--matryoshka_dims", "16", "4"], "none of --matryoshka_dims"),
     ],

@@ -259,7 +259,7 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
     asked = prompt_settings(args)
     if args.templates or args.deletion_ratio is not None:  # which read texts alone
         if asked:
-            raise InputError("--templates and --deletion_ratio take no prompts; leave out --prompts and what goes with it")
+            raise InputError("--templates and --deletion_ratio take texts alone; leave out --prompts and its flags")
         asked = {"prompts": {}, "include_prompt": True}
     if args.pooling is None and args.model_name_or_path is not None:
         del settings["pooling"]

@@ -171,3 +171,43 @@ def test_bad_calls_are_one_line(folder, monkeypatch, capsys, flags, words):
     error = [line for line in capsys.readouterr().err.splitlines() if line.startswith("error: ")]
     assert len(error) == 1
     assert words in error[0]
+
+
+def test_a_data_set_has_prompts_of_its_own_and_the_encoder_those_of_all(folder, monkeypatch):
+    seen, step = {}, mixture_job.ContrastiveTrainer.training_step
+
+    def looked_at(self, model, inputs, *args):
+        first = zip(inputs["input_ids"][0], inputs["text_mask"][0], strict=True)
+        read = [self.processing_class.decode(ids[own == 0], skip_special_tokens=True) for ids, own in first]
+        seen[len(read), read[0]] = read
+        return step(self, model, inputs, *args)
+
+    monkeypatch.setattr(mixture_job.ContrastiveTrainer, "training_step", looked_at)
+    own = (
+        MIX.replace("    weight: 2", '    prompts: {query: "the cat ", document: "old town "}\n    weight: 2')
+        + STREAMED
+    )
+    (folder / "mix.yaml").write_text(own)
+    flags = ["--prompts", "query=a dog ", "document=quiet ", "topic=rain ", "--default_prompt_name", "topic",
+             "--include_prompt", "false", "--max_steps", "8", "--output_dir", str(folder / "out")]  # fmt: skip
+    assert main(["train", "--mixture", str(folder / "mix.yaml"), *flags, *TINY]) == 0
+    wanted = [["the cat", "old town", "old town"], ["a dog", "quiet"], ["rain", "rain"]]
+    assert sorted(seen.values()) == sorted(wanted)
+    encoder = SentenceEncoder(folder / "out")
+    assert encoder.prompts == {"query": "a dog ", "document": "quiet ", "topic": "rain "}
+    assert not encoder.recorded.include_prompt
+
+
+@pytest.mark.parametrize(
+    ("prompts", "words"),
+    [
+        ("cat", "give texts by name"),
+        ("{query: 1}", "give texts by name"),
+        ("{anchor: a}", "for no column of sentence1"),
+    ],
+)
+def test_prompts_of_a_data_set_that_cannot_be(prompts, words, folder):
+    (folder / "mix.yaml").write_text(MIX.replace("    weight: 2", f"    prompts: {prompts}\n    weight: 2"))
+    with pytest.raises(InputError, match=words) as caught:
+        read_mixture(str(folder / "mix.yaml"))
+    assert "\n" not in str(caught.value)

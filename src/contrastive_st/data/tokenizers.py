@@ -361,15 +361,14 @@ def tokenize(
     lengths = [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
 
     def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
-        texts = [[prompt + text for text in batch[name]] for name, prompt in before.items()]
-        views = [token_ids(tokenizer, column, max_length) for column in texts]
+        own = ([prompt + text for text in batch[name]] for name, prompt in before.items())
+        views = [token_ids(tokenizer, column, max_length) for column in own]
         rows = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
         length: Any = lengths[0] if len(columns) == 1 else lengths
         return {"input_ids": rows, **({"prompt_length": [length] * len(rows)} if any(lengths) else {})}
 
     # named by what goes in, and not by a pickle of the tokenizer, which changes as the tokenizer is used
-    around = tokenizer.encode("")  # what it puts around a text
-    words = sorted(tokenizer.get_vocab().items())
+    words, around = sorted(tokenizer.get_vocab().items()), tokenizer.encode("")  # what it puts around a text
     given = [texts._fingerprint, words, repr(tokenizer), around, max_length]
     name = Hasher.hash([*given, *before.items()] if any(lengths) else given)
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")

@@ -5,6 +5,7 @@ datasets:
     train_file: nli.csv                # beside this file, or any file or data set that `train` reads
     columns: {anchor: sentence1, positive: sentence2, negative: hard}
     loss: {name: info_nce, temperature: 0.05}
+    prompts: {query: "premise: ", document: "hypothesis: "}
     weight: 2
   - name: scores
     train_file: sts.tsv
@@ -34,21 +35,23 @@ from contrastive_st.errors import InputError, first_line
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.jobs.job import (
     MatryoshkaArguments,
+    PromptArguments,
     finish,
     job_metadata,
     parse_job,
+    prompt_settings,
     say_what_happens,
     with_matryoshka,
 )
 from contrastive_st.jobs.sbert import open_model, open_tokenizer
 from contrastive_st.losses import Loss, parse_loss
-from contrastive_st.models.configuration import max_positions
+from contrastive_st.models.configuration import LossConfig, max_positions
 from contrastive_st.terminal import suggestion
-from contrastive_st.tokens import token_ids
+from contrastive_st.tokens import column_prompts, prompt_length, token_ids
 from contrastive_st.training import ContrastiveTrainer, check_output_dir
 
 logger = logging.getLogger(__name__)
-KEYS = ("name", "train_file", "columns", "loss", "weight", "score_scale", "streaming")
+KEYS = ("name", "train_file", "columns", "loss", "weight", "score_scale", "prompts", "streaming")
 _RANKED = ("cosine_similarity", "cosent", "angle")
 #: Rows of each kind (`contrastive_st.data.roles.KINDS`): the losses that train them
 SUITABLE = {
@@ -63,7 +66,7 @@ _BUFFER = 10_000  # rows of a stream that are mixed
 
 
 @dataclass
-class MixtureArguments(MatryoshkaArguments):
+class MixtureArguments(MatryoshkaArguments, PromptArguments):
     """What to train on, and what to train."""
 
     mixture: str | None = field(
@@ -71,7 +74,8 @@ class MixtureArguments(MatryoshkaArguments):
         metadata={
             "help": "A .yaml file: under datasets a list, each with name and train_file, and where wanted columns "
             "({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of the "
-            "batches, by default the size), score_scale ([0, 5]) and streaming (true: read while training)."
+            "batches, by default the size), score_scale ([0, 5]), prompts ({query: ...}, in place of those of the "
+            "encoder) and streaming (true: read while training)."
         },
     )
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small BERT."})
@@ -102,6 +106,7 @@ class Part:
         rows: its texts, scores and labels; of a stream the first rows.
         loss: trains them.
         weight: share of the batches; None for the size.
+        prompts: its own by name, in place of those of the encoder; None has none of its own.
         streaming: read while training.
     """
 
@@ -111,13 +116,23 @@ class Part:
     rows: datasets.Dataset
     loss: Loss
     weight: float | None
+    prompts: dict[str, str] | None
     streaming: bool
 
-    def tokenized(self, tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int) -> Any:
-        """All rows to train on, or a stream of them."""
+    def column_prompts(self, settings: LossConfig) -> dict[str, str]:
+        """What is put before the texts of each column: its own prompts, else those of the encoder."""
+        if self.prompts is not None:
+            return column_prompts(self.roles.texts, self.prompts)
+        return column_prompts(self.roles.texts, settings.prompts, settings.default_prompt_name)
+
+    def tokenized(
+        self, tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int, prompts: Mapping[str, str]
+    ) -> Any:
+        """All rows to train on, or a stream of them; each text with the prompt of its column."""
         if self.streaming:
-            return streamed(self.source, self.roles.texts, tokenizer, max_length, seed)
-        return tokenize(self.rows, tokenizer, max_length)
+            before = {name: prompts.get(name, "") for name in self.roles.texts}
+            return streamed(self.source, before, tokenizer, max_length, seed)
+        return tokenize(self.rows, tokenizer, max_length, prompts=prompts)
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
@@ -130,17 +145,19 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     set_seed(training.seed)
     with training.main_process_first(desc="read"):
         parts = read_mixture(args.mixture, training.seed)
-        tokenizer = open_tokenizer(args, {part.name: part.rows for part in parts})
+        own = [text for part in parts for text in (part.prompts or {}).values()]
+        tokenizer = open_tokenizer(args, {part.name: part.rows for part in parts}, own)
+    model = open_encoder(args, tokenizer, parts)
+    check_max_length(args.max_length, max_positions(model.config))
+    with training.main_process_first(desc="tokenize"):
         weights = {part.name: part.weight for part in parts if part.weight is not None}
-        rows = {part.name: part.tokenized(tokenizer, args.max_length, training.seed) for part in parts}
+        rows = {}
+        for part in parts:
+            prompts = part.column_prompts(model.settings)
+            rows[part.name] = part.tokenized(tokenizer, args.max_length, training.seed, prompts)
     mixture = Mixture(rows, weights or None)
     if mixture.endless and training.max_steps <= 0:
         raise InputError("--max_steps is needed: a streamed data set has no length, and so no epochs")
-    tasks = {part.name: with_matryoshka(part.loss.settings(), args) for part in parts}
-    pooling = args.pooling or (None if args.model_name_or_path else "mean")
-    settings = {"pooling": pooling} if pooling else {}
-    model = open_model(args, tokenizer, loss="mixture", tasks=tasks, **settings)
-    check_max_length(args.max_length, max_positions(model.config))
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=mixture, processing_class=tokenizer,
         data_collator=MixtureCollator({part.name: getattr(data, part.roles.collator)(tokenizer) for part in parts}),
@@ -148,6 +165,15 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
     )  # fmt: skip
     trainer.metadata = job_metadata(args, None if mixture.endless else len(mixture), [part.source for part in parts])
     return finish(trainer, resume)
+
+
+def open_encoder(args: MixtureArguments, tokenizer: Any, parts: Sequence[Part]) -> Any:
+    """The encoder, with the loss of each data set."""
+    tasks = {part.name: with_matryoshka(part.loss.settings(), args) for part in parts}
+    cut = {task.pop("truncate_dim", None) for task in tasks.values()}  # the encoder's, not a loss's
+    pooling = args.pooling or (None if args.model_name_or_path else "mean")
+    settings = {**({"pooling": pooling} if pooling else {}), **prompt_settings(args), "truncate_dim": cut.pop()}
+    return open_model(args, tokenizer, loss="mixture", tasks=tasks, **settings)
 
 
 # --- The file.
@@ -241,7 +267,8 @@ def _part(entry: Mapping[str, Any], path: str, seed: int) -> Part:
             rows, roles = read_examples(source, columns, scale=scale)
             rows = pairs_of_labels(rows, seed) if roles.kind == "labelled_texts" else rows
     loss = _loss(entry.get("loss", roles.loss), rows, roles, where)
-    return Part(entry["name"], source, roles, rows, loss, _weight(entry.get("weight"), where), streaming)
+    weight, prompts = _weight(entry.get("weight"), where), _prompts(entry.get("prompts"), roles.texts, where)
+    return Part(entry["name"], source, roles, rows, loss, weight, prompts, streaming)
 
 
 def _columns(given: Any, where: str) -> list[str] | None:
@@ -269,6 +296,19 @@ def _weight(given: Any, where: str) -> float | None:
     if not _is_number(given) or not 0 < given < math.inf:
         raise InputError(f"{where}, weight: {given!r}; give a positive number, or leave the data set out")
     return float(given)
+
+
+def _prompts(given: Any, columns: Sequence[str], where: str) -> dict[str, str] | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict) or not all(isinstance(text, str) for pair in given.items() for text in pair):
+        raise InputError(f"{where}, prompts: {given!r}; give texts by name, such as {{query: 'query: '}}")
+    if any(given.values()) and not any(column_prompts(columns, given).values()):
+        raise InputError(
+            f"{where}, prompts: {', '.join(given)} are for no column of {', '.join(columns)}; of several columns the "
+            "first takes query, the others document"
+        )
+    return given
 
 
 def _is_number(value: Any) -> bool:
@@ -300,25 +340,28 @@ def _at(where: str) -> Iterator[None]:
 
 
 def streamed(
-    source: str, columns: Sequence[str], tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int
+    source: str, before: Mapping[str, str], tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int
 ) -> datasets.IterableDataset:
     """Tokenized rows of a file or a data set of the Hub, read as they are asked for, 10,000 at a time mixed.
 
-    Rows with a blank cell are left out.
+    `before` is what is put before the texts of each column. Rows with a blank cell are left out.
     """
+    columns, lengths = list(before), [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
     if path_of(source).suffix.lower() in TABLES:
-        found = datasets.IterableDataset.from_generator(_cells, gen_kwargs={"source": source, "columns": list(columns)})
+        found = datasets.IterableDataset.from_generator(_cells, gen_kwargs={"source": source, "columns": columns})
     else:
-        found = stored(source, streaming=True).select_columns(list(columns))
+        found = stored(source, streaming=True).select_columns(columns)
 
     def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
         texts = [row for row in zip(*(batch[name] for name in columns), strict=True) if all(map(str.strip, row))]
-        views = [token_ids(tokenizer, [text.strip() for text in view], max_length) for view in zip(*texts, strict=True)]
+        own = [[prompt + row[i].strip() for row in texts] for i, prompt in enumerate(before.values())]
+        views = [token_ids(tokenizer, view, max_length) for view in own]
         ids: list[Any] = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
-        return {"input_ids": ids}
+        length: Any = lengths[0] if len(columns) == 1 else lengths
+        return {"input_ids": ids, **({"prompt_length": [length] * len(ids)} if any(lengths) else {})}
 
     return found.shuffle(seed=seed, buffer_size=_BUFFER).map(
-        encode, batched=True, batch_size=64, remove_columns=list(columns)
+        encode, batched=True, batch_size=64, remove_columns=columns
     )
 
 

@@ -205,14 +205,14 @@ def read_by_columns(args: SBERTArguments, seed: int) -> tuple[list[str], Dataset
     return args.losses or [usual], rows
 
 
-def open_tokenizer(args: Any, data: dict[str, Dataset]) -> Any:
-    """That of the encoder that a job's arguments name, or one learned from the texts."""
+def open_tokenizer(args: Any, data: dict[str, Dataset], prompts: Sequence[str] = ()) -> Any:
+    """That of the encoder that a job's arguments name, or one learned from the texts, its prompts and these."""
     if args.model_name_or_path:
         tokenizer = load_tokenizer(args.model_name_or_path)
         tokenizer.model_max_length = args.max_length
         return tokenizer
     columns = [rows[name][:] for rows in data.values() for name in rows.column_names if name not in LEFT_OUT]
-    columns += [prompt_settings(args).get("prompts", {}).values()] * 2  # a word seen once is no word
+    columns += [[*prompt_settings(args).get("prompts", {}).values(), *prompts]] * 2  # a word seen once is no word
     return train_wordpiece((text for column in columns for text in column), args.vocab_size, args.max_length)
 
 

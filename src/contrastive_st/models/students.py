@@ -74,8 +74,12 @@ def student_of(
         name = embedding_name(model)
         weights[name] = weights[name][torch.tensor(rows)].clone()
         config.vocab_size, config.pad_token_id = len(rows), tokenizer.pad_token_id
-    as_it_is: dict[str, Any] = {"prompts": {}, "default_prompt_name": None, "truncate_dim": None}  # it learns from texts alone
-    student = AutoModelForCL.from_config(config, **{**as_it_is, **settings})
+    own: dict[str, Any] = {
+        "prompts": {},
+        "default_prompt_name": None,
+        "truncate_dim": None,
+    }  # it learns from texts alone
+    student = AutoModelForCL.from_config(config, **{**own, **settings})
     student.load_state_dict({k: v for k, v in weights.items() if k in student.state_dict()}, strict=False)
     return SentenceEncoder(student, tokenizer)
 

@@ -18,6 +18,7 @@ from contrastive_st.hub.convert import convert
 from contrastive_st.hub.metadata import CheckpointMetadata
 from contrastive_st.jobs import simcse
 from contrastive_st.models import DistilBertForCL
+from contrastive_st.models.students import student_of
 
 TEXTS = ("the cat [X] ran [MASK] old", "a dog [X] ran [MASK] town")
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "4"]
@@ -121,6 +122,26 @@ def test_in_use_the_embedding_is_the_state_at_the_mask(bert_config, tokenizer, t
     place = (ids[0] == tokenizer.mask_token_id).nonzero()[-1, 0]
     wanted = model.bert(ids).last_hidden_state[0, place]
     np.testing.assert_allclose(SentenceEncoder(model, own).encode(text), wanted.detach().numpy(), atol=1e-6)
+
+
+def test_a_loss_that_is_no_contrast_trains_the_embedding_as_it_is_used(bert_config, templates, batch):
+    ids, mask = batch["input_ids"], batch["attention_mask"]
+    scored = make(bert_config, templates, loss="cosine_similarity")
+    assert torch.equal(scored.train().embed(ids, mask), scored.eval().embed(ids, mask))
+    assert not scored.projection.dense.weight.requires_grad
+    contrast = make(bert_config, templates, loss="matryoshka", inner={"loss": "info_nce"}, dims=(16, 8))
+    assert not torch.allclose(contrast.train().embed(ids, mask), contrast.eval().embed(ids, mask))
+    assert contrast.projection.dense.weight.requires_grad
+
+
+def test_a_student_keeps_the_template_in_a_smaller_vocabulary(bert_config, tokenizer, templates):
+    own = with_template(tokenizer, templates[0], 20)
+    teacher = SentenceEncoder(make(bert_config, templates), own)
+    student = student_of(teacher, [1], vocabulary=["cat", "dog"])
+    assert student.tokenizer.decode(student.tokenizer("dog")["input_ids"]) == "[CLS] the cat dog ran [MASK] old [SEP]"
+    small = len(student.tokenizer)
+    assert small < len(tokenizer)
+    assert student.encode("dog").shape == (16,)
 
 
 def run(text_file, output, *args):

@@ -220,7 +220,8 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
 def read_training_texts(args: SimCSEArguments) -> Dataset:
     """The training texts, one column a view."""
     texts, roles = read_examples(str(args.train_file), args.columns, strict=args.strict)
-    logger.info(roles)
+    if args.deletion_ratio is None:  # what it says is of a contrast
+        logger.info(roles)
     if roles.gold:
         raise InputError(
             f"{args.train_file} holds {roles.words}; contrastive-st train sbert trains them, or name the texts alone "

@@ -40,7 +40,7 @@ from transformers.utils import ModelOutput, can_return_tuple
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import LOCAL, TSDAELoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
-from contrastive_st.losses.info_nce import Queue
+from contrastive_st.losses.info_nce import InfoNCE, Queue
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
     LossConfig,
@@ -273,7 +273,6 @@ def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Ten
 
 
 logger = logging.getLogger(__name__)
-_WITH_HEAD = ("cls", "mask")  # poolings whose views go through the projection head, `mask` in training only
 
 
 class ContrastiveMixin(ForCL):
@@ -283,8 +282,8 @@ class ContrastiveMixin(ForCL):
     `pooling="cls"` opens with plain `AutoModel` and its `pooler_output` is the sentence embedding. A family without
     a pooler has no such slot and takes every pooling but `cls`.
 
-    With the pooling `mask` (PromptBERT) the embedding is the state h at the [MASK] of a template. In training it is
-    head(h - h'), h' the state there when the template stands alone, at its places around a sentence that nothing sees.
+    With the pooling `mask` (PromptBERT) the embedding is the state h at the [MASK] of a template. In training the views
+    of a contrast are head(h - h'), h' the state there when the template stands alone, around a text that nothing sees.
     """
 
     backbone_class: ClassVar[Any]
@@ -395,14 +394,14 @@ class ContrastiveMixin(ForCL):
         loaded = super().from_pretrained(name, *args, key_mapping=kwargs.pop("key_mapping", layout), **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model._freeze_unused()  # transformers makes every weight that it loads trainable
-        if model.settings.pooling in _WITH_HEAD and (model.starts_from_plain_encoder if new_head is None else new_head):
+        if model.has_trained_head and (model.starts_from_plain_encoder if new_head is None else new_head):
             model.init_head()
             logger.info("the projection head is newly initialised")
         return loaded
 
     def _freeze_unused(self) -> None:
         """Poolings without the head keep it, so that AutoModel opens cleanly; it is no part of the embedding."""
-        if self.projection is not None and self.settings.pooling not in _WITH_HEAD:
+        if self.projection is not None and not self.has_trained_head:
             self.projection.requires_grad_(False)
 
     def init_head(self) -> None:
@@ -443,6 +442,17 @@ class ContrastiveMixin(ForCL):
         """Whether the embedding of the present mode goes through the head."""
         return self.settings.pooling == "cls" and (self.training or not self.settings.mlp_only_train)
 
+    @property
+    def denoises(self) -> bool:
+        """Whether the views in training are PromptBERT's; losses that are no contrast train the embedding as it is."""
+        loss = self.settings.loss
+        return self.settings.pooling == "mask" and isinstance(getattr(loss, "inner", loss), InfoNCE)
+
+    @property
+    def has_trained_head(self) -> bool:
+        """Whether the views in training go through the head."""
+        return self.projection is not None and (self.settings.pooling == "cls" or self.denoises)
+
     # ------------------------------------------------------------------ inside
 
     def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, **other: Tensor | None) -> dict[str, Tensor]:
@@ -467,7 +477,7 @@ class ContrastiveMixin(ForCL):
         behind = settings.template[2] if settings.template else None
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
         embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling, behind)
-        if settings.pooling == "mask" and self.training:
+        if self.denoises and self.training:
             alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
             embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
             embedding = embedding if self.projection is None else self.projection(embedding[:, None])

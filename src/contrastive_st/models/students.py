@@ -136,13 +136,15 @@ def trimmed_tokenizer(tokenizer: Any, vocabulary: Iterable[str]) -> tuple[PreTra
         raise InputError(
             "the vocabulary of a WordPiece tokenizer can be trimmed, and this is another kind; leave it out"
         )
+    around = (state.get("post_processor") or {}).get("special_tokens", {}).values()  # the words of a template, too
     old, kept = state["model"]["vocab"], set(vocabulary) | set(tokenizer.all_special_tokens)
+    kept |= {name for token in around for name in token["tokens"]}
     single = {token for token in old if len(token.removeprefix("##")) == 1}
     chosen = sorted((number, token) for token, number in old.items() if token in kept | single)
     new = {token: number for number, (_, token) in enumerate(chosen)}
     state["model"]["vocab"] = new
     state["added_tokens"] = [{**token, "id": new[token["content"]]} for token in state["added_tokens"]]
-    for token in (state.get("post_processor") or {}).get("special_tokens", {}).values():
+    for token in around:
         token["ids"] = [new[name] for name in token["tokens"]]
     for side in ("sep", "cls"):
         if isinstance((state.get("post_processor") or {}).get(side), list):

@@ -28,7 +28,7 @@ class Job(NamedTuple):
 
 
 JOBS = {
-    "simcse": Job("simcse", "SimCSE: sentences, pairs or triplets of a file"),
+    "simcse": Job("simcse", "SimCSE: sentences, pairs or triplets of a file; PromptBERT, TSDAE"),
     "docs": Job("simcse", "SimCSE: a search encoder of the installed Python documentation", docs=True),
     "sbert": Job("sbert", "Sentence-BERT: pairs with labels or scores, triplets"),
     "sbert_docs": Job("sbert", "the same, three losses and three poolings, on the documentation", docs=True),

@@ -8,7 +8,7 @@ import pytest
 from contrastive_st import InputError, cli
 from contrastive_st.data.readers import MissingData
 from contrastive_st.evaluation import SuiteEvaluator, evaluate
-from contrastive_st.evaluation.datasets import beir
+from contrastive_st.evaluation.datasets import hub_sets
 from contrastive_st.evaluation.scorers.retrieval import graded_metrics
 from contrastive_st.evaluation.tasks import beir_task
 
@@ -94,17 +94,17 @@ def test_equal_scores_are_of_no_help():
 def test_bad_rows_are_one_line(folder, file, text, words):
     (folder / file).write_text(text)
     with pytest.raises(InputError, match=words) as caught:
-        beir.read_beir(folder)
+        hub_sets.read_beir(folder)
     assert "\n" not in str(caught.value)
 
 
 def test_what_is_not_there_is_named(folder, tmp_path, monkeypatch):
     (folder / "queries.jsonl").unlink()
     with pytest.raises(MissingData, match=r"no queries\.jsonl"):
-        beir.read_beir(folder)
+        hub_sets.read_beir(folder)
     monkeypatch.setattr("datasets.load_dataset", lambda *args, **kwargs: 1 / 0)
     with pytest.raises(MissingData, match="NanoNQ cannot be had"):
-        beir.read_nano("NanoNQ")
+        hub_sets.read_nano("NanoNQ")
 
 
 def test_nano_sets_are_read_by_name(monkeypatch):

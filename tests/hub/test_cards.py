@@ -25,7 +25,7 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.evaluation.report.report import Report
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import retrieval_task, tasks
 from contrastive_st.hub.cards import CardData, write_card
 from contrastive_st.hub.push import publishable_files

@@ -153,7 +153,7 @@ def _pairs(path: str) -> Any:
 
 def _retrieval(path: str) -> Any:
     from contrastive_st.data.readers import read_cells
-    from contrastive_st.evaluation.datasets.beir import is_nano
+    from contrastive_st.evaluation.datasets.hub_sets import is_nano
     from contrastive_st.evaluation.tasks import beir_task, retrieval_task
 
     if Path(path).is_dir() or is_nano(path):

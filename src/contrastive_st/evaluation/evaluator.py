@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.evaluation.scorers.sts import find_stsb, read_stsb, sts_spearman
 from contrastive_st.evaluation.suite import load, run

@@ -14,7 +14,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.embedding_store import EmbeddingStore, Encoder, as_encoder
 from contrastive_st.evaluation.report.report import Report
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.geometry import SPLIT, similarity_histogram
 from contrastive_st.evaluation.tasks import Task, chosen
 

@@ -10,10 +10,9 @@ from pathlib import Path
 from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
-from contrastive_st.evaluation.datasets.beir import read_beir, read_nano
-from contrastive_st.evaluation.datasets.hub_sets import READERS
+from contrastive_st.evaluation.datasets.hub_sets import READERS, read_beir, read_nano
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits, pair_rows
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
 from contrastive_st.evaluation.scorers.geometry import score_space
 from contrastive_st.evaluation.scorers.probes import (

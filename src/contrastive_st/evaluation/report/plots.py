@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers.utils import logging
 
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.safety.writing import written_whole
 
 logger = logging.get_logger(__name__)

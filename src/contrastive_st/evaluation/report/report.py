@@ -13,7 +13,7 @@ from huggingface_hub import ModelCard, ModelCardData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.report.plots import report_plots
-from contrastive_st.evaluation.score import NOT_RUN, Score
+from contrastive_st.evaluation.scorers import NOT_RUN, Score
 from contrastive_st.evaluation.tasks import Task, tasks
 from contrastive_st.safety.redact import as_text
 from contrastive_st.safety.writing import write_files, written_whole

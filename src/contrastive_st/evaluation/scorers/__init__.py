@@ -1,1 +1,64 @@
-"""How embeddings are judged: one file a kind of task."""
+"""How embeddings are judged: one file a kind of task; and `Score`, what each gives.
+
+A score is one number, with everything that is needed to compare it with another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+NOT_RUN = "not run"
+UNSCALED = ("alignment", "uniformity", "anisotropy", "effective_rank", "mse")  # printed as they are, others x100
+
+
+@dataclass(frozen=True)
+class Score:
+    """One result.
+
+    Args:
+        task: such as "STS12".
+        split: "train", "dev" or "test", or "cross-validation".
+        metric: such as "spearman" or "accuracy".
+        value: in the metric's own unit (correlations -1 to 1, shares 0 to 1); None where it was not run.
+        aggregation: how the subsets were put together ("all": one list of pairs; "mean", "wmean": of the subsets'
+            own scores, "wmean" weighted by their pairs), or what else makes this score (a subset, "10 folds").
+        n: number of pairs, sentences or queries that were scored.
+        deviation: standard deviation over folds or draws, where there are several.
+        note: why there is no value, or what the value leaves out.
+        model: name of the model.
+        pooling: how it makes one vector of a sentence's tokens.
+        max_length: tokens it reads of a sentence; None where it alone knows.
+    """
+
+    task: str
+    split: str
+    metric: str
+    value: float | None
+    aggregation: str = "all"
+    n: int = 0
+    deviation: float | None = None
+    note: str = ""
+    model: str = ""
+    pooling: str = ""
+    max_length: int | None = None
+
+    @property
+    def text(self) -> str:
+        """The value as papers print it: x100 where it is a share or a correlation, a star where a note goes with it.
+
+        Example:
+            >>> Score("STS12", "test", "spearman", 0.72361).text, Score("STS13", "test", "spearman", None).text
+            ('72.36', 'not run')
+        """
+        if self.value is None:
+            return NOT_RUN
+        value = f"{self.value:.3f}" if self.metric in UNSCALED else f"{100 * self.value:.2f}"
+        return value + ("*" if self.note else "")
+
+    def as_row(self) -> dict[str, Any]:
+        """A dict for JSON; numbers to eight digits, which is more than float32 embeddings carry."""
+        row = dict(self.__dict__)
+        for name in ("value", "deviation"):
+            row[name] = None if row[name] is None else round(row[name], 8)
+        return row

@@ -20,7 +20,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits
 from contrastive_st.evaluation.embedding_store import Encoder
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.probes import fit_path
 from contrastive_st.vectors import unit_vectors
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.losses.functional import at_least_float32, normalize
 from contrastive_st.vectors import cosine
 

@@ -24,7 +24,7 @@ from torch.nn import functional
 from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_labelled_pairs
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 
 # --- L2 logistic regression for many folds and a whole grid of penalties at once, exact to the optimum.
 

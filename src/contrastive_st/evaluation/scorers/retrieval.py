@@ -13,7 +13,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.vectors import unit_vectors
 
 
@@ -110,7 +110,7 @@ def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> lis
 
 
 def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10, block: int = 1 << 26) -> list[Score]:
-    """Graded retrieval of `datasets.beir`: nDCG@k, recall@k, recall@100 and MRR@k, and nDCG@k of BM25 beside them.
+    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100 and MRR@k, and nDCG@k of BM25 beside them.
 
     nDCG has linear gains, as trec_eval and BEIR have it. A document that is not relevant and scores as high as a
     relevant one goes before it. `block` bounds the scores that are held at a time.

@@ -15,7 +15,7 @@ from sklearn.metrics import average_precision_score, f1_score
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_stsb_file
-from contrastive_st.evaluation.score import Score
+from contrastive_st.evaluation.scorers import Score
 from contrastive_st.vectors import cosine
 
 DATA_VARIABLE = "CONTRASTIVE_ST_DATA"

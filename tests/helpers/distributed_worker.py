@@ -9,9 +9,10 @@ import sys
 
 import torch
 import torch.distributed as dist
+from plain import in_double
 from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
 from torch.nn.parallel import DistributedDataParallel
-from transformers import BertConfig
+from transformers import BertConfig, Qwen3Config
 
 from contrastive_st.losses import MatryoshkaLoss
 from contrastive_st.losses.targets import BAGS
@@ -21,6 +22,7 @@ from contrastive_st.models import (
     InferSentConfig,
     QuickThoughtsConfig,
     QuickThoughtsGRU,
+    Qwen3ForCL,
     StaticConfig,
     StaticEncoder,
     UniversalConfig,
@@ -65,6 +67,17 @@ def towers(encoder="gru", **settings):
     return 1, make
 
 
+def decoder(**settings):
+    def make(dropout):
+        config = Qwen3Config(
+            vocab_size=60, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, num_key_value_heads=1,
+            head_dim=8, intermediate_size=32, attention_dropout=dropout,
+        )  # fmt: skip
+        return in_double(Qwen3ForCL(config, **settings))
+
+    return 2, make
+
+
 def in_cuts(num_views, make):
     """Matryoshka over a method's loss."""
 
@@ -106,6 +119,8 @@ METHODS = {
     "span_cutoff": cut_bert("span"),
     "feature_cutoff": cut_bert("feature"),
     "template": bert(2, pooling="mask", template=(0, 1, 0)),
+    "decoder-last": decoder(),
+    "decoder-bidirectional": decoder(bidirectional=True, pooling="mean", symmetric=True),
     "multi_task": bert(2, loss="multi_task", tasks=TASKS),
     "mixture": bert(2, loss="mixture", tasks=TASKS),
     "classification-bilstm": (2, lambda dropout: InferSentBiLSTM(InferSentConfig(60, 6, 4))),
@@ -121,17 +136,11 @@ METHODS = {
 CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
 TOWERS = ("next", "window-smoothed", "window-block", "window-pairwise", "counts", "tfidf", "relational-similarities")
 METHODS |= {f"{name}-matryoshka": in_cuts(*METHODS[name]) for name in METHODS if not name.startswith(CUT + TOWERS)}
+# once is enough
 ONCE = (
-    "classification",
-    "regression",
-    "triplet",
-    "cosent",
-    "angle",
-    "multi_task",
-    "mixture",
-    "prompted",
+    "decoder", "classification", "regression", "triplet", "cosent", "angle", "multi_task", "mixture", "prompted",
     "static",
-)  # once is enough
+)  # fmt: skip
 GRID = [
     case
     for case in itertools.product(METHODS, (torch.float64, torch.float32), (0.0, 0.1))

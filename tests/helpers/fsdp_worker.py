@@ -14,7 +14,7 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from transformers import BertConfig
 
-from contrastive_st.models import BertForCL
+from contrastive_st.models import BertForCL, add_lora
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.training.gradcache import gradcache_step
 
@@ -30,19 +30,24 @@ def whole(tensor):
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
-def train(cached, rank, world, steps=STEPS):
+def train(cached, rank, world, steps=STEPS, lora=False, out=None):
     torch.manual_seed(0)
     config = BertConfig(
         vocab_size=60, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
         hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
     )  # fmt: skip
     model = BertForCL(config).double().train()
+    if lora:
+        model.name_or_path = "alice/base"
+        for name, weight in add_lora(model, r=2).named_parameters():
+            if "lora_B" in name:
+                torch.nn.init.normal_(weight, std=0.1)
     model.length_bucketing = False
     if world > 1:
         for layer in model.bert.encoder.layer:
             fully_shard(layer)
         fully_shard(model)
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=0.1)
     for batch in itertools.islice(batches(2, "info_nce"), steps):
         own = slice(ROWS // world * rank, ROWS // world * (rank + 1))  # as many rows on each
         batch = {name: batch[name][own] for name in ("input_ids", "attention_mask")}
@@ -61,6 +66,9 @@ def train(cached, rank, world, steps=STEPS):
         else:
             model(**batch).loss.backward()
         optimizer.step()
+    if out is not None:
+        gathered = {name: whole(tensor) for name, tensor in model.state_dict().items()}
+        model.save_pretrained(out, state_dict=gathered, is_main_process=rank == 0)
     return {name: whole(parameter).detach() for name, parameter in model.named_parameters()}
 
 
@@ -68,7 +76,10 @@ def main(rank, world, port, out):
     torch.set_num_threads(1)
     if world > 1:
         dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
-    results = {cached: train(cached, rank, world) for cached in (False, True)}
+    results = {
+        (cached, lora): train(cached, rank, world, lora=lora, out=f"{out}.adapter" if lora else None)
+        for cached, lora in itertools.product((False, True), repeat=2)
+    }
     if rank == 0:
         torch.save(results, out)
     if world > 1:

@@ -1,5 +1,7 @@
 """Plain-loop references: each formula as it is defined, one scalar at a time."""
 
+import types
+
 import torch
 
 
@@ -155,3 +157,17 @@ def loop_guided(views, guide, loss_fn, keys=None):
 
     loss = one_way(0, 1, range(2, views.shape[1]))
     return (loss + one_way(1, 0, [])) / 2 if loss_fn.symmetric else loss
+
+
+def in_double(model):
+    """The model in float64, and its root-mean-square norms, which transformers computes in float32."""
+    for module in model.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.forward = types.MethodType(_norm, module)
+    return model.double()
+
+
+def _norm(self, x):
+    eps = getattr(self, "variance_epsilon", None) or self.eps
+    scale = self.weight + 1.0 if type(self).__name__.startswith("Gemma") else self.weight
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * scale

@@ -19,6 +19,7 @@ from datasets import Dataset
 from transformers import BertConfig, TrainerCallback
 
 from contrastive_st import (
+    AutoModelForCL,
     BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
@@ -33,6 +34,7 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.data import train_wordpiece
+from contrastive_st.models import add_lora
 
 WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads long book"
 TEXTS = [" ".join(pair) for pair in itertools.permutations(WORDS.split(), 2)][:52]
@@ -83,17 +85,22 @@ def train(case, folder, run):
         max_position_embeddings=20,
     )  # fmt: skip
     transformers.set_seed(1)
+    collator, loss = DropoutPairCollator(tokenizer, do_mlm=do_mlm), InfoNCE()
+    if case.startswith("mixture"):
+        collator = MixtureCollator({"texts": collator, "scores": LabelledPairCollator(tokenizer)})
+        loss = MixtureLoss({"texts": loss, "scores": CoSENTLoss()})
+    model = BertForCL(config, do_mlm=do_mlm, loss=loss)
+    if "lora" in case:  # with the projection head, which is no part of the adapter
+        base = folder / case / f"base-{run}-{os.environ.get('RANK', 0)}"
+        model.save_pretrained(base)
+        model = add_lora(AutoModelForCL.from_pretrained(base), r=2, dropout=0.1)
     args = ContrastiveTrainingArguments(
         str(folder / case / ("whole" if run == "whole" else "killed")), per_device_train_batch_size=4, max_steps=STEPS,
         learning_rate=1e-3, bf16=False, disable_tqdm=True, report_to="none", logging_steps=5,
         save_strategy="steps", save_steps=5, **settings(case),
     )  # fmt: skip
-    collator, loss = DropoutPairCollator(tokenizer, do_mlm=do_mlm), InfoNCE()
-    if case.startswith("mixture"):
-        collator = MixtureCollator({"texts": collator, "scores": LabelledPairCollator(tokenizer)})
-        loss = MixtureLoss({"texts": loss, "scores": CoSENTLoss()})
     trainer = ContrastiveTrainer(
-        BertForCL(config, do_mlm=do_mlm, loss=loss), args, train_dataset=data(case, tokenizer, folder),
+        model, args, train_dataset=data(case, tokenizer, folder),
         data_collator=collator, callbacks=[Kill()] if run == "killed" else [],
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=run == "resumed")

@@ -13,7 +13,7 @@ WORKER = Path(resume_worker.__file__)
 CASES = {
     1: [
         "plain", "cached", "accumulated", "mlm", "corpus", "corpus-mixed-workers", "stream", "momentum",
-        "mixture-cached-workers", "mixture-stream-accumulated",
+        "mixture-cached-workers", "mixture-stream-accumulated", "lora",
     ],
     2: ["plain", "cached", "corpus", "stream-workers", "momentum-cached", "mixture", "mixture-stream-cached-workers"],
 }  # fmt: skip

@@ -10,9 +10,20 @@ from torch.utils.data import SequentialSampler
 from transformers import BertConfig, TrainerCallback, TrainingArguments
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, PairCollator, tokenize
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    PairCollator,
+    tokenize,
+)
+from contrastive_st.models import add_lora
 
 pytestmark = pytest.mark.slow
+CHECKPOINTING = (
+    "activation_checkpointing" if hasattr(TrainingArguments, "activation_checkpointing") else "gradient_checkpointing"
+)
 
 
 class Watch(TrainerCallback):
@@ -80,15 +91,29 @@ def test_lora_cached_is_plain(tokenizer, tmp_path, model):
     assert all(torch.equal(weight, before[name]) for name, weight in frozen.items())
 
 
+def test_an_added_adapter_cached_is_plain(tokenizer, tmp_path, model):
+    """As the jobs add it: in the model, beside a projection head that is trained as a whole."""
+    model.save_pretrained(tmp_path / "base")
+    lora = add_lora(AutoModelForCL.from_pretrained(tmp_path / "base", dtype=torch.float64), r=2)
+    for name, weight in lora.named_parameters():
+        if "lora_B" in name:
+            torch.nn.init.normal_(weight, std=0.1)  # zeros give A no gradient
+    plain, _ = gradients(tokenizer, tmp_path, lora)
+    for changes in ({}, {CHECKPOINTING: True}):
+        cached, trainer = gradients(tokenizer, tmp_path, lora, chunk_size=3, **changes)
+        assert_equal(cached, plain)
+    trained = {name for name in plain[0] if "lora_" not in name}
+    assert trained == {"bert.pooler.dense.weight", "bert.pooler.dense.bias"}
+    assert all(gradient.abs().max() > 0 for gradient in plain[0].values())
+    before = dict(lora.named_parameters())
+    frozen = [name for name, weight in trainer.model.named_parameters() if not weight.requires_grad]
+    assert all(torch.equal(dict(trainer.model.named_parameters())[name], before[name]) for name in frozen)
+
+
 def test_gradient_checkpointing_changes_nothing(tokenizer, tmp_path, model):
     reference, _ = gradients(tokenizer, tmp_path, model)
-    name = (
-        "activation_checkpointing"
-        if hasattr(TrainingArguments, "activation_checkpointing")
-        else "gradient_checkpointing"
-    )
     for changes in ({}, {"chunk_size": 3}):
-        ours, trainer = gradients(tokenizer, tmp_path, model, **{name: True}, **changes)
+        ours, trainer = gradients(tokenizer, tmp_path, model, **{CHECKPOINTING: True}, **changes)
         assert any(getattr(module, "gradient_checkpointing", False) for module in trainer.model.modules())
         assert_equal(ours, reference)
 

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING
 from contrastive_st.lazy import lazy
 
 if TYPE_CHECKING:
+    from contrastive_st.models.adapters import add_lora
     from contrastive_st.models.architectures.infersent import InferSentConfig
     from contrastive_st.models.architectures.quickthoughts import QuickThoughtsConfig
     from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig
     from contrastive_st.models.architectures.static import StaticConfig
     from contrastive_st.models.architectures.universal import UniversalConfig
     from contrastive_st.models.checkpoint import AutoModelForCL, load_tokenizer
+    from contrastive_st.models.decoders import (
+        Gemma2ForCL,
+        Gemma3ForCL,
+        GemmaForCL,
+        LlamaForCL,
+        MistralForCL,
+        Qwen2ForCL,
+        Qwen3ForCL,
+    )
     from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.models.modeling import (
         BertForCL,
@@ -41,12 +51,16 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "adapters": ["add_lora"],
         "architectures.infersent": ["InferSentConfig"],
         "architectures.quickthoughts": ["QuickThoughtsConfig"],
         "architectures.skipthoughts": ["SkipThoughtsConfig"],
         "architectures.static": ["StaticConfig"],
         "architectures.universal": ["UniversalConfig"],
         "checkpoint": ["AutoModelForCL", "load_tokenizer"],
+        "decoders": [
+            "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL", "LlamaForCL", "MistralForCL", "Qwen2ForCL", "Qwen3ForCL",
+        ],
         "encoder": ["SentenceEncoder"],
         "modeling": [
             "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL", "MPNetForCL",
@@ -61,8 +75,9 @@ __getattr__, __dir__ = lazy(
 
 __all__ = [
     "POOLINGS", "AutoModelForCL", "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL",
-    "InferSentBiLSTM", "InferSentConfig", "MPNetForCL", "ModernBertForCL", "QuickThoughtsConfig", "QuickThoughtsGRU",
+    "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL", "InferSentBiLSTM", "InferSentConfig", "LlamaForCL", "MPNetForCL",
+    "MistralForCL", "ModernBertForCL", "QuickThoughtsConfig", "QuickThoughtsGRU", "Qwen2ForCL", "Qwen3ForCL",
     "RobertaForCL", "SentenceEncoder", "SkipThoughts", "SkipThoughtsConfig", "StaticConfig", "StaticEncoder",
-    "UniversalConfig", "UniversalSentenceEncoder", "XLMRobertaForCL", "fit_static", "load_tokenizer", "pool",
-    "student_of",
+    "UniversalConfig", "UniversalSentenceEncoder", "XLMRobertaForCL", "add_lora", "fit_static", "load_tokenizer",
+    "pool", "student_of",
 ]  # fmt: skip

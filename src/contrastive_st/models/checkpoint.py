@@ -16,10 +16,11 @@ from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrained
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.configuration import ContrastiveConfig, check_loaded, is_plain_encoder, max_positions
 from contrastive_st.models.pooling import check_pooling, needs_all_layers, pool
-from contrastive_st.models.recorded import Recorded, load_head, read_recorded
-from contrastive_st.safety.folders import check_weights, read_json, weight_names
+from contrastive_st.models.recorded import Recorded, base_folder, load_head, read_recorded
+from contrastive_st.safety.folders import ADAPTER, check_weights, read_json, weight_names
 from contrastive_st.safety.repositories import ENCODER, HUB_OPTIONS, local_folder
 
 #: model_type -> where its class is: only the family asked for is imported
@@ -30,6 +31,13 @@ FAMILIES = {
     "mpnet": "modeling.MPNetForCL",
     "distilbert": "modeling.DistilBertForCL",
     "modernbert": "modeling.ModernBertForCL",
+    "qwen2": "decoders.Qwen2ForCL",
+    "qwen3": "decoders.Qwen3ForCL",
+    "llama": "decoders.LlamaForCL",
+    "mistral": "decoders.MistralForCL",
+    "gemma": "decoders.GemmaForCL",
+    "gemma2": "decoders.Gemma2ForCL",
+    "gemma3_text": "decoders.Gemma3ForCL",
     "quickthoughts": "word_models.QuickThoughtsGRU",
     "skipthoughts": "word_models.SkipThoughts",
     "infersent": "word_models.InferSentBiLSTM",
@@ -54,10 +62,13 @@ class AutoModelForCL:
     def from_pretrained(cls, name: str | Path, **kwargs: Any) -> Any:
         """Open a folder or Hub name with the pooling it records, its own or that of sentence-transformers.
 
+        An adapter is opened on its base, and is what further training changes.
+
         Args:
             name: folder or Hub name.
-            kwargs: settings such as `pooling`, which a checkpoint that records none needs; and what
-                `ForCL.from_pretrained` and `ContrastiveMixin.from_pretrained` take.
+            kwargs: settings such as `pooling`, which a checkpoint that records none needs; `merge_adapter=True`, to
+                have an ordinary model of an adapter; and what `ForCL.from_pretrained` and
+                `ContrastiveMixin.from_pretrained` take.
 
         Raises:
             InputError: there is no such checkpoint, nothing says how it pools, its weights are a pickle or damaged, it
@@ -68,12 +79,12 @@ class AutoModelForCL:
         recorded = read_recorded(folder)
         config = kwargs.pop("config", None) or load_config(recorded.model, name)
         model_class = cls._class(config, name)
-        head = None
+        head, merge = None, kwargs.pop("merge_adapter", False)
         if not recorded.own and hasattr(model_class, "projection") and "pooling" not in kwargs:
             if recorded.pooling is None or (recorded.dense and recorded.head is None):
                 raise unknown_pooling(recorded, name)
             head = recorded.head
-            kwargs |= {"pooling": "cls" if head else recorded.pooling}
+            kwargs |= {"pooling": "cls", "mlp_only_train": False} if head else {"pooling": recorded.pooling}
             kwargs.setdefault("new_head", False)
         if hasattr(model_class, "projection"):
             kwargs.setdefault("include_prompt", recorded.include_prompt)
@@ -81,6 +92,10 @@ class AutoModelForCL:
         kwargs = {**use, "truncate_dim": None, **kwargs}  # what is trained is the whole vector, until it is cut anew
         loaded = model_class.from_pretrained(recorded.model, config=config, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
+        if recorded.adapter is not None:
+            open_adapter(getattr(model, "backbone", None), recorded.adapter, name, merge)
+            if not merge:
+                train_head(model)
         if head is not None:
             load_head(recorded, model.projection)
         model.name_or_path = model.config._name_or_path = str(name)
@@ -110,7 +125,7 @@ def unknown_pooling(recorded: Recorded, name: object) -> InputError:
         )
     return InputError(
         f"{name} does not say how it pools tokens into a sentence vector (no modules.json, not trained by this "
-        "package); give --pooling, for example mean or cls_before_pooler"
+        "package); give --pooling, for example mean or cls_before_pooler, or last of a decoder"
     )
 
 
@@ -142,6 +157,8 @@ class PooledModel(nn.Module):
 def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -> Any:
     """A checkpoint's model for inference: all it needs is in its weights, and nothing is drawn anew.
 
+    An adapter is merged into the weights of its base.
+
     Args:
         recorded: what the folder says.
         name: what the user calls it.
@@ -172,6 +189,8 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
         if hasattr(model_class, "projection"):
             settings["include_prompt"] = recorded.include_prompt
         model = model_class.from_pretrained(folder, config=config, **settings)
+        if recorded.adapter is not None:
+            open_adapter(getattr(model, "backbone", None), recorded.adapter, name, merge=True)
         model.name_or_path = model.config._name_or_path = str(name)
         return model
     from transformers import AutoModel
@@ -183,6 +202,8 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
     except Exception as error:  # of bytes from anywhere
         raise InputError(f"cannot open {name}: {first_line(error)}") from error
     check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name)
+    if recorded.adapter is not None:
+        open_adapter(model, recorded.adapter, name, merge=True)
     return PooledModel(model, str(chosen), include_prompt=recorded.include_prompt, **recorded.use)
 
 
@@ -190,7 +211,9 @@ def load_config(
     name: str | Path, shown: object | None = None, revision: str | None = None, **options: Any
 ) -> PreTrainedConfig:
     """The config of a folder or Hub name, or one clear line on why it cannot be had; `options` as `local_folder`'s."""
-    folder = local_folder(name, revision, patterns=("config.json",), **options)
+    folder = local_folder(name, revision, patterns=("config.json", ADAPTER), **options)
+    if (folder / ADAPTER).is_file():
+        folder = base_folder(folder)
     name = name if shown is None else str(shown)
     if not (folder / "config.json").is_file():
         raise InputError(f"{name} is a folder without config.json; give the folder of a saved model")
@@ -217,7 +240,7 @@ def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any
     folder = local_folder(name, revision, patterns=ENCODER, **options)
     recorded = read_recorded(folder)
     try:
-        tokenizer = AutoTokenizer.from_pretrained(recorded.model, trust_remote_code=False)
+        tokenizer = AutoTokenizer.from_pretrained(recorded.tokenizer, trust_remote_code=False)
     except Exception as error:  # of bytes from anywhere
         raise _unreadable(error, "tokenizer", name) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers gives where the files are missing
@@ -226,6 +249,8 @@ def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any
     if (recorded.model / "config.json").is_file():
         limits.append(max_positions(load_config(recorded.model, name)))
     tokenizer.model_max_length = min(limits)
+    if tokenizer.pad_token is None and tokenizer.eos_token is not None:
+        tokenizer.pad_token = tokenizer.eos_token  # what pads is masked; a decoder's tokenizer often has no other
     if recorded.lower_case and tokenizer.is_fast:
         _lowercase(tokenizer)
     return tokenizer

@@ -41,6 +41,7 @@ from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import LOCAL, TSDAELoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.info_nce import InfoNCE, Queue
+from contrastive_st.models.adapters import has_adapter, save_adapter
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
     LossConfig,
@@ -58,7 +59,7 @@ from contrastive_st.models.pooling import (
     template_alone,
 )
 from contrastive_st.models.saving import write_sentence_transformers
-from contrastive_st.safety.folders import check_weights
+from contrastive_st.safety.folders import ADAPTER, check_weights
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.tokens import in_buckets
 
@@ -209,7 +210,9 @@ class ForCL(_Base):
         if name is None:
             return super().from_pretrained(name, *args, **kwargs)
         hub = {key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}
-        folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json"), **hub)
+        folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json", ADAPTER), **hub)
+        if (folder / ADAPTER).is_file():
+            raise InputError(f"{name} is an adapter; AutoModelForCL.from_pretrained opens it, with its base")
         check_weights(folder, name)
         kwargs["key_mapping"] = {**_FORMER_KEYS, **(kwargs.get("key_mapping") or {})}
         asked = kwargs.pop("output_loading_info", False)
@@ -398,6 +401,14 @@ class ContrastiveMixin(ForCL):
             model.init_head()
             logger.info("the projection head is newly initialised")
         return loaded
+
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """As `ForCL.save_pretrained`; of a model with an adapter, the adapter alone."""
+        if not has_adapter(self):
+            super().save_pretrained(save_directory, **kwargs)
+        elif kwargs.get("is_main_process", True):
+            save_adapter(self, save_directory, kwargs.get("state_dict"))
+            self.write_other_loaders(save_directory, kwargs.get("state_dict"))
 
     def _freeze_unused(self) -> None:
         """Poolings without the head keep it, so that AutoModel opens cleanly; it is no part of the embedding."""

@@ -15,7 +15,8 @@ from torch import Tensor, nn
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.saving import MASK_POOLING, write_tensors
-from contrastive_st.safety.folders import check_weights, read_json
+from contrastive_st.safety.folders import ADAPTER, INDICES, check_weights, read_json
+from contrastive_st.safety.repositories import local_folder
 
 #: sentence-transformers' names of poolings, and this package's
 _POOLINGS = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
@@ -42,6 +43,7 @@ class Recorded:
         prompts: by name, what is put before a text.
         default_prompt: the name of the prompt put before every text.
         truncate_dim: how many dimensions are kept.
+        adapter: the folder of an adapter; `model` is that of its base.
         similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
     """
 
@@ -58,6 +60,13 @@ class Recorded:
     default_prompt: str | None = None
     truncate_dim: int | None = None
     similarity: str = "cosine"
+    adapter: Path | None = None
+
+    @property
+    def tokenizer(self) -> Path:
+        """The folder of the tokenizer: the adapter's where it has one, else the model's."""
+        own = self.adapter
+        return own if own is not None and (own / "tokenizer_config.json").is_file() else self.model
 
     @property
     def head(self) -> Path | None:
@@ -91,11 +100,46 @@ def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_recorded(folder: Path) -> Recorded:
-    """What the folder records; a plain encoder records nothing.
+    """What the folder records; a plain encoder records nothing. Of an adapter: what it says itself, else its base.
 
     Raises:
-        InputError: a file of the folder is damaged, or names code that is no part of sentence-transformers.
+        InputError: a file of the folder is damaged, or names code that is no part of sentence-transformers; or the
+            base of an adapter cannot be had.
     """
+    if not (folder / ADAPTER).is_file():
+        return _read_whole(folder)
+    base = _read_whole(base_folder(folder))
+    if not (folder / "modules.json").is_file():
+        return replace(base, adapter=folder)
+    own = _read_whole(folder)
+    return replace(own, model=base.model, max_length=own.max_length or base.max_length, adapter=folder)
+
+
+def base_folder(adapter: Path) -> Path:
+    """The folder of the model that an adapter was trained on.
+
+    Raises:
+        InputError: nothing says which that is, it cannot be had, or it is an adapter itself.
+    """
+    path = adapter / ADAPTER
+    about = read_json(path, dict)
+    base, revision = (_typed(about, key, str, path) for key in ("base_model_name_or_path", "revision"))
+    if any((adapter / name).is_file() for name in ("model.safetensors", *INDICES)):
+        raise InputError(f"{adapter} holds a whole model and an adapter; move {ADAPTER} away to open the model alone")
+    if not base:
+        raise InputError(f"{path} names no base model (base_model_name_or_path); write its folder or Hub name there")
+    try:
+        folder = local_folder(base, revision)
+    except InputError as error:
+        raise InputError(f"{adapter} is an adapter of {base}, which cannot be had: {error}") from None
+    if (folder / ADAPTER).is_file():
+        raise InputError(
+            f"{adapter} is an adapter of {base}, an adapter itself; merge that first (contrastive-st merge)"
+        )
+    return folder
+
+
+def _read_whole(folder: Path) -> Recorded:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
     settings = config.get("contrastive")
     if settings is not None and not isinstance(settings, dict):

@@ -112,10 +112,13 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     folder, settings = Path(folder), model.settings
     dim = model.config.hidden_size
     modules = [("", "Transformer")]
-    _write(folder / "sentence_bert_config.json", {"max_seq_length": None, "do_lower_case": False})
+    about: dict[str, Any] = {"max_seq_length": None, "do_lower_case": False}
     if needs_all_layers(settings.pooling):
+        if not (folder / "config.json").is_file():  # an adapter: its base's config does not ask for all layers
+            about["config_args"] = {"output_hidden_states": True}
         modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
         _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)
+    _write(folder / "sentence_bert_config.json", about)
     modules.append((f"{len(modules)}_Pooling", "Pooling"))
     names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
     mode = _MODES.get(settings.pooling, "mask" if settings.pooling == "mask" else "mean_tokens")

@@ -15,6 +15,8 @@ from contrastive_st.errors import InputError, first_line
 #: The static model that is part of the package; it is opened by its name, as one on the Hub is
 SHIPPED = Path(__file__).parents[1] / "static-minilm"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # opening one can run code
+ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # as peft calls them
+TRAINED = "trained_weights.safetensors"  # beside an adapter, in the checkpoints that a run is resumed from
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
@@ -44,7 +46,7 @@ def check_folder(folder: str | Path) -> Path:
 
 
 def check_weights(folder: str | Path, name: object | None = None) -> None:
-    """Refuse a folder without safetensors weights; a pickle is never opened.
+    """Refuse a folder without safetensors weights, of a model or of an adapter; a pickle is never opened.
 
     Args:
         folder: the folder.
@@ -55,13 +57,18 @@ def check_weights(folder: str | Path, name: object | None = None) -> None:
             loader would open as pickles whatever lies beside them.
     """
     folder, name = Path(folder), name or folder
-    if (folder / "model.safetensors").is_file():
+    if (folder / "model.safetensors").is_file() or (folder / ADAPTER_WEIGHTS).is_file():
         return
     if (folder / INDICES[0]).is_file():
         for _, file in _weight_files(folder / INDICES[0]):
             if not file.endswith(".safetensors"):
                 raise InputError(f"{name}: {INDICES[0]} names {file!r}, which is no safetensors file; it is not opened")
         return
+    if (folder / ADAPTER).is_file():
+        raise InputError(
+            f"{name} is an adapter without {ADAPTER_WEIGHTS}; a pickle (adapter_model.bin) can run code when it is "
+            "opened, so save it anew with peft"
+        )
     convert = f"contrastive-st convert {name} NEW_FOLDER --to package"
     if any(folder.glob("pytorch_model*.bin")):
         raise InputError(

@@ -22,6 +22,7 @@ from typing import Any
 import pyarrow
 import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import load_file
 from torch import nn
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
@@ -29,7 +30,9 @@ from transformers.trainer_utils import rotate_checkpoints
 from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.safety.folders import read_json
+from contrastive_st.models.adapters import has_adapter
+from contrastive_st.models.saving import write_tensors
+from contrastive_st.safety.folders import ADAPTER_WEIGHTS, TRAINED, read_json
 from contrastive_st.safety.writing import written_whole
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
@@ -140,6 +143,7 @@ class CheckpointTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             self.state.save_to_json(str(scratch / name / STATE))
+            self._write_trained(scratch / name / TRAINED)
             (scratch / name / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
             with written_whole(run / name, overwrite=True) as temporary:
                 os.rename(scratch / name, temporary)
@@ -148,11 +152,34 @@ class CheckpointTrainer(Trainer):
             rotate_checkpoints(str(run), limit, self.state.best_model_checkpoint, use_mtime=True)
         self.accelerator.wait_for_everyone()
 
+    def _write_trained(self, path: Path) -> None:
+        """Beside an adapter, all weights that the run trains: the heads too, under the names of the model."""
+        model: Any = self.accelerator.unwrap_model(self.model)
+        if has_adapter(model) and not self.is_fsdp_enabled:  # whose shards hold everything
+            write_tensors({name: weight.detach().cpu() for name, weight in _trained(model).items()}, path)
+
     # ------------------------------------------------------------------ resuming
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         with _told(resume_from_checkpoint):
-            super()._load_from_checkpoint(resume_from_checkpoint, model)
+            if not self._load_trained(resume_from_checkpoint):
+                super()._load_from_checkpoint(resume_from_checkpoint, model)
+
+    def _load_best_model(self) -> None:
+        if not self._load_trained(str(self.state.best_model_checkpoint)):
+            super()._load_best_model()
+
+    def _load_trained(self, checkpoint: str) -> bool:
+        """Load what `_write_trained` wrote; False where it wrote nothing."""
+        path = Path(checkpoint, TRAINED)
+        if not path.is_file():
+            return False
+        model: Any = self.accelerator.unwrap_model(self.model)
+        weights, wanted = load_file(path), _trained(model)
+        if strange := sorted(weights.keys() ^ wanted.keys()):
+            raise InputError(f"{checkpoint} was trained with another adapter: {strange[0]} is in one of the two alone")
+        model.load_state_dict(weights, strict=False)
+        return True
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
         with _told(checkpoint):
@@ -254,6 +281,8 @@ def _check_safetensors(folder: Path) -> None:
         files = [folder / str(name) for name in sorted(set(named.values()))] if isinstance(named, dict) else []
         if not files:
             raise InputError(f"{index} is damaged: it holds no weight_map")
+    if not files[0].is_file() and (folder / ADAPTER_WEIGHTS).is_file():
+        files = [folder / ADAPTER_WEIGHTS, *folder.glob(TRAINED)]
     for path in files:
         if not path.is_file() or path.suffix != ".safetensors":
             pickle = next(folder.glob("pytorch_model*.bin*"), None)
@@ -370,6 +399,10 @@ def _told(checkpoint: str | None) -> Iterator[None]:
         if checkpoint is None:
             raise
         raise InputError(f"{checkpoint} cannot be resumed from: {first_line(error)}") from error
+
+
+def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
+    return {name: weight for name, weight in model.named_parameters() if weight.requires_grad}
 
 
 def _is_finite(weight: torch.Tensor) -> bool:

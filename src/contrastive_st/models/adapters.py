@@ -1,0 +1,194 @@
+"""LoRA: low-rank adapters beside frozen weights (Hu et al. 2021, https://arxiv.org/abs/2106.09685), by peft.
+
+    y = W x + (alpha / r) B A x      W [d, k] stays; A [r, k] and B [d, r] are trained, and B starts as zeros
+
+An adapter folder holds A and B alone (`adapter_model.safetensors`), the name of its base (`adapter_config.json`), the
+tokenizer, and what sentence-transformers reads of the pooling. Its weights have the names that they have in plain
+transformers, so that sentence-transformers, `AutoModel` and peft put it on its base, too.
+"""
+
+from __future__ import annotations
+
+import copy
+import importlib
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.models.saving import write_tensors
+from contrastive_st.safety.folders import ADAPTER_WEIGHTS, check_weights
+
+logger = logging.getLogger(__name__)
+ALL = "all-linear"
+_HEAD = "pooler.dense"  # trained as a whole or not at all
+_PREFIX = "base_model.model."  # what peft puts before each name
+
+
+def add_lora(
+    model: Any,
+    r: int = 16,
+    alpha: float | None = None,
+    dropout: float = 0.0,
+    target_modules: Sequence[str] | None = None,
+) -> Any:
+    """Freeze the encoder of a model and add a LoRA adapter to it, in place; what is saved then is the adapter.
+
+    Of the rest, what the loss trains beside the encoder stays trainable: its head, and the projection head of `cls`.
+
+    Args:
+        model: of `AutoModelForCL.from_pretrained`: the adapter is saved with the name of what was opened.
+        r: rank.
+        alpha: by default `2 * r`.
+        dropout: of what goes into A.
+        target_modules: names of linear layers, such as `query value` or `q_proj v_proj`; by default all of them.
+
+    Returns:
+        The model.
+
+    Raises:
+        InputError: peft is not installed; the model is no transformer, is new, has an adapter, pools a template or
+            reads in another direction than its base; or it has no such layers.
+
+    Example:
+        >>> add_lora(None)
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: LoRA is for encoders of transformers, and NoneType is none
+    """
+    backbone = getattr(model, "backbone", None)
+    if not isinstance(backbone, PreTrainedModel):
+        raise InputError(f"LoRA is for encoders of transformers, and {type(model).__name__} is none")
+    if has_adapter(model):
+        raise InputError(f"{model.name_or_path} is an adapter already: train it on without lora_r, or merge it first")
+    if not model.name_or_path:
+        raise InputError("LoRA is for an encoder that is kept elsewhere, and this one is new; give model_name_or_path")
+    if model.settings.pooling == "mask":
+        raise InputError("pooling mask keeps its template in the config, and an adapter has none; leave LoRA out")
+    if getattr(model, "direction_changed", False):
+        raise InputError(
+            f"an adapter opens on {model.name_or_path} as that reads texts, which bidirectional has changed: save the "
+            "model with bidirectional first, and train from that folder"
+        )
+    targets = None if list(target_modules or [ALL]) == [ALL] else sorted(target_modules or [])
+    with_head = hasattr(backbone, "pooler") and (targets is None or any(f".{_HEAD}".endswith(f".{t}") for t in targets))
+    base = model.name_or_path
+    config = _peft("LoRA").LoraConfig(
+        r=r, lora_alpha=2 * r if alpha is None else alpha, lora_dropout=dropout, target_modules=targets or ALL,
+        exclude_modules=[_HEAD] if with_head else None, task_type="FEATURE_EXTRACTION",
+    )  # fmt: skip
+    _inject(backbone, config, f"lora_target_modules {' '.join(targets or [ALL])}")
+    config.base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
+    config.revision = getattr(model.config, "_commit_hash", None)
+    train_head(model)
+    trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
+    logger.info(f"LoRA of rank {r}: {trained:,} of {sum(p.numel() for p in model.parameters()):,} weights are trained")
+    return model
+
+
+def has_adapter(model: Any) -> bool:
+    """Whether the encoder of a model is frozen, with an adapter in it."""
+    return bool(getattr(getattr(model, "backbone", None), "peft_config", None))
+
+
+def train_head(model: Any) -> None:
+    """Let the projection head be trained beside an adapter, where the embedding goes through it."""
+    if model.projection is not None:
+        model.projection.requires_grad_(model.settings.pooling == "cls")
+
+
+def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
+    """Write `adapter_config.json` and `adapter_model.safetensors` of a model with an adapter.
+
+    Args:
+        model: what is being saved.
+        folder: made where it is not there.
+        state_dict: the gathered weights when the model's own are sharded.
+    """
+    backbone, folder = model.backbone, Path(folder)
+    name = backbone.active_adapters()[0]
+    own = None
+    if state_dict is not None:
+        start = f"{model.base_model_prefix}."
+        own = {key.removeprefix(start): tensor for key, tensor in state_dict.items() if key.startswith(start)}
+    found = _peft("LoRA").get_peft_model_state_dict(backbone, own, adapter_name=name, save_embedding_layers=False)
+    folder.mkdir(parents=True, exist_ok=True)
+    tensors = {_PREFIX + key: tensor.detach().cpu().contiguous() for key, tensor in found.items()}
+    write_tensors(tensors, folder / ADAPTER_WEIGHTS)
+    config = copy.copy(backbone.peft_config[name])
+    config.inference_mode = True
+    config.target_modules = sorted(config.target_modules)  # peft keeps a set
+    config.save_pretrained(str(folder))
+
+
+def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False) -> None:
+    """Put the adapter of a folder on its base, in place: to be trained on, or merged into the weights.
+
+    Args:
+        backbone: an encoder of transformers, the adapter's base.
+        folder: of this package, of sentence-transformers or of peft.
+        name: what the user calls it.
+        merge: add `(alpha / r) B A` to the weights, so that an ordinary encoder is left.
+
+    Raises:
+        InputError: peft is not installed, or the adapter is of another kind, damaged, or of another base.
+    """
+    peft = _peft(f"{name} is an adapter, which")
+    check_weights(folder, name)
+    if not isinstance(backbone, PreTrainedModel):
+        raise InputError(f"{name} is an adapter of an encoder that is none of transformers")
+    try:
+        config, weights = peft.PeftConfig.from_pretrained(str(folder)), load_file(folder / ADAPTER_WEIGHTS)
+    except Exception as error:  # of bytes from anywhere
+        raise InputError(f"the adapter {name} cannot be read: {first_line(error)}") from error
+    if config.peft_type != peft.PeftType.LORA:
+        raise InputError(f"{name} is an adapter of the kind {config.peft_type}; LoRA adapters are opened here")
+    weights = _named_as_in(backbone, weights)
+    base, config.inference_mode = config.base_model_name_or_path, merge
+    try:
+        if merge:
+            holder = peft.PeftModel(backbone, config)
+            found = peft.set_peft_model_state_dict(holder, {_PREFIX + key: x for key, x in weights.items()})
+        else:
+            _inject(backbone, config, f"the adapter {name}")
+            config.base_model_name_or_path = base
+            found = peft.set_peft_model_state_dict(backbone, weights)
+    except (ValueError, RuntimeError, KeyError) as error:  # layers that are not there, or of another shape
+        raise InputError(f"the adapter {name} does not fit its base {base}: {first_line(error)}") from error
+    strange = [*found.unexpected_keys, *(key for key in found.missing_keys if "lora_" in key)]
+    if strange:
+        raise InputError(f"the adapter {name} does not fit its base {base}: {strange[0]} is of one of the two alone")
+    if merge:
+        holder.merge_and_unload(safe_merge=True)
+
+
+def _inject(backbone: Any, config: Any, what: str) -> None:
+    try:
+        backbone.add_adapter(config)
+    except (ValueError, ImportError) as error:
+        raise InputError(f"{what}: {first_line(error)}") from error
+    for parameter in backbone.parameters():  # adapters of half-width weights are trained in float32
+        if parameter.requires_grad and parameter.dtype in (torch.float16, torch.bfloat16):
+            parameter.data = parameter.data.float()
+
+
+def _named_as_in(backbone: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Weights under the names of the bare encoder; one that was adapted inside of another model has a prefix there."""
+    weights = {key.removeprefix(_PREFIX): tensor for key, tensor in weights.items()}
+    inside = f"{backbone.base_model_prefix}."
+    if all(key.startswith(inside) for key in weights):
+        weights = {key.removeprefix(inside): tensor for key, tensor in weights.items()}
+    return weights
+
+
+def _peft(who: str) -> Any:
+    try:
+        return importlib.import_module("peft")
+    except ImportError:
+        raise InputError(f"{who} needs peft; pip install 'contrastive-st[lora]'") from None

@@ -1,0 +1,140 @@
+"""Contrastive encoders over decoders: Qwen, Llama, Mistral and Gemma, in one direction or in both."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from transformers import (
+    Gemma2Model,
+    Gemma2PreTrainedModel,
+    Gemma3PreTrainedModel,
+    Gemma3TextConfig,
+    Gemma3TextModel,
+    GemmaModel,
+    GemmaPreTrainedModel,
+    LlamaModel,
+    LlamaPreTrainedModel,
+    MistralModel,
+    MistralPreTrainedModel,
+    PreTrainedConfig,
+    Qwen2Model,
+    Qwen2PreTrainedModel,
+    Qwen3Model,
+    Qwen3PreTrainedModel,
+)
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.modeling import ContrastiveMixin
+
+
+class DecoderMixin(ContrastiveMixin):
+    """A decoder as an encoder: its last token's state, or the mean of all (`pooling="last"` or `"mean"`).
+
+    Rows are padded on the right; `last` reads the last token that the mask counts, which is the end token where the
+    tokenizer appends one. `bidirectional=True` takes the causal mask away, so that each token reads the whole text
+    (as LLM2Vec does: BehnamGhader et al. 2024, https://arxiv.org/abs/2404.05961; such a model wants to be trained).
+    The config records it as `is_causal: false`, which transformers and sentence-transformers heed.
+
+    Args:
+        config: of the family.
+        bidirectional: attend in both directions; by default what the config says.
+        settings: such as `pooling="mean"`.
+
+    Raises:
+        InputError: settings that only encoders have (`cls`, `do_mlm`, `cutoff`), or a direction that the family's
+            code does not keep to exactly.
+    """
+
+    default_settings: ClassVar[dict[str, Any]] = {"loss": "info_nce", "pooling": "last"}
+
+    def __init__(self, config: PreTrainedConfig, *, bidirectional: bool | None = None, **settings: Any) -> None:
+        before = getattr(config, "is_causal", None) is not False
+        _set_direction(config, bidirectional)
+        self.direction_changed = before != (getattr(config, "is_causal", None) is not False)
+        config.use_cache = False  # an embedding is made in one pass
+        super().__init__(config, **settings)
+
+    @classmethod
+    def parse_settings(cls, config: PreTrainedConfig, given: Any) -> Any:
+        """As `ForCL.parse_settings`, without what a decoder has no place for."""
+        settings = super().parse_settings(config, given)
+        for name in ("do_mlm", "cutoff"):
+            if getattr(settings, name):
+                raise InputError(f"{name} is for encoders, and {config.model_type} is a decoder; leave it out")
+        return settings
+
+
+def _set_direction(config: PreTrainedConfig, bidirectional: bool | None) -> None:
+    if getattr(config, "use_bidirectional_attention", None):  # what Gemma has of its own
+        if config.model_type != "gemma3_text":  # there it ends the causal mask in batches without padding alone
+            raise InputError(
+                f"transformers heeds use_bidirectional_attention of {config.model_type} in some batches only; set it "
+                "to false in config.json and give bidirectional=True"
+            )
+        if bidirectional is False:
+            raise InputError("use_bidirectional_attention of the config cannot be undone; leave bidirectional out")
+    elif bidirectional is not None:
+        config.is_causal = not bidirectional
+
+
+class Qwen2ForCL(DecoderMixin, Qwen2PreTrainedModel):
+    """Contrastive Qwen2 and Qwen2.5; see `DecoderMixin`."""
+
+    base_model_prefix = "model"
+    backbone_class = Qwen2Model
+
+
+class Qwen3ForCL(DecoderMixin, Qwen3PreTrainedModel):
+    """Contrastive Qwen3; see `DecoderMixin`.
+
+    Example:
+        >>> import torch
+        >>> from transformers import Qwen3Config
+        >>> shape = dict(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+        >>> model = Qwen3ForCL(Qwen3Config(**shape, head_dim=4, num_key_value_heads=1)).eval()
+        >>> ids, mask = torch.tensor([[7, 8, 3], [9, 3, 0]]), torch.tensor([[1, 1, 1], [1, 1, 0]])
+        >>> model(ids, attention_mask=mask).pooler_output.shape
+        torch.Size([2, 8])
+    """
+
+    base_model_prefix = "model"
+    backbone_class = Qwen3Model
+
+
+class LlamaForCL(DecoderMixin, LlamaPreTrainedModel):
+    """Contrastive Llama; see `DecoderMixin`."""
+
+    base_model_prefix = "model"
+    backbone_class = LlamaModel
+
+
+class MistralForCL(DecoderMixin, MistralPreTrainedModel):
+    """Contrastive Mistral; see `DecoderMixin`."""
+
+    base_model_prefix = "model"
+    backbone_class = MistralModel
+
+
+class GemmaForCL(DecoderMixin, GemmaPreTrainedModel):
+    """Contrastive Gemma; see `DecoderMixin`."""
+
+    base_model_prefix = "model"
+    backbone_class = GemmaModel
+
+
+class Gemma2ForCL(DecoderMixin, Gemma2PreTrainedModel):
+    """Contrastive Gemma 2; see `DecoderMixin`."""
+
+    base_model_prefix = "model"
+    backbone_class = Gemma2Model
+
+
+class Gemma3ForCL(DecoderMixin, Gemma3PreTrainedModel):
+    """Contrastive Gemma 3, of texts (`gemma3_text`), EmbeddingGemma among them; see `DecoderMixin`."""
+
+    config_class = Gemma3TextConfig
+    base_model_prefix = "model"
+    backbone_class = Gemma3TextModel
+
+
+DECODERS = (Qwen2ForCL, Qwen3ForCL, LlamaForCL, MistralForCL, GemmaForCL, Gemma2ForCL, Gemma3ForCL)

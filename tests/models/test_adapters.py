@@ -1,0 +1,295 @@
+"""LoRA: an adapter folder opens on its base in every loader, merged or not, and what peft writes opens here."""
+
+import json
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel, DistilBertConfig
+
+from conftest import SENTENCES
+from contrastive_st import AutoModelForCL, BertForCL, DistilBertForCL, InputError, SentenceEncoder
+from contrastive_st.cli import main
+from contrastive_st.hub.convert import convert, merge
+from contrastive_st.hub.push import dry_run
+from contrastive_st.models import Qwen3ForCL, add_lora, pool
+from contrastive_st.models.adapters import has_adapter
+from contrastive_st.models.checkpoint import load_tokenizer
+from contrastive_st.safety.folders import ADAPTER, ADAPTER_WEIGHTS
+from contrastive_st.vectors import unit_vectors
+
+POOLINGS = ["mean", "cls", "last", "avg_first_last"]
+
+
+def trained(model):
+    """Any weights but zeros in B, as after training, and in the head."""
+    torch.manual_seed(3)
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            parameter.data += torch.randn_like(parameter) / 10
+    return model
+
+
+@pytest.fixture
+def base(bert_config, tokenizer, tmp_path):
+    bert_config.initializer_range = 0.3
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
+
+
+@pytest.fixture
+def adapter(base, tokenizer, tmp_path):
+    model = trained(add_lora(AutoModelForCL.from_pretrained(base, pooling="mean"), r=4))
+    model.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    return tmp_path / "adapter"
+
+
+def plain(folder, pooling):
+    """By transformers, which puts an adapter on its base by itself."""
+    model = AutoModel.from_pretrained(folder).eval()
+    batch = AutoTokenizer.from_pretrained(folder)(SENTENCES, padding=True, return_tensors="pt")
+    with torch.no_grad():
+        states = model(**batch, output_hidden_states=True).hidden_states
+    return pool(states, batch["attention_mask"], pooling).numpy()
+
+
+def peer(folder):
+    from sentence_transformers import SentenceTransformer
+
+    return SentenceTransformer(str(folder), device="cpu").encode(SENTENCES, show_progress_bar=False)
+
+
+def equal(a, b):
+    np.testing.assert_allclose(unit_vectors(a), unit_vectors(b), rtol=0, atol=1e-6)
+
+
+def test_the_formula(base):
+    """`W + (alpha / r) B A`, of every linear layer but the head."""
+    model = trained(add_lora(AutoModelForCL.from_pretrained(base), r=4, alpha=12))
+    weights = {name.replace(".base_layer", ""): x.clone() for name, x in model.state_dict().items()}
+    names = {name.rpartition(".lora_A.")[0] for name in weights if ".lora_A." in name}
+    before = AutoModelForCL.from_pretrained(base)
+    assert names == {
+        name for name, module in before.named_modules() if isinstance(module, torch.nn.Linear) and "pooler" not in name
+    }
+    assert all("lora_" in name for name, parameter in model.named_parameters() if parameter.requires_grad)
+    x = torch.randn(3, 16, dtype=torch.float32)
+    for name in names:
+        if name.endswith("query"):
+            down, up = (weights[f"{name}.lora_{part}.default.weight"] for part in "AB")
+            y = torch.nn.functional.linear(x, weights[f"{name}.weight"] + 3 * up @ down, weights[f"{name}.bias"])
+            torch.testing.assert_close(model.get_submodule(name)(x), y, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("pooling", POOLINGS)
+def test_adapter_and_merged_folder_give_the_same_embeddings_in_every_loader(base, tokenizer, tmp_path, pooling):
+    model = AutoModelForCL.from_pretrained(base, pooling=pooling, temperature=0.07)
+    torch.testing.assert_close(  # before training an adapter changes nothing
+        add_lora(AutoModelForCL.from_pretrained(base, pooling=pooling)).eval().embed(torch.arange(5, 12)[None]),
+        model.eval().embed(torch.arange(5, 12)[None]), rtol=0, atol=0,
+    )  # fmt: skip
+    trained(add_lora(model, r=4)).save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    assert not (tmp_path / "adapter" / "config.json").exists()
+    assert not (tmp_path / "adapter" / "model.safetensors").exists()
+    ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    without = SentenceEncoder(AutoModelForCL.from_pretrained(base, pooling=pooling), tokenizer).encode(SENTENCES)
+    assert np.abs(unit_vectors(ours) - unit_vectors(without)).max() > 0.01
+    assert merge(tmp_path / "adapter", tmp_path / "merged") == tmp_path / "merged"
+    assert (tmp_path / "merged" / "model.safetensors").is_file()
+    for folder in (tmp_path / "adapter", tmp_path / "merged"):
+        opened = AutoModelForCL.from_pretrained(folder)
+        assert opened.settings.pooling == pooling
+        equal(SentenceEncoder(opened, tokenizer).encode(SENTENCES), ours)
+        equal(SentenceEncoder(folder).encode(SENTENCES), ours)
+        equal(peer(folder), ours)
+        if pooling != "cls":
+            equal(plain(folder, pooling), ours)
+    assert not has_adapter(SentenceEncoder(tmp_path / "adapter").model)
+    assert not has_adapter(AutoModelForCL.from_pretrained(tmp_path / "merged"))
+
+
+@pytest.mark.parametrize("family", [Qwen3ForCL, DistilBertForCL])
+def test_of_other_families_too(family, tokenizer, tmp_path):
+    shape = {
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+        "pad_token_id": 0,
+        "vocab_size": len(tokenizer),
+    }
+    config = {
+        Qwen3ForCL: lambda: family.config_class(**shape, hidden_size=16, head_dim=8, intermediate_size=32),
+        DistilBertForCL: lambda: DistilBertConfig(
+            vocab_size=len(tokenizer), dim=16, n_layers=1, n_heads=2, hidden_dim=32
+        ),
+    }[family]()
+    family(config, pooling="last").save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    model = trained(add_lora(AutoModelForCL.from_pretrained(tmp_path / "base"), r=2))
+    model.save_pretrained(tmp_path / "adapter")
+    ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    equal(SentenceEncoder(tmp_path / "adapter").encode(SENTENCES), ours)  # with its base's tokenizer
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    equal(peer(tmp_path / "adapter"), ours)
+
+
+@pytest.mark.allow_warnings
+def test_what_peft_and_sentence_transformers_write_opens_here(base, bert_config, tokenizer, tmp_path):
+    import peft
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.models import Normalize, Pooling, Transformer
+
+    def lora():
+        return peft.LoraConfig(r=3, lora_alpha=5, target_modules=["query", "dense"], init_lora_weights=False)
+
+    model = SentenceTransformer(
+        modules=[Transformer(str(base), max_seq_length=6), Pooling(16, "max"), Normalize()], device="cpu"
+    )
+    model.add_adapter(lora())
+    model.save(str(tmp_path / "theirs"), create_model_card=False)
+    encoder = SentenceEncoder(tmp_path / "theirs")
+    equal(encoder.encode(SENTENCES), model.encode(SENTENCES, show_progress_bar=False))
+    assert (encoder.pooling, encoder.max_length) == ("max", 6)
+
+    bare = peft.get_peft_model(BertModel.from_pretrained(base), lora()).eval()
+    inside = peft.get_peft_model(BertForMaskedLM.from_pretrained(base), lora().__class__(
+        r=3, target_modules=["query"], init_lora_weights=False)).eval()  # fmt: skip
+    batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    for name, wrapped, encode in (("bare", bare, bare), ("inside", inside, inside.base_model.model.bert)):
+        wrapped.save_pretrained(tmp_path / name)
+        with torch.no_grad():
+            expected = pool([encode(**batch).last_hidden_state], batch["attention_mask"], "mean").numpy()
+        equal(SentenceEncoder(tmp_path / name).encode(SENTENCES), expected)  # pooled as the base records
+
+
+def test_an_opened_adapter_is_trained_on_and_its_base_is_not(adapter, base, tokenizer, tmp_path):
+    model = AutoModelForCL.from_pretrained(adapter).train()
+    assert {name for name, p in model.named_parameters() if p.requires_grad} == {
+        name for name, _ in model.named_parameters() if "lora_" in name
+    }
+    ids = torch.randint(5, 60, (4, 2, 6))
+    optimizer = torch.optim.SGD([p for p in model.parameters() if p.requires_grad], lr=0.1)
+    model(ids).loss.backward()
+    optimizer.step()
+    model.save_pretrained(tmp_path / "further")
+    about = json.loads((tmp_path / "further" / ADAPTER).read_text())
+    assert about["base_model_name_or_path"] == str(base)
+    old, new = (load_file(folder / ADAPTER_WEIGHTS) for folder in (adapter, tmp_path / "further"))
+    assert old.keys() == new.keys()
+    assert any(not torch.equal(old[name], new[name]) for name in old)
+    tokenizer.save_pretrained(tmp_path / "further")
+    equal(SentenceEncoder(tmp_path / "further").encode(SENTENCES), SentenceEncoder(model, tokenizer).encode(SENTENCES))
+
+
+def test_commands(adapter, tmp_path, capsys):
+    assert main(["merge", str(adapter), "-o", str(tmp_path / "merged")]) == 0
+    assert capsys.readouterr().out.strip() == str(tmp_path / "merged")
+    assert main(["merge", str(adapter), "-o", str(tmp_path / "merged")]) == 2
+    assert main(["merge", str(tmp_path / "merged"), "-o", str(tmp_path / "again")]) == 2
+    assert "is no adapter" in capsys.readouterr().err
+    assert not (tmp_path / "again").exists()
+    assert main(["push", str(adapter), "alice/adapter", "--dry_run"]) == 2
+    assert "a folder that nobody else has: merge it" in capsys.readouterr().err
+
+
+def test_an_adapter_of_a_model_of_the_hub_is_pushed_with_its_name(adapter, base, tmp_path, monkeypatch):
+    about = json.loads((adapter / ADAPTER).read_text())
+    (adapter / ADAPTER).write_text(json.dumps({**about, "base_model_name_or_path": "alice/base", "revision": "abc"}))
+    (adapter / "trained_weights.safetensors").write_bytes(b"")
+    pushed = dry_run(adapter, "alice/adapter")
+    assert {ADAPTER, ADAPTER_WEIGHTS, "modules.json", "tokenizer.json"} <= set(pushed)
+    assert "trained_weights.safetensors" not in pushed
+    card = pushed["README.md"].decode()
+    assert "base_model: alice/base" in card
+    assert "base_model_relation: adapter" in card
+
+    asked = []
+    monkeypatch.setattr(
+        "contrastive_st.models.recorded.local_folder", lambda name, revision: asked.append((name, revision)) or base
+    )
+    assert SentenceEncoder(adapter).encode(SENTENCES).shape == (8, 16)
+    assert set(asked) == {("alice/base", "abc")}
+
+
+def broken(folder, **about):
+    (folder / ADAPTER).write_text(json.dumps({**json.loads((folder / ADAPTER).read_text()), **about}))
+
+
+BROKEN = {
+    "no base": (lambda folder: broken(folder, base_model_name_or_path=None), "names no base model"),
+    "base not there": (lambda folder: broken(folder, base_model_name_or_path="/no/base"), "which cannot be had"),
+    "base is an adapter": (lambda folder: broken(folder, base_model_name_or_path=str(folder)), "an adapter itself"),
+    "other kind": (
+        lambda folder: broken(folder, peft_type="IA3", feedforward_modules=[]),
+        "cannot be read|of the kind",
+    ),
+    "other rank": (lambda folder: broken(folder, r=7), "does not fit its base"),
+    "other layers": (lambda folder: broken(folder, target_modules=["query"]), "does not fit its base"),
+    "no such layers": (lambda folder: broken(folder, target_modules=["nothing"]), "does not fit its base|not found"),
+    "cut short": (lambda folder: (folder / ADAPTER_WEIGHTS).write_bytes(b"{"), "cannot be read"),
+    "not json": (lambda folder: (folder / ADAPTER).write_text("{"), "is damaged"),
+    "pickle": (lambda folder: (folder / ADAPTER_WEIGHTS).rename(folder / "adapter_model.bin"), "can run code"),
+    "whole model too": (lambda folder: (folder / "model.safetensors").write_bytes(b""), "a whole model and an adapter"),
+}
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("case", BROKEN)
+@pytest.mark.parametrize("entry", [SentenceEncoder, AutoModelForCL.from_pretrained], ids=["encoder", "model"])
+def test_a_broken_adapter_is_one_line(adapter, entry, case):
+    breaks, words = BROKEN[case]
+    breaks(adapter)
+    with pytest.raises(InputError, match=words) as raised:
+        entry(adapter)
+    assert "\n" not in str(raised.value)
+
+
+def test_what_cannot_be_done_is_one_line(adapter, base, bert_config, tmp_path, monkeypatch):
+    opened = AutoModelForCL.from_pretrained(base)
+    for make, words in (
+        (lambda: BertForCL.from_pretrained(adapter), "AutoModelForCL.from_pretrained opens it"),
+        (lambda: convert(adapter, tmp_path / "new", "backbone"), "contrastive-st merge"),
+        (lambda: add_lora(AutoModelForCL.from_pretrained(adapter)), "an adapter already"),
+        (lambda: add_lora(BertForCL(bert_config)), "this one is new"),
+        (
+            lambda: add_lora(AutoModelForCL.from_pretrained(base, pooling="mask", template=(1, 2, 0))),
+            "keeps its template in the config",
+        ),
+        (lambda: add_lora(opened, target_modules=["nothing"]), "lora_target_modules nothing"),
+    ):
+        with pytest.raises(InputError, match=words):
+            make()
+    assert load_tokenizer(adapter).model_max_length == 16
+    monkeypatch.setitem(sys.modules, "peft", None)
+    for make in (lambda: SentenceEncoder(adapter), lambda: add_lora(AutoModelForCL.from_pretrained(base))):
+        with pytest.raises(InputError, match=r"needs peft; pip install 'contrastive-st\[lora\]'"):
+            make()
+
+
+def test_an_adapter_of_a_decoder_reads_as_its_base_does(tokenizer, tmp_path):
+    shape = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
+    config = Qwen3ForCL.config_class(**shape, vocab_size=len(tokenizer), hidden_size=16, head_dim=8, pad_token_id=0)
+    Qwen3ForCL(config, pooling="mean").save_pretrained(tmp_path / "causal")
+    both = AutoModelForCL.from_pretrained(tmp_path / "causal", bidirectional=True)
+    with pytest.raises(InputError, match="save the model with bidirectional first"):
+        add_lora(both)
+    both.save_pretrained(tmp_path / "both")
+    tokenizer.save_pretrained(tmp_path / "both")
+    model = trained(add_lora(AutoModelForCL.from_pretrained(tmp_path / "both", bidirectional=True)))
+    model.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    equal(SentenceEncoder(tmp_path / "adapter").encode(SENTENCES), ours)
+    equal(peer(tmp_path / "adapter"), ours)
+
+
+def test_an_adapter_of_half_width_weights_is_in_float32(base):
+    model = add_lora(AutoModelForCL.from_pretrained(base, dtype=torch.bfloat16))
+    assert {p.dtype for p in model.parameters() if p.requires_grad} == {torch.float32}
+    assert model.backbone.embeddings.word_embeddings.weight.dtype == torch.bfloat16

@@ -23,7 +23,7 @@ from contrastive_st.terminal import MODEL_HELP, Parser, run, say, snake_case_fla
 GROUPS = {
     "train": ("mine", "train", "distill", "soup", "compare"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
-    "publish": ("push", "pull", "card", "convert"),
+    "publish": ("push", "pull", "card", "convert", "merge"),
     "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve"),
     "this machine": ("doctor",),
 }

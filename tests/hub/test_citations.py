@@ -16,6 +16,8 @@ ARCHITECTURES = {
     "mpnet": "song2020mpnet", "distilbert": "sanh2019distilbert", "modernbert": "warner2024smarter",
     "quickthoughts": "logeswaran2018efficient", "skipthoughts": "kiros2015skip", "infersent": "conneau2017supervised",
     "universal": "cer2018universal", "static": "tulkens2024model2vec",
+    "qwen2": "yang2024qwen2", "qwen3": "yang2025qwen3", "llama": "touvron2023llama", "mistral": "jiang2023mistral",
+    "gemma": "gemma2024open", "gemma2": "gemma2024improving", "gemma3_text": "gemma2025technical",
 }  # fmt: skip
 OF_LOSSES = [
     ({"loss": "info_nce"}, {"collator": "DropoutPairCollator"}, "SimCSE, unsupervised", ["gao2021simcse"]),
@@ -43,6 +45,8 @@ OF_LOSSES = [
     ({"loss": "tsdae"}, {}, "TSDAE", ["wang2021tsdae"]),
     ({"loss": "info_nce"}, {"collator": "PairCollator", "soup": [{"name": "a", "weight": 1.0, "figure": None}]},
      "InfoNCE on pairs", ["oord2018representation", "wortsman2022model"]),
+    ({"loss": "info_nce"}, {"collator": "PairCollator", "adapter": {"kind": "LoRA"}}, "InfoNCE on pairs",
+     ["oord2018representation", "hu2022lora"]),
     ({"loss": "multi_task", "tasks": {"a": {"loss": "softmax"}, "b": {"loss": "info_nce"}}}, {}, "Several tasks",
      ["reimers2019sentence", "oord2018representation"]),
     ({"loss": "mixture", "tasks": {"a": {"loss": "info_nce"}, "b": {"loss": "cosent"}}}, {}, "Several tasks",
@@ -76,7 +80,7 @@ def test_no_architecture_and_no_loss_is_left_out():
 def test_a_checkpoint_that_records_no_loss_cites_its_architecture():
     assert method_of("bert", {}).name == "not recorded"
     assert method_of("bert", {}).keys == ("devlin2019bert",)
-    assert method_of("llama", {}).citations == []
+    assert method_of("gpt2", {}).citations == []
 
 
 def test_every_reference_is_whole_and_is_used():

@@ -49,6 +49,7 @@ RUNS = {
     "by_feature/momentum_queue.py": ["--momentum_queue", "8", *TRAIN],
     "by_feature/matryoshka.py": ["--dims", "128", "8", *TRAIN],
     "by_feature/matryoshka.py plain": ["--plain", "true", *TRAIN],
+    "by_feature/lora.py": ["--lora_r", "2", *TRAIN],
     "by_feature/scored_pairs.py": ["--chunk_size", "3", *TRAIN],
     "by_feature/scored_pairs.py angle": ["--loss", "angle", *TRAIN],
     "by_feature/mixture.py": ["--chunk_size", "3", *TRAIN],

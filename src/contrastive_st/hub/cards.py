@@ -23,13 +23,13 @@ from huggingface_hub import ModelCard, ModelCardData
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.hub.metadata import CURVE, EVALUATION, FORMER_NAME, TRAINING_METADATA, CheckpointMetadata
-from contrastive_st.safety.folders import check_folder, read_json
+from contrastive_st.safety.folders import ADAPTER, check_folder, read_json
 from contrastive_st.safety.redact import as_block, as_code, as_text
 from contrastive_st.safety.writing import write_files
 
 logger = logging.getLogger(__name__)
 CARD = "README.md"
-_SOURCES = ("config.json", "modules.json", "tokenizer_config.json", TRAINING_METADATA, FORMER_NAME, CURVE)
+_SOURCES = ("config.json", ADAPTER, "modules.json", "tokenizer_config.json", TRAINING_METADATA, FORMER_NAME, CURVE)
 _HEAD = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARK = re.compile(r"\n<!-- contrastive-st card ([0-9a-f]{16}) -->\n\Z")
 
@@ -141,6 +141,8 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
     loaders = ["this package", "transformers"]
     if checkpoint.opens_in_sentence_transformers:
         loaders.insert(1, "sentence-transformers")
+    if (checkpoint.folder / ADAPTER).is_file() and checkpoint.pooling == "cls":
+        loaders.remove("transformers")  # it has the base's head in the adapter's place
     filled = {
         "name": name, "sentences": ["A sentence.", "Another one."], "pooling": checkpoint.pooling,
         "needs_remote_code": checkpoint.needs_remote_code,
@@ -209,7 +211,8 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
         "library_name": "sentence-transformers" if with_modules else "transformers",
         "pipeline_tag": "sentence-similarity",
         "tags": list(dict.fromkeys(tag for tag in tags if tag)),
-        "base_model": base.get("name") if base.get("from") == "hub" else None,
+        "base_model": checkpoint.adapter_base or (base.get("name") if base.get("from") == "hub" else None),
+        "base_model_relation": "adapter" if checkpoint.adapter_base else None,
         "datasets": list(dict.fromkeys([*datasets, *before.get("datasets", [])])) or None,
     }
     if checkpoint.report:

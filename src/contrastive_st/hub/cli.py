@@ -1,4 +1,4 @@
-"""`contrastive-st push`, `pull`, `card` and `convert`."""
+"""`contrastive-st push`, `pull`, `card`, `convert` and `merge`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from contrastive_st.terminal import say
 
 
 def add_commands(commands: Any) -> None:
-    """Add the four to the subparsers of the command line."""
+    """Add the five to the subparsers of the command line."""
     push = commands.add_parser("push", help="push a checkpoint folder to the Hub, with its card")
     push.add_argument("folder", help="what training saved")
     push.add_argument("repo", help="user/name; made where it is not there yet")
@@ -46,6 +46,12 @@ def add_commands(commands: Any) -> None:
     convert.add_argument("--pooling", help="for checkpoints that record none: cls, cls_before_pooler, mean, ...")
     convert.add_argument("--revision", help="branch, tag or commit of a Hub name")
     convert.set_defaults(function=_convert)
+
+    merge = commands.add_parser("merge", help="add a LoRA adapter to its base: an ordinary checkpoint folder")
+    merge.add_argument("adapter", help="folder or Hub name")
+    merge.add_argument("--output", "-o", required=True, help="a new folder")
+    merge.add_argument("--revision", help="branch, tag or commit of a Hub name")
+    merge.set_defaults(function=_merge)
 
 
 def _card_options(parser: argparse.ArgumentParser) -> None:
@@ -106,3 +112,9 @@ def _convert(args: argparse.Namespace) -> None:
 
     folder = convert(args.source, args.destination, args.to, args.pooling, args.revision)
     say(f"{args.to} layout in {folder}", file=sys.stderr)
+
+
+def _merge(args: argparse.Namespace) -> None:
+    from contrastive_st.hub.convert import merge
+
+    say(merge(args.adapter, args.output, args.revision))

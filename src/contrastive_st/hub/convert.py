@@ -24,15 +24,17 @@ from contrastive_st.errors import InputError
 from contrastive_st.hub.metadata import read_training_metadata, write_training_metadata
 from contrastive_st.models import AutoModelForCL, ContrastiveMixin
 from contrastive_st.models.checkpoint import load_tokenizer, open_trained, unknown_pooling
+from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.pooling import check_pooling
 from contrastive_st.models.recorded import Recorded, layers_after, read_recorded, write_recorded
 from contrastive_st.models.saving import write_sentence_transformers, write_tensors
-from contrastive_st.safety.folders import check_weights
+from contrastive_st.safety.folders import ADAPTER, check_weights
 from contrastive_st.safety.repositories import ENCODER, local_folder
 from contrastive_st.safety.writing import check_target, written_whole
 
 LAYOUTS = ("package", "simcse", "backbone")
 _SIMCSE_FAMILIES = ("bert", "roberta")
+_OF_EMBEDDING = ("pooling", "mlp_only_train", "do_mlm")  # which the opened encoder has by now
 
 
 def convert(
@@ -81,6 +83,40 @@ def convert(
     return destination
 
 
+def merge(adapter: str | Path, output: str | Path, revision: str | None = None, token: str | None = None) -> Path:
+    """Write an ordinary checkpoint of an adapter and its base: the adapter added to the weights, the same embeddings.
+
+    Args:
+        adapter: folder or Hub name of a LoRA adapter.
+        output: a new folder.
+        revision: branch, tag or commit of a Hub name.
+        token: of a Hub name.
+
+    Raises:
+        InputError: it is no adapter, its base cannot be had or does not fit, or the folder is there already.
+    """
+    check_target(output, flag="", parents=True)
+    folder = local_folder(adapter, revision, token=token)
+    recorded = read_recorded(folder)
+    if recorded.adapter is None:
+        raise InputError(f"{adapter} is no adapter (it has no {ADAPTER}): there is nothing to merge")
+    training = read_training_metadata(folder)
+    encoder = SentenceEncoder(folder)
+    if recorded.head:  # whose place is in the model
+        encoder.model = AutoModelForCL.from_pretrained(folder, merge_adapter=True)
+        encoder.after = layers_after(replace(recorded, dense=()))
+    loss = training.get("loss", {})
+    if loss.get("name") and isinstance(encoder.model, ContrastiveMixin):
+        own = {key: value for key, value in (loss.get("settings") or {}).items() if key not in _OF_EMBEDDING}
+        encoder.model.change_settings(with_head=False, **own, loss=loss["name"])
+    with written_whole(output, flag="", parents=True) as new:
+        new.mkdir()
+        encoder.save_pretrained(new)
+        if training:
+            write_training_metadata(training, new)
+    return Path(output)
+
+
 def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     """The folder itself where it holds safetensors; else a copy, its pickled weights read as tensors and nothing else.
 
@@ -111,6 +147,10 @@ def _open(folder: Path, recorded: Recorded, name: object, pooling: str | None) -
     known = "cls" if recorded.head else recorded.pooling
     if pooling is not None and known not in (None, check_pooling(pooling)):
         raise InputError(f"{name} records pooling {known}, and --pooling {pooling} would change its embeddings")
+    if recorded.adapter is not None:
+        raise InputError(
+            f"{name} is an adapter; merge it into its base first: contrastive-st merge {name} -o NEW_FOLDER"
+        )
     if recorded.dense and not recorded.head:
         raise unknown_pooling(recorded, name)
     model = AutoModelForCL.from_pretrained(folder) if recorded.head else open_trained(recorded, name, pooling)

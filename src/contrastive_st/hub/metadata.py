@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.safety.folders import read_json
+from contrastive_st.safety.folders import ADAPTER, read_json
 from contrastive_st.safety.redact import publishable, publishable_arguments
 from contrastive_st.safety.writing import written_whole
 
@@ -68,7 +68,11 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
         "method": method.name,
         "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
         "collator": collator,
-        "model": {"class": type(model).__name__, "parameters": sum(p.numel() for p in model.parameters())},
+        "model": {
+            "class": type(model).__name__,
+            "type": model.config.model_type,
+            "parameters": sum(p.numel() for p in model.parameters()),
+        },
         "base_model": base_model(model),
         "data": {"rows": _rows(trainer.train_dataset), **given.get("data", {})},
         "max_length": getattr(tokenizer, "model_max_length", None),
@@ -80,10 +84,25 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
         "hardware": hardware(),
         "run": _run(trainer.state, clock),
     }
+    if adapter := adapter_of(model):
+        found["adapter"] = adapter
     shown: dict[str, Any] = publishable(found)
     shown["loss"] |= words_of(getattr(model, "loss_fn", None))
     shown["launch"]["argv"] = publishable_arguments(sys.argv)
     return shown
+
+
+def adapter_of(model: Any) -> dict[str, Any]:
+    """What the adapter is that a model's training changes; {} where the whole model is trained."""
+    configs = getattr(getattr(model, "backbone", None), "peft_config", None)
+    if not configs:
+        return {}
+    (config,) = configs.values()
+    return {
+        "kind": "LoRA", "r": config.r, "alpha": config.lora_alpha, "dropout": config.lora_dropout,
+        "target_modules": sorted(config.target_modules),
+        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+    }  # fmt: skip
 
 
 def words_of(loss: Any) -> dict[str, str]:
@@ -124,7 +143,7 @@ def read_training_metadata(folder: str | Path) -> dict[str, Any]:
     if "objective" in content:
         content["loss"] = content.pop("objective")
     for section in ("loss", "data", "base_model", "hyper_parameters", "arguments", "launch", "run", "hardware",
-                    "versions"):  # fmt: skip
+                    "versions", "model", "adapter"):  # fmt: skip
         if not isinstance(content.get(section, {}), dict):
             raise InputError(f"{path} is damaged: {section} holds no names and values")
     return content
@@ -247,13 +266,26 @@ class CheckpointMetadata:
     training: Mapping[str, Any] = field(init=False)
 
     def __post_init__(self) -> None:
-        path = self.folder / "config.json"
-        if not path.is_file():
+        path, training = self.folder / "config.json", read_training_metadata(self.folder)
+        if path.is_file():
+            config = _read_object(path)
+        elif (self.folder / ADAPTER).is_file():  # the config is its base's; training has recorded what a card says
+            loss = training.get("loss", {})
+            settings = {**(loss.get("settings") or {}), "loss": loss["name"]} if loss.get("name") else {}
+            config = {"model_type": training.get("model", {}).get("type", "an adapter"), "contrastive": settings}
+        else:
             raise InputError(
                 f"{self.folder} is no checkpoint folder (no config.json); give the folder of a saved model"
             )
-        object.__setattr__(self, "config", _read_object(path))
-        object.__setattr__(self, "training", read_training_metadata(self.folder))
+        object.__setattr__(self, "config", config)
+        object.__setattr__(self, "training", training)
+
+    @cached_property
+    def adapter_base(self) -> str | None:
+        """The Hub name of the base of an adapter; None of a whole model, or where the base is a folder."""
+        path = self.folder / ADAPTER
+        base = str(_read_object(path).get("base_model_name_or_path") or "") if path.is_file() else ""
+        return base if base and not (os.path.isabs(base) or os.path.isdir(base)) else None
 
     @property
     def architecture(self) -> str:
@@ -372,8 +404,10 @@ def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[
         ('reimers2019sentence', 'devlin2019bert')
     """
     method = _SYSTEMS.get((architecture, str(settings.get("loss")))) or _of_loss(settings, training or {})
-    soup = ("wortsman2022model",) if (training or {}).get("soup") else ()
-    keys = dict.fromkeys((*method.keys, *soup, *_ARCHITECTURES.get(architecture, ())))
+    training = training or {}
+    soup = ("wortsman2022model",) if training.get("soup") else ()
+    lora = ("hu2022lora",) if training.get("adapter") else ()
+    keys = dict.fromkeys((*method.keys, *soup, *lora, *_ARCHITECTURES.get(architecture, ())))
     return Method(method.name, method.tag, tuple(keys))
 
 
@@ -439,10 +473,17 @@ _SYSTEMS = {  # published as one: an architecture with its loss
 _ARCHITECTURES = {
     "bert": ("devlin2019bert",),
     "distilbert": ("sanh2019distilbert",),
+    "gemma": ("gemma2024open",),
+    "gemma2": ("gemma2024improving",),
+    "gemma3_text": ("gemma2025technical",),
     "infersent": ("conneau2017supervised",),
+    "llama": ("touvron2023llama",),
+    "mistral": ("jiang2023mistral",),
     "modernbert": ("warner2024smarter",),
     "mpnet": ("song2020mpnet",),
     "quickthoughts": ("logeswaran2018efficient",),
+    "qwen2": ("yang2024qwen2",),
+    "qwen3": ("yang2025qwen3",),
     "roberta": ("liu2019roberta",),
     "skipthoughts": ("kiros2015skip",),
     "static": ("tulkens2024model2vec",),

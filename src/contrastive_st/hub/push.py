@@ -16,7 +16,7 @@ from huggingface_hub.utils import filter_repo_objects
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.hub.cards import CARD, CardData, card_files, was_edited
 from contrastive_st.hub.metadata import EVALUATION
-from contrastive_st.safety.folders import check_folder, check_weights, read_json
+from contrastive_st.safety.folders import ADAPTER, TRAINED, check_folder, check_weights, read_json
 from contrastive_st.safety.redact import without_secrets
 from contrastive_st.safety.repositories import ENCODER, RESUMING, in_words, local_folder
 from contrastive_st.safety.writing import check_target, written_whole
@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
 _SUFFIXES = (".safetensors", ".json", ".model", ".jinja", ".md", ".png", ".svg", ".py")
 _TEXTS = ("vocab.txt", "merges.txt")  # any other may be training data
-_LEFT_OUT = ("trainer_state.json",)  # it names folders of this machine
+_LEFT_OUT = ("trainer_state.json", TRAINED)  # the one names folders of this machine, the other resumes a run
 
 
 def pull(name: str, revision: str | None = None, to: str | Path | None = None, token: str | None = None) -> Path:
@@ -117,11 +117,22 @@ def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict
 
 def _checked(folder: str | Path) -> Path:
     folder = Path(folder)
-    if not (folder / "config.json").is_file():
+    if not any((folder / name).is_file() for name in ("config.json", ADAPTER)):
         raise InputError(f"{folder} is no checkpoint folder (no config.json); give the folder of a saved model")
     check_folder(folder)
     check_weights(folder)
+    if (folder / ADAPTER).is_file():
+        _check_base(folder)
     return folder
+
+
+def _check_base(adapter: Path) -> None:
+    base = str(read_json(adapter / ADAPTER, dict).get("base_model_name_or_path") or "")
+    if not base or Path(base).is_absolute() or Path(base).is_dir():
+        raise InputError(
+            f"{adapter} is an adapter of {base or 'no base'}, a folder that nobody else has: merge it (contrastive-st "
+            f"merge {adapter} -o NEW_FOLDER) and push that, or push the base and write its Hub name into {ADAPTER}"
+        )
 
 
 def _content(

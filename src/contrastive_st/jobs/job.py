@@ -24,6 +24,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
+from contrastive_st.models.adapters import add_lora
 from contrastive_st.models.configuration import LossConfig
 from contrastive_st.tokens import column_prompts
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments
@@ -53,7 +54,8 @@ class JobArguments:
 _RANGES: Ranges = (
     (
         "vocab_size hidden_size embedding_size head_hidden idf_sentences max_train_samples k "
-        "preprocessing_num_workers search_sentences label_samples task_batch_size families members length max_length",
+        "preprocessing_num_workers search_sentences label_samples task_batch_size families members length max_length "
+        "lora_r",
         lambda value: value >= 1,
         "1 or more",
     ),
@@ -63,8 +65,8 @@ _RANGES: Ranges = (
         lambda value: 0 <= value < math.inf,
         "a number that is not negative",
     ),
-    ("task_epochs task_learning_rate temperature", lambda value: 0 < value < math.inf, "a positive number"),
-    ("dropout mlm_probability", lambda value: 0 <= value < 1, "a number in [0, 1)"),
+    ("task_epochs task_learning_rate temperature lora_alpha", lambda value: 0 < value < math.inf, "a positive number"),
+    ("dropout mlm_probability lora_dropout", lambda value: 0 <= value < 1, "a number in [0, 1)"),
     ("hard_negative_weight", math.isfinite, "a finite number"),
 )
 
@@ -174,6 +176,47 @@ def prompts_of(args: PromptArguments, texts: Dataset, settings: LossConfig) -> d
     if any(found.values()):
         logger.info("prompts: " + ", ".join(f"{prompt!r} before {name}" for name, prompt in found.items() if prompt))
     return {name: prompt for name, prompt in found.items() if prompt}
+
+
+@dataclass
+class EncoderArguments(MatryoshkaArguments):
+    """Arguments of jobs that may start from an encoder of transformers: whether a LoRA adapter is trained instead."""
+
+    lora_r: int | None = field(
+        default=None,
+        metadata={
+            "help": "Freeze the encoder and train a LoRA adapter of this rank (16, say; needs peft). What is saved is "
+            "the adapter; contrastive-st merge makes an ordinary checkpoint of it."
+        },
+    )
+    lora_alpha: float | None = field(default=None, metadata={"help": "By default 2 * lora_r."})
+    lora_dropout: float | None = field(
+        default=None, metadata={"help": "Dropout of what the adapter reads; by default 0."}
+    )
+    lora_target_modules: list[str] | None = field(
+        default=None, metadata={"help": "Linear layers to adapt, such as query value; by default all of them."}
+    )
+    bidirectional: bool | None = field(
+        default=None, metadata={"help": "Of a decoder: attend in both directions; by default as its config says."}
+    )
+
+
+def with_lora(model: Any, args: EncoderArguments) -> Any:
+    """The model, with a LoRA adapter where one is asked for.
+
+    Raises:
+        InputError: settings of no adapter, or as for `add_lora`.
+    """
+    given = {name: vars(args)[f"lora_{name}"] for name in ("alpha", "dropout", "target_modules")}
+    given = {name: value for name, value in given.items() if value is not None}
+    if args.lora_r is None and given:
+        raise InputError(f"--lora_{next(iter(given))} is of an adapter; give its rank with --lora_r")
+    return model if args.lora_r is None else add_lora(model, args.lora_r, **given)
+
+
+def direction(args: EncoderArguments) -> dict[str, bool]:
+    """The setting `bidirectional` of a decoder, where it is asked for; an encoder has none."""
+    return {} if args.bidirectional is None else {"bidirectional": args.bidirectional}
 
 
 @dataclass

@@ -29,9 +29,10 @@ from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.jobs.docs_search import docs_mrr, labelled_docs, triplets_of
 from contrastive_st.jobs.job import (
-    MatryoshkaArguments,
+    EncoderArguments,
     PromptArguments,
     check_data,
+    direction,
     fit_batch,
     job_metadata,
     measures,
@@ -42,6 +43,7 @@ from contrastive_st.jobs.job import (
     sample,
     say_what_happens,
     small_bert,
+    with_lora,
     with_matryoshka,
 )
 from contrastive_st.models import AutoModelForCL, BertForCL
@@ -59,7 +61,7 @@ FILES = {
 
 
 @dataclass
-class SBERTArguments(MatryoshkaArguments, PromptArguments):
+class SBERTArguments(EncoderArguments, PromptArguments):
     """What to train on, and which of the losses and poolings."""
 
     train_file: str | None = field(
@@ -219,8 +221,9 @@ def open_tokenizer(args: Any, data: dict[str, Dataset], prompts: Sequence[str] =
 def open_model(args: Any, tokenizer: Any, **settings: Any) -> Any:
     """The encoder, with a new head for the loss."""
     if args.model_name_or_path:
-        return AutoModelForCL.from_pretrained(args.model_name_or_path, with_head=True, **settings)
-    return BertForCL(small_bert(args, len(tokenizer)), **settings)
+        settings |= {"with_head": True, **direction(args)}
+        return with_lora(AutoModelForCL.from_pretrained(args.model_name_or_path, **settings), args)
+    return with_lora(BertForCL(small_bert(args, len(tokenizer)), **settings), args)
 
 
 def collated(rows: Dataset, tokenizer: Any, max_length: int, prompts: dict[str, str]) -> tuple[Dataset, PairCollator]:

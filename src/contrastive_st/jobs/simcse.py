@@ -35,9 +35,10 @@ from contrastive_st.evaluation.embedding_store import EmbeddingStore, as_encoder
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.jobs.docs_search import DocsSearch
 from contrastive_st.jobs.job import (
-    MatryoshkaArguments,
+    EncoderArguments,
     PromptArguments,
     check_data,
+    direction,
     fit_batch,
     job_metadata,
     parse_job,
@@ -45,6 +46,7 @@ from contrastive_st.jobs.job import (
     prompts_of,
     say_what_happens,
     small_bert,
+    with_lora,
     with_matryoshka,
 )
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
@@ -56,7 +58,7 @@ logger = logging.getLogger(__name__)
 
 
 @dataclass
-class SimCSEArguments(MatryoshkaArguments, PromptArguments):
+class SimCSEArguments(EncoderArguments, PromptArguments):
     """What to train on, and what to train."""
 
     train_file: str | None = field(
@@ -275,7 +277,7 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings, **asked)
     else:
         config = with_dropout(load_config(args.model_name_or_path), args.dropout)
-        settings["new_head"] = args.new_head
+        settings |= {"new_head": args.new_head, **direction(args)}
         tokenizer = templated(args, load_tokenizer(args.model_name_or_path), settings)
         if not hasattr(family(config.model_type), "projection"):  # no transformer: only what was asked for
             if args.templates or args.deletion_ratio is not None:
@@ -284,7 +286,7 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, **settings, **asked)
         check_max_length(args.max_length, max_positions(model.config))
         tokenizer.model_max_length = args.max_length
-    return model, tokenizer
+    return with_lora(model, args), tokenizer
 
 
 def templated(args: SimCSEArguments, tokenizer: Any, settings: dict[str, Any]) -> Any:

@@ -96,6 +96,19 @@ def test_sentence_bert_trains_an_adapter_and_a_classifier(folder, capsys):
 
 
 @pytest.mark.allow_warnings
+def test_a_mixture_trains_an_adapter(folder, capsys):
+    (folder / "mix.yaml").write_text(
+        "datasets:\n  - {name: nli, train_file: nli.csv, loss: softmax}\n"
+        "  - {name: texts, train_file: text.txt, loss: info_nce}\n"
+    )
+    given = ["--mixture", "mix.yaml", "--model_name_or_path", "base", "--output_dir", "out", "--max_steps", "3"]
+    assert main(["train", *given, *TRAIN, "--lora_r", "2"]) == 0, capsys.readouterr().err
+    vectors = SentenceEncoder("out").encode(SENTENCES)
+    assert main(["merge", "out", "-o", "merged"]) == 0
+    np.testing.assert_allclose(SentenceEncoder("merged").encode(SENTENCES), vectors, rtol=0, atol=1e-6)
+
+
+@pytest.mark.allow_warnings
 def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
     shape = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
     config = Qwen3ForCL.config_class(**shape, vocab_size=len(tokenizer), hidden_size=16, head_dim=8, pad_token_id=0)

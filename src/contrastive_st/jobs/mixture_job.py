@@ -34,7 +34,7 @@ from contrastive_st.data.tables import preview, stored
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.jobs.job import (
-    MatryoshkaArguments,
+    EncoderArguments,
     PromptArguments,
     finish,
     job_metadata,
@@ -66,7 +66,7 @@ _BUFFER = 10_000  # rows of a stream that are mixed
 
 
 @dataclass
-class MixtureArguments(MatryoshkaArguments, PromptArguments):
+class MixtureArguments(EncoderArguments, PromptArguments):
     """What to train on, and what to train."""
 
     mixture: str | None = field(

@@ -41,8 +41,8 @@ class DecoderMixin(ContrastiveMixin):
         settings: such as `pooling="mean"`.
 
     Raises:
-        InputError: settings that only encoders have (`cls`, `do_mlm`, `cutoff`), or a direction that the family's
-            code does not keep to exactly.
+        InputError: settings that only encoders have (`cls`, `do_mlm`, `cutoff`, the loss `tsdae`), or a direction that
+            the family's code does not keep to exactly.
     """
 
     default_settings: ClassVar[dict[str, Any]] = {"loss": "info_nce", "pooling": "last"}
@@ -58,8 +58,12 @@ class DecoderMixin(ContrastiveMixin):
     def parse_settings(cls, config: PreTrainedConfig, given: Any) -> Any:
         """As `ForCL.parse_settings`, without what a decoder has no place for."""
         settings = super().parse_settings(config, given)
-        for name in ("do_mlm", "cutoff"):
-            if getattr(settings, name):
+        for name, asked in (
+            ("do_mlm", settings.do_mlm),
+            ("cutoff", settings.cutoff),
+            ("tsdae", settings.loss.name == "tsdae"),
+        ):
+            if asked:
                 raise InputError(f"{name} is for encoders, and {config.model_type} is a decoder; leave it out")
         return settings
 

@@ -263,15 +263,14 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
     if args.templates or args.deletion_ratio is not None:  # which read texts alone
         if asked:
             raise InputError("--templates and --deletion_ratio take texts alone; leave out --prompts and its flags")
-        asked = {"prompts": {}, "include_prompt": True}
+        asked |= {"prompts": {}, "include_prompt": True}
     if args.pooling is None and args.model_name_or_path is not None:
         del settings["pooling"]
     if args.model_name_or_path is None:
         settings["pooling"] = args.pooling or "cls"
         check_max_length(args.max_length, 512)
         words = (text for name in texts.column_names for batch in texts.iter(10_000) for text in batch[name])
-        named: dict[str, str] = asked.get("prompts", {})
-        words = itertools.chain(words, *[named.values()] * 2)  # a word seen once is no word
+        words = itertools.chain(words, *[asked.get("prompts", {}).values()] * 2)  # a word seen once is no word
         tokenizer = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, args.max_length)
         tokenizer = templated(args, tokenizer, settings)
         model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings, **asked)

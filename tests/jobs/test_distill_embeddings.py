@@ -9,9 +9,11 @@ from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, RobertaConfig
 
 from contrastive_st.errors import InputError
+from contrastive_st.jobs import distill_embeddings
 from contrastive_st.jobs.cli import distill as main
-from contrastive_st.jobs.distill_embeddings import read_pairs_of, student_layers
+from contrastive_st.jobs.distill_embeddings import Training, read_pairs_of, reader_of, step_loss, student_layers
 from contrastive_st.models import AutoModelForCL, SentenceEncoder
+from contrastive_st.models.students import student_of
 from contrastive_st.static_vectors import StaticVectors
 
 WORDS = ["<pad>", "<unk>", "<s>", "</s>", *"abcdefghijklmnop", *(f"word{i}" for i in range(40))]
@@ -98,6 +100,42 @@ def test_a_static_student_of_a_sentence_transformers_folder_with_dense(work, tmp
     argv = arguments(work, tmp_path / "s", "--dim", "5", "--steps", "10")
     main([str(tmp_path / "dense"), *argv[1:]])
     assert StaticVectors.from_pretrained(tmp_path / "s").dimension == 5
+
+
+def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work, monkeypatch):
+    monkeypatch.setattr(distill_embeddings, "bf16_is_fast", lambda device: False)
+    encoder = student_of(work / "teacher", [0, 2], loss="embedding_distillation")
+    encoder.model.train()
+    rows = encoder.tokenizer(["a b", "word1 word2 word3", "c"])["input_ids"]
+    pairs = read_pairs_of(str(work / "pairs.jsonl"), reader_of(encoder))
+    groups = pairs.batch(np.array([0, 5, 17, 40, 44]))
+    targets = np.random.default_rng(0).normal(size=(3, 12))
+    targets /= np.linalg.norm(targets, axis=1, keepdims=True)
+    options = Training(3, 5, 1e-3, steps=1, pair_weight=0.3, temperature=0.1, seed=0, minutes=0)
+
+    def alone(text):
+        ids = torch.tensor([text])
+        return torch.nn.functional.normalize(encoder.model(ids).pooler_output, dim=1)[0]
+
+    wanted = sum((alone(row) - torch.tensor(target, dtype=torch.float32)).square().sum()
+                 for row, target in zip(rows, targets, strict=True)) / 3  # fmt: skip
+    for group in groups:
+        views = [[alone(text) for text in row] for row in group]
+        candidates = [v[k] for k in range(1, len(views[0])) for v in views]
+        for i, (anchor, positive, *_) in enumerate(views):
+            same = [group[i][1] == text for k in range(1, len(group[0])) for text in (row[k] for row in group)]
+            scores = torch.stack([anchor @ c for j, c in enumerate(candidates) if j == i or not same[j]]) / 0.1
+            wanted = wanted - 0.3 / 5 * (anchor @ positive / 0.1 - scores.logsumexp(0))
+    wanted.backward()
+    gradients = {name: p.grad.clone() for name, p in encoder.model.named_parameters() if p.grad is not None}
+    encoder.model.zero_grad()
+    loss, distance = step_loss(encoder.model, rows, targets, groups, options)
+    loss.backward()
+    assert [len(group[0]) for group in groups] == [2, 3] and 0 < distance < loss
+    torch.testing.assert_close(loss, wanted)
+    for name, parameter in encoder.model.named_parameters():
+        if name in gradients:
+            torch.testing.assert_close(parameter.grad, gradients[name], atol=1e-5, rtol=1e-4)
 
 
 def test_bad_input_is_one_line(work, tmp_path):

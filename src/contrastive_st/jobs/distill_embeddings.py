@@ -85,6 +85,10 @@ class Pairs:
     def __len__(self) -> int:
         return len(self.pairs) + len(self.triplets)
 
+    def lengths(self) -> list[int]:
+        """Tokens of the longest text of each row."""
+        return [max(map(len, row)) for row in (*self.pairs, *self.triplets)]
+
     def batch(self, numbers: NDArray[np.int64]) -> list[list[list[list[int]]]]:
         """The rows of these numbers: those with two texts, and those with three."""
         cut = len(self.pairs)
@@ -195,8 +199,8 @@ def read_pairs_of(file: str | None, read: Any) -> Pairs:
 
 def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> dict[str, Any]:
     """Train a student in place; returns how far that went, as training metadata say it."""
-    loss_fn = EmbeddingDistillationLoss()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=options.learning_rate, weight_decay=0.0, betas=(0.9, 0.99))
+    rate = options.learning_rate
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0, betas=(0.9, 0.99), fused=True)
     steps = options.steps or len(rows) // options.batch_size
     if steps < 1:
         raise InputError(
@@ -204,10 +208,9 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
         )
     by_length = not isinstance(model, StaticEncoder)
     batches = endless_batches([len(row) for row in rows], options.batch_size, options.seed, by_length)
-    numbers = (
-        endless_batches([0] * len(pairs), options.pair_batch_size, options.seed + 1, False) if len(pairs) else None
-    )
-    contrast = InfoNCE(options.temperature)
+    numbers = None
+    if len(pairs) and options.pair_weight:
+        numbers = endless_batches(pairs.lengths(), options.pair_batch_size, options.seed + 1, by_length)
     started, losses = time.monotonic(), []
     model.train()
     for step in range(steps):
@@ -215,18 +218,12 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
         progress = max(step / steps, spent)
         if progress >= 1:
             break
-        for group in optimizer.param_groups:
-            group["lr"] = options.learning_rate * min(1, (step + 1) / 50) * (1 - progress)
+        for settings in optimizer.param_groups:
+            settings["lr"] = rate * min(1, (step + 1) / 50) * (1 - progress)
         batch = next(batches)
-        views, _ = embed(model, [[rows[i]] for i in batch])
-        wanted = torch.from_numpy(np.asarray(targets[batch], np.float32)).to(model.device)
-        loss = loss_fn(views, wanted)
-        losses.append(float(loss.detach()))
-        if numbers is not None and options.pair_weight:
-            chosen = next(numbers)
-            for group_rows in pairs.batch(chosen):
-                views, keys = embed(model, group_rows)
-                loss = loss + options.pair_weight * len(group_rows) / len(chosen) * contrast(views, text_hashes=keys)
+        groups = pairs.batch(next(numbers)) if numbers is not None else []
+        loss, distance = step_loss(model, [rows[i] for i in batch], targets[batch], groups, options)
+        losses.append(float(distance))
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -240,6 +237,25 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
     }  # fmt: skip
 
 
+def step_loss(
+    model: Any, rows: Rows, targets: NDArray[np.floating], groups: Sequence[Sequence[Rows]], options: Training
+) -> tuple[Tensor, Tensor]:
+    """The loss of a step and the distance in it: of texts to their targets `[N, d]`, and InfoNCE over groups of pairs.
+
+    All texts are encoded together: the gradient of the word vectors is as large as the vocabulary, and is made once.
+    """
+    every, hashes = embed(model, [*rows, *(text for group in groups for row in group for text in row)])
+    wanted = torch.from_numpy(np.asarray(targets, np.float32)).to(model.device)
+    distance = loss = EmbeddingDistillationLoss()(every[: len(rows), None], wanted)
+    contrast, start, total = InfoNCE(options.temperature), len(rows), sum(map(len, groups))
+    for group in groups:
+        shape = (len(group), len(group[0]))
+        part = slice(start, start := start + shape[0] * shape[1])
+        own = contrast(every[part].unflatten(0, shape), text_hashes=hashes[part].unflatten(0, shape))
+        loss = loss + options.pair_weight * len(group) / total * own
+    return loss, distance.detach()
+
+
 def _say(step: int, steps: int, losses: list[float], started: float, progress: float, batch_size: int) -> None:
     seconds = time.monotonic() - started
     left = seconds * (1 - progress) / max(progress, 1e-9)
@@ -249,14 +265,13 @@ def _say(step: int, steps: int, losses: list[float], started: float, progress: f
     )
 
 
-def embed(model: Any, rows: Sequence[Sequence[Sequence[int]]]) -> tuple[Tensor, Tensor]:
-    """Views `[B, V, d]` of token ids, in bfloat16 products where these are fast, and the keys of their texts."""
-    padded = pad_rows([text for row in rows for text in row], model.config.pad_token_id)
-    ids, mask = (tensor.view(len(rows), len(rows[0]), -1).to(model.device) for tensor in padded)
+def embed(model: Any, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
+    """Embeddings `[N, d]` of token ids, in bfloat16 products where these are fast, and the hashes `[N]` of the ids."""
+    ids, mask = (tensor.to(model.device) for tensor in pad_rows(rows, model.config.pad_token_id))
     half = not isinstance(model, StaticEncoder) and bf16_is_fast(model.device)
     with torch.autocast(model.device.type, torch.bfloat16, enabled=half):
-        views = model.embed(ids, attention_mask=mask)
-    return views.float(), text_hashes(ids, mask)
+        embeddings = model.embed(ids, attention_mask=mask)
+    return embeddings.float(), text_hashes(ids, mask)
 
 
 def endless_batches(lengths: Sequence[int], size: int, seed: int, by_length: bool) -> Iterator[NDArray[np.int64]]:

@@ -49,7 +49,7 @@ from contrastive_st.models.configuration import (
     check_loaded,
     is_plain_encoder,
 )
-from contrastive_st.models.cpu import use_integer_dropout
+from contrastive_st.models.cpu import training_attention, use_integer_dropout
 from contrastive_st.models.pooling import (
     VectorDecoder,
     draw_cutoff,
@@ -482,7 +482,8 @@ class ContrastiveMixin(ForCL):
             dim = self.config.hidden_size
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
-        with cut:
+        kernel = training_attention(attention_mask) if self.training else contextlib.nullcontext()
+        with cut, kernel:
             output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
         behind = settings.template[2] if settings.template else None

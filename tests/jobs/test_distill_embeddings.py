@@ -131,7 +131,8 @@ def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work, monkeypatch
     encoder.model.zero_grad()
     loss, distance = step_loss(encoder.model, rows, targets, groups, options)
     loss.backward()
-    assert [len(group[0]) for group in groups] == [2, 3] and 0 < distance < loss
+    assert [len(group[0]) for group in groups] == [2, 3]
+    assert 0 < distance < loss
     torch.testing.assert_close(loss, wanted)
     for name, parameter in encoder.model.named_parameters():
         if name in gradients:

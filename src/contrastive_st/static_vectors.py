@@ -51,6 +51,7 @@ class StaticVectors:
 
     pooling = "mean"
     max_length: int | None = None  # every text is read to its end
+    query_prompt_name: str | None = None
 
     def __init__(
         self,
@@ -106,6 +107,11 @@ class StaticVectors:
         return int(self.embeddings.shape[1])
 
     @property
+    def vocabulary_size(self) -> int:
+        """Token ids are less than this."""
+        return int(self.tokenizer.get_vocab_size())
+
+    @property
     def fingerprint(self) -> str:
         """A hash of all that decides a vector: 32 hexadecimal digits."""
         digest = hashlib.blake2b(digest_size=16)
@@ -139,7 +145,8 @@ class StaticVectors:
         with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
             for start in range(0, len(given), batch_size):
                 part = given[start : start + batch_size]
-                output[start : start + batch_size] = self._batch(part, start, normalize_embeddings)
+                rows = self._tokenize(part, start)
+                output[start : start + batch_size] = self.encode_rows(rows, normalize_embeddings)
                 bar.update(len(part))
         return np.asarray(output[0] if isinstance(texts, str) else output)
 
@@ -175,12 +182,29 @@ class StaticVectors:
         first, second = ([texts] if isinstance(texts, str) else texts for texts in (a, b))
         return self.encode(first, normalize_embeddings=True) @ self.encode(second, normalize_embeddings=True).T
 
-    def _batch(self, texts: Sequence[str], first: int, normalize_embeddings: bool | None) -> NDArray[np.float32]:
-        for number, text in enumerate(texts, first):
-            if not isinstance(text, str):
-                raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
-        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # half surrogate pairs are no characters
-        rows = [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+    def token_rows(self, texts: Sequence[str], prompt_name: str | None = None) -> list[list[int]]:
+        """Token ids of each text, for `encode_rows`.
+
+        Args:
+            texts: any number of them.
+            prompt_name: a static model has none.
+
+        Raises:
+            InputError: a text is no string, or a prompt is named.
+        """
+        if prompt_name is not None:
+            raise InputError(f"{self.name} has no prompt {prompt_name!r}; it has none")
+        return self._tokenize(texts, 0)
+
+    def encode_rows(
+        self, rows: Sequence[Sequence[int]], normalize_embeddings: bool | None = None
+    ) -> NDArray[np.float32]:
+        """Vectors `[len(rows), d]` of token ids.
+
+        Args:
+            rows: token ids; an empty row gives zeros.
+            normalize_embeddings: as for `encode`.
+        """
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         total = int(lengths.sum())
         ids = np.fromiter(chain.from_iterable(rows), np.int32, total)
@@ -189,6 +213,13 @@ class StaticVectors:
         if self.normalize if normalize_embeddings is None else normalize_embeddings:
             return unit_vectors(vectors)
         return vectors
+
+    def _tokenize(self, texts: Sequence[str], first: int) -> list[list[int]]:
+        for number, text in enumerate(texts, first):
+            if not isinstance(text, str):
+                raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # half surrogate pairs are no characters
+        return [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _few(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
         """Sums of each text's token vectors, out of the table as it is stored."""

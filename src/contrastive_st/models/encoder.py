@@ -223,6 +223,29 @@ class SentenceEncoder:
                 ahead = pool.submit(prepare)
                 yield prepared[0], unit_vectors(self._vectors(prepared[1], prompt), of=self.name)
 
+    def token_rows(
+        self, texts: Sequence[str], prompt_name: str | None = None, max_length: int | None = None
+    ) -> list[list[int]]:
+        """Token ids of each text, special tokens and the prompt included, for `encode_rows`.
+
+        Args:
+            texts: any number of them.
+            prompt_name: as for `encode`.
+            max_length: in tokens, in place of the encoder's.
+
+        Raises:
+            InputError: a text is no string, or there is no such prompt.
+        """
+        return self._tokenize(list(texts), self._prompt(prompt_name, None), max_length)
+
+    def encode_rows(self, rows: Sequence[Sequence[int]]) -> Vectors:
+        """Embeddings `[len(rows), d]` of token ids.
+
+        Raises:
+            InputError: the model gives NaN or infinite numbers.
+        """
+        return self._vectors(list(map(list, rows)))
+
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or of vectors: cosines, or what the checkpoint records."""
         kind = getattr(self.model.config, "similarity", None) or self.recorded.similarity
@@ -242,6 +265,17 @@ class SentenceEncoder:
     def dimension(self) -> int:
         """Numbers in a vector."""
         return int(self.encode("a").shape[-1])
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Token ids are less than this."""
+        return len(self.tokenizer)
+
+    @property
+    def query_prompt_name(self) -> str | None:
+        """The prompt of `encode_query`."""
+        name: str | None = self._named(("query",), {}).get("prompt_name")
+        return name
 
     @property
     def prompts(self) -> dict[str, str]:
@@ -363,12 +397,13 @@ class SentenceEncoder:
         asked = any(options.get(name) is not None for name in ("prompt", "prompt_name"))
         return options if asked else {**options, "prompt": role_prompt(self.recorded.prompts, names)}
 
-    def _tokenize(self, texts: list[str], prompt: str) -> list[list[int]]:
+    def _tokenize(self, texts: list[str], prompt: str, max_length: int | None = None) -> list[list[int]]:
         for number, text in enumerate(texts):
             if not isinstance(text, str):
                 raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
         with _TOKENIZING:
-            return token_ids(self.tokenizer, [prompt + text for text in texts], self.max_length or 1 << 30)
+            longest = max_length or self.max_length or 1 << 30
+            return token_ids(self.tokenizer, [prompt + text for text in texts], longest)
 
     @torch.inference_mode()
     def _vectors(

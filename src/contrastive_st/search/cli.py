@@ -1,9 +1,10 @@
-"""`contrastive-st index`, `search`, `similar`, `collections`, `trends`, `duplicates` and `serve`."""
+"""`contrastive-st index`, `search`, `similar`, `collections`, `trends`, `duplicates`, `serve` and `api`."""
 
 from __future__ import annotations
 
 import argparse
 import functools
+import importlib.util
 import json
 import math
 import os
@@ -65,6 +66,7 @@ def add_commands(commands: Any) -> None:
     duplicates.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
     duplicates.set_defaults(function=_duplicates)
     _add_serve(commands)
+    _add_api(commands)
 
 
 def _add_index(commands: Any) -> None:
@@ -103,6 +105,25 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--port", type=int, default=7860, help="0 takes a free one")
     serve.add_argument("--token", nargs="?", const="", help="ask for a token: this one, or one made here")
     serve.set_defaults(function=_serve)
+
+
+def _add_api(commands: Any) -> None:
+    api = commands.add_parser("api", help="embeddings over HTTP, for the clients of OpenAI and Hugging Face")
+    api.add_argument("model", nargs="*", help="folders or Hub names; requests call them by the last part of the name "
+                     "(default: $CONTRASTIVE_ST_MODEL, or static-minilm)")  # fmt: skip
+    api.add_argument("--index", action="append", default=[], metavar="NAME",
+                     help="also answer /search: a collection, or a folder of shards; several times")  # fmt: skip
+    _add_store(api)
+    api.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
+    api.add_argument("--port", type=int, default=8080, help="0 takes a free one (default: 8080)")
+    api.add_argument("--token_file", help="its first line is asked of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
+    api.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the models")
+    api.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    api.add_argument("--long", default="cut", choices=("cut", "refuse"), help="texts longer than a model reads")
+    api.add_argument("--batch_tokens", type=int, default=16_384, help="tokens encoded together (default: 16384)")
+    api.add_argument("--max_waiting_tokens", type=int, default=1 << 20,
+                     help="waiting for a model; beyond, clients get 429 (default: 1048576)")  # fmt: skip
+    api.set_defaults(function=_api)
 
 
 def _add_store(parser: argparse.ArgumentParser) -> None:
@@ -439,3 +460,17 @@ def _serve(args: argparse.Namespace) -> None:
                 file=sys.stderr)  # fmt: skip
         with suppress(KeyboardInterrupt):  # the usual end
             serve(SearchSession(sources), listener, token)
+
+
+# --- api
+
+
+@_closes_the_store
+def _api(args: argparse.Namespace) -> None:
+    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if importlib.util.find_spec(name) is None]
+    if missing:
+        raise InputError(f"the API needs {', '.join(missing)}; pip install 'contrastive-st[api]'")
+    from contrastive_st.search.app.api import run
+
+    with suppress(KeyboardInterrupt):  # the usual end
+        run(args)

@@ -1,0 +1,509 @@
+"""Embeddings over HTTP: the routes of OpenAI's API and of text-embeddings-inference, and a search over indices.
+
+What many clients ask for at once is encoded together. The clients people have work unchanged: `openai`, LangChain's and
+Haystack's OpenAI embedders on `/v1`, `huggingface_hub.InferenceClient` on the address itself.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import hmac
+import math
+import os
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from numpy.typing import NDArray
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from pydantic import BaseModel, ConfigDict, Field
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.middleware.trustedhost import TrustedHostMiddleware
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.default import open_encoder
+from contrastive_st.search.app.serving import App, Message, Receive, Scope, Send, is_loopback, reserve
+from contrastive_st.search.index import check_k, parse_filter
+from contrastive_st.search.opening import open_encoder_for, open_index
+from contrastive_st.search.shards import RECORD
+from contrastive_st.terminal import say
+from contrastive_st.vectors import unit_vectors
+
+Rows = list[list[int]]
+Vectors = NDArray[np.float32]
+MOST_BYTES = 32 << 20  # of a request
+_TOO_LARGE = f"a request has {MOST_BYTES:,} bytes at most; send fewer texts at once"
+Texts = str | list[str]
+Input = str | list[str] | list[int] | list[list[int]]  # texts, or token ids of the model's own tokenizer
+
+
+class ApiError(Exception):
+    """A request that is refused: the status, one line, and headers."""
+
+    def __init__(self, status: int, words: str, **headers: str) -> None:
+        super().__init__(words)
+        self.status, self.headers = status, headers
+
+
+# --- Requests that are encoded together.
+
+
+class _Job(NamedTuple):
+    rows: Rows
+    tokens: int
+    done: asyncio.Future[Vectors]
+
+
+class Batcher:
+    """Encodes the rows of many requests together, in the order of their coming, on a thread of its own.
+
+    Args:
+        encode: token rows to vectors `[len(rows), d]`.
+        batch_tokens: a pass takes requests up to so many tokens, and one request at least.
+        most_waiting: tokens that may wait or be under way; a request beyond is refused with the seconds to wait.
+        gather: seconds that the first request of an idle server waits for others.
+
+    Example:
+        >>> async def two_clients():
+        ...     batcher = Batcher(lambda rows: np.array([[sum(row)] for row in rows], np.float32))
+        ...     return await asyncio.gather(batcher.submit([[1, 2], [3]]), batcher.submit([[4]]))
+        >>> [vectors.tolist() for vectors in asyncio.run(two_clients())]
+        [[[3.0], [3.0]], [[4.0]]]
+    """
+
+    def __init__(
+        self,
+        encode: Callable[[Rows], Vectors],
+        batch_tokens: int = 16_384,
+        most_waiting: int = 1 << 20,
+        gather: float = 0.003,
+    ) -> None:
+        self.encode, self.batch_tokens, self.most_waiting, self.gather = encode, batch_tokens, most_waiting, gather
+        self.waiting = 0
+        self.passes: Callable[[int], object] = lambda rows: None  # told the rows of each pass
+        self._jobs: deque[_Job] = deque()
+        self._thread = ThreadPoolExecutor(1)
+        self._task: asyncio.Task[None] | None = None
+        self._rate = 1e4  # tokens a second, of the last passes
+
+    async def submit(self, rows: Rows) -> Vectors:
+        """The vectors of a request's rows.
+
+        Raises:
+            ApiError: 429, too much is waiting; 413, the request alone is more than may wait.
+        """
+        tokens = sum(map(len, rows))
+        if tokens > self.most_waiting:
+            raise ApiError(413, f"{tokens:,} tokens in one request; at most {self.most_waiting:,} are taken")
+        if self.waiting + tokens > self.most_waiting:
+            seconds = max(math.ceil(self.waiting / self._rate), 1)
+            raise ApiError(429, f"too many requests; come again in {seconds} s", **{"Retry-After": str(seconds)})
+        job = _Job(rows, tokens, asyncio.get_running_loop().create_future())
+        self._jobs.append(job)
+        self.waiting += tokens
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._work())
+        return await job.done
+
+    async def _work(self) -> None:
+        await asyncio.sleep(self.gather)
+        while self._jobs:
+            jobs = [self._jobs.popleft()]
+            tokens = jobs[0].tokens
+            while self._jobs and tokens + self._jobs[0].tokens <= self.batch_tokens:
+                jobs.append(self._jobs.popleft())
+                tokens += jobs[-1].tokens
+            await self._pass(jobs, tokens)
+
+    async def _pass(self, jobs: Sequence[_Job], tokens: int) -> None:
+        rows, started = [row for job in jobs for row in job.rows], time.perf_counter()
+        try:
+            vectors = await asyncio.get_running_loop().run_in_executor(self._thread, self.encode, rows)
+        except Exception as error:  # whatever it is, it is the answer to these requests, and the next are served
+            for job in jobs:
+                if not job.done.done():
+                    job.done.set_exception(error)
+        else:
+            ends = np.cumsum([len(job.rows) for job in jobs])
+            for job, own in zip(jobs, np.split(vectors, ends[:-1]), strict=True):
+                if not job.done.done():  # its client may have gone
+                    job.done.set_result(own)
+        self.waiting -= tokens
+        self.passes(len(rows))
+        self._rate += 0.2 * (tokens / max(time.perf_counter() - started, 1e-6) - self._rate)
+
+
+# --- Models and indices behind the routes.
+
+
+@dataclass
+class Served:
+    """A model behind the API.
+
+    Args:
+        encoder: a `SentenceEncoder` or `StaticVectors`.
+        refuse_long: answer 413 to texts longer than the model reads, where a request does not say `truncate`.
+        batcher: by default with the limits of `Batcher`.
+    """
+
+    encoder: Any
+    refuse_long: bool = False
+    batcher: Batcher = field(default=None)  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        self.batcher = self.batcher or Batcher(self.encoder.encode_rows)
+
+    def rows(self, given: Input, prompt_name: str | None, truncate: bool | None) -> Rows:
+        """Token rows of texts, or those that were given.
+
+        Raises:
+            ApiError: nothing was given, a text or row is too long and is not to be cut, or an id is no token's.
+        """
+        items: list[Any] = [given] if isinstance(given, str) or (given and isinstance(given[0], int)) else list(given)
+        if not items:
+            raise ApiError(400, "input is an empty list; give a text or several")
+        cut = not self.refuse_long if truncate is None else truncate
+        if isinstance(items[0], str):
+            return self._rows_of_texts(items, prompt_name, cut)
+        most, longest = self.encoder.vocabulary_size, self.encoder.max_length
+        if any(not row or min(row) < 0 or max(row) >= most for row in items):
+            raise ApiError(400, f"token ids go from 0 to {most - 1:,}, and a row holds one at least; or send texts")
+        if longest is not None and not cut and max(map(len, items)) > longest:
+            raise ApiError(413, f"an input has more than the {longest} tokens that the model reads")
+        return [row[:longest] for row in items]
+
+    def _rows_of_texts(self, texts: list[str], prompt_name: str | None, cut: bool) -> Rows:
+        rows: Rows = self.encoder.token_rows(texts, prompt_name)
+        longest = self.encoder.max_length
+        if not cut and longest is not None:
+            full = [text for text, row in zip(texts, rows, strict=True) if len(row) >= longest]
+            if max(map(len, self.encoder.token_rows(full, prompt_name, longest + 1)), default=0) > longest:
+                raise ApiError(413, f"a text has more than the {longest} tokens that the model reads; shorten it, "
+                               "or send truncate: true to /embed")  # fmt: skip
+        return rows
+
+    async def vectors(
+        self,
+        given: Input,
+        *,
+        prompt_name: str | None = None,
+        truncate: bool | None = None,
+        dimensions: int | None = None,
+        normalize: bool = True,
+    ) -> tuple[Vectors, int]:
+        """The vectors `[n, d]` of an input, and how many tokens it has."""
+        rows = await run_in_threadpool(self.rows, given, prompt_name, truncate)
+        vectors = await self.batcher.submit(rows)
+        if dimensions is not None and not 1 <= dimensions <= vectors.shape[1]:
+            raise ApiError(400, f"dimensions {dimensions}: the model has {vectors.shape[1]}")
+        vectors = vectors[:, :dimensions]
+        return unit_vectors(vectors) if normalize else vectors, sum(map(len, rows))
+
+
+class IndexServed(NamedTuple):
+    """An index behind `/search`, and the model for its queries."""
+
+    index: Any
+    model: Served
+
+
+# --- Requests and answers.
+
+
+class EmbeddingRequest(BaseModel):
+    """`POST /v1/embeddings`, as OpenAI's."""
+
+    input: Input
+    model: str | None = None
+    dimensions: int | None = None
+    encoding_format: Literal["float", "base64"] = "float"
+    user: str | None = None
+
+
+class EmbedRequest(BaseModel):
+    """`POST /embed`, as that of text-embeddings-inference."""
+
+    inputs: Input
+    model: str | None = None
+    normalize: bool = True
+    truncate: bool | None = None
+    prompt_name: str | None = None
+    dimensions: int | None = None
+
+
+class Comparison(BaseModel):
+    """A sentence, and those it is compared with."""
+
+    source_sentence: str
+    sentences: list[str] = Field(min_length=1)
+
+
+class SimilarityRequest(BaseModel):
+    """`POST /similarity`, as that of text-embeddings-inference."""
+
+    inputs: Comparison
+    model: str | None = None
+
+
+class SearchRequest(BaseModel):
+    """`POST /search`: the documents of an index that are nearest to a query."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    query: str
+    index: str | None = None
+    k: int = 10
+    filter: list[str] = []
+    hybrid: bool = False
+
+
+class Metrics:
+    """What `/metrics` tells, for Prometheus."""
+
+    def __init__(self, models: Mapping[str, Served]) -> None:
+        self.registry = CollectorRegistry()
+        own: dict[str, Any] = {"registry": self.registry, "namespace": "contrastive_st"}
+        self.requests = Counter("requests", "answered, by route and status", ["route", "status"], **own)
+        self.seconds = Histogram("request_seconds", "from request to answer", ["route"], **own)
+        self.tokens = Counter("tokens", "encoded", ["model"], **own)
+        rows = Histogram("pass_rows", "texts encoded together", ["model"], buckets=[4**i for i in range(8)], **own)
+        waiting = Gauge("waiting_tokens", "waiting or under way", ["model"], **own)
+        for name, model in models.items():
+            model.batcher.passes = rows.labels(name).observe
+            waiting.labels(name).set_function(lambda batcher=model.batcher: batcher.waiting)  # type: ignore[misc]
+
+
+def make_api(
+    models: Mapping[str, Served],
+    indices: Mapping[str, IndexServed] | None = None,
+    host: str = "127.0.0.1",
+    token: str | None = None,
+) -> App:
+    """The API as an ASGI application.
+
+    Args:
+        models: by the name that requests call them; the first is taken where they name none.
+        indices: by name, for `/search`.
+        host: what it will be bound to; on loopback, requests for other host names are refused.
+        token: asked of every request but `/health` as `Authorization: Bearer ...`; None asks for none.
+    """
+    app = FastAPI(title="contrastive-st", description="Sentence embeddings.", redoc_url=None)
+    metrics, indices = Metrics(models), indices or {}
+    for kind in (ApiError, InputError, RequestValidationError, HTTPException):
+        app.add_exception_handler(kind, _refusal)
+
+    def model_named(name: str | None) -> tuple[str, Served]:
+        if name is not None and name not in models:
+            raise ApiError(404, f"there is no model {name!r}; there is {', '.join(models)}")
+        name = next(iter(models)) if name is None else name
+        return name, models[name]
+
+    async def vectors_of(name: str | None, given: Input, **options: Any) -> tuple[str, Vectors, int]:
+        name, model = model_named(name)
+        vectors, tokens = await model.vectors(given, **options)
+        metrics.tokens.labels(name).inc(tokens)
+        return name, vectors, tokens
+
+    @app.post("/v1/embeddings")
+    async def v1_embeddings(asked: EmbeddingRequest) -> Response:
+        name, vectors, tokens = await vectors_of(asked.model, asked.input, dimensions=asked.dimensions)
+        if asked.encoding_format == "base64":
+            values: list[Any] = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
+        else:
+            values = vectors.tolist()
+        data = [{"object": "embedding", "index": i, "embedding": value} for i, value in enumerate(values)]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
+
+    @app.get("/v1/models")
+    async def v1_models() -> Any:
+        return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": ""} for name in models]}
+
+    @app.post("/embed")
+    async def embed(asked: EmbedRequest) -> Response:
+        options = asked.model_dump(include={"normalize", "truncate", "prompt_name", "dimensions"})
+        _, vectors, _ = await vectors_of(asked.model, asked.inputs, **options)
+        return JSONResponse(vectors.tolist())
+
+    @app.post("/similarity")
+    async def similarity(asked: SimilarityRequest) -> Response:
+        inputs = asked.inputs
+        _, vectors, _ = await vectors_of(asked.model, [inputs.source_sentence, *inputs.sentences])
+        return JSONResponse((vectors[1:] @ vectors[0]).tolist())
+
+    @app.post("/")
+    async def either(asked: EmbedRequest | SimilarityRequest) -> Response:
+        """What `huggingface_hub.InferenceClient` sends to the address itself."""
+        return await (embed(asked) if isinstance(asked, EmbedRequest) else similarity(asked))
+
+    @app.post("/search")
+    async def search(asked: SearchRequest) -> Any:
+        if not indices:
+            raise ApiError(404, "no index is served; start the server with --index")
+        name = next(iter(indices)) if asked.index is None else asked.index
+        if name not in indices:
+            raise ApiError(404, f"there is no index {name!r}; there is {', '.join(indices)}")
+        index, model = indices[name]
+        k, conditions = check_k(asked.k), parse_filter(asked.filter)
+        vectors, _ = await model.vectors(asked.query, prompt_name=model.encoder.query_prompt_name)
+        words = asked.query if asked.hybrid else None
+        hits = await run_in_threadpool(lambda: index.search(vectors[0], k, filter=conditions, text=words)[0])
+        return {"index": name, "hits": [
+            {"id": hit.id, "score": None if math.isnan(hit.score) else hit.score, "text": hit.text,
+             "metadata": hit.metadata} for hit in hits
+        ]}  # fmt: skip
+
+    @app.get("/health")
+    async def health() -> Any:
+        return {"status": "ok", "models": list(models), "indices": list(indices)}
+
+    @app.get("/metrics")
+    async def show_metrics() -> Response:
+        return PlainTextResponse(generate_latest(metrics.registry))
+
+    edge: App = _Edge(app, metrics, token, {route.path for route in app.routes if hasattr(route, "path")})
+    return TrustedHostMiddleware(edge, ["localhost", "127.0.0.1", "[::1]"]) if is_loopback(host) else edge
+
+
+class _Edge:
+    """Counts requests, asks for the token, and takes no more than `MOST_BYTES` of a body."""
+
+    def __init__(self, app: App, metrics: Metrics, token: str | None, routes: set[str]) -> None:
+        self.app, self.metrics, self.token, self.routes = app, metrics, token, routes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        started, read, headers = time.perf_counter(), 0, dict(scope["headers"])
+        route = scope["path"] if scope["path"] in self.routes else "other"
+
+        async def bounded() -> Message:
+            nonlocal read
+            message = await receive()
+            read += len(message.get("body", b""))
+            if read > MOST_BYTES:
+                raise ApiError(413, _TOO_LARGE)
+            return message
+
+        async def counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                self.metrics.requests.labels(route, message["status"]).inc()
+                self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
+            await send(message)
+
+        refused: ApiError | None = None
+        if route != "/health" and not self._may(headers.get(b"authorization", b"")):
+            words = "send the token of this server as Authorization: Bearer TOKEN"
+            refused = ApiError(401, words, **{"WWW-Authenticate": "Bearer"})
+        elif int(headers.get(b"content-length", b"0")) > MOST_BYTES:
+            refused = ApiError(413, _TOO_LARGE)
+        if refused is None:
+            await self.app(scope, bounded, counted)
+        else:
+            await (await _refusal(Request(scope), refused))(scope, receive, counted)
+
+    def _may(self, given: bytes) -> bool:
+        kind, _, token = given.partition(b" ")
+        wanted = self.token
+        return wanted is None or (kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), wanted.encode()))
+
+
+async def _refusal(request: Request, error: Exception) -> Response:
+    """The error in the words of the API that was asked: OpenAI's, or text-embeddings-inference's."""
+    status, words, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
+    if isinstance(error, ApiError):
+        status = error.status
+    elif isinstance(error, HTTPException):
+        status, words = error.status_code, str(error.detail)
+    elif isinstance(error, RequestValidationError):
+        status, words = 422, _what_is_wrong(error)
+    kind = {401: "authentication", 413: "too_large", 429: "overloaded"}.get(status, "invalid_request")
+    content: Any = {"error": words, "error_type": kind}
+    if request.url.path.startswith("/v1/"):
+        content = {"error": {"message": words, "type": f"{kind}_error", "param": None, "code": None}}
+    return JSONResponse(content, status, headers)
+
+
+def _what_is_wrong(error: RequestValidationError) -> str:
+    """The first fault of a body, with the field that has it."""
+    fault = error.errors()[0]
+    if fault["type"] == "json_invalid":
+        return f"the body is no JSON: {fault.get('ctx', {}).get('error', fault['msg'])}"
+    name = next((str(part) for part in fault["loc"][1:] if isinstance(part, str)), "the body")
+    if name in ("input", "inputs"):
+        return f"{name}: give a text, a list of texts, or token ids"
+    return f"{name}: {fault['msg']}"
+
+
+# --- The command.
+
+
+def run(args: argparse.Namespace) -> None:
+    """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
+    import uvicorn
+
+    if min(args.batch_tokens, args.max_waiting_tokens) < 1:
+        raise InputError("--batch_tokens and --max_waiting_tokens: give 1 or more")
+    token = _token(args.token_file)
+    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")  # as for `index`
+    with ExitStack() as stack:
+        listener = stack.enter_context(reserve(args.host, args.port))
+        models, indices = _opened(args, stack)
+        if token is None and not is_loopback(args.host):
+            say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
+                file=sys.stderr)  # fmt: skip
+        app = make_api(models, indices, args.host, token)
+        host, port = listener.getsockname()[:2]
+        say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
+        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
+
+
+def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Served], dict[str, IndexServed]]:
+    """The models and indices that are asked for; an index's own model is served too."""
+    models: dict[str, Served] = {}
+    indices: dict[str, IndexServed] = {}
+
+    def serve(encoder: Any) -> Served:
+        if encoder.name in models:
+            raise InputError(f"two models are called {encoder.name}; rename a folder")
+        batcher = Batcher(encoder.encode_rows, args.batch_tokens, args.max_waiting_tokens)
+        models[encoder.name] = Served(encoder, args.long == "refuse", batcher)
+        return models[encoder.name]
+
+    for model in args.model or ([] if args.index else [None]):
+        serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
+    for name in dict.fromkeys(args.index):
+        folder = Path(name).expanduser()
+        place = (folder,) if folder.joinpath(RECORD).is_file() else (args.store, name)
+        index = stack.enter_context(closing(open_index(*place)))
+        same = (own for own in models.values() if own.encoder.fingerprint == index.fingerprint)
+        model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))
+        indices[folder.name] = IndexServed(index, model)
+    return models, indices
+
+
+def _token(file: str | None) -> str | None:
+    """The token of a file, or of the environment."""
+    if file is None:
+        return os.environ.get("CONTRASTIVE_ST_API_TOKEN") or None
+    try:
+        token = Path(file).expanduser().read_text(encoding="utf-8").partition("\n")[0].strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"--token_file {file}: it cannot be read: {error}") from None
+    if not token:
+        raise InputError(f"--token_file {file}: its first line is empty")
+    return token

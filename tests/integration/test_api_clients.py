@@ -1,0 +1,140 @@
+"""The API as a process, before the clients people have: openai, huggingface_hub, LangChain, Haystack; and SIGTERM."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import httpx
+import numpy as np
+import pytest
+import transformers
+from huggingface_hub import InferenceClient
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, SentenceEncoder
+from contrastive_st.cli import main
+
+pytest.importorskip("fastapi", reason="the API needs the extra api")
+pytest.importorskip("prometheus_client", reason="the API needs the extra api")
+pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("api")]
+TOKEN = "a-token-of-eight-or-more"
+
+
+@pytest.fixture(scope="module")
+def work(tokenizer, tmp_path_factory):
+    """A model, and an index of it in shards."""
+    folder = tmp_path_factory.mktemp("api")
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    BertForCL(config, pooling="mean").save_pretrained(folder / "tiny")
+    tokenizer.save_pretrained(folder / "tiny")
+    (folder / "corpus.txt").write_text("\n".join(SENTENCES) + "\n", encoding="utf-8")
+    (folder / "token").write_text(TOKEN + "\n", encoding="utf-8")
+    command = ["index", str(folder / "corpus.txt"), "-m", str(folder / "tiny"), "-o", str(folder / "shards")]
+    assert main([*command, "--precision", "fp32"]) == 0
+    return folder
+
+
+@pytest.fixture(scope="module")
+def server(work):
+    command = [sys.executable, "-m", "contrastive_st.cli", "api", str(work / "tiny"), "static-minilm", "--port", "0",
+               "--index", str(work / "shards"), "--precision", "fp32", "--token_file", str(work / "token")]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    process.model = work / "tiny"
+    process.address = process.stdout.readline().strip()
+    assert process.address.startswith("http://127.0.0.1:")
+    yield process
+    process.kill()
+    process.wait(30)
+
+
+@pytest.fixture(scope="module")
+def vectors(work):
+    return SentenceEncoder(work / "tiny").encode(SENTENCES, normalize_embeddings=True)
+
+
+def test_openai(server, vectors):
+    openai = pytest.importorskip("openai")
+    client = openai.OpenAI(base_url=f"{server.address}/v1", api_key=TOKEN, max_retries=0)
+    answer = client.embeddings.create(model="tiny", input=SENTENCES)  # in base64, as the client asks by default
+    np.testing.assert_allclose([item.embedding for item in answer.data], vectors, atol=1e-6)
+    assert answer.usage.total_tokens > len(SENTENCES)
+    cut = client.embeddings.create(model="tiny", input=SENTENCES[0], dimensions=4, encoding_format="float")
+    np.testing.assert_allclose(cut.data[0].embedding, vectors[0, :4] / np.linalg.norm(vectors[0, :4]), atol=1e-6)
+    assert [model.id for model in client.models.list()] == ["tiny", "static-minilm"]
+    with pytest.raises(openai.NotFoundError, match="there is tiny, static-minilm"):
+        client.embeddings.create(model="gpt", input="a")
+    with pytest.raises(openai.AuthenticationError, match="token"):
+        openai.OpenAI(base_url=f"{server.address}/v1", api_key="other").embeddings.create(model="tiny", input="a")
+
+
+def test_hugging_face(server, vectors):
+    client = InferenceClient(model=server.address, token=TOKEN)
+    np.testing.assert_allclose(client.feature_extraction(SENTENCES), vectors, atol=1e-6)
+    np.testing.assert_allclose(client.feature_extraction(SENTENCES[0], normalize=True, truncate=True), vectors[:1],
+                               atol=1e-6)  # fmt: skip
+    similar = client.sentence_similarity(SENTENCES[0], other_sentences=SENTENCES[1:])
+    np.testing.assert_allclose(similar, vectors[1:] @ vectors[0], atol=1e-6)
+
+
+def test_langchain(server, vectors):
+    langchain = pytest.importorskip("langchain_openai")
+    embedder = langchain.OpenAIEmbeddings(
+        base_url=f"{server.address}/v1", api_key=TOKEN, model="tiny", check_embedding_ctx_length=False
+    )
+    np.testing.assert_allclose(embedder.embed_documents(SENTENCES), vectors, atol=1e-6)
+    np.testing.assert_allclose(embedder.embed_query(SENTENCES[1]), vectors[1], atol=1e-6)
+
+
+def test_haystack(server, vectors):
+    embedders = pytest.importorskip("haystack.components.embedders")
+    from haystack.utils import Secret
+
+    embedder = embedders.OpenAITextEmbedder(
+        api_base_url=f"{server.address}/v1", api_key=Secret.from_token(TOKEN), model="tiny"
+    )
+    np.testing.assert_allclose(embedder.run(SENTENCES[2])["embedding"], vectors[2], atol=1e-6)
+
+
+def test_a_search_of_its_index(server, vectors):
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    asked = {"query": SENTENCES[3], "k": 3}
+    hits = httpx.post(f"{server.address}/search", json=asked, headers=headers, timeout=60).json()["hits"]
+    best = np.argsort(-(vectors @ vectors[3]), kind="stable")[:3]
+    assert [hit["text"] for hit in hits] == [SENTENCES[i] for i in best]
+    assert hits[0]["score"] == pytest.approx(1.0, abs=1e-3)
+
+
+def test_what_was_taken_is_answered_when_the_server_is_told_to_stop(server, vectors):
+    """The last test: eight requests of seconds are under way, SIGTERM comes, and each gets its whole answer."""
+    headers, answers = {"Authorization": f"Bearer {TOKEN}"}, []
+
+    def ask():
+        texts = SENTENCES * 400
+        answers.append(httpx.post(f"{server.address}/embed", json={"inputs": texts}, headers=headers, timeout=120))
+
+    clients = [threading.Thread(target=ask) for _ in range(8)]
+    for client in clients:
+        client.start()
+    waiting = 8 * 400 * sum(len(row) for row in SentenceEncoder(server.model).token_rows(SENTENCES))
+    deadline = time.monotonic() + 60
+    while (
+        f'waiting_tokens{{model="tiny"}} {float(waiting)}'
+        not in httpx.get(f"{server.address}/metrics", headers=headers, timeout=60).text
+    ):
+        assert time.monotonic() < deadline, "the requests are not all waiting at once"
+    server.send_signal(signal.SIGTERM)
+    assert server.wait(120) == 0
+    for client in clients:
+        client.join(60)
+    assert [answer.status_code for answer in answers] == [200] * 8
+    for answer in answers:
+        np.testing.assert_allclose(np.reshape(answer.json(), (400, *vectors.shape)), np.broadcast_to(
+            vectors, (400, *vectors.shape)), atol=1e-6)  # fmt: skip
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(f"{server.address}/health")

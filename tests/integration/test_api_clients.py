@@ -73,7 +73,8 @@ def test_openai(server, vectors):
         openai.OpenAI(base_url=f"{server.address}/v1", api_key="other").embeddings.create(model="tiny", input="a")
 
 
-def test_hugging_face(server, vectors):
+def test_hugging_face(server, vectors, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)  # the server is on this machine
     client = InferenceClient(model=server.address, token=TOKEN)
     np.testing.assert_allclose(client.feature_extraction(SENTENCES), vectors, atol=1e-6)
     np.testing.assert_allclose(client.feature_extraction(SENTENCES[0], normalize=True, truncate=True), vectors[:1],

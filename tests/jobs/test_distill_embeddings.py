@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast, RobertaConfig
 from contrastive_st.errors import InputError
 from contrastive_st.jobs import distill_embeddings
 from contrastive_st.jobs.cli import distill as main
-from contrastive_st.jobs.distill_embeddings import Training, read_pairs_of, reader_of, step_loss, student_layers
+from contrastive_st.jobs.distill_embeddings import Training, layer_student, read_pairs_of, reader_of, step_loss
 from contrastive_st.models import AutoModelForCL, SentenceEncoder
 from contrastive_st.models.students import student_of
 from contrastive_st.static_vectors import StaticVectors
@@ -86,6 +86,8 @@ def test_a_layer_student_of_a_roberta_learns(work, tmp_path):
     assert many.model.config.num_hidden_layers == 1
     assert many.model.dtype == torch.float32
     assert distance(work, many) < distance(work, one)
+    main(arguments(work, tmp_path / "on", "--student", str(tmp_path / "many"), "--steps", "30", "--seed", "1"))
+    assert distance(work, SentenceEncoder(tmp_path / "on")) < distance(work, many)
 
 
 def test_a_static_student_of_a_sentence_transformers_folder_with_dense(work, tmp_path):
@@ -141,7 +143,7 @@ def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work, monkeypatch
 
 def test_bad_input_is_one_line(work, tmp_path):
     with pytest.raises(InputError, match="give static"):
-        student_layers("layer=1")
+        layer_student("teacher", "layer=1")
     with pytest.raises(InputError, match="int8 is for static"):
         main(arguments(work, tmp_path / "x", "--student", "layers=0", "--storage", "int8"))
     with pytest.raises(InputError, match="dimensions"):

@@ -123,7 +123,8 @@ def distill_parser() -> Parser:
     parser = Parser(prog="contrastive-st distill", description="A small encoder that copies a teacher's embeddings.")
     add = parser.add_argument
     add("teacher", help="checkpoint folder or Hub name")
-    add("--student", default="static", help="static, or layers=0,3,5: the teacher's layers to keep (default: static)")
+    add("--student", default="static", help="static; layers=0,3,5: the teacher's layers to keep; or the "
+        "folder of a layer student, to train it on (default: static)")  # fmt: skip
     add("--train_file", nargs="+", required=True, help="texts: .txt, .parquet, .jsonl, .csv ...")
     add("--pairs", help="pairs or triplets beside them: a table with 2 or 3 columns of text")
     add("--output", "-o", required=True, help="folder of the student")

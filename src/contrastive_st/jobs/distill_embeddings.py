@@ -7,6 +7,7 @@ Both are trained by the distance to the teacher's embeddings and, with `--pairs`
 from __future__ import annotations
 
 import argparse
+import contextlib
 import platform
 import sys
 import time
@@ -101,10 +102,11 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
     output = Path(args.output)
     if output.exists() and any(output.iterdir()) and not args.overwrite:
         raise InputError(f"{output} holds files; choose another --output or give --overwrite")
-    layers = student_layers(args.student)
-    if layers is not None and args.storage == "int8":
+    static = args.student == "static"
+    source, layers = (None, None) if static else layer_student(args.teacher, args.student)
+    if not static and args.storage == "int8":
         raise InputError("--storage int8 is for static students; a layer student takes float16 or float32")
-    defaults = STATIC if layers is None else LAYERS
+    defaults = STATIC if static else LAYERS
     given = {name: getattr(args, name) for name in defaults}
     training = Training(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
@@ -112,11 +114,13 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
     cache = args.cache or output.parent / f"{output.name}.teacher"
     vectors = teacher_vectors(teacher.encode, texts, cache, str(teacher.fingerprint), progress=True)
     torch.manual_seed(training.seed)
-    if layers is None:
+    if source is None:
         encoder, targets = fitted_static(args, teacher, texts, vectors)
     else:
         options = {"pooling": args.pooling, "max_length": args.max_length, "loss": EmbeddingDistillationLoss.name}
-        encoder, targets = student_of(args.teacher, layers, **options), vectors
+        encoder, targets = student_of(source, layers, **options), vectors
+        if encoder.dimension != vectors.shape[1]:
+            raise InputError(f"{source} has {encoder.dimension} dimensions and the teacher {vectors.shape[1]}")
     read = reader_of(encoder)
     run = train(encoder.model, read(texts), targets, read_pairs_of(args.pairs, read), training)
     encoder.model.drop_heads()
@@ -131,22 +135,20 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
     return table
 
 
-def student_layers(student: str) -> list[int] | None:
-    """The layers of `layers=0,3,5`; None for `static`.
+def layer_student(teacher: str, student: str) -> tuple[str, list[int] | None]:
+    """Where a layer student comes from: layers of the teacher for `layers=0,3,5`, or a folder whole, to train on.
 
     Example:
-        >>> student_layers("layers=0,3,5"), student_layers("static")
-        ([0, 3, 5], None)
+        >>> layer_student("teacher", "layers=0,3,5")
+        ('teacher', [0, 3, 5])
     """
-    if student == "static":
-        return None
     name, _, numbers = student.partition("=")
-    try:
-        if name != "layers":
-            raise ValueError
-        return [int(number) for number in numbers.split(",")]
-    except ValueError:
-        raise InputError(f"--student {student}: give static, or layers=0,3,5") from None
+    if name == "layers":
+        with contextlib.suppress(ValueError):
+            return teacher, [int(number) for number in numbers.split(",")]
+    elif Path(student, "config.json").is_file():
+        return student, None
+    raise InputError(f"--student {student}: give static, layers=0,3,5, or the folder of a student to train on")
 
 
 def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[str]:

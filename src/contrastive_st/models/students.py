@@ -29,7 +29,7 @@ _COUNTS = ("num_hidden_layers", "n_layers")  # what configs call the number of l
 
 def student_of(
     teacher: str | Path | SentenceEncoder,
-    layers: Sequence[int],
+    layers: Sequence[int] | None = None,
     *,
     vocabulary: Iterable[str] | None = None,
     pooling: str | None = None,
@@ -42,7 +42,7 @@ def student_of(
 
     Args:
         teacher: checkpoint folder, Hub name, or an encoder of this package; of any family that has a ForCL class.
-        layers: numbers of the teacher's layers, rising, from 0.
+        layers: numbers of the teacher's layers, rising, from 0; by default all.
         vocabulary: tokens to keep; by default all. Only where the tokenizer is a WordPiece; its special tokens, single
             characters and their continuations are kept in any case, so that every text still has tokens.
         pooling: by default what the teacher's folder records.
@@ -60,7 +60,7 @@ def student_of(
     model, tokenizer = _parts(teacher, pooling, max_length)
     config = copy.deepcopy(model.config)
     total = int(config.num_hidden_layers)
-    layers = list(layers)
+    layers = list(range(total) if layers is None else layers)
     if not layers or sorted(set(layers)) != layers or layers[0] < 0 or layers[-1] >= total:
         raise InputError(f"layers {layers}: give rising numbers from 0 to {total - 1}, the teacher's layers")
     for name in (*_COUNTS, *(key for key in vars(config) if "dropout" in key)):

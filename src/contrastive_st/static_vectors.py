@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, TypeVar
@@ -51,7 +51,7 @@ class StaticVectors:
 
     pooling = "mean"
     max_length: int | None = None  # every text is read to its end
-    query_prompt_name: str | None = None
+    prompts: Mapping[str, str] = {}
 
     def __init__(
         self,
@@ -182,19 +182,23 @@ class StaticVectors:
         first, second = ([texts] if isinstance(texts, str) else texts for texts in (a, b))
         return self.encode(first, normalize_embeddings=True) @ self.encode(second, normalize_embeddings=True).T
 
-    def token_rows(self, texts: Sequence[str], prompt_name: str | None = None) -> list[list[int]]:
-        """Token ids of each text, for `encode_rows`.
-
-        Args:
-            texts: any number of them.
-            prompt_name: a static model has none.
+    def prompt_text(self, name: str | None = None) -> str:
+        """Nothing: a static model has no prompts.
 
         Raises:
-            InputError: a text is no string, or a prompt is named.
+            InputError: a prompt is named.
         """
-        if prompt_name is not None:
-            raise InputError(f"{self.name} has no prompt {prompt_name!r}; it has none")
-        return self._tokenize(texts, 0)
+        if name is not None:
+            raise InputError(f"{self.name} has no prompt {name!r}; it has none")
+        return ""
+
+    def token_rows(self, texts: Sequence[str], prompt: str = "") -> list[list[int]]:
+        """Token ids of each text, for `encode_rows`.
+
+        Raises:
+            InputError: a text is no string.
+        """
+        return self._tokenize([prompt + text for text in texts] if prompt else texts, 0)
 
     def encode_rows(
         self, rows: Sequence[Sequence[int]], normalize_embeddings: bool | None = None

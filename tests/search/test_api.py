@@ -64,6 +64,27 @@ def test_the_routes_of_text_embeddings_inference(encoder):
             np.testing.assert_allclose(http.post(route, json={"inputs": inputs}).json(), others @ first, atol=1e-6)
 
 
+def test_prompts(bert_config, tokenizer):
+    """A prompt that is not pooled goes with its own rows, beside requests that have another one."""
+    settings = {"prompts": {"query": "the cat", "other": "a dog ran"}, "include_prompt": False}
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean", **settings), tokenizer, name="tiny")
+
+    async def many(model):
+        prompts = [encoder.prompt_text(name) for name in ("query", "other", "query")] + [""]
+        return await asyncio.gather(
+            *(model.vectors(SENTENCES[:2], prompt=prompt, normalize=False) for prompt in prompts)
+        )
+
+    found = [vectors for vectors, _ in asyncio.run(many(Served(encoder)))]
+    for vectors, name in zip(found, ("query", "other", "query", None), strict=True):
+        wanted = encoder.encode(SENTENCES[:2], **({"prompt": ""} if name is None else {"prompt_name": name}))
+        np.testing.assert_allclose(vectors, wanted, atol=1e-6)
+    assert np.abs(found[0] - found[1]).max() > 1e-3
+    with client(encoder) as http:
+        asked = {"inputs": SENTENCES[0], "prompt_name": "other", "normalize": False}
+        np.testing.assert_allclose(http.post("/embed", json=asked).json(), found[1][:1], atol=1e-6)
+
+
 def test_a_search_is_that_of_the_index():
     encoder = open_encoder()
     index = topic_index(encoder=encoder)

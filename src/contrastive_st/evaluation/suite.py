@@ -15,7 +15,7 @@ from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.embedding_store import EmbeddingStore, Encoder, as_encoder
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
-from contrastive_st.evaluation.scorers.geometry import SPLIT, similarity_histogram
+from contrastive_st.evaluation.scorers.sts import SPLIT, similarity_histogram
 from contrastive_st.evaluation.tasks import Task, chosen
 
 Data = Mapping[str, Splits | str]  # a task's data by its name, or why it is not there

@@ -14,7 +14,6 @@ from contrastive_st.evaluation.datasets.hub_sets import READERS, read_beir, read
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits, pair_rows
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
-from contrastive_st.evaluation.scorers.geometry import score_space
 from contrastive_st.evaluation.scorers.probes import (
     read_nli,
     score_kfold,
@@ -24,7 +23,7 @@ from contrastive_st.evaluation.scorers.probes import (
     score_split,
 )
 from contrastive_st.evaluation.scorers.retrieval import score_beir, score_retrieval
-from contrastive_st.evaluation.scorers.sts import score_pairs, score_splits, score_subsets
+from contrastive_st.evaluation.scorers.sts import score_pairs, score_space, score_splits, score_subsets
 
 Read = Callable[[], Splits]
 Scorer = Callable[[Splits, Embed], list[Score]]

@@ -13,9 +13,8 @@ import evaluate
 import numpy as np
 import torch
 
-from contrastive_st.evaluation.scorers.geometry import alignment, anisotropy, effective_rank, uniformity
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
-from contrastive_st.evaluation.scorers.sts import CORRELATIONS
+from contrastive_st.evaluation.scorers.sts import CORRELATIONS, alignment, anisotropy, effective_rank, uniformity
 
 _VECTOR = datasets.Sequence(datasets.Value("float64"))
 _NUMBER = datasets.Value("float64")

@@ -223,28 +223,38 @@ class SentenceEncoder:
                 ahead = pool.submit(prepare)
                 yield prepared[0], unit_vectors(self._vectors(prepared[1], prompt), of=self.name)
 
-    def token_rows(
-        self, texts: Sequence[str], prompt_name: str | None = None, max_length: int | None = None
-    ) -> list[list[int]]:
+    def prompt_text(self, name: str | None = None) -> str:
+        """What is put before a text by the prompt of this name, by default by the one that the checkpoint names.
+
+        Raises:
+            InputError: there is no such prompt.
+        """
+        return self._prompt(name, None)
+
+    def token_rows(self, texts: Sequence[str], prompt: str = "", max_length: int | None = None) -> list[list[int]]:
         """Token ids of each text, special tokens and the prompt included, for `encode_rows`.
 
         Args:
             texts: any number of them.
-            prompt_name: as for `encode`.
+            prompt: put before each.
             max_length: in tokens, in place of the encoder's.
 
         Raises:
-            InputError: a text is no string, or there is no such prompt.
+            InputError: a text is no string.
         """
-        return self._tokenize(list(texts), self._prompt(prompt_name, None), max_length)
+        return self._tokenize(list(texts), prompt, max_length)
 
-    def encode_rows(self, rows: Sequence[Sequence[int]]) -> Vectors:
+    def encode_rows(self, rows: Sequence[Sequence[int]], prompt: str = "") -> Vectors:
         """Embeddings `[len(rows), d]` of token ids.
+
+        Args:
+            rows: of `token_rows`.
+            prompt: that they begin with; it is not pooled where the checkpoint says so.
 
         Raises:
             InputError: the model gives NaN or infinite numbers.
         """
-        return self._vectors(list(map(list, rows)))
+        return self._vectors(list(map(list, rows)), prompt)
 
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or of vectors: cosines, or what the checkpoint records."""
@@ -270,12 +280,6 @@ class SentenceEncoder:
     def vocabulary_size(self) -> int:
         """Token ids are less than this."""
         return len(self.tokenizer)
-
-    @property
-    def query_prompt_name(self) -> str | None:
-        """The prompt of `encode_query`."""
-        name: str | None = self._named(("query",), {}).get("prompt_name")
-        return name
 
     @property
     def prompts(self) -> dict[str, str]:

@@ -19,7 +19,7 @@ from transformers.training_args import OptimizerNames
 from contrastive_st.data.mixture import EndlessStream
 from contrastive_st.distributed import from_first, world_size
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.scorers.geometry import effective_rank, uniformity
+from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
 from contrastive_st.losses import default_gather
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings

@@ -40,6 +40,7 @@ from contrastive_st.search.index import check_k, parse_filter
 from contrastive_st.search.opening import open_encoder_for, open_index
 from contrastive_st.search.shards import RECORD
 from contrastive_st.terminal import say
+from contrastive_st.tokens import QUERY, role_prompt
 from contrastive_st.vectors import unit_vectors
 
 Rows = list[list[int]]
@@ -63,6 +64,7 @@ class ApiError(Exception):
 
 class _Job(NamedTuple):
     rows: Rows
+    unpooled: str
     tokens: int
     done: asyncio.Future[Vectors]
 
@@ -71,7 +73,7 @@ class Batcher:
     """Encodes the rows of many requests together, in the order of their coming, on a thread of its own.
 
     Args:
-        encode: token rows to vectors `[len(rows), d]`.
+        encode: token rows to vectors `[len(rows), d]`; its second argument is a prompt that is not pooled, if any.
         batch_tokens: a pass takes requests up to so many tokens, and one request at least.
         most_waiting: tokens that may wait or be under way; a request beyond is refused with the seconds to wait.
         gather: seconds that the first request of an idle server waits for others.
@@ -86,7 +88,7 @@ class Batcher:
 
     def __init__(
         self,
-        encode: Callable[[Rows], Vectors],
+        encode: Callable[..., Vectors],
         batch_tokens: int = 16_384,
         most_waiting: int = 1 << 20,
         gather: float = 0.003,
@@ -99,8 +101,8 @@ class Batcher:
         self._task: asyncio.Task[None] | None = None
         self._rate = 1e4  # tokens a second, of the last passes
 
-    async def submit(self, rows: Rows) -> Vectors:
-        """The vectors of a request's rows.
+    async def submit(self, rows: Rows, unpooled: str = "") -> Vectors:
+        """The vectors of a request's rows, which begin with a prompt that is not pooled, if any.
 
         Raises:
             ApiError: 429, too much is waiting; 413, the request alone is more than may wait.
@@ -111,7 +113,7 @@ class Batcher:
         if self.waiting + tokens > self.most_waiting:
             seconds = max(math.ceil(self.waiting / self._rate), 1)
             raise ApiError(429, f"too many requests; come again in {seconds} s", **{"Retry-After": str(seconds)})
-        job = _Job(rows, tokens, asyncio.get_running_loop().create_future())
+        job = _Job(rows, unpooled, tokens, asyncio.get_running_loop().create_future())
         self._jobs.append(job)
         self.waiting += tokens
         if self._task is None or self._task.done():
@@ -123,15 +125,20 @@ class Batcher:
         while self._jobs:
             jobs = [self._jobs.popleft()]
             tokens = jobs[0].tokens
-            while self._jobs and tokens + self._jobs[0].tokens <= self.batch_tokens:
+            while (
+                self._jobs
+                and tokens + self._jobs[0].tokens <= self.batch_tokens
+                and self._jobs[0].unpooled == jobs[0].unpooled
+            ):
                 jobs.append(self._jobs.popleft())
                 tokens += jobs[-1].tokens
             await self._pass(jobs, tokens)
 
     async def _pass(self, jobs: Sequence[_Job], tokens: int) -> None:
         rows, started = [row for job in jobs for row in job.rows], time.perf_counter()
+        unpooled = [jobs[0].unpooled] if jobs[0].unpooled else []
         try:
-            vectors = await asyncio.get_running_loop().run_in_executor(self._thread, self.encode, rows)
+            vectors = await asyncio.get_running_loop().run_in_executor(self._thread, self.encode, rows, *unpooled)
         except Exception as error:  # whatever it is, it is the answer to these requests, and the next are served
             for job in jobs:
                 if not job.done.done():
@@ -166,8 +173,8 @@ class Served:
     def __post_init__(self) -> None:
         self.batcher = self.batcher or Batcher(self.encoder.encode_rows)
 
-    def rows(self, given: Input, prompt_name: str | None, truncate: bool | None) -> Rows:
-        """Token rows of texts, or those that were given.
+    def rows(self, given: Input, prompt: str, truncate: bool | None) -> Rows:
+        """Token rows of texts, each with the prompt before it, or those that were given.
 
         Raises:
             ApiError: nothing was given, a text or row is too long and is not to be cut, or an id is no token's.
@@ -177,7 +184,7 @@ class Served:
             raise ApiError(400, "input is an empty list; give a text or several")
         cut = not self.refuse_long if truncate is None else truncate
         if isinstance(items[0], str):
-            return self._rows_of_texts(items, prompt_name, cut)
+            return self._rows_of_texts(items, prompt, cut)
         most, longest = self.encoder.vocabulary_size, self.encoder.max_length
         if any(not row or min(row) < 0 or max(row) >= most for row in items):
             raise ApiError(400, f"token ids go from 0 to {most - 1:,}, and a row holds one at least; or send texts")
@@ -185,12 +192,12 @@ class Served:
             raise ApiError(413, f"an input has more than the {longest} tokens that the model reads")
         return [row[:longest] for row in items]
 
-    def _rows_of_texts(self, texts: list[str], prompt_name: str | None, cut: bool) -> Rows:
-        rows: Rows = self.encoder.token_rows(texts, prompt_name)
+    def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
+        rows: Rows = self.encoder.token_rows(texts, prompt)
         longest = self.encoder.max_length
         if not cut and longest is not None:
             full = [text for text, row in zip(texts, rows, strict=True) if len(row) >= longest]
-            if max(map(len, self.encoder.token_rows(full, prompt_name, longest + 1)), default=0) > longest:
+            if max(map(len, self.encoder.token_rows(full, prompt, longest + 1)), default=0) > longest:
                 raise ApiError(413, f"a text has more than the {longest} tokens that the model reads; shorten it, "
                                "or send truncate: true to /embed")  # fmt: skip
         return rows
@@ -199,14 +206,16 @@ class Served:
         self,
         given: Input,
         *,
-        prompt_name: str | None = None,
+        prompt: str | None = None,
         truncate: bool | None = None,
         dimensions: int | None = None,
         normalize: bool = True,
     ) -> tuple[Vectors, int]:
-        """The vectors `[n, d]` of an input, and how many tokens it has."""
-        rows = await run_in_threadpool(self.rows, given, prompt_name, truncate)
-        vectors = await self.batcher.submit(rows)
+        """The vectors `[n, d]` of an input, and how many tokens it has; by default with the checkpoint's own prompt."""
+        prompt = self.encoder.prompt_text() if prompt is None else prompt
+        rows = await run_in_threadpool(self.rows, given, prompt, truncate)
+        pooled = getattr(getattr(self.encoder, "recorded", None), "include_prompt", True)
+        vectors = await self.batcher.submit(rows, "" if pooled else prompt)
         if dimensions is not None and not 1 <= dimensions <= vectors.shape[1]:
             raise ApiError(400, f"dimensions {dimensions}: the model has {vectors.shape[1]}")
         vectors = vectors[:, :dimensions]
@@ -334,8 +343,9 @@ def make_api(
 
     @app.post("/embed")
     async def embed(asked: EmbedRequest) -> Response:
-        options = asked.model_dump(include={"normalize", "truncate", "prompt_name", "dimensions"})
-        _, vectors, _ = await vectors_of(asked.model, asked.inputs, **options)
+        options = asked.model_dump(include={"normalize", "truncate", "dimensions"})
+        prompt = model_named(asked.model)[1].encoder.prompt_text(asked.prompt_name)
+        _, vectors, _ = await vectors_of(asked.model, asked.inputs, prompt=prompt, **options)
         return JSONResponse(vectors.tolist())
 
     @app.post("/similarity")
@@ -358,7 +368,7 @@ def make_api(
             raise ApiError(404, f"there is no index {name!r}; there is {', '.join(indices)}")
         index, model = indices[name]
         k, conditions = check_k(asked.k), parse_filter(asked.filter)
-        vectors, _ = await model.vectors(asked.query, prompt_name=model.encoder.query_prompt_name)
+        vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
         words = asked.query if asked.hybrid else None
         hits = await run_in_threadpool(lambda: index.search(vectors[0], k, filter=conditions, text=words)[0])
         return {"index": name, "hits": [

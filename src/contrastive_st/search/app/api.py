@@ -295,6 +295,76 @@ class Metrics:
             waiting.labels(name).set_function(lambda batcher=model.batcher: batcher.waiting)  # type: ignore[misc]
 
 
+class _Routes:
+    """What the routes answer."""
+
+    def __init__(self, models: Mapping[str, Served], indices: Mapping[str, IndexServed], metrics: Metrics) -> None:
+        self.models, self.indices, self.metrics = models, indices, metrics
+
+    async def v1_embeddings(self, asked: EmbeddingRequest) -> Response:
+        name, vectors, tokens = await self._vectors(asked.model, asked.input, dimensions=asked.dimensions)
+        if asked.encoding_format == "base64":
+            values: list[Any] = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
+        else:
+            values = vectors.tolist()
+        data = [{"object": "embedding", "index": i, "embedding": value} for i, value in enumerate(values)]
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
+
+    async def v1_models(self) -> Any:
+        models = [{"id": name, "object": "model", "owned_by": ""} for name in self.models]
+        return {"object": "list", "data": models}
+
+    async def embed(self, asked: EmbedRequest) -> Response:
+        options = asked.model_dump(include={"normalize", "truncate", "dimensions"})
+        prompt = self._model(asked.model)[1].encoder.prompt_text(asked.prompt_name)
+        _, vectors, _ = await self._vectors(asked.model, asked.inputs, prompt=prompt, **options)
+        return JSONResponse(vectors.tolist())
+
+    async def similarity(self, asked: SimilarityRequest) -> Response:
+        inputs = asked.inputs
+        _, vectors, _ = await self._vectors(asked.model, [inputs.source_sentence, *inputs.sentences])
+        return JSONResponse((vectors[1:] @ vectors[0]).tolist())
+
+    async def either(self, asked: EmbedRequest | SimilarityRequest) -> Response:
+        """What `huggingface_hub.InferenceClient` sends to the address itself."""
+        return await (self.embed(asked) if isinstance(asked, EmbedRequest) else self.similarity(asked))
+
+    async def search(self, asked: SearchRequest) -> Any:
+        if not self.indices:
+            raise ApiError(404, "no index is served; start the server with --index")
+        name = next(iter(self.indices)) if asked.index is None else asked.index
+        if name not in self.indices:
+            raise ApiError(404, f"there is no index {name!r}; there is {', '.join(self.indices)}")
+        index, model = self.indices[name]
+        k, conditions = check_k(asked.k), parse_filter(asked.filter)
+        vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
+        words = asked.query if asked.hybrid else None
+        hits = await run_in_threadpool(lambda: index.search(vectors[0], k, filter=conditions, text=words)[0])
+        return {"index": name, "hits": [
+            {"id": hit.id, "score": None if math.isnan(hit.score) else hit.score, "text": hit.text,
+             "metadata": hit.metadata} for hit in hits
+        ]}  # fmt: skip
+
+    async def health(self) -> Any:
+        return {"status": "ok", "models": list(self.models), "indices": list(self.indices)}
+
+    async def show_metrics(self) -> Response:
+        return PlainTextResponse(generate_latest(self.metrics.registry))
+
+    def _model(self, name: str | None) -> tuple[str, Served]:
+        name = next(iter(self.models)) if name is None else name
+        if name not in self.models:
+            raise ApiError(404, f"there is no model {name!r}; there is {', '.join(self.models)}")
+        return name, self.models[name]
+
+    async def _vectors(self, name: str | None, given: Input, **options: Any) -> tuple[str, Vectors, int]:
+        name, model = self._model(name)
+        vectors, tokens = await model.vectors(given, **options)
+        self.metrics.tokens.labels(name).inc(tokens)
+        return name, vectors, tokens
+
+
 def make_api(
     models: Mapping[str, Served],
     indices: Mapping[str, IndexServed] | None = None,
@@ -309,81 +379,17 @@ def make_api(
         host: what it will be bound to; on loopback, requests for other host names are refused.
         token: asked of every request but `/health` as `Authorization: Bearer ...`; None asks for none.
     """
-    app = FastAPI(title="contrastive-st", description="Sentence embeddings.", redoc_url=None)
-    metrics, indices = Metrics(models), indices or {}
+    app, metrics = FastAPI(title="contrastive-st", description="Sentence embeddings.", redoc_url=None), Metrics(models)
     for kind in (ApiError, InputError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _refusal)
-
-    def model_named(name: str | None) -> tuple[str, Served]:
-        if name is not None and name not in models:
-            raise ApiError(404, f"there is no model {name!r}; there is {', '.join(models)}")
-        name = next(iter(models)) if name is None else name
-        return name, models[name]
-
-    async def vectors_of(name: str | None, given: Input, **options: Any) -> tuple[str, Vectors, int]:
-        name, model = model_named(name)
-        vectors, tokens = await model.vectors(given, **options)
-        metrics.tokens.labels(name).inc(tokens)
-        return name, vectors, tokens
-
-    @app.post("/v1/embeddings")
-    async def v1_embeddings(asked: EmbeddingRequest) -> Response:
-        name, vectors, tokens = await vectors_of(asked.model, asked.input, dimensions=asked.dimensions)
-        if asked.encoding_format == "base64":
-            values: list[Any] = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
-        else:
-            values = vectors.tolist()
-        data = [{"object": "embedding", "index": i, "embedding": value} for i, value in enumerate(values)]
-        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
-
-    @app.get("/v1/models")
-    async def v1_models() -> Any:
-        return {"object": "list", "data": [{"id": name, "object": "model", "owned_by": ""} for name in models]}
-
-    @app.post("/embed")
-    async def embed(asked: EmbedRequest) -> Response:
-        options = asked.model_dump(include={"normalize", "truncate", "dimensions"})
-        prompt = model_named(asked.model)[1].encoder.prompt_text(asked.prompt_name)
-        _, vectors, _ = await vectors_of(asked.model, asked.inputs, prompt=prompt, **options)
-        return JSONResponse(vectors.tolist())
-
-    @app.post("/similarity")
-    async def similarity(asked: SimilarityRequest) -> Response:
-        inputs = asked.inputs
-        _, vectors, _ = await vectors_of(asked.model, [inputs.source_sentence, *inputs.sentences])
-        return JSONResponse((vectors[1:] @ vectors[0]).tolist())
-
-    @app.post("/")
-    async def either(asked: EmbedRequest | SimilarityRequest) -> Response:
-        """What `huggingface_hub.InferenceClient` sends to the address itself."""
-        return await (embed(asked) if isinstance(asked, EmbedRequest) else similarity(asked))
-
-    @app.post("/search")
-    async def search(asked: SearchRequest) -> Any:
-        if not indices:
-            raise ApiError(404, "no index is served; start the server with --index")
-        name = next(iter(indices)) if asked.index is None else asked.index
-        if name not in indices:
-            raise ApiError(404, f"there is no index {name!r}; there is {', '.join(indices)}")
-        index, model = indices[name]
-        k, conditions = check_k(asked.k), parse_filter(asked.filter)
-        vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
-        words = asked.query if asked.hybrid else None
-        hits = await run_in_threadpool(lambda: index.search(vectors[0], k, filter=conditions, text=words)[0])
-        return {"index": name, "hits": [
-            {"id": hit.id, "score": None if math.isnan(hit.score) else hit.score, "text": hit.text,
-             "metadata": hit.metadata} for hit in hits
-        ]}  # fmt: skip
-
-    @app.get("/health")
-    async def health() -> Any:
-        return {"status": "ok", "models": list(models), "indices": list(indices)}
-
-    @app.get("/metrics")
-    async def show_metrics() -> Response:
-        return PlainTextResponse(generate_latest(metrics.registry))
-
+    routes = _Routes(models, indices or {}, metrics)
+    posts = {"/v1/embeddings": routes.v1_embeddings, "/embed": routes.embed, "/similarity": routes.similarity,
+             "/search": routes.search, "/": routes.either}  # fmt: skip
+    for path, answer in posts.items():
+        app.post(path)(answer)
+    gets = {"/v1/models": routes.v1_models, "/health": routes.health, "/metrics": routes.show_metrics}
+    for path, told in gets.items():
+        app.get(path)(told)
     edge: App = _Edge(app, metrics, token, {route.path for route in app.routes if hasattr(route, "path")})
     return TrustedHostMiddleware(edge, ["localhost", "127.0.0.1", "[::1]"]) if is_loopback(host) else edge
 

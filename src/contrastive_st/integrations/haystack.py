@@ -197,6 +197,7 @@ class ContrastiveRetriever:
         self, query_embedding: list[float], filters: dict[str, Any] | None = None, top_k: int | None = None
     ) -> dict[str, Any]:
         """`documents`, best first, each with its cosine as `score`; both arguments replace those of the component."""
+        self.warm_up()
         chosen = filters if filters is not None else self.settings["filters"]
         vector = np.asarray(query_embedding, dtype=np.float32)
         k = self.settings["top_k"] if top_k is None else top_k

@@ -383,13 +383,17 @@ def make_api(
     for kind in (ApiError, InputError, RequestValidationError, HTTPException):
         app.add_exception_handler(kind, _refusal)
     routes = _Routes(models, indices or {}, metrics)
-    posts = {"/v1/embeddings": routes.v1_embeddings, "/embed": routes.embed, "/similarity": routes.similarity,
-             "/search": routes.search, "/": routes.either}  # fmt: skip
-    for path, answer in posts.items():
+    posts: list[tuple[str, Callable[..., Any]]] = [
+        ("/v1/embeddings", routes.v1_embeddings), ("/embed", routes.embed), ("/similarity", routes.similarity),
+        ("/search", routes.search), ("/", routes.either),
+    ]  # fmt: skip
+    gets: list[tuple[str, Callable[..., Any]]] = [
+        ("/v1/models", routes.v1_models), ("/health", routes.health), ("/metrics", routes.show_metrics)
+    ]  # fmt: skip
+    for path, answer in posts:
         app.post(path)(answer)
-    gets = {"/v1/models": routes.v1_models, "/health": routes.health, "/metrics": routes.show_metrics}
-    for path, told in gets.items():
-        app.get(path)(told)
+    for path, answer in gets:
+        app.get(path)(answer)
     edge: App = _Edge(app, metrics, token, {route.path for route in app.routes if hasattr(route, "path")})
     return TrustedHostMiddleware(edge, ["localhost", "127.0.0.1", "[::1]"]) if is_loopback(host) else edge
 

@@ -24,7 +24,7 @@ GROUPS = {
     "train": ("mine", "train", "distill", "soup", "compare"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
     "publish": ("push", "pull", "card", "convert", "merge"),
-    "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve"),
+    "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve", "api"),
     "this machine": ("doctor",),
 }
 POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."

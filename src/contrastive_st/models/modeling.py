@@ -88,7 +88,7 @@ class ForCL(_Base):
     Every kind of training step is built from `embed`, which makes views, and `compute_loss`, which makes their loss.
     """
 
-    settings: Any  # a `settings_class`: what `config.contrastive` says, parsed
+    settings: Any = None  # a `settings_class`: what `config.contrastive` says, parsed; a user's own class may have none
     settings_class: ClassVar[type[LossConfig]] = LossConfig
     default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
     suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all

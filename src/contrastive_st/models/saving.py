@@ -85,10 +85,10 @@ def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
 
 def _write_use(folder: Path, settings: Any) -> None:
     """Write how vectors are asked for: prompts, and how many dimensions are kept."""
-    about = {"similarity_fn_name": "cosine", "prompts": dict(settings.prompts),
-             "default_prompt_name": settings.default_prompt_name}  # fmt: skip
-    cut = {} if settings.truncate_dim is None else {"truncate_dim": settings.truncate_dim}
-    _write(folder / "config_sentence_transformers.json", {**about, **cut})
+    about = {"similarity_fn_name": "cosine", "prompts": dict(getattr(settings, "prompts", {})),
+             "default_prompt_name": getattr(settings, "default_prompt_name", None)}  # fmt: skip
+    dim = getattr(settings, "truncate_dim", None)
+    _write(folder / "config_sentence_transformers.json", {**about, **({} if dim is None else {"truncate_dim": dim})})
 
 
 def _address(cls: Any) -> str:

@@ -196,11 +196,13 @@ class UniversalSentenceEncoder(RemoteCodeMixin, ForCL, UniversalModel):
 
     Example:
         >>> import torch
+        >>> from contrastive_st.tokens import name_number
         >>> config = UniversalConfig(vocab_size=50, embedding_size=4, hidden_size=8, bigram_buckets=30)
         >>> tasks = {"answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"}}
         >>> model = UniversalSentenceEncoder(config, loss="multi_task", tasks=tasks)
         >>> ids = torch.tensor([[[2, 7], [8, 9]], [[5, 6], [4, 3]]])  # two pairs
-        >>> model(ids, targets=torch.tensor([[1, 0], [1, 2]])).loss.shape  # of task 1: labels 0 and 2
+        >>> nli = name_number("nli")
+        >>> model(ids, targets=torch.tensor([[nli, 0], [nli, 2]])).loss.shape  # labels 0 and 2
         torch.Size([])
     """
 

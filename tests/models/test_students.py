@@ -81,6 +81,11 @@ def test_layers_that_are_not_there(layers):
         student_of(teacher("bert"), layers)
 
 
+def test_a_static_model_has_no_layers_to_keep():
+    with pytest.raises(InputError, match=r"static-minilm has no layers to keep \(static\)"):
+        student_of("static-minilm")
+
+
 def test_only_word_pieces_are_trimmed():
     inner = Tokenizer(models.WordLevel({"[UNK]": 0, "a": 1}, unk_token="[UNK]"))
     with pytest.raises(InputError, match="WordPiece"):

@@ -50,7 +50,7 @@ def student_of(
         settings: of the student's loss, such as `loss="info_nce"`.
 
     Raises:
-        InputError: layers the teacher does not have, or a pooling that is not known.
+        InputError: a model without layers, layers the teacher does not have, or a pooling that is not known.
 
     Example:
         >>> encoder = student_of("sentence-transformers/all-MiniLM-L6-v2", [0, 3, 5])  # doctest: +SKIP
@@ -59,7 +59,9 @@ def student_of(
     """
     model, tokenizer = _parts(teacher, pooling, max_length)
     config = copy.deepcopy(model.config)
-    total = int(config.num_hidden_layers)
+    total = int(getattr(config, "num_hidden_layers", 0))
+    if not total:
+        raise InputError(f"{teacher} has no layers to keep ({config.model_type}); give an encoder of transformers")
     layers = list(range(total) if layers is None else layers)
     if not layers or sorted(set(layers)) != layers or layers[0] < 0 or layers[-1] >= total:
         raise InputError(f"layers {layers}: give rising numbers from 0 to {total - 1}, the teacher's layers")

@@ -31,7 +31,8 @@ def training_attention(rows: Tensor) -> contextlib.AbstractContextManager[Any]:
     """The kernel of `scaled_dot_product_attention` for a training step over `rows [N, L]`.
 
     Forward and backward, the fused kernel in bfloat16 takes 1.6 to 8.8 times as long on a CPU as the plain
-    products, for 8 to 128 tokens (`benchmarks/attention.py`). (With attention dropout there is no fused kernel on a CPU.)
+    products, for 8 to 128 tokens (`benchmarks/attention.py`). (With attention dropout there is no
+    fused kernel on a CPU.)
     """
     plain = rows.device.type == "cpu" and torch.is_autocast_enabled("cpu") and rows.shape[-1] <= _SHORT
     return sdpa_kernel(SDPBackend.MATH) if plain else contextlib.nullcontext()

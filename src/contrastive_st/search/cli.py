@@ -84,7 +84,8 @@ def _add_index(commands: Any) -> None:
                        help="cut documents up; each chunk is a document of its own")  # fmt: skip
     index.add_argument("--pool", action="store_true", help="keep documents, with the mean vector of their chunks")
     index.add_argument("--index", default="hnsw", choices=("hnsw", "binary", "none"), help="built after loading")
-    index.add_argument("--build_memory", default="1GB", help="for building the index (default: 1GB)")
+    index.add_argument("--build_memory", help="for building the index, such as 4GB (default: what it takes, up to half "
+                       "of this machine's, in the embedded database; 1GB in another)")  # fmt: skip
     index.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"), help="16 or 32 bits a number")
     index.add_argument("--partitions", type=int, default=1, help="tables that the vectors are spread over")
     index.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model")
@@ -205,7 +206,7 @@ def _index(args: argparse.Namespace) -> None:
     with _created(args, model, encoder.fingerprint, encoder.dimension) as store:
         with _loader(store, args, corpus.name, corpus.fingerprint, args.shard_rows, corpus.former) as loader:
             outcome = index_corpus(corpus, encoder, loader, **options)
-        _report(outcome, started, _finished(store, outcome, args))
+        _finished(store, outcome, args, started)
 
 
 def _check_flags(args: argparse.Namespace) -> None:
@@ -214,7 +215,7 @@ def _check_flags(args: argparse.Namespace) -> None:
     from contrastive_st.search.shards import FIRST
 
     check_name(args.collection)
-    amount = re.fullmatch(r"(\d{1,12})(kB|MB|GB|TB)", args.build_memory)
+    amount = re.fullmatch(r"(\d{1,12})(kB|MB|GB|TB)", args.build_memory or "1GB")
     kilobytes = int(amount[1]) << _KILOBYTES[amount[2]] if amount else 0
     if not 1 << 10 <= kilobytes < 1 << 31:  # the limits of PostgreSQL
         raise InputError(f"--build_memory {args.build_memory}: give an amount such as 512MB or 4GB")
@@ -231,7 +232,7 @@ def _load(args: argparse.Namespace, shards: Any) -> None:
     with _created(args, encoding.model, encoding.fingerprint, encoding.dimension) as store:
         with _loader(store, args, encoding.corpus, encoding.corpus_fingerprint, encoding.shard_rows) as loader:
             outcome = load_shards(shards, loader, progress=sys.stderr.isatty())
-        _report(outcome, started, _finished(store, outcome, args))
+        _finished(store, outcome, args, started)
 
 
 def _corpus(args: argparse.Namespace) -> Any:
@@ -287,21 +288,25 @@ def _loader(
         yield loader
 
 
-def _finished(store: Any, outcome: Any, args: argparse.Namespace) -> str:
-    """Build the index where all rows are there; words on what is where."""
-    words = f"{len(store):,} in collection {store.collection!r} of {store.database.shown}"
-    if not outcome.complete or (args.index == store.index and not outcome.encoded):
-        return f"{words}, index {store.index}"
-    started = time.perf_counter()
-    store.build_index(args.index, memory=args.build_memory)
-    return f"{words}, index {args.index} in {time.perf_counter() - started:.0f} s"
+def _finished(store: Any, outcome: Any, args: argparse.Namespace, started: float) -> None:
+    """Say what was added; build the index where all rows are there."""
+    _report(outcome, started, f"{len(store):,} in collection {store.collection!r} of {store.database.shown}")
+    if outcome.complete and (args.index != store.index or outcome.encoded):
+        started = time.perf_counter()
+        peak = store.build_index(args.index, memory=args.build_memory)
+        memory = f", {peak / 2**30:.2f} GiB of the database's memory at most" if peak else ""
+        say(f"index {args.index} built in {time.perf_counter() - started:.0f} s{memory}", file=sys.stderr)
 
 
 def _report(outcome: Any, started: float, where: str) -> None:
     from contrastive_st.terminal import peak_resident
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
-    say(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s, {memory}; {where}", file=sys.stderr)
+    loading = f" ({outcome.loading:.0f} s of them to write)" if outcome.encoded else ""
+    say(
+        f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s{loading}, {memory}; {where}",
+        file=sys.stderr,
+    )
     if not outcome.complete:
         say("other processes are at the rest; if one died, run the command again", file=sys.stderr)
 

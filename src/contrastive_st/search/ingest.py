@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
@@ -42,11 +43,15 @@ class Sink(Protocol):
 
 @dataclass
 class Outcome:
-    """What a run did: rows it encoded, rows the corpus has, and whether all of them are in the index now."""
+    """What a run did: rows it encoded, rows the corpus has, and whether all of them are in the index now.
+
+    `loading` is the part of its seconds that went into writing; the rest went into reading and encoding.
+    """
 
     encoded: int = 0
     rows: int = 0
     complete: bool = False
+    loading: float = 0.0
 
 
 def index_corpus(
@@ -81,7 +86,10 @@ def index_corpus(
         for (shard, first, documents), vectors in encoder.encode_stream(wanted(), texts):
             ids = np.arange(first, first + len(documents), dtype=np.int64)
             rows = ([document.text for document in documents], [document.metadata for document in documents])
-            sink.add(shard, ids, *rows, _pooled(documents, unit_vectors(vectors, of=f"{corpus.name}, shard {shard}")))
+            pooled = _pooled(documents, unit_vectors(vectors, of=f"{corpus.name}, shard {shard}"))
+            started = time.perf_counter()
+            sink.add(shard, ids, *rows, pooled)
+            outcome.loading += time.perf_counter() - started
             outcome.encoded += len(documents)
             bar.update(_source_rows(documents))
     outcome.complete = sink.finish(-(-outcome.rows // shard_rows), outcome.rows)

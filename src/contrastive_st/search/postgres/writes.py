@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import struct
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,11 +17,14 @@ from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.search.index import Ids, Metadata, Vectors, as_queries, storable, storable_json
-from contrastive_st.search.postgres.schema import BINARY_LIMIT, INDEXES, STORAGES, Tables
+from contrastive_st.search.postgres.schema import BINARY_LIMIT, FLOAT_BYTES, INDEXES, STORAGES, Tables
 from contrastive_st.search.shards import FIRST
+from contrastive_st.terminal import peak_resident
 
 if TYPE_CHECKING:
     from contrastive_st.search.postgres.database import Database, StoreConnection
+
+logger = logging.getLogger(__name__)
 
 
 # --- Rows as PostgreSQL's binary COPY format, made by numpy a block at a time; objects would be slow.
@@ -61,7 +66,7 @@ def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
     return np.ascontiguousarray(raw[:, 4:]).view(FLOATS[storage]).astype(np.float32)
 
 
-BUILD_MEMORY = "1GB"
+_LEAST_BUILD_MEMORY = 1 << 20  # kB; what a graph gets in any case, and all that a server of others is asked for
 _OPERATORS = {"hnsw": "embedding {}_cosine_ops", "binary": "(binary_quantize(embedding)::bit({})) bit_hamming_ops"}
 
 
@@ -179,9 +184,9 @@ class StoreWrites:
         *,
         m: int = 16,
         ef_construction: int = 64,
-        memory: str = BUILD_MEMORY,
+        memory: str | None = None,
         workers: int = 1,
-    ) -> None:
+    ) -> int:
         """Build the index of the vectors, in place of one of another kind, and those of full text and metadata.
 
         Load first: each row that is added to an HNSW index afterwards takes milliseconds.
@@ -191,23 +196,29 @@ class StoreWrites:
                 vectors; or `none`, then every search is exact.
             m: links of a node of the graph.
             ef_construction: candidates kept while it is built.
-            memory: PostgreSQL's `maintenance_work_mem`; a graph that does not fit is built many times slower.
+            memory: PostgreSQL's `maintenance_work_mem`, such as `4GB`; a graph that does not fit is built many times
+                slower, with a warning. By default 1 GB, or on the embedded server what the graph takes, up to half of
+                the machine's memory.
             workers: parallel workers beside the one process.
+
+        Returns:
+            Most bytes of the embedded database's process that were in memory; 0 of another database.
 
         Raises:
             InputError: an unknown kind, more dimensions than the kind takes, or the database goes away.
         """
         self.check_build(kind, memory)
         try:
-            self._build_alone(kind, m, ef_construction, memory, workers)
+            peak = self._build_alone(kind, m, ef_construction, memory, workers)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
             raise InputError(
                 f"the database {self.database.shown} stopped while it built the index: {first_line(error)}; "
                 "no document is lost: run the same command again"
             ) from error
         self.index = kind
+        return peak
 
-    def check_build(self, kind: str, memory: str = BUILD_MEMORY) -> None:
+    def check_build(self, kind: str, memory: str | None = None) -> None:
         """Raise what `build_index` would; to be called before all is encoded.
 
         Raises:
@@ -219,14 +230,18 @@ class StoreWrites:
         if kind != "none" and self.dimension > most:
             what = f"pgvector indexes {self.storage} up to {most} dimensions, not {self.dimension}"
             raise InputError(f"{what}; choose another --index, or none")
+        if memory is None:
+            return
         setting = "SELECT set_config('maintenance_work_mem', %s, true)"  # for this statement alone
         try:
             self.database.run(lambda connection: connection.execute(setting, (memory,)))
         except InputError as error:
             raise InputError(f"--build_memory {memory}: give an amount such as 512MB or 4GB ({error})") from error
 
-    def _build_alone(self, kind: str, m: int, ef_construction: int, memory: str, workers: int) -> None:
+    def _build_alone(self, kind: str, m: int, ef_construction: int, memory: str | None, workers: int) -> int:
+        memory = memory or f"{self._graph_kilobytes(kind, m)}kB"
         connection = self.database.connect(maintenance_work_mem=memory, max_parallel_maintenance_workers=str(workers))
+        connection.add_notice_handler(lambda notice: _warn_of_a_large_graph(notice, memory))
         try:
             connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {self.collection}",))
             try:
@@ -235,8 +250,18 @@ class StoreWrites:
                 connection.use({"max_parallel_maintenance_workers": 0})
                 self._build(connection, kind, m, ef_construction)
             connection.execute(sql.SQL("ANALYZE {}, {}").format(self.tables.texts, self.tables.vectors))
+            return peak_resident(connection.info.backend_pid) if self.database.server else 0
         finally:
             connection.close()
+
+    def _graph_kilobytes(self, kind: str, m: int) -> int:
+        """What pgvector's graph takes while it is built: of each row the vector, 2m links of 16 bytes, its levels."""
+        if self.database.server is None:
+            return _LEAST_BUILD_MEMORY
+        vector = self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
+        rows = 1.1 * len(self) / self.partitions  # the hash fills no two partitions alike
+        machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
+        return max(_LEAST_BUILD_MEMORY, min(int(rows * (200 + 36 * m + vector)) // 1024, machine // 2))
 
     def _build(self, connection: StoreConnection, kind: str, m: int, ef_construction: int) -> None:
         with connection.transaction():
@@ -264,6 +289,14 @@ class StoreWrites:
             connection.execute(
                 "UPDATE contrastive_st.collections SET index = %s WHERE name = %s", (kind, self.collection)
             )
+
+
+def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> None:
+    if "no longer fits" in (notice.message_primary or ""):  # pgvector's words
+        logger.warning(
+            f"{notice.message_primary} ({memory}): the rest takes many times as long; "
+            "give more (--build_memory), or index anew with more --partitions"
+        )
 
 
 def copy_documents(

@@ -26,6 +26,7 @@ from contrastive_st import evaluate
 from contrastive_st.data.word_vectors import read_word_vectors
 from contrastive_st.evaluation.cli import _pairs
 from contrastive_st.evaluation.embedding_store import FunctionEncoder
+from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose, retrieval_task
 from contrastive_st.jobs import DocsSearch
 from contrastive_st.models.default import open_encoder
@@ -35,9 +36,11 @@ TASKS = "STS12,STS14,STS15,STSB,MR,CR,SST2,TREC,MRPC"
 MEAN = ("STS12", "STS14", "STS15", "STSB")
 
 
-def tf_idf(texts: list[str]) -> Any:
-    """TF-IDF over the texts of this call, hashed to 4,096 columns by the commonest words."""
-    return TfidfVectorizer(sublinear_tf=True, max_features=4096).fit_transform(texts).toarray().astype(np.float32)
+def tf_idf(tasks: list[Any], data: Path) -> Any:
+    """TF-IDF of the 2,048 commonest words of all texts of these tasks."""
+    texts = {text for splits in load(tasks, data).values() if not isinstance(splits, str) for text in splits.texts()}
+    words = TfidfVectorizer(sublinear_tf=True, max_features=2048, dtype=np.float32).fit(texts)
+    return lambda texts: words.transform(texts).toarray()
 
 
 def glove(path: Path) -> Any:
@@ -84,6 +87,7 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("folders", type=Path, nargs="+")
     parser.add_argument("--tasks", default=TASKS)
+    parser.add_argument("--cache", help="folder that keeps embeddings")
     args = parser.parse_args()
     docs = DocsSearch.load()
     tasks = choose(args.tasks)
@@ -93,8 +97,8 @@ def main() -> None:
     texts = list(dict.fromkeys(choose("STSB")[0].load(args.data)["test"].columns[0]))[:1000]
     rates = speeds(encoders, texts)
     [vectors] = (args.data / "vocab").glob("glove*.txt")
-    baselines = [FunctionEncoder("TF-IDF", tf_idf), FunctionEncoder("GloVe", glove(vectors))]
-    report = evaluate([*encoders.values(), *baselines], tasks, args.data)
+    baselines = [FunctionEncoder("TF-IDF", tf_idf(tasks, args.data)), FunctionEncoder("GloVe", glove(vectors))]
+    report = evaluate([*baselines, *encoders.values()], tasks, args.data, cache=args.cache)
     print("| model |", " | ".join(["mean STS", *(task.name for task in tasks), "MiB", "sentences/s", "start, s"]), "|")
     print("|---|" + "--:|" * (len(tasks) + 4))
     for name in report.models:

@@ -186,7 +186,6 @@ def test_a_graph_gets_the_memory_that_it_takes_and_one_that_has_too_little_is_wa
         store.drop()
 
 
-
 def test_wrong_input_is_named(stores, place):
     from contrastive_st.search.postgres.store import VectorStore
 

@@ -144,6 +144,28 @@ def test_sentence_transformers_folders_and_objects_open_with_equal_embeddings(tm
         np.testing.assert_allclose(opened.encode(SENTENCES), expected, atol=1e-6)
 
 
+def test_queries_and_documents_are_encoded_as_such(tmp_path):
+    class Prompted(FunctionEncoder):
+        def encode_query(self, texts):
+            return self.encode([f"query: {text}" for text in texts])
+
+        def encode_document(self, texts):
+            return self.encode([f"passage: {text}" for text in texts])
+
+    places = {"query: a": 0, "passage: a": 1, "passage: b": 0, "query: b": 1}  # without prompts, nothing is found
+    asked = []
+
+    def encode(texts):
+        asked.extend(texts)
+        return np.eye(2)[[places[text] for text in texts]]
+
+    task = retrieval_task("swapped", [("a", "b"), ("b", "a")])
+    for _ in range(2):
+        report = evaluate([Prompted("prompted", encode, fingerprint="f")], [task], ".", cache=tmp_path)
+        assert report.main("prompted", task).value == 1
+        assert sorted(asked) == sorted(places), "each is encoded once, and kept"
+
+
 def test_own_retrieval_tasks_and_unknown_names(root):
     task = retrieval_task("faq", [("old cat", "the old cat sees"), ("new saw", "a new saw is bad"), ("new saw", "saw")])
     report = evaluate([bag_of_words], ["STSB", task], root)

@@ -16,6 +16,7 @@ from transformers.utils import logging
 
 from contrastive_st.distributed import from_first, processes, shared
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.senteval import Document, Query
 from contrastive_st.models.default import open_encoder
 
 logger = logging.get_logger(__name__)
@@ -98,6 +99,7 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
 class EmbeddingStore:
     """The embeddings of a set of sentences; calling it looks them up, `[N] texts -> [N, d]`.
 
+    A `Query` and a `Document` are encoded as such, with the model's prompts, and are not the plain text that is equal.
     Sentences go to the model in chunks of similar length whose make-up does not depend on the number of processes, so
     that one process and many get the same bits.
 
@@ -123,8 +125,10 @@ class EmbeddingStore:
         cache: str | Path | None = None,
         distributed: bool = True,
     ) -> None:
-        distinct = list(dict.fromkeys(texts))
-        self.place = {text: i for i, text in enumerate(distinct)}
+        self.place: dict[tuple[str, str], int] = {}
+        for text in texts:
+            self.place.setdefault((_how(text), text), len(self.place))
+        distinct = [text for _, text in self.place]
         self.encoder = encoder
         folder = Path(cache, encoder.fingerprint) if cache and encoder.fingerprint else None
         known = from_first(lambda: _read(folder, distinct), distributed=distributed) if folder else {}
@@ -141,11 +145,14 @@ class EmbeddingStore:
             _write(folder, [distinct[i] for i in missing], vectors)
 
     def __call__(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        return self.vectors[[self.place[text] for text in texts]]
+        return self.vectors[[self.place[_how(text), text] for text in texts]]
 
     def _encode(self, texts: list[str], distributed: bool) -> NDArray[np.float32]:
-        order = sorted(range(len(texts)), key=lambda i: (-len(texts[i]), texts[i]))
-        chunks = [order[i : i + _CHUNK] for i in range(0, len(order), _CHUNK)]
+        chunks = []
+        for method in sorted(set(map(_how, texts))):
+            own = (i for i, text in enumerate(texts) if _how(text) == method)
+            order = sorted(own, key=lambda i: (-len(texts[i]), texts[i]))
+            chunks += [order[i : i + _CHUNK] for i in range(0, len(order), _CHUNK)]
         costs = [float(sum(len(texts[i]) + 20 for i in chunk)) for chunk in chunks]
         parts = shared(lambda chunk: self._checked([texts[i] for i in chunk]), chunks, costs, distributed=distributed)
         if not parts:
@@ -156,7 +163,7 @@ class EmbeddingStore:
         return vectors
 
     def _checked(self, texts: list[str]) -> NDArray[np.float32]:
-        vectors = np.asarray(self.encoder.encode(texts), dtype=np.float32)
+        vectors = np.asarray(getattr(self.encoder, _how(texts[0]))(texts), dtype=np.float32)
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise InputError(
                 f"{self.encoder.name} returns an array of shape {vectors.shape} for {len(texts)} texts; "
@@ -173,7 +180,13 @@ class EmbeddingStore:
 
 
 def _key(text: str) -> bytes:
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+    role = "" if _how(text) == "encode" else f"{_how(text)}\0"
+    return hashlib.blake2b(f"{role}{text}".encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _how(text: str) -> str:
+    """The encoder's method for a text."""
+    return "encode_query" if isinstance(text, Query) else "encode_document" if isinstance(text, Document) else "encode"
 
 
 def _read(folder: Path, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:

@@ -11,7 +11,7 @@ from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import READERS, read_beir, read_nano
-from contrastive_st.evaluation.datasets.senteval import Embed, Splits, pair_rows
+from contrastive_st.evaluation.datasets.senteval import Document, Embed, Query, Splits, pair_rows
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
 from contrastive_st.evaluation.scorers.probes import (
@@ -166,7 +166,8 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
     """
     if not pairs:
         raise InputError(f"{name}: no (query, relevant document) pair")
-    splits = Splits({"test": pair_rows(list(pairs), [1] * len(pairs))}, {})
+    pairs = [(Query(query), Document(document)) for query, document in pairs]
+    splits = Splits({"test": pair_rows(pairs, [1] * len(pairs))}, {})
     return Task(
         name,
         "retrieval",

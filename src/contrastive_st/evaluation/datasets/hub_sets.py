@@ -14,7 +14,7 @@ import numpy as np
 
 from contrastive_st.data.readers import MissingData, number_in, open_rows, read_cells, tidy
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.evaluation.datasets.senteval import ENTAILMENT, QUESTIONS, Rows, Splits
+from contrastive_st.evaluation.datasets.senteval import ENTAILMENT, QUESTIONS, Document, Query, Rows, Splits
 
 _REVISIONS = {"RobZamp/sick": "refs/convert/parquet"}  # its main branch is a script, which datasets 4 does not run
 Source = tuple[str, str | None, str]  # name, config, split
@@ -209,8 +209,8 @@ def _judged_splits(
         (query_of[query], document_of[document], grade) for query, document, grade, _ in judged if query in asked
     ]
     rows = {
-        "queries": Rows(([queries[key] for key in asked],), np.arange(len(asked))),
-        "corpus": Rows((list(corpus.values()),), np.arange(len(corpus))),
+        "queries": Rows(([Query(queries[key]) for key in asked],), np.arange(len(asked))),
+        "corpus": Rows((list(map(Document, corpus.values())),), np.arange(len(corpus))),
         "test": Rows((), np.array(gold, np.float64)),
     }
     return Splits(rows, {})

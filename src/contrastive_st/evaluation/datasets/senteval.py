@@ -22,6 +22,14 @@ from contrastive_st.errors import InputError
 Embed = Callable[[Sequence[str]], NDArray[np.floating]]  # [N] texts -> [N, d]
 
 
+class Query(str):
+    """A text that is encoded as a query: with the prompt of queries, where the model has one."""
+
+
+class Document(str):
+    """A text that is encoded as a document."""
+
+
 @dataclass(frozen=True)
 class Rows:
     """N examples: `columns` of N sentences each (one, or two for pairs), `gold` `[N]` scores or class numbers."""

@@ -259,7 +259,9 @@ class StoreWrites:
         if self.database.server is None:
             return _LEAST_BUILD_MEMORY
         vector = self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
-        rows = 1.1 * len(self) / self.partitions  # the hash fills no two partitions alike
+        statement = sql.SQL("SELECT count(*) FROM {}").format(self.tables.vectors)
+        (count,) = self.database.run(lambda connection: connection.execute(statement).fetchone())  # type: ignore[misc]
+        rows = 1.1 * count / self.partitions  # the hash fills no two partitions alike
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
         return max(_LEAST_BUILD_MEMORY, min(int(rows * (200 + 36 * m + vector)) // 1024, machine // 2))
 

@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 
 from contrastive_st.errors import InputError
@@ -44,21 +45,47 @@ def test_measured_lies_beside_published_and_nothing_is_trained_twice(data, caplo
     asked = command(data, "--only", "next", "tfidf_bin")
     text = compare.main(asked)
     assert "| *next sentence, published* | *68.18* |" in text
-    figures = json.loads((data.parent / "out" / "next" / "figures.json").read_text())
+    figures = json.loads((data.parent / "out" / "next" / "seed-42" / "figures.json").read_text())
     accuracy = next(f["value"] for f in figures["figures"] if f["task"] == "CR")
     assert text.count(f"{100 * accuracy:.2f}") >= 2  # in the table of its kind, and in that of all
     assert "| binarized TF-IDF | " in text.split("| Method |")[1]
     assert f"| {5 * 16} | " in text  # texts that were encoded
-    assert "next,published,MR,,,,0.6818" in (data.parent / "out" / "table.csv").read_text().replace("\r", "")
+    assert "next,published,,,,,MR,,,,0.6818" in (data.parent / "out" / "table.csv").read_text().replace("\r", "")
     assert compare.main(asked) == text
     assert caplog.text.count("measured before") == 2
+
+
+def test_seeds_have_a_deviation_and_the_learning_rate_is_the_best_on_dev(data, caplog):
+    """CR has a dev part as STS-B has: its file is what there is here."""
+    caplog.set_level("INFO", "contrastive_st")
+    sts = data / "senteval" / "STS" / "STSBenchmark"
+    (data / "STS").mkdir()
+    (data / "STS" / "STSBenchmark").symlink_to(sts)
+    rows = (sts / "sts-train.csv").read_text()
+    for split in ("dev", "test"):
+        (sts / f"sts-{split}.csv").write_text(rows)
+    rates = ["1e-12", "1e-2"]
+    text = compare.main(command(data, "--only", "window_1", "--seeds", "1", "2", "--learning_rates", *rates,
+                                "--max_steps", "30"))  # fmt: skip
+    out = data.parent / "out" / "window_1"
+    found = {path.parent.name: json.loads(path.read_text()) for path in out.glob("*/figures.json")}
+    assert set(found) == {"seed-1", "seed-2", "rate-1e-12", "rate-0.01"}
+    assert found["rate-0.01"]["run"]["steps"] == 3
+    dev = {name: compare.dev_of(found[name]) for name in ("rate-1e-12", "rate-0.01")}
+    best = max(dev, key=dev.get).removeprefix("rate-")
+    assert {found[name]["learning_rate"] for name in ("seed-1", "seed-2")} == {float(best)}
+    assert f"learning rate {best}; on dev at a tenth of the steps: 1e-12 " in caplog.text
+    values = [compare.values_of([found[f"seed-{seed}"]], "CR")[0] for seed in (1, 2)]
+    assert f"{np.mean(values):.2f} ± {np.std(values, ddof=1):.2f}" in text
+    lines = (data.parent / "out" / "table.csv").read_text().splitlines()
+    assert {line.split(",")[2] for line in lines if line.startswith("window_1,measured")} == {"1", "2"}
 
 
 @pytest.mark.parametrize("method", SYSTEMS, ids=lambda method: method.name)
 def test_each_system_is_trained_by_its_job_and_measured(data, method):
     text = compare.main(command(data, "--only", method.name))
     assert f"| {method.label} | " in text
-    found = json.loads((data.parent / "out" / method.name / "figures.json").read_text())
+    found = json.loads((data.parent / "out" / method.name / "seed-42" / "figures.json").read_text())
     assert found["run"]["steps"] == (1 if method.name == "start" else 5)
     assert found["run"]["texts_encoded"] > 0
 
@@ -79,9 +106,13 @@ def test_bad_input_is_told_before_anything_is_trained(data, tmp_path):
     with pytest.raises(InputError, match="nothing to evaluate on"):
         compare.main(["--only", "next", "--data", str(tmp_path / "nowhere"), "--output_dir", str(tmp_path / "out")])
     compare.main(command(data, "--only", "next"))
-    kept = (data.parent / "out" / "next" / "model.safetensors").read_bytes()
-    with pytest.raises(InputError, match="next holds a method trained with other flags; choose another --output_dir"):
+    kept = (data.parent / "out" / "next" / "seed-42" / "model.safetensors").read_bytes()
+    with pytest.raises(
+        InputError, match="seed-42 holds a method trained with other flags; choose another --output_dir"
+    ):
+        compare.main(command(data, "--only", "next", "--weight_decay", "0.5"))
+    with pytest.raises(InputError, match="a comparison takes --seeds"):
         compare.main(command(data, "--only", "next", "--seed", "7"))
     with pytest.raises(InputError, match="unknown argument --sede"):
         compare.main(command(data, "--only", "tfidf", "--sede", "7"))
-    assert (data.parent / "out" / "next" / "model.safetensors").read_bytes() == kept
+    assert (data.parent / "out" / "next" / "seed-42" / "model.safetensors").read_bytes() == kept

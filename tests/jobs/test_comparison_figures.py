@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_st.jobs.compare import value_of
+from contrastive_st.jobs.compare import values_of
 from contrastive_st.jobs.methods import EVERY
 
 ROOT = Path(__file__).parents[2]
@@ -57,7 +57,7 @@ def test_printed_rows_are_those_of_the_file(page):
             if key[1] == "published":
                 [value] = [100 * row["value"] for row in known[key]["figures"] if row["task"] == column]
             else:
-                value = value_of(known[key], column)
+                [value] = values_of([known[key]], column)
             digits = len(cell.partition(".")[2])
             assert abs(float(cell) - value) <= 0.5001 * 10**-digits, f"{column}: {value:.4f} in the file, {line}"
             checked += 1

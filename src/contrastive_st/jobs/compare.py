@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from contrastive_st.errors import InputError
 from contrastive_st.jobs.methods import (
     CONTEXT_COLUMNS,
@@ -37,7 +39,10 @@ logger = logging.getLogger(__name__)
 MISSING = "not run"
 
 
-def tables(methods: Sequence[Method], figures: dict[str, Any]) -> str:
+Results = list[dict[str, Any]]  # of one method, a result for each seed
+
+
+def tables(methods: Sequence[Method], figures: dict[str, Results]) -> str:
     """Measured rows, the published row below each that has one; and every method in one table, with its cost."""
     parts = []
     for title, rows, columns in (
@@ -47,22 +52,31 @@ def tables(methods: Sequence[Method], figures: dict[str, Any]) -> str:
         if rows:
             columns = [*columns, *other_columns(rows, figures, columns)]
             parts.append(_table(title, rows, figures, columns, with_published=True))
-    known = [name for name in SYSTEM_COLUMNS if any(value_of(figures[m.name], name) for m in methods)]
+    known = [name for name in SYSTEM_COLUMNS if any(values_of(figures[m.name], name) for m in methods)]
     columns = known or other_columns(methods, figures, [])
     parts.append(_table("Method", methods, figures, columns))
     return "\n\n".join(parts)
 
 
 def _table(
-    title: str, methods: Sequence[Method], figures: dict[str, Any], columns: Sequence[str], with_published: bool = False
+    title: str,
+    methods: Sequence[Method],
+    figures: dict[str, Results],
+    columns: Sequence[str],
+    with_published: bool = False,
 ) -> str:
-    cost = [] if with_published else ["texts", "seconds"]
+    cost = [] if with_published else ["learning rate", "texts", "seconds"]
     lines = [f"| {title} | {' | '.join([*columns, *cost])} |", "|---|" + "---:|" * (len(columns) + len(cost))]
     for method in methods:
         found = figures[method.name]
         cells = row_of(found, columns)
         if cost:
-            cells += [f"{found['run'].get('texts_encoded', 0):,}", f"{found['run'].get('seconds', 0):.0f}"]
+            seconds = np.mean([result["run"].get("seconds", 0) for result in found])
+            cells += [
+                f"{found[0]['learning_rate']:g}",
+                f"{found[0]['run'].get('texts_encoded', 0):,}",
+                f"{seconds:.0f}",
+            ]
         lines.append(f"| {method.label} | {' | '.join(cells)} |")
         if with_published and method.published:
             theirs = [f"*{method.published[name]:.2f}*" if name in method.published else "" for name in columns]
@@ -70,53 +84,66 @@ def _table(
     return "\n".join(lines)
 
 
-def value_of(result: dict[str, Any], column: str) -> float | None:
-    """The figure of one column, x100; None where it was not run."""
+def values_of(results: Results, column: str) -> list[float]:
+    """The figures of one column, x100, one for each seed; none where it was not run."""
     wanted = FIGURE_OF.get(column, (column, None, None))
-    for figure in result["figures"]:
-        if figure["split"] == "dev":
-            continue
-        task, metric, aggregation = figure["task"], figure["metric"], figure["aggregation"]
-        if (task, metric, aggregation) == wanted or (
-            task == wanted[0] and wanted[1] in (None, metric) and not wanted[2]
-        ):
-            return None if figure["value"] is None else 100 * figure["value"]
-    return None
+    found = []
+    for result in results:
+        for figure in result["figures"]:
+            name = figure["task"], figure["metric"], figure["aggregation"]
+            asked = name == wanted or (name[0] == wanted[0] and wanted[1] in (None, name[1]) and not wanted[2])
+            if asked and figure["split"] != "dev":
+                found += [] if figure["value"] is None else [100 * figure["value"]]
+                break
+    return found
 
 
-def row_of(result: dict[str, Any], columns: Sequence[str]) -> list[str]:
-    """The cells of one measured row."""
-    values = [value_of(result, column) for column in columns]
-    return [MISSING if value is None else f"{value:.2f}" for value in values]
+def row_of(results: Results, columns: Sequence[str]) -> list[str]:
+    """The cells of one measured row: the mean over the seeds, and their standard deviation."""
+    return [cell_of(values_of(results, column)) for column in columns]
 
 
-def other_columns(methods: Sequence[Method], figures: dict[str, Any], columns: Sequence[str]) -> list[str]:
+def cell_of(values: Sequence[float]) -> str:
+    """Mean and standard deviation as a table has them.
+
+    Example:
+        >>> cell_of([61.0, 63.0]), cell_of([61.0]), cell_of([])
+        ('62.00 ± 1.41', '61.00', 'not run')
+    """
+    if not values:
+        return MISSING
+    return f"{np.mean(values):.2f}" + (f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else "")
+
+
+def other_columns(methods: Sequence[Method], figures: dict[str, Results], columns: Sequence[str]) -> list[str]:
     """Tasks that were run and are in no published table."""
     known = {FIGURE_OF.get(column, (column,))[0] for column in columns}
-    run = [f["task"] for m in methods for f in figures[m.name]["figures"] if f["value"] is not None]
+    run = [f["task"] for m in methods for f in figures[m.name][0]["figures"] if f["value"] is not None]
     return [task for task in dict.fromkeys(run) if task not in known and task not in ("STSB", "SICKR")]
 
 
-def write_csv(path: Path, methods: Sequence[Method], figures: dict[str, Any]) -> None:
-    """One line a method, task and source (measured or published)."""
+def write_csv(path: Path, methods: Sequence[Method], figures: dict[str, Results]) -> None:
+    """One line a method, task and seed; one a published figure."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["method", "source", "task", "split", "metric", "aggregation", "value"])
+        of_run = ["seed", "learning_rate", "texts", "seconds"]
+        writer.writerow(["method", "source", *of_run, "task", "split", "metric", "aggregation", "value"])
         for method in methods:
-            for figure in figures[method.name]["figures"]:
-                row = [figure[name] for name in ("task", "split", "metric", "aggregation", "value")]
-                writer.writerow([method.name, "measured", *row])
+            for result in figures[method.name]:
+                run = [result["seed"], result["learning_rate"], result["run"].get("texts_encoded"),
+                       result["run"].get("seconds")]  # fmt: skip
+                for figure in result["figures"]:
+                    row = [figure[name] for name in ("task", "split", "metric", "aggregation", "value")]
+                    writer.writerow([method.name, "measured", *run, *row])
             for column, value in method.published.items():
-                writer.writerow([method.name, "published", column, "", "", "", value / 100])
+                writer.writerow([method.name, "published", "", "", "", "", column, "", "", "", value / 100])
 
 
-def draw(methods: Sequence[Method], figures: dict[str, Any], path: Path) -> Path | None:
+def draw(methods: Sequence[Method], figures: dict[str, Results], path: Path) -> Path | None:
     """Write a PNG with one panel for classification and one for STS: means over the tasks that were run.
 
     A published bar is the mean over the same tasks. None where matplotlib is missing or nothing was run.
     """
-    import numpy as np
-
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
@@ -127,7 +154,7 @@ def draw(methods: Sequence[Method], figures: dict[str, Any], path: Path) -> Path
     panels = {"classification accuracy": ("MR", "SUBJ", "CR", "MPQA"), "STS, Pearson x100": tuple(
         f"STS{year}" for year in range(12, 17))}  # fmt: skip
     run = {
-        title: [name for name in names if all(value_of(figures[m.name], name) is not None for m in methods)]
+        title: [name for name in names if all(values_of(figures[m.name], name) for m in methods)]
         for title, names in panels.items()
     }
     run = {title: names for title, names in run.items() if names}
@@ -136,7 +163,7 @@ def draw(methods: Sequence[Method], figures: dict[str, Any], path: Path) -> Path
     figure = Figure(figsize=(5 * len(run) + 1.5, 0.45 * len(methods) + 1.4), dpi=130, layout="constrained")
     FigureCanvasAgg(figure)
     for axis, (title, names) in zip(np.atleast_1d(figure.subplots(1, len(run), sharey=True)), run.items(), strict=True):
-        ours = [float(np.mean([value_of(figures[m.name], name) for name in names])) for m in methods]
+        ours = [float(np.mean([values_of(figures[m.name], name) for name in names])) for m in methods]
         places = np.arange(len(methods))[::-1]
         bars = axis.barh(places + 0.2, ours, 0.38, color="tab:blue", label="measured here")
         axis.bar_label(bars, fmt="%.1f", padding=2, fontsize=8)
@@ -154,11 +181,14 @@ def draw(methods: Sequence[Method], figures: dict[str, Any], path: Path) -> Path
 
 
 FIGURES = "figures.json"
+TASKS_TO_CHOOSE_BY = "STSB"
 
 
 def main(argv: Sequence[str] | None = None) -> str:
     """Run the comparison; returns the tables as Markdown. A model that is there already is not trained again."""
     args, extra = _parser().parse_known_args(argv)
+    if "--seed" in extra:
+        raise InputError("--seed: a comparison takes --seeds, one or more")
     output, methods = Path(args.output_dir), chosen(args.only)
     from contrastive_st.evaluation.suite import load
     from contrastive_st.evaluation.tasks import chosen as tasks_named
@@ -174,11 +204,12 @@ def main(argv: Sequence[str] | None = None) -> str:
         for method in methods
     }  # fmt: skip
     for name, flags in asked.items():
-        if (found := found_in(output / name)) and found["flags"] != flags:
-            raise InputError(
-                f"{output / name} holds a method trained with other flags; choose another --output_dir, or remove it"
-            )
-    figures = {method.name: measure(method, output / method.name, asked[method.name], args.data) for method in methods}
+        for folder in output.joinpath(name).glob("*"):
+            if (found := found_in(folder)) and found["flags"][: len(flags)] != flags:
+                raise InputError(
+                    f"{folder} holds a method trained with other flags; choose another --output_dir, or remove it"
+                )
+    figures = {method.name: measured(method, output / method.name, asked[method.name], args) for method in methods}
     text = tables(methods, figures)
     command = "contrastive-st compare " + " ".join(sys.argv[1:] if argv is None else argv)
     output.joinpath("table.md").write_text(f"{text}\n\nMade by `{command.strip()}`.\n", encoding="utf-8")
@@ -189,7 +220,44 @@ def main(argv: Sequence[str] | None = None) -> str:
     return text
 
 
-def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None) -> dict[str, Any]:
+def measured(method: Method, folder: Path, flags: list[str], args: argparse.Namespace) -> Results:
+    """A result for each seed, at the method's own learning rate or at the best of those that are to be tried.
+
+    Each is tried with the first seed on a tenth of the steps, and judged on STS-B dev (without data, on the dev part of
+    the documentation task).
+    """
+    seeds = [["--seed", str(seed)] for seed in args.seeds]
+    if args.learning_rates and "--max_steps" not in method.flags:  # what is not trained has no rate
+        tenth = _tenth(flags)
+        tried = {
+            rate: dev_of(measure(
+                method, folder / f"rate-{rate:g}", [*flags, *seeds[0], *tenth, "--learning_rate", f"{rate:g}"],
+                args.data, TASKS_TO_CHOOSE_BY,
+            ))
+            for rate in args.learning_rates
+        }  # fmt: skip
+        best = max(tried, key=lambda rate: tried[rate])
+        words = ", ".join(f"{rate:g} {100 * value:.1f}" for rate, value in tried.items())
+        logger.info(f"{method.label}: learning rate {best:g}; on dev at a tenth of the steps: {words}")
+        flags = [*flags, "--learning_rate", f"{best:g}"]
+    names = [f"seed-{seed}" for seed in args.seeds]
+    return [measure(method, folder / name, [*flags, *own], args.data) for name, own in zip(names, seeds, strict=True)]
+
+
+def _tenth(flags: Sequence[str]) -> list[str]:
+    if "--max_steps" in flags:
+        steps = max(i for i, flag in enumerate(flags) if flag == "--max_steps")
+        return ["--max_steps", str(max(int(flags[steps + 1]) // 10, 1))]
+    return ["--num_train_epochs", "0.1"]
+
+
+def dev_of(result: dict[str, Any]) -> float:
+    """The dev figure that a learning rate is chosen by; the worst where the model gives none."""
+    values = [figure["value"] for figure in result["figures"] if figure["split"] == "dev"]
+    return values[0] if values and values[0] is not None else -1.0
+
+
+def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None, tasks: str = TASKS) -> dict[str, Any]:
     """Train and evaluate one method, or read what was found the last time."""
     if before := found_in(folder):
         logger.info(f"{method.label}: measured before, in {folder}")
@@ -198,14 +266,17 @@ def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None
     from contrastive_st.hub.metadata import read_training_metadata
     from contrastive_st.jobs.cli import train
 
-    logger.info(f"{method.label}: training")
+    logger.info(f"{method.label}: training, {folder.name}")
     train([job_of(method, flags), *flags, "--output_dir", str(folder), "--overwrite_output_dir", "true"])
     checkpoint = folder / method.checkpoint
-    tasks, where = (TASKS, data) if data else (documentation_tasks(), "hub")
-    report = evaluate([checkpoint], tasks, where, names=[method.label])
+    on, where = (tasks, data) if data else (documentation_tasks(), "hub")
+    report = evaluate([checkpoint], on, where, names=[method.label])
+    about = read_training_metadata(checkpoint)
     result = {
         "flags": list(flags),
-        "run": read_training_metadata(checkpoint)["run"],
+        "seed": about["seed"],
+        "learning_rate": about["hyper_parameters"]["learning_rate"],
+        "run": about["run"],
         "figures": [figure.as_row() for figure in report.scores],
     }
     folder.joinpath(FIGURES).write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
@@ -256,5 +327,13 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--teacher", help="checkpoint or name that the distilled methods learn from; by default out/demo, or TF-IDF"
     )
+    parser.add_argument(
+        "--seeds", nargs="+", type=int, default=[42], help="train each method with each (default: 42); tables have the "
+        "mean and the standard deviation",
+    )  # fmt: skip
+    parser.add_argument(
+        "--learning_rates", nargs="+", type=float, metavar="RATE", help="try these on a tenth of the steps and take "
+        "the best on STS-B dev (default: the method's own, see jobs/methods.py)",
+    )  # fmt: skip
     parser.add_argument("--output_dir", default="out/compare", help="checkpoints, figures and tables")
     return parser

@@ -1,6 +1,7 @@
 """LoRA: an adapter folder opens on its base in every loader, merged or not, and what peft writes opens here."""
 
 import json
+import shutil
 import sys
 
 import numpy as np
@@ -248,6 +249,27 @@ def test_a_broken_adapter_is_one_line(adapter, entry, case):
     with pytest.raises(InputError, match=words) as raised:
         entry(adapter)
     assert "\n" not in str(raised.value)
+
+
+def test_the_base_is_fetched_with_the_token_that_was_given(adapter, base, tmp_path, monkeypatch):
+    from contrastive_st.models import recorded
+
+    asked, folder = [], tmp_path / "private"
+    shutil.copytree(adapter, folder)
+    about = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps(about | {"base_model_name_or_path": "user/private"}))
+
+    def fetched(name, revision=None, **options):
+        asked.append((str(name), options))
+        return base
+
+    monkeypatch.setattr(recorded, "local_folder", fetched)
+    SentenceEncoder(folder, token="hf_secret")
+    assert asked
+    assert all(name == "user/private" and options.get("token") == "hf_secret" for name, options in asked)
+    asked.clear()
+    AutoModelForCL.from_pretrained(folder, token="hf_secret", cache_dir=tmp_path)
+    assert all(options == {"token": "hf_secret", "cache_dir": tmp_path} for _, options in asked)
 
 
 def test_what_cannot_be_done_is_one_line(adapter, base, bert_config, tmp_path, monkeypatch):

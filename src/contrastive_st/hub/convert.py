@@ -67,8 +67,8 @@ def convert(
     folder = local_folder(source, revision, patterns=patterns, token=token)
     with tempfile.TemporaryDirectory() as scratch:
         opened = in_safetensors(folder, Path(scratch, "opened"), source)
-        recorded = read_recorded(opened)
-        model, tokenizer = _open(opened, recorded, source, pooling), load_tokenizer(opened)
+        recorded = read_recorded(opened, token=token)
+        model, tokenizer = _open(opened, recorded, source, pooling), load_tokenizer(opened, token=token)
         if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
             raise InputError(f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}")
         write = {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to]

@@ -76,7 +76,7 @@ class AutoModelForCL:
         """
         hub = {key: kwargs.pop(key) for key in (*HUB_OPTIONS, "revision") if key in kwargs}
         folder = local_folder(name, patterns=ENCODER, **hub)
-        recorded = read_recorded(folder)
+        recorded = read_recorded(folder, **hub)
         config = kwargs.pop("config", None) or load_config(recorded.model, name)
         model_class = cls._class(config, name)
         head, merge = None, kwargs.pop("merge_adapter", False)
@@ -213,7 +213,7 @@ def load_config(
     """The config of a folder or Hub name, or one clear line on why it cannot be had; `options` as `local_folder`'s."""
     folder = local_folder(name, revision, patterns=("config.json", ADAPTER), **options)
     if (folder / ADAPTER).is_file():
-        folder = base_folder(folder)
+        folder = base_folder(folder, **options)
     name = name if shown is None else str(shown)
     if not (folder / "config.json").is_file():
         raise InputError(f"{name} is a folder without config.json; give the folder of a saved model")
@@ -238,7 +238,7 @@ def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any
         InputError: there is none, it is damaged, or it needs remote code.
     """
     folder = local_folder(name, revision, patterns=ENCODER, **options)
-    recorded = read_recorded(folder)
+    recorded = read_recorded(folder, **options)
     try:
         tokenizer = AutoTokenizer.from_pretrained(recorded.tokenizer, trust_remote_code=False)
     except Exception as error:  # of bytes from anywhere

@@ -350,7 +350,7 @@ class SentenceEncoder:
         local = Path(name).is_dir()
         self.folder = Path(name) if local else None
         self.name = Path(name).resolve().name if local else str(name)
-        recorded = read_recorded(folder)
+        recorded = read_recorded(folder, **hub)
         gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         device = torch.device(device or (gpu if torch.cuda.is_available() else "cpu"))
         if recorded.foreign and pooling is None:
@@ -360,7 +360,7 @@ class SentenceEncoder:
             recorded = replace(recorded, dense=(), normalized=False)
         self.recorded, self.after = recorded, layers_after(recorded).to(device)
         self.model = open_trained(recorded, name, pooling).to(device).eval()
-        self.tokenizer = load_tokenizer(folder)
+        self.tokenizer = load_tokenizer(folder, **{**hub, "subfolder": ""})  # which `folder` is in already
         if getattr(self.model, "is_table", False):
             self.tokenizer.model_max_length = 1 << 30  # the other loaders of a static model cut nothing
             if recorded.as_it_is:

@@ -99,8 +99,12 @@ def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def read_recorded(folder: Path) -> Recorded:
+def read_recorded(folder: Path, **hub: Any) -> Recorded:
     """What the folder records; a plain encoder records nothing. Of an adapter: what it says itself, else its base.
+
+    Args:
+        folder: of a checkpoint.
+        hub: `token`, `cache_dir` and others of `local_folder`, for the base of an adapter.
 
     Raises:
         InputError: a file of the folder is damaged, or names code that is no part of sentence-transformers; or the
@@ -108,28 +112,30 @@ def read_recorded(folder: Path) -> Recorded:
     """
     if not (folder / ADAPTER).is_file():
         return _read_whole(folder)
-    base = _read_whole(base_folder(folder))
+    base = _read_whole(base_folder(folder, **hub))
     if not (folder / "modules.json").is_file():
         return replace(base, adapter=folder)
     own = _read_whole(folder)
     return replace(own, model=base.model, max_length=own.max_length or base.max_length, adapter=folder)
 
 
-def base_folder(adapter: Path) -> Path:
-    """The folder of the model that an adapter was trained on.
+def base_folder(adapter: Path, **hub: Any) -> Path:
+    """The folder of the model that an adapter was trained on; `hub` as for `read_recorded`.
 
     Raises:
         InputError: nothing says which that is, it cannot be had, or it is an adapter itself.
     """
     path = adapter / ADAPTER
     about = read_json(path, dict)
+    own = ("revision", "subfolder")  # of the adapter
+    access = {key: value for key, value in hub.items() if key not in own and value is not None}
     base, revision = (_typed(about, key, str, path) for key in ("base_model_name_or_path", "revision"))
     if any((adapter / name).is_file() for name in ("model.safetensors", *INDICES)):
         raise InputError(f"{adapter} holds a whole model and an adapter; move {ADAPTER} away to open the model alone")
     if not base:
         raise InputError(f"{path} names no base model (base_model_name_or_path); write its folder or Hub name there")
     try:
-        folder = local_folder(base, revision)
+        folder = local_folder(base, revision, **access)
     except InputError as error:
         raise InputError(f"{adapter} is an adapter of {base}, which cannot be had: {error}") from None
     if (folder / ADAPTER).is_file():

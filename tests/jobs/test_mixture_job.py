@@ -93,6 +93,15 @@ def test_streams_heads_and_matryoshka_resume_as_the_whole_run(folder, monkeypatc
     assert seen == {"loss_nli", "loss_scores", "loss_text", "loss_labels"}
 
 
+def test_a_stream_of_several_columns_has_all_of_them_in_each_row(tmp_path, tokenizer):
+    lines = ["question,answer", *(f"{a},{b}" for a, b in PAIRS)]
+    (tmp_path / "pairs.csv").write_text("\n".join(lines))
+    rows = mixture_job.streamed(str(tmp_path / "pairs.csv"), {"question": "", "answer": ""}, tokenizer, 16, seed=0)
+    assert sorted(row["input_ids"] for row in rows) == sorted(
+        [tokenizer(a).input_ids, tokenizer(b).input_ids] for a, b in PAIRS
+    )
+
+
 def test_each_data_set_is_read_as_it_is_asked_for(folder):
     entries = """
   - {name: topics, train_file: topics.csv, weight: 1}

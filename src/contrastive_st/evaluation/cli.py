@@ -174,7 +174,7 @@ def _classify(args: argparse.Namespace) -> None:
 
     encoder = open_encoder(args.model, pooling=args.pooling)
     folder = args.output or (encoder.folder if args.model else None)
-    if folder is None or not Path(folder).is_dir():
+    if folder is None:
         raise InputError("the means need a folder: --model names no local one, so give --output FOLDER")
     lines = list(_texts(args.input)) if args.input else []  # all is read before anything is written
     tests = _labelled_files(args.test or (), "--test")

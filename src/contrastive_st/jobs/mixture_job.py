@@ -348,7 +348,8 @@ def streamed(
     """
     columns, lengths = list(before), [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
     if path_of(source).suffix.lower() in TABLES:
-        found = datasets.IterableDataset.from_generator(_cells, gen_kwargs={"source": source, "columns": columns})
+        kwargs = {"source": source, "columns": tuple(columns)}  # a list would be taken for shards
+        found = datasets.IterableDataset.from_generator(_cells, gen_kwargs=kwargs)
     else:
         found = stored(source, streaming=True).select_columns(columns)
 

@@ -177,8 +177,9 @@ class MeanClassifier:
         return [(self.labels[i], float(row[i])) for row, i in zip(scores, scores.argmax(1), strict=True)]
 
     def save(self, folder: str | Path, name: str = "classes") -> Path:
-        """Write the centroids into the model's folder, as `NAME.centroids.safetensors`."""
+        """Write the centroids into the model's folder or a new one, as `NAME.centroids.safetensors`."""
         path = Path(folder, name + SUFFIX)
+        path.parent.mkdir(parents=True, exist_ok=True)
         about = {"labels": json.dumps(self.labels), "model": self.encoder.fingerprint or ""}
         save_file({"centres": np.asarray(self.centres, dtype=np.float32)}, path, metadata=about)
         return path

@@ -1,6 +1,7 @@
 """Fixtures of the tests that start processes."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -16,3 +17,16 @@ def bare_site(tmp_path_factory):
                 if "contrastive_st" not in entry.name and not (site / entry.name).exists():
                     (site / entry.name).symlink_to(entry)
     return site
+
+
+def pytest_terminal_summary(terminalreporter):
+    """How many snippets of README and docs ran, and why the others did not."""
+    outcomes = Counter(
+        value
+        for report in terminalreporter.stats.get("passed", [])
+        for name, value in report.user_properties
+        if name == "snippet" and report.when == "call"
+    )
+    if outcomes:
+        left_out = "".join(f"\n  {count} not run: {why}" for why, count in outcomes.most_common() if why != "executed")
+        terminalreporter.write_line(f"{outcomes['executed']} snippets of README and docs executed{left_out}")

@@ -4,8 +4,10 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
+# All that encoding with the model of the package imports
+WHEEL_NEEDS := numpy tokenizers safetensors tqdm
 
-.PHONY: demo test test-min lint clean
+.PHONY: demo test test-min lint docs wheel clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -36,5 +38,21 @@ lint: $(VENV)/.dev  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+$(VENV)/.docs: $(VENV)/.demo
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
+	touch $@
+
+docs: $(VENV)/.docs  ## the site, in build/site; a warning or a dead link is an error
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
+wheel: $(VENV)/.dev  ## build the wheel, check it, and run it where little else is installed
+	rm -rf dist
+	$(BIN)/python -m build
+	$(BIN)/python -m twine check --strict dist/*
+	$(PYTHON) -m venv --clear $(VENV)-wheel
+	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(WHEEL_NEEDS)
+	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
+	cd $(VENV)-wheel && bin/contrastive-st similarity "a cat sat" "a feline rested"
+
 clean:
-	rm -rf $(VENV) $(VENV)-min out
+	rm -rf $(VENV) $(VENV)-min $(VENV)-wheel build dist out

@@ -1,4 +1,4 @@
-"""Rows of numbers as vectors: unit vectors, cosines, the greatest scores."""
+"""Rows of numbers as vectors: unit vectors, cosines, the greatest scores, a byte or a bit a number."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.errors import InputError
 
+PRECISIONS = ("float32", "int8", "ubinary")
 Best = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # scores [Q, k], falling, and the numbers of the candidates
 
 
@@ -82,3 +83,122 @@ def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None,
     order = order[place < k]
     width = min(k, known.shape[1] + scores.shape[1])
     return values[order].reshape(len(known), width), labels[order].reshape(len(known), width)
+
+
+# --- A byte or a bit a number.
+
+
+def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None) -> NDArray[Any]:
+    """Vectors `[N, d]` in a quarter or a thirty-second of the room: the values of sentence-transformers.
+
+    `int8` cuts the range of each dimension into 256 buckets; `ubinary` keeps the sign, eight dimensions a byte. (The
+    values are those of `sentence_transformers.util.quantize_embeddings`.)
+
+    Args:
+        vectors: `[N, d]` or `[d]`, of floats.
+        precision: `float32`, `int8` or `ubinary`.
+        ranges: `[2, d]`, the least and the greatest value of each dimension, for `int8`: `quantization_ranges` of
+            vectors that stand for all. By default those of `vectors` themselves. What is beyond gets the last bucket.
+
+    Returns:
+        float32 `[N, d]`, int8 `[N, d]` or uint8 `[N, ceil(d / 8)]`.
+
+    Raises:
+        InputError: an unknown precision, vectors that are no floats, or ranges of another shape.
+
+    Example:
+        >>> quantize([[0.0, 7.5], [300.0, 255.0]], "int8", ranges=[[0, 0], [255, 255]]).tolist()
+        [[-128, -121], [127, 127]]
+        >>> quantize([[0.1, -0.1, 0.2]], "ubinary").tolist()  # the bits 101, filled up to a byte
+        [[160]]
+    """
+    rows = np.asarray(vectors)
+    if not np.issubdtype(rows.dtype, np.floating):
+        raise InputError(f"vectors of the type {rows.dtype} cannot be quantized; give floats")
+    if precision == "float32":
+        return rows.astype(np.float32)
+    if precision == "ubinary":
+        return np.packbits(rows > 0, axis=-1)
+    if precision != "int8":
+        raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
+    starts, steps = buckets(quantization_ranges(rows) if ranges is None else ranges, rows.shape[-1])
+    bucket = np.clip(np.floor((rows - starts) / steps), 0, 255)
+    return np.asarray((bucket - 128).astype(np.int8))
+
+
+def dequantize(codes: NDArray[Any], precision: str, dim: int, ranges: ArrayLike | None = None) -> NDArray[np.float32]:
+    """Vectors near those that `quantize` was given: the middle of the bucket, or 1 and -1 for the signs.
+
+    Args:
+        codes: of `quantize`.
+        precision: `float32`, `int8` or `ubinary`.
+        dim: dimension of the vectors.
+        ranges: what `quantize` was given; needed for `int8`.
+
+    Example:
+        >>> dequantize(quantize([[0.3, -0.3]], "int8", [[-1, -1], [1, 1]]), "int8", 2, [[-1, -1], [1, 1]]).round(2)
+        array([[ 0.3, -0.3]], dtype=float32)
+        >>> dequantize(quantize([[0.3, -0.3]], "ubinary"), "ubinary", 2)
+        array([[ 1., -1.]], dtype=float32)
+    """
+    if precision == "float32":
+        return np.asarray(codes, dtype=np.float32)
+    if precision == "ubinary":
+        return np.unpackbits(codes, axis=-1, count=dim).astype(np.float32) * 2 - 1
+    starts, steps = buckets([] if ranges is None else ranges, dim)
+    return np.asarray((codes.astype(np.float32) + 128.5) * steps + starts)
+
+
+def quantization_ranges(vectors: ArrayLike) -> NDArray[np.float32]:
+    """The least and the greatest value of each dimension, `[N, d] -> [2, d]`; a few thousand vectors tell enough.
+
+    Raises:
+        InputError: fewer than two vectors.
+
+    Example:
+        >>> quantization_ranges([[0.0, 5.0], [1.0, -5.0], [0.5, 0.0]]).tolist()
+        [[0.0, -5.0], [1.0, 5.0]]
+    """
+    rows = np.asarray(vectors)
+    if rows.ndim != 2 or len(rows) < 2:
+        raise InputError("int8 needs the ranges of each dimension, which one vector does not tell; give ranges")
+    return np.stack([rows.min(axis=0), rows.max(axis=0)]).astype(np.float32)
+
+
+def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """Where the first of int8's 256 buckets begins and how wide each is, `[d]` both.
+
+    Example:
+        >>> buckets([[0.0, -1.0], [255.0, -1.0]], 2)[1].tolist()  # a dimension that does not vary has one bucket
+        [1.0, 1.0]
+    """
+    found = np.asarray(ranges, dtype=np.float32)
+    if found.shape != (2, dim):
+        raise InputError(f"ranges of the shape {found.shape} for {dim} dimensions; give (2, {dim}): least and greatest")
+    steps = (found[1] - found[0]) / 255
+    return found[0], np.where(steps == 0, np.float32(1), steps)
+
+
+def differing_bits(words: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.int32]:
+    """In how many bits each of N codes differs from a query's (Hamming), `[W, N], [W] -> [N]`.
+
+    Args:
+        words: the codes, 64 bits of all of them in each row, so that a row is a run through memory.
+        query: the query's code.
+
+    Example:
+        >>> differing_bits(np.array([[0b1100, 0b1111]], np.uint64), np.array([0b1010], np.uint64)).tolist()
+        [2, 2]
+    """
+    total = np.zeros(words.shape[1], dtype=np.int32)
+    for row, word in zip(words, query, strict=True):
+        total += _ones(row ^ word)
+    return total
+
+
+def _ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """How many bits of each word are set."""
+    if hasattr(np, "bitwise_count"):
+        return np.asarray(np.bitwise_count(words))
+    bits = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1)  # before numpy 2
+    return np.asarray(bits.sum(axis=1, dtype=np.uint8))

@@ -86,7 +86,9 @@ def _add_index(commands: Any) -> None:
     index.add_argument("--index", default="hnsw", choices=("hnsw", "binary", "none"), help="built after loading")
     index.add_argument("--build_memory", help="for building the index, such as 4GB (default: what it takes, up to half "
                        "of this machine's, in the embedded database; 1GB in another)")  # fmt: skip
-    index.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"), help="16 or 32 bits a number")
+    index.add_argument("--storage", choices=("halfvec", "vector", "float32", "int8", "ubinary"),
+                       help="16 or 32 bits a number in the store (default: halfvec); 32, 8 or 1 in shards "
+                       "(default: float32)")  # fmt: skip
     index.add_argument("--partitions", type=int, default=1, help="tables that the vectors are spread over")
     index.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model")
     index.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
@@ -199,7 +201,7 @@ def _index(args: argparse.Namespace) -> None:
     if args.output:
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
         made_by = (model, encoder.fingerprint, encoder.dimension)
-        encoding = Encoding(*made_by, corpus.name, corpus.fingerprint, shard_rows=args.shard_rows)
+        encoding = Encoding(*made_by, corpus.name, corpus.fingerprint, args.shard_rows, args.storage or "float32")
         outcome = index_corpus(corpus, encoder, ShardFolder(args.output, encoding, rank, world), **options)
         _report(outcome, started, f"shards in {args.output}")
         return
@@ -211,8 +213,9 @@ def _index(args: argparse.Namespace) -> None:
 
 def _check_flags(args: argparse.Namespace) -> None:
     """Refuse what the store would, before a corpus is read and a model is loaded."""
-    from contrastive_st.search.postgres.schema import check_name
+    from contrastive_st.search.postgres.schema import STORAGES, check_name
     from contrastive_st.search.shards import FIRST
+    from contrastive_st.vectors import PRECISIONS
 
     check_name(args.collection)
     amount = re.fullmatch(r"(\d{1,12})(kB|MB|GB|TB)", args.build_memory or "1GB")
@@ -222,6 +225,9 @@ def _check_flags(args: argparse.Namespace) -> None:
     for name, most in (("shard_rows", FIRST), ("partitions", 4096)):
         if not 1 <= getattr(args, name) <= most:
             raise InputError(f"--{name} {getattr(args, name)}: give 1 to {most:,}")
+    where, storages = ("shards hold", PRECISIONS) if args.output else ("the store holds", STORAGES)
+    if args.storage not in (None, *storages):
+        raise InputError(f"--storage {args.storage}: {where} {', '.join(storages)}; choose one of these")
 
 
 def _load(args: argparse.Namespace, shards: Any) -> None:
@@ -264,8 +270,8 @@ def _created(args: argparse.Namespace, model: str, fingerprint: str, dimension: 
     from contrastive_st.search.opening import vector_store
 
     with vector_store().create(
-        args.store, args.collection, model=model, fingerprint=fingerprint, dimension=dimension, storage=args.storage,
-        partitions=args.partitions,
+        args.store, args.collection, model=model, fingerprint=fingerprint, dimension=dimension,
+        storage=args.storage or "halfvec", partitions=args.partitions,
     ) as store:  # fmt: skip
         try:
             store.check_build(args.index, args.build_memory)  # now, not when all is encoded

@@ -1,11 +1,13 @@
-"""`ExactIndex`: exact nearest neighbours without a database, over memory-mapped vectors."""
+"""`ExactIndex`: nearest neighbours without a database, over memory-mapped vectors or a byte or a bit a number."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+import mmap
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,23 +28,101 @@ from contrastive_st.search.index import (
     matches,
     reciprocal_rank_fusion,
 )
-from contrastive_st.search.shards import ShardFolder
-from contrastive_st.vectors import top_k
+from contrastive_st.search.shards import ShardFolder, read_table
+from contrastive_st.vectors import (
+    PRECISIONS,
+    Best,
+    buckets,
+    dequantize,
+    differing_bits,
+    quantization_ranges,
+    quantize,
+    top_k,
+    unit_vectors,
+)
 
+OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/search.py --part quantized shows others
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
+_CACHED = 1 << 18  # numbers of int8 that are made float32 at a time: what a processor's cache holds
 _FUSED = 100
+Part = slice | Ids  # which rows
+
+
+class Codes:
+    """Vectors `[N, d]` as int8 or as packed signs, compared as they are: the first pass of a search.
+
+    Signs are compared by the number of those that differ; int8 with the query in full. `codes[rows]` gives unit vectors
+    near those that were quantized, float32 `[n, d]`.
+
+    Args:
+        stored: int8 `[N, d]`, or uint64 `[W, N]`: 64 signs of all vectors in each row. May be memory-mapped.
+        dimension: d.
+        ranges: `[2, d]`, what `quantize` was given, for int8.
+
+    Example:
+        >>> codes = Codes.of(np.array([[0.6, 0.8], [0.8, -0.6]]), "ubinary")
+        >>> codes.scores(np.array([[1.0, 1.0]]), slice(0, 2)).tolist()
+        [[0.0, -1.0]]
+        >>> np.sign(codes[np.array([1])]).tolist()
+        [[1.0, -1.0]]
+    """
+
+    def __init__(self, stored: NDArray[Any], dimension: int, ranges: NDArray[np.floating[Any]] | None = None) -> None:
+        self.stored, self.ranges = stored, ranges
+        self.precision = "int8" if stored.dtype == np.int8 else "ubinary"
+        self.shape = (stored.shape[0] if self.precision == "int8" else stored.shape[1], dimension)
+
+    @classmethod
+    def of(
+        cls, vectors: NDArray[np.floating[Any]], precision: str, ranges: NDArray[np.floating[Any]] | None = None
+    ) -> Codes:
+        """Those of vectors `[N, d]`; the ranges of int8 are by default those of the vectors.
+
+        Raises:
+            InputError: the precision is neither `int8` nor `ubinary`.
+        """
+        if precision not in _FILES:
+            raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(_FILES)}")
+        if precision == "int8":
+            ranges = quantization_ranges(vectors) if ranges is None else ranges
+        return cls(_in_rows(quantize(vectors, precision, ranges)), vectors.shape[1], ranges)
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __getitem__(self, rows: Part) -> Vectors:
+        codes = self.stored[rows] if self.precision == "int8" else _signs(self.stored[:, rows])
+        return unit_vectors(dequantize(codes, self.precision, self.shape[1], self.ranges))
+
+    def scores(self, queries: Vectors, rows: Part) -> NDArray[np.float32]:
+        """How near each row is to each query, `[Q, n]`: only their order means anything."""
+        if self.precision == "ubinary":
+            words, signs = self.stored[:, rows], _in_rows(quantize(queries, "ubinary"))
+            return np.stack([(-differing_bits(words, query)).astype(np.float32) for query in signs.T])
+        codes, dim = self.stored[rows], self.shape[1]
+        weights = queries * buckets([] if self.ranges is None else self.ranges, dim)[1]  # of a step of one bucket
+        step = max(_CACHED // dim, 1)
+        found = np.empty((len(queries), len(codes)), dtype=np.float32)
+        for start in range(0, len(codes), step):
+            found[:, start : start + step] = weights @ codes[start : start + step].astype(np.float32).T
+        return found
 
 
 class ExactIndex:
     """Documents whose vectors are compared one and all, in blocks: for small corpora, and to judge other indices by.
 
+    With `codes`, a first pass compares those, and the nearest `oversample * k` are compared again by their vectors, of
+    which a search then reads no others: they may lie on a disk (Yamada, Asai and Hajishirzi 2021, "Efficient Passage
+    Retrieval with Hashing for Open-domain Question Answering").
+
     Args:
         ids: int64 `[N]`, each once.
         texts: N texts.
-        vectors: `[N, d]`, in memory or memory-mapped; unit vectors.
+        vectors: `[N, d]`, in memory or memory-mapped; unit vectors. `Codes`, where nothing else is kept.
         metadata: N JSON objects.
         fingerprint: of the model that made the vectors.
         model: its name.
+        codes: of the same vectors, for the first pass.
 
     Example:
         >>> index = ExactIndex([5, 6], ["up", "right"], np.eye(2), [{"axis": "y"}, {"axis": "x"}])
@@ -56,67 +136,94 @@ class ExactIndex:
         self,
         ids: Any,
         texts: Sequence[str],
-        vectors: NDArray[np.floating[Any]],
+        vectors: NDArray[np.floating[Any]] | Codes,
         metadata: Metadata | None = None,
         fingerprint: str = "",
         model: str = "",
+        codes: Codes | None = None,
     ) -> None:
         self.ids = np.asarray(ids, dtype=np.int64)
-        if not len(self.ids) == len(texts) == len(vectors) or vectors.ndim != 2:
+        if not len(self.ids) == len(texts) == len(vectors) or len(vectors.shape) != 2:
             raise InputError(
                 f"{len(self.ids)} ids, {len(texts)} texts, {len(vectors)} vectors: give one of each a document"
             )
         self._texts, self._vectors, self._metadata = texts, vectors, metadata
+        self._codes = vectors if isinstance(vectors, Codes) else codes
         self.fingerprint, self.model, self.dimension = fingerprint, model, vectors.shape[1]
         self._order = np.argsort(self.ids, kind="stable")
         self._words: Any = None
 
     @classmethod
-    def open(cls, folder: str | Path, *, fingerprint: str | None = None) -> ExactIndex:
+    def open(cls, folder: str | Path, *, fingerprint: str | None = None, precision: str | None = None) -> ExactIndex:
         """Open a folder that `contrastive-st index --output` wrote.
 
         The first time, the shards are laid out in `exact/` for memory-mapping: nothing is read into memory as a whole.
 
+        Args:
+            folder: as above.
+            fingerprint: of the model whose vectors will be searched for; another is refused.
+            precision: `int8` or `ubinary` compares these first, and of the shards' float32 vectors, which stay on the
+                disk, only the rows that came nearest. By default what the shards hold is compared.
+
         Raises:
-            InputError: the folder holds no vectors, or those of another model than `fingerprint`.
+            InputError: the folder holds no vectors, those of another model than `fingerprint`, or quantized ones where
+                another precision is asked for.
         """
         import pyarrow as pa
 
         shards = ShardFolder(folder)
-        if fingerprint is not None and fingerprint != shards.encoding.fingerprint:
-            what = f"{folder} holds vectors of {shards.encoding.model}"
-            ours = f"fingerprint {shards.encoding.fingerprint[:8]}, not {fingerprint[:8]}"
-            raise InputError(f"{what} ({ours}); open that model, or encode anew")
+        made = shards.encoding
+        if fingerprint is not None and fingerprint != made.fingerprint:
+            ours = f"fingerprint {made.fingerprint[:8]}, not {fingerprint[:8]}"
+            raise InputError(f"{folder} holds vectors of {made.model} ({ours}); open that model, or encode anew")
         place = _laid_out(shards)
-        vectors = np.load(place / "vectors.npy", mmap_mode="r")
         with pa.memory_map(str(place / "documents.arrow")) as file:
             table = pa.ipc.open_file(file).read_all()
         texts, metadata = _Column(table["text"]), _Column(table["metadata"], parse=True)
-        made_by = shards.encoding.fingerprint, shards.encoding.model
-        return cls(table["id"].to_numpy(), texts, vectors, metadata, *made_by)  # type: ignore[arg-type]
+        vectors, codes = _opened(shards, place, precision or made.precision)
+        made_by = made.fingerprint, made.model
+        return cls(table["id"].to_numpy(), texts, vectors, metadata, *made_by, codes)  # type: ignore[arg-type]
 
     def __len__(self) -> int:
         return len(self.ids)
 
     def search(
-        self, vectors: Vectors, k: int = 10, *, filter: Filter = None, text: str | None = None, **options: Any
+        self,
+        vectors: Vectors,
+        k: int = 10,
+        *,
+        filter: Filter = None,
+        text: str | None = None,
+        exact: bool = False,
+        oversample: int = OVERSAMPLE,
+        **options: Any,
     ) -> list[list[Hit]]:
-        """The k nearest documents of each query; see `VectorIndex.search`. It takes no other options."""
+        """The k nearest documents of each query; see `VectorIndex.search`.
+
+        Args:
+            vectors, k, filter, text: as there.
+            exact: compare with every vector, also where there are codes.
+            oversample: candidates of the codes for each hit, which are compared again by their vectors.
+            options: not read.
+        """
         queries = as_queries(vectors, self.dimension)
         check_k(k)
+        if oversample < 1:
+            raise InputError(f"oversample {oversample}: give 1 or more candidates for each hit")
         rows = self._matching(filter)
+        nearest = self._nearest if exact or self._codes is None else partial(self._rescored, oversample)
         if text is None:
-            return [self._hits(*found) for found in zip(*self._nearest(queries, k, rows), strict=True)]
+            return [self._hits(*found) for found in zip(*nearest(queries, k, rows), strict=True)]
         if len(queries) != 1:
             raise InputError(f"a hybrid search takes one query, not {len(queries)}; call it once for each")
-        near = self._nearest(queries, max(k, _FUSED), rows)[0][0]
+        near = nearest(queries, max(k, _FUSED), rows)[0][0]
         fused = reciprocal_rank_fusion([near.tolist(), self._by_words(text, max(k, _FUSED), rows)])[:k]
         found = np.array(fused, dtype=np.int64)
-        return [self._hits(found, np.asarray(self._vectors[found], dtype=np.float32) @ queries[0])]
+        return [self._hits(found, self._rows(found) @ queries[0])]
 
     def similar(self, id: int, k: int = 10, *, filter: Filter = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
-        vector = np.asarray(self._vectors[self._places([id])[0]], dtype=np.float32)
+        vector = self._rows(self._places([id]))[0]
         return [hit for hit in self.search(vector, k + 1, filter=filter)[0] if hit.id != id][:k]
 
     def get(self, ids: Sequence[int]) -> list[Hit]:
@@ -129,7 +236,7 @@ class ExactIndex:
         for start in range(0, len(self), batch_size):
             rows = self._order[start : start + batch_size]
             texts, metadata = [self._texts[i] for i in rows], [self._of(i) for i in rows]
-            yield self.ids[rows], texts, metadata, np.asarray(self._vectors[rows], dtype=np.float32)
+            yield self.ids[rows], texts, metadata, self._rows(rows)
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, ordered."""
@@ -140,14 +247,32 @@ class ExactIndex:
 
     # ------------------------------------------------------------------ inside
 
+    def _rows(self, rows: Part) -> Vectors:
+        return np.asarray(self._vectors[rows], dtype=np.float32)
+
     def _nearest(self, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """Rows and scores `[Q, min(k, N)]`, best first; ties by row."""
+        return self._best(lambda part: queries @ self._rows(part).T, len(queries), k, rows)
+
+    def _rescored(self, oversample: int, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
+        """The same of the rows whose codes are nearest, by their vectors."""
+        assert self._codes is not None
+        compare = partial(self._codes.scores, queries)
+        candidates, _ = self._best(compare, len(queries), min(oversample * k, max(len(self), 1)), rows)
+        near, scores = [], []
+        for query, own in zip(queries, np.sort(candidates, axis=1), strict=True):  # in the order of the file
+            best = top_k((self._rows(own) @ query)[None], k)
+            near.append(own[best[1][0]])
+            scores.append(best[0][0])
+        return np.stack(near), np.stack(scores)
+
+    def _best(self, compare: Callable[[Part], Any], queries: int, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
+        """The k best of all rows, or of these, compared block after block."""
         count = len(self) if rows is None else len(rows)
-        best = top_k(np.empty((len(queries), 0), dtype=np.float32), k)
+        best: Best = top_k(np.empty((queries, 0), dtype=np.float32), k)
         for start in range(0, count, _BLOCK):
             stop = min(start + _BLOCK, count)
-            part = self._vectors[start:stop] if rows is None else self._vectors[rows[start:stop]]
-            best = top_k(queries @ np.asarray(part, dtype=np.float32).T, k, best, first=start)
+            best = top_k(compare(slice(start, stop) if rows is None else rows[start:stop]), k, best, first=start)
         scores, numbers = best
         return numbers if rows is None else rows[numbers], scores
 
@@ -204,8 +329,14 @@ class _Column:
         return json.loads(cell) if self._parse else cell
 
 
+# --- A folder of shards, laid out for memory-mapping.
+
+_FILES = {"int8": "int8.npy", "ubinary": "ubinary.npy"}  # codes; float32 is vectors.npy
+_RANGES = "ranges.npy"  # of int8 that was made here
+
+
 def _laid_out(shards: ShardFolder) -> Path:
-    """The folder with `vectors.npy` and `documents.arrow`, made anew where the shards have changed."""
+    """The folder with `documents.arrow` and the vectors as the shards hold them, made anew where those have changed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -220,24 +351,90 @@ def _laid_out(shards: ShardFolder) -> Path:
     except (OSError, ValueError):
         pass
     place.mkdir(exist_ok=True)
-    (place / "state.json").unlink(missing_ok=True)
+    for name in ("state.json", *_FILES.values()):
+        (place / name).unlink(missing_ok=True)
     rows = sum(pq.read_metadata(path).num_rows for path in paths)
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("metadata", pa.string())])
+    precision, dim = shards.encoding.precision, shards.encoding.dimension
     with ExitStack() as stack:
-        vectors, documents = (
-            stack.enter_context(written_whole(place / name, overwrite=True))
-            for name in ("vectors.npy", "documents.arrow")
-        )
-        array = np.lib.format.open_memmap(vectors, "w+", np.float32, (rows, shards.encoding.dimension))
+        documents = stack.enter_context(written_whole(place / "documents.arrow", overwrite=True))
+        array = stack.enter_context(_new_array(place, precision, rows, dim))
         filled = 0
         with pa.OSFile(str(documents), "wb") as file, pa.ipc.new_file(file, schema) as writer:
             for path in paths:
-                table = pq.read_table(path)
-                read = table["embedding"].combine_chunks().flatten().to_numpy()
-                array[filled : filled + len(table)] = read.reshape(len(table), -1)
+                table, stored = read_table(path)
+                _fill(array, filled, stored)
                 writer.write_table(table.select(schema.names).cast(schema))
                 filled += len(table)
-        array.flush()
     with written_whole(place / "state.json", overwrite=True) as path:
         path.write_text(json.dumps(state))
     return place
+
+
+def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Any, Codes | None]:
+    """The vectors of a folder that is laid out, and the codes to compare first, made where they are missing."""
+    held, dim = shards.encoding.precision, shards.encoding.dimension
+    if precision not in PRECISIONS:
+        raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
+    if precision != held != "float32":
+        raise InputError(f"{shards.folder} holds vectors in {held}, not in {precision}; encode the corpus anew in it")
+    if held != "float32":
+        codes = Codes(np.load(place / _FILES[held], mmap_mode="r"), dim, shards.ranges)
+        return codes, codes
+    vectors = np.load(place / "vectors.npy", mmap_mode="r")
+    if precision == held:
+        return vectors, None
+    if not (place / _FILES[precision]).exists():
+        _make_codes(place, vectors, precision)
+    ranges = np.load(place / _RANGES) if precision == "int8" else None
+    if hasattr(vectors._mmap, "madvise"):  # else each row that is read brings its neighbours into memory
+        vectors._mmap.madvise(mmap.MADV_RANDOM)
+    return vectors, Codes(np.load(place / _FILES[precision], mmap_mode="r"), dim, ranges)
+
+
+def _make_codes(place: Path, vectors: NDArray[np.float32], precision: str) -> None:
+    blocks = [slice(start, start + _BLOCK) for start in range(0, len(vectors), _BLOCK)]
+    ranges = None
+    if precision == "int8":
+        ends = np.concatenate([[vectors[block].min(0), vectors[block].max(0)] for block in blocks])
+        ranges = quantization_ranges(ends)
+        with written_whole(place / _RANGES, overwrite=True) as path:
+            np.save(path, ranges)
+    with _new_array(place, precision, *vectors.shape) as array:
+        for block in blocks:
+            _fill(array, block.start, quantize(vectors[block], precision, ranges))
+
+
+@contextmanager
+def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[NDArray[Any]]:
+    """A file of so many vectors, to be filled: it appears at the end."""
+    kinds = {
+        "float32": (np.float32, (rows, dim)),
+        "int8": (np.int8, (rows, dim)),
+        "ubinary": (np.uint64, (-(-dim // 64), rows)),
+    }
+    with written_whole(place / _FILES.get(precision, "vectors.npy"), overwrite=True) as path:
+        array = np.lib.format.open_memmap(path, "w+", *kinds[precision])
+        yield array
+        array.flush()
+
+
+def _fill(array: NDArray[Any], start: int, stored: NDArray[Any]) -> None:
+    """Put quantized vectors, or float32 ones, into their places."""
+    if array.dtype == np.uint64:
+        array[:, start : start + len(stored)] = _in_rows(stored)
+    else:
+        array[start : start + len(stored)] = stored
+
+
+def _in_rows(stored: NDArray[Any]) -> NDArray[Any]:
+    """Packed signs uint8 `[n, B]` as words uint64 `[W, n]`, so that one word of all lies in one run; int8 stays."""
+    if stored.dtype == np.int8:
+        return stored
+    padded = np.pad(stored, ((0, 0), (0, -stored.shape[1] % 8)))
+    return np.ascontiguousarray(padded.view(np.uint64).T)
+
+
+def _signs(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
+    """Packed signs uint8 `[n, 8 W]` of 64-bit words `[W, n]`."""
+    return np.ascontiguousarray(words.T).view(np.uint8)

@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import secrets
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.safety.writing import written_whole
 from contrastive_st.search.index import Batch, Ids, Metadata, Vectors, storable, storable_json
+from contrastive_st.vectors import dequantize, quantization_ranges, quantize, unit_vectors
 
-RECORD = "encoding.json"
+RECORD, RANGES = "encoding.json", "ranges.npy"
 _RENAMED = {"mark": "corpus_fingerprint"}  # in records of version 0.1
 FIRST = 1 << 40  # documents of a source: ids are `source number * FIRST + place in the source`
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What made the vectors of a folder, and of what."""
+    """What made the vectors of a folder, of what, and how they are stored: `float32`, `int8` or `ubinary`."""
 
     model: str
     fingerprint: str
@@ -28,6 +34,7 @@ class Encoding:
     corpus: str
     corpus_fingerprint: str
     shard_rows: int
+    precision: str = "float32"
 
 
 class ShardFolder:
@@ -36,7 +43,8 @@ class ShardFolder:
     After a kill each shard is there as a whole or not at all. Of several processes, each takes every n-th shard (`rank`
     and `world`).
 
-    Columns: `id` int64, `text`, `metadata` (JSON), `embedding` (unit vectors, fixed-size list of float32).
+    Columns: `id` int64, `text`, `metadata` (JSON), `embedding`: unit vectors, as a fixed-size list of float32 or of
+    what `quantize` makes of them. The ranges of int8 are those of the shard that was ready first, in `ranges.npy`.
 
     Args:
         folder: where they lie.
@@ -75,13 +83,15 @@ class ShardFolder:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        flat = pa.array(np.ascontiguousarray(vectors, dtype=np.float32).reshape(-1))
+        if self.encoding.precision == "int8" and self.ranges is None:
+            self._calibrate(vectors)
+        stored = quantize(vectors, self.encoding.precision, self.ranges)
         table = pa.table(
             {
                 "id": pa.array(ids),
                 "text": pa.array([storable(text) for text in texts], pa.string()),
                 "metadata": pa.array([json.dumps(storable_json(item), ensure_ascii=False) for item in metadata]),
-                "embedding": pa.FixedSizeListArray.from_arrays(flat, self.encoding.dimension),
+                "embedding": pa.FixedSizeListArray.from_arrays(pa.array(stored.reshape(-1)), stored.shape[1]),
             }
         )
         with written_whole(self._path(shard), overwrite=True) as path:
@@ -101,14 +111,43 @@ class ShardFolder:
     def batches(self) -> Iterator[tuple[int, Batch]]:
         """Each shard's number with its documents."""
         for path in self.paths():
-            yield int(path.stem.removeprefix("shard-")), read_shard(path)
+            yield int(path.stem.removeprefix("shard-")), self.read(path)
+
+    def read(self, path: Path) -> Batch:
+        """Ids, texts, metadata and vectors of one file; unit vectors, near the first ones where they are quantized."""
+        table, stored = read_table(path)
+        vectors = stored
+        if self.encoding.precision != "float32":
+            known = self.encoding.precision, self.encoding.dimension, self.ranges
+            vectors = unit_vectors(dequantize(stored, *known))
+        metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
+        return table["id"].to_numpy(), table["text"].to_pylist(), metadata, vectors
+
+    @property
+    def ranges(self) -> NDArray[np.float32] | None:
+        """Least and greatest value of each dimension, `[2, d]`, of int8; None before the first shard."""
+        path = self.folder / RANGES
+        return np.load(path) if self.encoding.precision == "int8" and path.exists() else None
+
+    def _calibrate(self, vectors: Vectors) -> None:
+        """Take the ranges of these vectors, but where another process was first: then its own are for all."""
+        own = self.folder / f".{secrets.token_hex(8)}.npy"
+        try:
+            with open(own, "wb") as file:
+                np.save(file, quantization_ranges(vectors))
+                file.flush()
+                os.fsync(file.fileno())
+            with contextlib.suppress(FileExistsError):
+                os.link(own, self.folder / RANGES)
+        finally:
+            own.unlink(missing_ok=True)
 
     def _path(self, shard: int) -> Path:
         return self.folder / f"shard-{shard:06}.parquet"
 
 
-def read_shard(path: Path) -> Batch:
-    """Ids, texts, metadata and vectors of one file."""
+def read_table(path: Path) -> tuple[Any, NDArray[Any]]:
+    """The table of one file, and its vectors `[n, ...]` as they are stored."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -116,7 +155,4 @@ def read_shard(path: Path) -> Batch:
         table = pq.read_table(path).combine_chunks()
     except (pa.ArrowException, OSError) as error:
         raise InputError(f"{path}: not a sound parquet file ({first_line(error)}); encode it again") from error
-    embedding = table["embedding"].combine_chunks()
-    vectors = embedding.flatten().to_numpy().reshape(len(table), -1)
-    metadata = [json.loads(item) for item in table["metadata"].to_pylist()]
-    return table["id"].to_numpy(), table["text"].to_pylist(), metadata, vectors
+    return table, table["embedding"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)

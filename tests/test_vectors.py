@@ -1,0 +1,73 @@
+"""A byte or a bit a number: the values of sentence-transformers, and what comes back of them."""
+
+import numpy as np
+import pytest
+
+from contrastive_st import vectors as module
+from contrastive_st.errors import InputError
+from contrastive_st.vectors import dequantize, differing_bits, quantization_ranges, quantize
+
+
+@pytest.fixture
+def rows():
+    """Values beyond the ranges of the calibration set, zeros, and a dimension that does not vary."""
+    found = np.random.default_rng(0).standard_normal((500, 37)).astype(np.float32)
+    found[:, 5], found[3] = 0.25, 0.0
+    return found
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
+@pytest.mark.parametrize("calibration", ["none", "vectors", "ranges"])
+def test_the_values_are_those_of_sentence_transformers(rows, dtype, precision, calibration):
+    theirs = pytest.importorskip("sentence_transformers.util.quantization").quantize_embeddings
+    rows, sample = rows.astype(dtype), 0.5 * rows[:200]
+    options = {
+        "none": {},
+        "vectors": {"calibration_embeddings": sample},
+        "ranges": {"ranges": quantization_ranges(sample)},
+    }
+    own = None if calibration == "none" else quantization_ranges(sample)
+    wanted, found = theirs(rows, precision, **options[calibration]), quantize(rows, precision, own)
+    assert found.dtype == wanted.dtype
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(
+        quantize(rows[7], precision, quantization_ranges(sample)),
+        quantize(rows[7:8], precision, quantization_ranges(sample))[0],
+    )
+
+
+def test_what_comes_back_is_the_middle_of_the_bucket(rows):
+    ranges = quantization_ranges(rows)
+    back = dequantize(quantize(rows, "int8", ranges), "int8", 37, ranges)
+    widths = (ranges[1] - ranges[0]) / 255
+    varies = widths > 0
+    inside = (rows < ranges[1])[:, varies]  # the greatest value alone begins a bucket of its own
+    assert (np.abs(back - rows)[:, varies] <= 0.501 * widths[varies])[inside].all()
+    np.testing.assert_array_equal(dequantize(quantize(rows, "ubinary"), "ubinary", 37), np.where(rows > 0, 1, -1))
+
+
+@pytest.mark.parametrize("numpy_1", [False, True])
+def test_differing_bits_are_those_of_a_plain_loop(monkeypatch, numpy_1):
+    if numpy_1:
+        monkeypatch.delattr(np, "bitwise_count", raising=False)
+    words = np.random.default_rng(1).integers(0, 2**64, (3, 50), dtype=np.uint64)
+    query = np.random.default_rng(2).integers(0, 2**64, 3, dtype=np.uint64)
+    wanted = [sum((int(a) ^ int(b)).bit_count() for a, b in zip(code, query, strict=True)) for code in words.T]
+    assert differing_bits(words, query).tolist() == wanted
+    assert module._ones(words[0]).dtype == np.uint8
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: quantize([[1, 2]], "int8"), "int64"),
+        (lambda: quantize([[1.0, 2.0]], "int4"), "unknown precision 'int4'"),
+        (lambda: quantize([[1.0, 2.0]], "int8"), "give ranges"),
+        (lambda: quantize([[1.0, 2.0]], "int8", [[0.0], [1.0]]), r"give \(2, 2\)"),
+        (lambda: dequantize(np.zeros((1, 2), np.int8), "int8", 2), r"give \(2, 2\)"),
+    ],
+)
+def test_faults_are_named(call, words):
+    with pytest.raises(InputError, match=words):
+        call()

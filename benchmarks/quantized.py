@@ -7,8 +7,8 @@
 The vectors are those of `benchmarks/search.py` (sentences of Wikipedia, kept in --work; queries are other sentences),
 written as folders of shards and opened as `index --output` and `ExactIndex.open` do, each precision in a process of its
 own: codes alone, and codes with the float32 vectors on the disk to compare the nearest again. `reads` is what a first
-pass goes through, with its share of float32 and of float16. Of the mapped float32 file, the pages that are in memory after
-the queries are those of candidates, which the kernel takes back at will; a "cold" query finds none of them there.
+pass goes through, with its share of float32 and of float16. Of the mapped float32 file, the pages that are in memory
+after the queries are those of candidates, which the kernel takes back at will; a "cold" query finds none of them there.
 """
 
 from __future__ import annotations

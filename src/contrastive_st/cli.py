@@ -7,6 +7,7 @@ import importlib.metadata
 import os
 import platform
 import sys
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from contrastive_st.evaluation.cli import add_commands as add_evaluation_command
 from contrastive_st.hub.cli import add_commands as add_hub_commands
 from contrastive_st.jobs.cli import COMMANDS as JOB_COMMANDS
 from contrastive_st.search.cli import add_commands as add_search_commands
-from contrastive_st.terminal import MODEL_HELP, Parser, run, say, snake_case_flags, suggestion
+from contrastive_st.terminal import MODEL_HELP, Parser, peak_resident, run, say, snake_case_flags, suggestion
 
 #: The commands as `--help` lists them
 GROUPS = {
@@ -78,7 +79,9 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
 
 
 def _add_own_commands(commands: Any) -> None:
-    encode = commands.add_parser("encode", help="embed the lines of a file or of stdin")
+    encode = commands.add_parser(
+        "encode", help="embed the lines of a file or of stdin, of any length; goes on after a kill"
+    )
     encode.add_argument(
         "input", nargs="?", default="-", help="a text file, one sentence a line, or any file `train` reads; - is stdin"
     )
@@ -86,11 +89,16 @@ def _add_own_commands(commands: Any) -> None:
     encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
     encode.add_argument("--column", help="column to encode, by name or position, where the file has several")
     encode.add_argument("--pooling", help=POOLING_HELP)
+    encode.add_argument("--precision", default="float32", choices=("float32", "int8", "ubinary"),
+                        help="of the vectors: 32 bits a number, 8, or its sign alone, eight in a byte")  # fmt: skip
+    encode.add_argument("--ranges", metavar="FILE", help="of int8, a .npy [2, d] (default: of the first 16,384 texts)")
     encode.add_argument("--normalize", action="store_true", help="write unit vectors")
     encode.add_argument(
         "--bf16", action="store_true", help="half-width matrix products, where the hardware is faster so"
     )
-    encode.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
+    encode.add_argument(
+        "--overwrite", action="store_true", help="replace an output that exists or was begun with something else"
+    )
     encode.set_defaults(function=_encode)
 
     similarity = commands.add_parser(
@@ -107,41 +115,17 @@ def _add_own_commands(commands: Any) -> None:
 
 
 def _encode(args: argparse.Namespace) -> None:
-    output = Path(args.output)
-    if output.suffix not in (".npy", ".parquet"):
-        raise InputError(f"--output {output}: write .npy (vectors) or .parquet (texts and vectors)")
-    from contrastive_st.safety.writing import check_target, written_whole
+    started = time.perf_counter()
+    from contrastive_st.search.encoding import encode_file
 
-    check_target(output, args.overwrite)
-    import numpy as np
-
-    from contrastive_st.models.default import open_encoder
-
-    texts = _texts(args.input, args.column)
-    encoder = open_encoder(args.model, pooling=args.pooling, precision="auto" if args.bf16 else "fp32")
-    options: dict[str, Any] = {"normalize_embeddings": True} if args.normalize else {}
-    vectors = encoder.encode(texts, show_progress_bar=sys.stderr.isatty(), **options)
-    with written_whole(output, args.overwrite) as file:
-        if output.suffix == ".npy":
-            np.save(file, vectors)
-        else:
-            from pyarrow import parquet, table
-
-            parquet.write_table(table({"text": texts, "embedding": list(vectors)}), file)
-    print(f"{len(vectors)} vectors of {vectors.shape[1]} dimensions in {output}", file=sys.stderr)
-
-
-def _texts(source: str, column: str | None) -> list[str]:
-    if source == "-":
-        texts = list(_stdin_lines())
-        if not texts:
-            raise InputError("stdin is empty; pipe one sentence a line, or name a file")
-        return texts
-    from contrastive_st.data import read_texts
-
-    columns = None if column is None else [int(column) if column.isdigit() else column]
-    rows = read_texts(source, columns)
-    return list(rows[rows.column_names[0]])
+    done = encode_file(
+        args.input, args.output, args.model, column=args.column, pooling=args.pooling, normalize=args.normalize,
+        model_precision="auto" if args.bf16 else "fp32", precision=args.precision, ranges=args.ranges,
+        overwrite=args.overwrite, show_progress_bar=sys.stderr.isatty(),
+    )  # fmt: skip
+    seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
+    what = f"{done.rows:,} vectors of {done.dimension} dimensions in {args.output}"
+    print(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}", file=sys.stderr)
 
 
 def _stdin_lines() -> Iterator[str]:

@@ -6,7 +6,7 @@ import contextlib
 import json
 import logging
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from contrastive_st.data.readers import TABLES, Rows, check_file, check_utf8, open_rows, path_of, reading
+from contrastive_st.data.readers import TABLES, Row, Rows, check_file, check_utf8, open_rows, path_of, reading
 from contrastive_st.errors import InputError, first_line
 
 logger = logging.getLogger(__name__)
@@ -74,6 +74,56 @@ def read_texts(
     if path.suffix.lower() == ".parquet":
         return _tidied(_from_parquet(path, columns, source), source, strict)
     return _from_rows(open_rows(path, source), columns, strict)
+
+
+def stream_texts(source: str, column: str | int | None = None, name: str | None = None) -> Callable[[], Iterator[str]]:
+    """The texts of one column of a source of any size, stripped: a text a row, as a stream, as often as wanted.
+
+    No row is dropped: a blank or null cell is an empty text.
+
+    Args:
+        source: as for `read_texts`.
+        column: by name or position; by default the first that holds strings in the first rows.
+        name: what the source is called in messages.
+
+    Raises:
+        InputError: as `read_texts`; for a fault of a later row, when that is read.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "lines.txt")
+        ...     _ = path.write_text("one\\n\\n three\\n")
+        ...     list(stream_texts(str(path))())
+        ['one', '', 'three']
+    """
+    path = _file(source)
+    rows = _stored_rows(source) if path is None else open_rows(path, name or source)
+    names, texts = _columns_of(row.cells for row in islice(rows, PREVIEWED))
+    report(len(names), 0, 0, rows.unit, rows.source, strict=False)  # a file with a header alone has no rows
+    chosen = choose(None if column is None else [column], names, texts, rows.source)[0]
+    return lambda: (_as_text(cells.get(chosen), chosen, rows, number).strip() for number, cells in rows)
+
+
+def _stored_rows(source: str) -> Rows:
+    """The rows of what `stored` opens, but for columns of lists and the like."""
+    data = stored(source)
+    flat = [field.name for field in data.features.arrow_schema if not pa.types.is_nested(field.type)]
+
+    def read() -> Iterator[Row]:
+        batches = data.select_columns(flat).with_format("arrow").iter(batch_size=CHUNK)
+        return (Row(number, cells) for number, cells in enumerate((c for b in batches for c in b.to_pylist()), 1))
+
+    return Rows(source, "row", read)
+
+
+def _columns_of(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """The columns of rows, and those that hold strings and nothing else."""
+    kinds: dict[str, set[type]] = {}
+    for cells in rows:
+        for name, cell in cells.items():
+            kinds.setdefault(name, set()).add(type(cell))
+    return list(kinds), [name for name, found in kinds.items() if found - {type(None)} == {str}]
 
 
 def preview(source: str, split: str = "train") -> list[dict[str, Any]]:
@@ -208,12 +258,8 @@ def report(total: int, dropped: int, first: int, unit: str, source: str, strict:
 
 
 def _from_rows(rows: Rows, columns: Columns, strict: bool) -> datasets.Dataset:
-    kinds: dict[str, set[type]] = {}
-    for _, cells in islice(rows, 1 if rows.same_columns else None):
-        for name, cell in cells.items():
-            kinds.setdefault(name, set()).add(type(cell))
-    texts = [name for name, found in kinds.items() if found - {type(None)} == {str}]
-    names = choose(columns, list(kinds), texts, rows.source) if kinds else []
+    there, texts = _columns_of(row.cells for row in islice(rows, 1 if rows.same_columns else None))
+    names = choose(columns, there, texts, rows.source) if there else []
     chunks: list[pa.Table] = []
     kept: list[list[str]] = [[] for _ in names]  # by column: the garbage collector would walk a list of rows
     total = dropped = first = 0
@@ -237,10 +283,10 @@ def _from_rows(rows: Rows, columns: Columns, strict: bool) -> datasets.Dataset:
 
 
 def _as_text(cell: Any, name: str, rows: Rows, number: int) -> str:
-    if isinstance(cell, (list, dict)):
-        raise InputError(f"{rows.where(number)}: {name!r} holds a list or an object; name a column of text")
-    if cell is None or not isinstance(cell, str):
-        return "" if cell is None else json.dumps(cell)
+    if isinstance(cell, (list, dict, bytes)):
+        raise InputError(f"{rows.where(number)}: {name!r} holds a list, an object or bytes; name a column of text")
+    if not isinstance(cell, str):
+        return "" if cell is None else json.dumps(cell, default=str)
     if not cell.isascii():
         try:
             cell.encode()

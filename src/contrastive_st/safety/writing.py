@@ -36,7 +36,7 @@ def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overw
         contrastive_st.errors.InputError: /no/such/folder/vectors.npy: the folder /no/such/folder does not exist; ...
     """
     path = Path(path)
-    with _in_one_line(path):
+    with writing(path):
         there = _is_there(path)
         if there and not overwrite:
             raise InputError(
@@ -81,7 +81,7 @@ def written_whole(
     path = check_target(path, overwrite, flag, parents)
     scratch = path.parent / f".{secrets.token_hex(8)}.tmp"
     try:
-        with _in_one_line(path):
+        with writing(path):
             scratch.mkdir(parents=parents)
             yield scratch / path.name
             _to_disk(scratch, scratch.stat().st_mode & 0o666)
@@ -112,13 +112,41 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
 
 
 @contextlib.contextmanager
-def _in_one_line(path: Path) -> Iterator[None]:
+def writing(path: Path) -> Iterator[None]:
+    """Errors of writing, in one line that names the path.
+
+    Raises:
+        InputError: the disk refuses.
+    """
     try:
         yield
     except (OSError, SafetensorError) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
         shown = str(path) if len(str(path)) < 150 else f"{str(path)[:100]}...{str(path)[-40:]}"
         raise InputError(f"{shown} cannot be written: {why}") from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, error: str) -> Iterator[None]:
+    """Hold a lock file, whose folder is there; the lock is of the process, not of its children, and ends with it.
+
+    Raises:
+        InputError: another process holds it; with the words of `error`.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with path.open("w") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as held:
+            raise InputError(error) from held
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
 
 
 def _is_there(path: Path) -> bool:

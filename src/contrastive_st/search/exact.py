@@ -88,7 +88,7 @@ class Codes:
         return cls(_in_rows(quantize(vectors, precision, ranges)), vectors.shape[1], ranges)
 
     def __len__(self) -> int:
-        return self.shape[0]
+        return int(self.shape[0])
 
     def __getitem__(self, rows: Part) -> Vectors:
         codes = self.stored[rows] if self.precision == "int8" else _signs(self.stored[:, rows])

@@ -33,7 +33,7 @@ from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.saving import write_tensors
 from contrastive_st.safety.folders import ADAPTER_WEIGHTS, TRAINED, read_json
-from contrastive_st.safety.writing import written_whole
+from contrastive_st.safety.writing import locked, written_whole
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 logger = logging.getLogger(__name__)
@@ -69,7 +69,7 @@ class CheckpointTrainer(Trainer):
             InputError: another training writes into the folder, or the checkpoint cannot be resumed from.
         """
         folder = Path(str(self.args.output_dir))
-        with locked(folder):
+        with _only_training(folder):
             checkpoint = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
             return super().train(checkpoint, *args, **kwargs)
 
@@ -353,39 +353,22 @@ def fingerprint(data: Any) -> str | None:
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
+def _only_training(folder: Path) -> Iterator[None]:
     """Keep other trainings out of an output folder; a collective call.
-
-    The lock is of the process, not of its children, and is gone when it ends, however it does.
 
     Raises:
         InputError: another process trains there.
     """
+    error = f"another training writes into {folder}; wait for its end, or choose another output_dir"
     with contextlib.ExitStack() as held:
-        from_first(lambda: held.enter_context(_lock(folder)) if is_first_process() else None)
-        yield
 
+        def hold() -> None:
+            if is_first_process():
+                folder.mkdir(parents=True, exist_ok=True)
+                held.enter_context(locked(folder / _LOCK, error))
 
-@contextlib.contextmanager
-def _lock(folder: Path) -> Iterator[None]:
-    try:
-        import fcntl
-    except ImportError:  # Windows
+        from_first(hold)
         yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    path = folder / _LOCK
-    with path.open("w") as file:
-        try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise InputError(
-                f"another training writes into {folder}; wait for its end, or choose another output_dir"
-            ) from error
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

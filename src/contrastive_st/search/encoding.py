@@ -1,0 +1,322 @@
+"""A file of texts to a file of vectors, both of any size: it grows by pieces, and takes its name when it is whole."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import shutil
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import islice
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from contrastive_st.data.tables import stream_texts
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.models.default import open_encoder
+from contrastive_st.safety.writing import check_target, locked, writing, written_whole
+from contrastive_st.search.documents import open_corpus
+from contrastive_st.vectors import PRECISIONS, quantization_ranges, quantize
+
+PIECE = 16_384  # texts that are encoded and committed together: a kill costs the time of one such piece
+_FORMATS = (".npy", ".parquet")
+_ROWS, _WHOLE, _STATE, _STDIN, _LOCK = "rows", "whole.parquet", "state.json", "stdin.txt", "lock"  # in OUTPUT.part
+_KINDS: Mapping[str, Any] = {"float32": np.float32, "int8": np.int8, "ubinary": np.uint8}
+Texts = Callable[[], Iterator[str]]
+Item = TypeVar("Item")
+
+
+class Encoded(NamedTuple):
+    """What a call did: the vectors in the file, their dimension, and how many of them this call encoded."""
+
+    rows: int
+    dimension: int
+    encoded: int
+
+
+def encode_file(
+    source: str,
+    output: str | Path,
+    model: Any = None,
+    *,
+    column: str | int | None = None,
+    normalize: bool = False,
+    precision: str = "float32",
+    ranges: str | Path | None = None,
+    overwrite: bool = False,
+    show_progress_bar: bool = False,
+    model_precision: str = "fp32",
+    **options: Any,
+) -> Encoded:
+    """Encode a file that may be larger than memory; after a kill, the same call goes on where it was.
+
+    Row i of the output is row i of the source, also where that is blank. What is done so far lies in `OUTPUT.part`; in
+    the end the output has the bytes that it has from a call that was never killed.
+
+    Args:
+        source: as for `read_texts`; `-` is stdin, a text a line.
+        output: `.npy`: vectors `[N, d]` for `numpy.load`; `.parquet`: the columns `text` and `embedding`.
+        model: as for `open_encoder`.
+        column: to encode, by name or position; by default the first that holds text.
+        normalize: write unit vectors.
+        precision: of the output: `float32`, `int8` or `ubinary`, as `contrastive_st.vectors.quantize` makes them.
+        ranges: of int8, a `.npy` file `[2, d]`; by default those of the first 16,384 texts. They are written beside the
+            output, as `NAME.ranges.npy`.
+        overwrite: replace an output that is there, and begin anew what was begun with something else.
+        show_progress_bar: show the rate and the time left, on stderr.
+        model_precision: the `precision` of `SentenceEncoder`.
+        options: of `open_encoder`, such as `pooling`.
+
+    Raises:
+        InputError: a fault of the source, an output that is there or was begun with something else, or a full disk.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     texts = Path(folder, "texts.txt")
+        ...     _ = texts.write_text("a cat sat\\na dog ran\\n")
+        ...     encode_file(str(texts), Path(folder, "vectors.npy"))
+        Encoded(rows=2, dimension=256, encoded=2)
+    """
+    output = _checked(Path(output), precision, overwrite)
+    given = None if ranges is None else _read_ranges(Path(ranges))
+    with _part_folder(output) as folder:
+        texts, fingerprint, total = _opened(source, column, folder, output)
+        encoder = open_encoder(model, precision=model_precision, **options)
+        made_of = {
+            "source": fingerprint, "column": column, "model": encoder.fingerprint, "normalize": normalize,
+            "model_precision": getattr(encoder, "precision", "fp32"), "precision": precision, "piece": PIECE,
+            "ranges": None if given is None else hashlib.blake2b(given.tobytes(), digest_size=16).hexdigest(),
+        }  # fmt: skip
+        with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
+            before = growing.rows
+            how: dict[str, Any] = {"normalize_embeddings": True} if normalize else {}
+            with tqdm(total=total, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode",
+                      file=sys.stderr) as bar:  # fmt: skip
+                for piece in _ahead(_pieces(texts(), before)):
+                    growing.add(encoder.encode(piece, **how))
+                    bar.update(len(piece))
+            growing.finish(texts)
+            return Encoded(growing.rows, encoder.dimension, growing.rows - before)
+
+
+def _checked(output: Path, precision: str, overwrite: bool) -> Path:
+    if output.suffix not in _FORMATS:
+        raise InputError(f"--output {output}: write .npy (vectors) or .parquet (texts and vectors)")
+    if precision not in PRECISIONS:
+        raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
+    return check_target(output, overwrite)
+
+
+def _read_ranges(path: Path) -> NDArray[np.float32]:
+    try:
+        ranges = np.load(path, allow_pickle=False)
+        if isinstance(ranges, np.ndarray) and ranges.ndim == 2 and len(ranges) == 2 and np.isfinite(ranges).all():
+            return ranges.astype(np.float32)
+        what = f"an array {getattr(ranges, 'shape', '')}"
+    except (OSError, ValueError, TypeError, EOFError) as error:
+        what = first_line(error)
+    raise InputError(f"{path} holds no ranges ({what}); give a .npy file [2, d]: the least and the greatest values")
+
+
+@contextlib.contextmanager
+def _part_folder(output: Path) -> Iterator[Path]:
+    """The folder of what is done so far; it goes where no whole piece is in it."""
+    folder = output.with_name(f"{output.name}.part")
+    with writing(output):
+        folder.mkdir(exist_ok=True)
+    with locked(folder / _LOCK, f"another process encodes into {output}; wait for its end"):
+        try:
+            yield folder
+        finally:
+            if not (folder / _STATE).exists():
+                for name in (_ROWS, _WHOLE, _STDIN, _LOCK):
+                    (folder / name).unlink(missing_ok=True)
+                for scratch in folder.glob(".*.tmp"):  # of `written_whole`, in a process that was killed
+                    shutil.rmtree(scratch, ignore_errors=True)
+                with contextlib.suppress(OSError):  # there is something in it that is not ours
+                    folder.rmdir()
+
+
+def _opened(source: str, column: str | int | None, folder: Path, output: Path) -> tuple[Texts, str, int | None]:
+    """The texts, a fingerprint of their source, and about how many there are; stdin is written to the disk first."""
+    name = None
+    if source == "-":
+        name, path = "stdin", folder / _STDIN
+        with writing(output), open(path, "wb") as file:
+            shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
+        if not path.stat().st_size:
+            raise InputError("stdin is empty; pipe one sentence a line, or name a file")
+        source = str(path)
+    texts = stream_texts(source, column, name)
+    corpus = open_corpus(source)
+    return texts, corpus.fingerprint, corpus.rows
+
+
+def _pieces(texts: Iterator[str], after: int = 0) -> Iterator[list[str]]:
+    """Lists of `PIECE` texts, without the first so many texts."""
+    deque(islice(texts, after), maxlen=0)
+    while piece := list(islice(texts, PIECE)):
+        yield piece
+
+
+def _ahead(items: Iterable[Item]) -> Iterator[Item]:
+    """The items; each is made in a thread while the one before is in use."""
+    source, end = iter(items), object()
+    with ThreadPoolExecutor(1) as pool:
+        coming: Future[Any] = pool.submit(next, source, end)
+        while (item := coming.result()) is not end:
+            coming = pool.submit(next, source, end)
+            yield item
+
+
+class _Growing:
+    """Vectors in `OUTPUT.part`: the bytes of a `.npy` file as far as it goes, and how many rows are there for good.
+
+    A piece is written in a thread while the next is encoded.
+
+    Args:
+        output: the file in the end.
+        folder: `OUTPUT.part`.
+        made_of: all that decides the bytes.
+        dimension: d.
+        ranges: for int8; None takes those of the first piece.
+        overwrite: begin anew what was begun with something else.
+    """
+
+    def __init__(
+        self,
+        output: Path,
+        folder: Path,
+        made_of: dict[str, Any],
+        dimension: int,
+        ranges: NDArray[np.float32] | None,
+        overwrite: bool,
+    ) -> None:
+        self.output, self.folder, self.made_of, self.overwrite = output, folder, made_of, overwrite
+        self.precision, self.ranges, self.rows = made_of["precision"], ranges, 0
+        self.beside = output.with_name(f"{output.stem}.ranges.npy")
+        self.kind = np.dtype(_KINDS[self.precision])
+        self.width = -(-dimension // 8) if self.precision == "ubinary" else dimension
+        begun = self._begun()
+        if self.precision == "int8" and not begun:
+            check_target(self.beside, overwrite)
+        with writing(output):
+            self.file = open(folder / _ROWS, "r+b" if begun else "w+b")  # noqa: SIM115 - closed by close()
+            self.file.write(_header(self.kind, (0, self.width)))
+            self.file.truncate(self._size())
+            self.file.seek(0, os.SEEK_END)
+        self._disk = ThreadPoolExecutor(1)
+        self._writing: Future[None] | None = None
+
+    def add(self, vectors: NDArray[np.float32]) -> None:
+        """Commit the next piece."""
+        if self.precision == "int8" and self.ranges is None:
+            self.ranges = quantization_ranges(vectors)
+        stored = quantize(vectors, self.precision, self.ranges)
+        self._settle()
+        self._writing = self._disk.submit(self._commit, np.ascontiguousarray(stored))
+
+    def finish(self, texts: Texts) -> None:
+        """Give the output its name, and its texts where it has a place for them."""
+        self._settle()
+        if self.ranges is not None and self.precision == "int8":
+            with written_whole(self.beside, overwrite=True) as path:
+                np.save(path, self.ranges)
+        if self.output.suffix == ".parquet":
+            whole = self.folder / _WHOLE
+            with written_whole(whole, overwrite=True) as path:
+                self._write_parquet(path, texts())
+        else:
+            whole = self.folder / _ROWS
+            with writing(self.output):
+                self.file.seek(0)
+                self.file.write(_header(self.kind, (self.rows, self.width)))
+                self._to_disk()
+        check_target(self.output, self.overwrite)
+        with writing(self.output):
+            os.replace(whole, self.output)
+        (self.folder / _STATE).unlink()
+
+    def close(self) -> None:
+        """Wait for what is being written."""
+        self._disk.shutdown()
+        self.file.close()
+
+    # ------------------------------------------------------------------ inside
+
+    def _begun(self) -> bool:
+        """Whether there are whole pieces to go on from; takes over their number and their ranges."""
+        try:
+            state = json.loads((self.folder / _STATE).read_text(encoding="utf-8"))
+            made_of, rows, ranges = state["made_of"], int(state["rows"]), state["ranges"]
+            if (self.folder / _ROWS).stat().st_size < self._size(rows):
+                return False
+        except (OSError, ValueError, LookupError, TypeError):
+            return False
+        if made_of != self.made_of:
+            other = ", ".join(name for name in self.made_of if made_of.get(name) != self.made_of[name])
+            if self.overwrite:
+                return False
+            mend = "give --overwrite to begin anew, or choose another --output"
+            raise InputError(f"{self.folder} was begun with another {other}; {mend}")
+        self.rows, self.ranges = rows, None if ranges is None else np.array(ranges, dtype=np.float32)
+        return True
+
+    def _size(self, rows: int | None = None) -> int:
+        rows = self.rows if rows is None else rows
+        return _HEADER + rows * self.width * int(self.kind.itemsize)
+
+    def _settle(self) -> None:
+        if self._writing is not None:
+            self._writing.result()
+
+    def _commit(self, stored: NDArray[Any]) -> None:
+        with writing(self.output):
+            self.file.write(stored.data)
+            self._to_disk()
+        self.rows += len(stored)
+        ranges = None if self.ranges is None else self.ranges.tolist()
+        with written_whole(self.folder / _STATE, overwrite=True) as path:
+            path.write_text(json.dumps({"made_of": self.made_of, "rows": self.rows, "ranges": ranges}))
+
+    def _to_disk(self) -> None:
+        self.file.flush()
+        os.fsync(self.file.fileno())
+
+    def _write_parquet(self, path: Path, texts: Iterator[str]) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        schema = pa.schema([("text", pa.string()), ("embedding", pa.list_(pa.from_numpy_dtype(self.kind), self.width))])
+        self.file.seek(_HEADER)
+        with parquet.ParquetWriter(path, schema, use_dictionary=False) as writer:
+            for piece in _pieces(texts):
+                stored = np.frombuffer(self.file.read(len(piece) * self.width * self.kind.itemsize), self.kind)
+                if len(stored) != len(piece) * self.width:
+                    raise InputError("the source has changed since it was encoded; give --overwrite to begin anew")
+                columns = [
+                    pa.array(piece, pa.string()),
+                    pa.FixedSizeListArray.from_arrays(pa.array(stored), self.width),
+                ]
+                writer.write_table(pa.table(columns, schema=schema), row_group_size=len(piece))
+
+
+def _header(kind: np.dtype[Any], shape: tuple[int, int]) -> bytes:
+    """What a `.npy` file begins with; of one length, whatever the number of rows."""
+    file = io.BytesIO()
+    described = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(file, described)
+    return file.getvalue()
+
+
+_HEADER = len(_header(np.dtype(np.float32), (0, 1)))

@@ -1,0 +1,217 @@
+"""A file of texts to a file of vectors: what is in it, and that it goes on where it was."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from datasets import Dataset
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.default import open_encoder
+from contrastive_st.search import encoding
+from contrastive_st.search.encoding import encode_file
+from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.vectors import quantization_ranges, quantize
+
+TEXTS = [f"the {word} cat sat on mat number {i}" for i in range(4) for word in ("old", "", "grey")]  # 12
+TEXTS[5] = ""
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    monkeypatch.setattr(encoding, "PIECE", 5)
+
+
+@pytest.fixture
+def source(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("\n".join(TEXTS) + "\n")
+    return str(path)
+
+
+@pytest.fixture
+def wanted():
+    return np.concatenate([open_encoder().encode(TEXTS[i : i + 5]) for i in (0, 5, 10)])
+
+
+def saved(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
+@pytest.mark.parametrize("normalize", [False, True])
+def test_the_file_is_what_numpy_saves_of_the_vectors(tmp_path, source, wanted, precision, normalize):
+    output = tmp_path / "v.npy"
+    done = encode_file(source, output, precision=precision, normalize=normalize)
+    assert done == (12, 256, 12)
+    ranges = quantization_ranges(wanted[:5]) if precision == "int8" else None
+    assert output.read_bytes() == saved(quantize(wanted, precision, ranges))
+    there = {"texts.txt", "v.npy"}
+    if precision == "int8":
+        np.testing.assert_array_equal(np.load(tmp_path / "v.ranges.npy"), ranges)
+        there.add("v.ranges.npy")
+    assert {path.name for path in tmp_path.iterdir()} == there
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
+def test_a_parquet_file_has_the_texts_too(tmp_path, source, wanted, precision):
+    encode_file(source, tmp_path / "v.parquet", precision=precision)
+    table = pq.read_table(tmp_path / "v.parquet")
+    assert table["text"].to_pylist() == TEXTS
+    found = np.array(table["embedding"].to_pylist())
+    ranges = quantization_ranges(wanted[:5]) if precision == "int8" else None
+    np.testing.assert_array_equal(found, quantize(wanted, precision, ranges))
+    kind = {"float32": pa.float32(), "int8": pa.int8(), "ubinary": pa.uint8()}[precision]
+    assert table.schema.field("embedding").type == pa.list_(kind, found.shape[1])
+
+
+def written(path, kind):
+    """The texts as a file of some kind; the column is the second."""
+    rows = {"id": [str(i) for i in range(len(TEXTS))], "body": [f" {text}" for text in TEXTS]}
+    if kind == "parquet":
+        pq.write_table(pa.table({**rows, "list": [[1]] * len(TEXTS)}), path, row_group_size=4)
+    elif kind == "csv":
+        path.write_text("id,body\n" + "".join(f'{i},"{text}"\n' for i, text in zip(*rows.values(), strict=True)))
+    elif kind == "jsonl":
+        lines = [{"id": i, **({"body": text} if text.strip() else {})} for i, text in zip(*rows.values(), strict=True)]
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    else:
+        Dataset.from_dict(rows).save_to_disk(path)
+    return str(path)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv", "jsonl", "saved"])
+@pytest.mark.parametrize("column", ["body", "1"])
+def test_any_file_that_the_package_reads(tmp_path, wanted, kind, column):
+    encode_file(written(tmp_path / f"texts.{kind}", kind), tmp_path / "v.npy", column=column)
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), wanted)
+
+
+class Killed(Exception):
+    """What ends a run between two pieces."""
+
+
+def stopped(monkeypatch, source, output, after, **options):
+    """A run that ends after so many pieces; after all three, when all is encoded and the output has no name yet."""
+    encode, calls = StaticVectors.encode, []
+
+    def count(self, texts, **how):
+        if len(calls) == after:
+            raise Killed
+        calls.append(texts)
+        return encode(self, texts, **how)
+
+    def never(self, texts):
+        self._settle()
+        raise Killed
+
+    with monkeypatch.context() as patch:
+        patch.setattr(StaticVectors, "encode", count)
+        patch.setattr(encoding._Growing, "finish", never)
+        with pytest.raises(Killed):
+            encode_file(source, output, **options)
+
+
+@pytest.mark.parametrize("name", ["v.npy", "v.parquet"])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("after", [1, 2, 3])
+def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch, source, name, precision, after):
+    whole, output = tmp_path / f"whole-{name}", tmp_path / name
+    encode_file(source, whole, precision=precision)
+    stopped(monkeypatch, source, output, after, precision=precision)
+    assert not output.exists()
+    with open(tmp_path / f"{name}.part" / "rows", "ab") as file:
+        file.write(b"half a piece")
+    assert encode_file(source, output, precision=precision) == (12, 256, (7, 2, 0)[after - 1])
+    assert output.read_bytes() == whole.read_bytes()
+    assert not (tmp_path / f"{name}.part").exists()
+    if precision == "int8":
+        assert output.with_name("v.ranges.npy").read_bytes() == whole.with_name("whole-v.ranges.npy").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        (lambda path, ranges: {"normalize": True}, "normalize"),
+        (lambda path, ranges: {"precision": "ubinary"}, "precision"),
+        (lambda path, ranges: {"ranges": ranges}, "ranges"),
+        (lambda path, ranges: path.write_text("other\ntexts\n") and {}, "source"),
+    ],
+)
+def test_what_was_begun_with_something_else_is_not_gone_on_with(tmp_path, monkeypatch, source, change, word):
+    output, ranges = tmp_path / "v.npy", tmp_path / "r.npy"
+    np.save(ranges, [[-1.0] * 256, [1.0] * 256])
+    stopped(monkeypatch, source, output, 1, precision="int8")
+    options = {"precision": "int8", **change(Path(source), ranges)}
+    with pytest.raises(InputError, match=f"begun with another {word}; give --overwrite"):
+        encode_file(source, output, **options)
+    encode_file(source, output, overwrite=True, **options)
+    fresh = tmp_path / "fresh.npy"
+    encode_file(source, fresh, **options)
+    assert output.read_bytes() == fresh.read_bytes()
+
+
+def test_ranges_of_a_file(tmp_path, source, wanted):
+    ranges = np.array([[-0.5] * 256, [0.25] * 256])
+    np.save(tmp_path / "r.npy", ranges)
+    encode_file(source, tmp_path / "v.npy", precision="int8", ranges=tmp_path / "r.npy")
+    np.testing.assert_array_equal(np.load(tmp_path / "v.npy"), quantize(wanted, "int8", ranges))
+    np.testing.assert_array_equal(np.load(tmp_path / "v.ranges.npy"), ranges)
+
+
+def test_faults_are_named_and_nothing_is_left(tmp_path, source, monkeypatch):
+    np.save(tmp_path / "bad.npy", np.zeros(3))
+    np.save(tmp_path / "narrow.npy", np.zeros((2, 3)))
+    (tmp_path / "one.txt").write_text("one text\n")
+    (tmp_path / "broken.txt").write_bytes(b"fine\n" * 3 + b"\xff\n")
+    (tmp_path / "header.csv").write_text("text\n")
+    (tmp_path / "mine.ranges.npy").write_bytes(b"mine")
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    for given, options, words in (
+        (source, {"precision": "int4"}, "unknown precision 'int4'"),
+        (source, {"precision": "int8", "ranges": tmp_path / "bad.npy"}, "holds no ranges"),
+        (source, {"precision": "int8", "ranges": Path(source)}, "holds no ranges"),
+        (source, {"precision": "int8", "ranges": tmp_path / "narrow.npy"}, r"give \(2, 256\)"),
+        (source, {"precision": "int8", "output": tmp_path / "mine.npy"}, "mine.ranges.npy is there already"),
+        (source, {"column": "nothing"}, "no column 'nothing'"),
+        (source, {"output": tmp_path / "v.csv"}, "parquet"),
+        (tmp_path / "one.txt", {"precision": "int8"}, "give ranges"),
+        (tmp_path / "broken.txt", {}, "line 4"),
+        (tmp_path / "header.csv", {}, "there are no rows"),
+        (tmp_path / "none.txt", {}, "none.txt"),
+    ):
+        with pytest.raises(InputError, match=words):
+            encode_file(str(given), **{"output": tmp_path / "v.npy", **options})
+        assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_folder_of_that_name_keeps_what_is_not_ours(tmp_path, source):
+    folder = tmp_path / "v.npy.part"
+    folder.mkdir()
+    (folder / "mine").write_text("mine")
+    encode_file(source, tmp_path / "v.npy")
+    assert [path.name for path in folder.iterdir()] == ["mine"]
+
+
+def test_stdin_goes_on_too_and_has_a_row_a_line(tmp_path, monkeypatch, wanted):
+    text = ("\n".join(TEXTS) + "\n").encode()
+    give = lambda: monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text)))
+    give()
+    stopped(monkeypatch, "-", tmp_path / "v.parquet", 1)
+    give()
+    assert encode_file("-", tmp_path / "v.parquet").encoded == 7
+    table = pq.read_table(tmp_path / "v.parquet")
+    assert table["text"].to_pylist() == TEXTS
+    np.testing.assert_array_equal(np.array(table["embedding"].to_pylist()), wanted)
+
+
+def test_pieces_are_read_ahead_in_order():
+    assert list(encoding._ahead(iter(range(5)))) == list(range(5))
+    assert list(encoding._ahead([])) == []

@@ -11,14 +11,12 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "embedding_store": ["EmbeddingStore"],
-        "evaluator": ["SuiteEvaluator", "retrieval_evaluator", "sts_evaluator"],
         "neighbors": ["neighbors"],
-        "suite": ["evaluate"],
+        "suite": ["SuiteEvaluator", "evaluate", "retrieval_evaluator", "sts_evaluator"],
     },
 )
 
 if TYPE_CHECKING:
     from contrastive_st.evaluation.embedding_store import EmbeddingStore
-    from contrastive_st.evaluation.evaluator import SuiteEvaluator, retrieval_evaluator, sts_evaluator
     from contrastive_st.evaluation.neighbors import neighbors
-    from contrastive_st.evaluation.suite import evaluate
+    from contrastive_st.evaluation.suite import SuiteEvaluator, evaluate, retrieval_evaluator, sts_evaluator

@@ -25,7 +25,7 @@ from contrastive_st.data import (
     vector_tokenizer,
 )
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.evaluator import SuiteEvaluator
+from contrastive_st.evaluation.suite import SuiteEvaluator
 from contrastive_st.evaluation.tasks import Task
 from contrastive_st.jobs.docs_search import package_task, write_docs_corpus
 from contrastive_st.jobs.job import (

@@ -18,8 +18,8 @@ from transformers import set_seed
 from contrastive_st.data import ContextWindowCollator, SentenceCorpus, corpus_texts, train_word_tokenizer
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.evaluator import SuiteEvaluator
 from contrastive_st.evaluation.neighbors import as_markdown, as_text, neighbors
+from contrastive_st.evaluation.suite import SuiteEvaluator
 from contrastive_st.evaluation.tasks import Task
 from contrastive_st.jobs.docs_search import package_task, write_docs_corpus
 from contrastive_st.jobs.job import (

@@ -9,6 +9,7 @@ __all__ = [
     "Hit",
     "VectorIndex",
     "VectorStore",
+    "encode_file",
     "mine_hard_negatives",
     "open_index",
     "write_hard_negatives",
@@ -16,6 +17,7 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "encoding": ["encode_file"],
         "exact": ["ExactIndex"],
         "index": ["Hit", "VectorIndex"],
         "mining": ["mine_hard_negatives", "write_hard_negatives"],
@@ -25,6 +27,7 @@ __getattr__, __dir__ = lazy(
 )
 
 if TYPE_CHECKING:
+    from contrastive_st.search.encoding import encode_file
     from contrastive_st.search.exact import ExactIndex
     from contrastive_st.search.index import Hit, VectorIndex
     from contrastive_st.search.mining import mine_hard_negatives, write_hard_negatives

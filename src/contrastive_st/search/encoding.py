@@ -99,14 +99,19 @@ def encode_file(
         }  # fmt: skip
         with contextlib.closing(_Growing(output, folder, made_of, encoder.dimension, given, overwrite)) as growing:
             before = growing.rows
-            how: dict[str, Any] = {"normalize_embeddings": True} if normalize else {}
             with tqdm(total=total, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode",
                       file=sys.stderr) as bar:  # fmt: skip
-                for piece in _ahead(_pieces(texts(), before)):
-                    growing.add(encoder.encode(piece, **how))
-                    bar.update(len(piece))
-            growing.finish(texts)
+                _grow(growing, texts, encoder, normalize, bar)
             return Encoded(growing.rows, encoder.dimension, growing.rows - before)
+
+
+def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> None:
+    """Encode what is not there yet, and finish the file."""
+    options = {"normalize_embeddings": True} if normalize else {}
+    for piece in _ahead(_pieces(texts(), growing.rows)):
+        growing.add(encoder.encode(piece, **options))
+        bar.update(len(piece))
+    growing.finish(texts)
 
 
 def _checked(output: Path, precision: str, overwrite: bool) -> Path:

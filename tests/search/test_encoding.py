@@ -176,6 +176,7 @@ def test_faults_are_named_and_nothing_is_left(tmp_path, source, monkeypatch):
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     for given, options, words in (
         (source, {"precision": "int4"}, "unknown precision 'int4'"),
+        (source, {"precision": "ubinary", "ranges": tmp_path / "bad.npy"}, "belong to int8"),
         (source, {"precision": "int8", "ranges": tmp_path / "bad.npy"}, "holds no ranges"),
         (source, {"precision": "int8", "ranges": Path(source)}, "holds no ranges"),
         (source, {"precision": "int8", "ranges": tmp_path / "narrow.npy"}, r"give \(2, 256\)"),

@@ -87,7 +87,7 @@ def encode_file(
         ...     encode_file(str(texts), Path(folder, "vectors.npy"))
         Encoded(rows=2, dimension=256, encoded=2)
     """
-    output = _checked(Path(output), precision, overwrite)
+    output = _checked(Path(output), precision, ranges, overwrite)
     given = None if ranges is None else _read_ranges(Path(ranges))
     with _part_folder(output) as folder:
         texts, fingerprint, total = _opened(source, column, folder, output)
@@ -114,11 +114,13 @@ def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: A
     growing.finish(texts)
 
 
-def _checked(output: Path, precision: str, overwrite: bool) -> Path:
+def _checked(output: Path, precision: str, ranges: str | Path | None, overwrite: bool) -> Path:
     if output.suffix not in _FORMATS:
         raise InputError(f"--output {output}: write .npy (vectors) or .parquet (texts and vectors)")
     if precision not in PRECISIONS:
         raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
+    if ranges is not None and precision != "int8":
+        raise InputError(f"ranges belong to int8, not to {precision}; leave them out")
     return check_target(output, overwrite)
 
 

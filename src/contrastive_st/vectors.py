@@ -19,7 +19,7 @@ def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -
     Args:
         vectors: `[N, d]`.
         dtype: of the result; by default that of the vectors, float32 at least.
-        of: what the vectors are of. Where it is given, a row that has no direction is an error.
+        of: what the vectors stand for, for the message; if given, a row without a direction is an error.
 
     Raises:
         InputError: `of` is given and a row is zero, NaN or infinite.

@@ -166,10 +166,10 @@ NEAR, FAR = 1, 2  # labels of a paragraph from the same module, and from another
 
 
 def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:
-    """Three rows for each object: its summary with its own paragraph, one of the same module, one of another package.
+    """Pairs of a summary and a paragraph, three for each object: its own, one of its module, one of another package.
 
-    `label` is 0 as for entailment, 1 as for neutral, 2 as for contradiction; `score` is 1, 0.5 and 0. Objects alone in
-    their module have no second row.
+    `label` is 0, 1 and 2 (as entailment, neutral, contradiction), `score` is 1, 0.5 and 0. An object that is alone in
+    its module has no second row.
     """
     random = np.random.default_rng(seed)
     modules: dict[str, list[int]] = defaultdict(list)

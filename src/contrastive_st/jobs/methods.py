@@ -204,7 +204,7 @@ def flags_of(
 
 
 def job_of(method: Method, flags: Sequence[str]) -> str:
-    """The job that trains a method: where no flag names data, that of the installed documentation if it has one.
+    """The name of the job that trains a method; without data flags, its variant on the installed documentation.
 
     Example:
         >>> job_of(LOSS_METHODS[0], ["--max_steps", "5"])

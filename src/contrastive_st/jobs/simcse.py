@@ -289,7 +289,7 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
 
 
 def templated(args: SimCSEArguments, tokenizer: Any, settings: dict[str, Any]) -> Any:
-    """The tokenizer with the first template around each text, where one is given; says so in the model's settings."""
+    """The tokenizer with the first template, if any, around each text; the model's settings record it."""
     if not args.templates:
         return tokenizer
     if len(args.templates) > 2 or args.pooling is not None:

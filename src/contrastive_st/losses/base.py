@@ -16,7 +16,7 @@ LOSSES: dict[str, type[Loss]] = {}
 
 
 class Loss:
-    """From the views of a batch, and its targets, to a scalar. Subclasses are frozen dataclasses of their settings."""
+    """A loss: views of a batch and targets in, a scalar out. Subclasses are frozen dataclasses of their settings."""
 
     name: ClassVar[str]
 
@@ -34,7 +34,7 @@ class Loss:
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """What a training log wants to see of a batch."""
+        """Metrics of a batch for the training log."""
         raise NotImplementedError
 
     def describe(self, anchors: int, num_views: int) -> str:
@@ -43,7 +43,7 @@ class Loss:
 
     @property
     def takes_queue(self) -> bool:
-        """Whether it takes candidates of former batches, by the argument `queue`."""
+        """Whether the loss takes candidates of earlier batches, in the argument `queue`."""
         return False
 
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:

@@ -161,7 +161,7 @@ class InfoNCE(Loss):
 
 
 class Guide(NamedTuple):
-    """Another encoder's unit vectors of a contrast, and from which similarity on it takes a candidate for a positive.
+    """Unit vectors of another encoder, and the similarity from which it masks a candidate as a false negative.
 
     Args:
         anchors: as `Contrast.anchors`, `[B, D]` or `[B, 2 * D]`.

@@ -404,7 +404,9 @@ class WordsLoss(Loss):
 
 @dataclass(frozen=True)
 class TSDAELoss(WordsLoss):
-    """TSDAE (Wang et al. 2021): `ContrastiveMixin.forward` has the loss, `models.pooling.VectorDecoder` its decoder."""
+    """The settings of TSDAE (Wang et al. 2021).
+
+    `ContrastiveMixin.forward` computes the loss with the decoder `models.pooling.VectorDecoder`."""
 
     name: ClassVar[str] = "tsdae"
     learns_from = "TSDAE learns from the words of each sentence"

@@ -15,19 +15,19 @@ from contrastive_st.errors import InputError
 
 
 def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False) -> Path:
-    """Refuse a path that nothing can be written to; call it before the work whose result goes there.
+    """Raise an error if a path cannot be written to; call it before the work whose result goes there.
 
     Args:
-        path: a file or a folder to be made. An empty folder counts as none.
-        overwrite: what is there may be replaced.
-        flag: what the message offers, where there is something; "" where nothing allows it.
-        parents: missing folders above it will be made.
+        path: of a new file or folder; an empty folder may exist.
+        overwrite: an existing file or folder may be replaced.
+        flag: the flag that the message offers for that; "" if there is none.
+        parents: missing parent folders will be created.
 
     Returns:
         The path.
 
     Raises:
-        InputError: something is there, its folder is missing or read-only, or its name is too long.
+        InputError: the path exists, its folder is missing or read-only, or its name is too long.
 
     Example:
         >>> check_target("/no/such/folder/vectors.npy")

@@ -135,7 +135,7 @@ def check_k(k: int) -> int:
 
 
 def check_columns(index: VectorIndex, filter: Mapping[str, Any]) -> None:
-    """Name a column of a filter that no document has; for a search that found nothing.
+    """Raise an error for a filter on a column that no document has; called when a search found nothing.
 
     Raises:
         InputError: with the columns that there are.

@@ -216,7 +216,7 @@ def write_hard_negatives(
 
 
 class HardNegatives:
-    """Pairs with hard negatives, block after block, each a dictionary of columns; read once.
+    """An iterator over pairs with hard negatives, in blocks, each a dictionary of columns.
 
     Args:
         dataset, model: as for `mine_hard_negatives`.

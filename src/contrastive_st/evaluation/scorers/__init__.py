@@ -45,7 +45,7 @@ class Score:
 
     @property
     def text(self) -> str:
-        """The value as papers print it: x100 where it is a share or a correlation, a star where a note goes with it.
+        """The value as papers print it: shares and correlations x100, with a star if there is a note.
 
         Example:
             >>> Score("STS12", "test", "spearman", 0.72361).text, Score("STS13", "test", "spearman", None).text

@@ -276,7 +276,9 @@ def folds(y: NDArray[np.integer], count: int, task: str = "this task") -> list[N
 
 
 def score_nested(splits: Splits, embed: Embed, task: str, count: int = 10) -> list[Score]:
-    """MR, CR, SUBJ, MPQA: accuracy over outer folds, `C` chosen by inner folds of each; "dev" is the inner accuracy."""
+    """Nested cross-validation (MR, CR, SUBJ, MPQA): accuracy over outer folds, each with the `C` of its inner folds.
+
+    The score named "dev" is the accuracy over the inner folds."""
     rows = splits["all"]
     test, dev = nested_accuracy(features(rows, embed), rows.gold, count, task=task)
     return [
@@ -418,7 +420,7 @@ NLI_TRAINING = 10_000  # pairs a probe is fitted to: more change the third digit
 def read_nli(path: Path) -> Splits:
     """A tab-separated file with a header: premise, hypothesis, label; a tenth of the premises is dev, a tenth test.
 
-    A premise and all its hypotheses fall on one side, by a checksum of its text.
+    A checksum of the premise decides the split, so all hypotheses of a premise are in the same one.
     """
     if not path.is_file():
         raise MissingData(f"{path.name} is missing; an NLI probe reads premise, hypothesis and label from it")

@@ -77,7 +77,7 @@ def similarities(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np
 
 
 def score_subsets(splits: Splits, embed: Embed, task: str, split: str = "test") -> list[Score]:
-    """The scores of STS12 to STS16: each subset's, and all three ways to put them together.
+    """The scores of STS12 to STS16: those of each subset, and their three aggregates.
 
     "all" correlates the pairs of all subsets at once (SBERT, SimCSE), "mean" and "wmean" average the subsets' own
     correlations (SentEval; BERT-flow and whitening report "wmean"). They differ by up to 4 points: never mix them.

@@ -110,7 +110,7 @@ def draw_sizes(trends: Trends, path: str | Path) -> Path:
 
 
 def place_labels(axes: Any, labels: Sequence[tuple[str, NDArray[np.float32], str]]) -> list[Any]:
-    """Write (text, place, colour) on the axes, each as near to its place as it goes without touching another.
+    """Write (text, place, colour) on the axes, each as close to its place as possible without overlap.
 
     Returns:
         The texts of matplotlib, in that order.

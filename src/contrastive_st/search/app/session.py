@@ -133,7 +133,7 @@ class SearchSession:
         return replace(answer, spans=spans, explain_seconds=time.perf_counter() - started)
 
     def columns(self, source: str, rows: int = 500) -> dict[str, list[str]]:
-        """The metadata columns of the first documents, each with its three commonest values if these come up again."""
+        """Metadata columns of the first documents, each with its three most frequent values if these recur."""
         for _, _, metadata, _ in self._source(source).index.scan(rows):
             keys = dict.fromkeys(key for entry in metadata for key in entry)
             return {key: _commonest([entry.get(key) for entry in metadata]) for key in keys}

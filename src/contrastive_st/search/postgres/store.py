@@ -35,13 +35,13 @@ _MOST_EF = 1000  # pgvector's limit
 
 
 class VectorStore(StoreWrites):
-    """A collection of documents with their vectors, in a PostgreSQL of one's own or in the embedded one.
+    """A collection of documents with their vectors, in the embedded PostgreSQL or in one of yours.
 
     Args:
         where: a DSN (`postgresql://...`), or a folder for the embedded server; by default
             `contrastive_st.search.postgres.server.default_store()`.
         collection: its name; a database holds any number.
-        fingerprint: of the model whose vectors will be searched for; refused where it made not this collection.
+        fingerprint: of the model that encodes the queries; an error if another model made the collection.
         pool: most connections at a time; more clients wait for their turn.
 
     Raises:

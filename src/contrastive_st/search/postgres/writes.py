@@ -156,7 +156,7 @@ class StoreWrites:
             connection.execute(statement, (number * FIRST, (number + 1) * FIRST))
 
     def drop(self, *, only_unused: bool = False) -> None:
-        """Delete the whole collection; with `only_unused` where it has no document and no process is at its first."""
+        """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
         used = sql.SQL(
             "SELECT EXISTS (SELECT 1 FROM {}) OR EXISTS (SELECT 1 FROM contrastive_st.sources AS s JOIN pg_locks AS l"
             " ON l.locktype = 'advisory' AND l.classid = hashtext(s.collection || ' ' || s.number)::oid"

@@ -1,0 +1,93 @@
+"""What must hold on a GPU too: exactness, loaders, resuming, encoding, and that no step waits.
+
+They run where a GPU is at hand. With CONTRASTIVE_ST_TEST_DEVICE=cpu they run on the CPU, to see that they do run.
+"""
+
+import distributed_worker
+import host_waits
+import pytest
+import torch
+from ranks import launch, relative_error
+from transformers import AutoModel
+
+from conftest import DEVICE, SENTENCES
+from contrastive_st import AutoModelForCL, BertForCL, SentenceEncoder
+from training.test_trainer import trainer_for
+
+pytestmark = [pytest.mark.cuda, pytest.mark.slow]
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory):
+    """The grid on the CPU by one process, and on the device by one and by two; gloo, since they share one GPU."""
+    folder, found = tmp_path_factory.mktemp("cuda"), {}
+    with pytest.MonkeyPatch.context() as patch:
+        for device, world in (("cpu", 1), (DEVICE, 1), (DEVICE, 2)):
+            patch.setenv("CONTRASTIVE_ST_TEST_DEVICE", device)
+            found[device, world] = launch(world, folder / f"{device}{world}.pt", distributed_worker.__file__)
+    return found
+
+
+@pytest.mark.parametrize("method", [case[0] for case in distributed_worker.SHORT])
+def test_the_exactness_grid(results, method):
+    case = (method, torch.float64, 0.0)
+    reference = results["cpu", 1][(*case, False, False)]
+    for world in (1, 2):
+        for cached in (False, True):
+            for bucketed in (False, True):
+                ours = results[DEVICE, world][(*case, cached, bucketed)]
+                torch.testing.assert_close(ours["losses"][0], reference["losses"][0], rtol=1e-8, atol=0)
+                assert relative_error(ours["gradients"], reference["gradients"]) < 1e-8, (world, cached, bucketed)
+                assert relative_error(ours["weights"], reference["weights"]) < 1e-6, (world, cached, bucketed)
+
+
+def test_three_loaders_give_the_same_embeddings(device, tokenizer, bert_config, tmp_path):
+    from sentence_transformers import SentenceTransformer
+
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path)
+    tokenizer.save_pretrained(tmp_path)
+    encoder = SentenceEncoder(tmp_path, device=device)
+    ours = torch.from_numpy(encoder.encode(SENTENCES))
+    theirs = torch.from_numpy(SentenceTransformer(str(tmp_path), device=str(device)).encode(SENTENCES))
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-5)
+    rows = tokenizer(SENTENCES, padding=True, truncation=True, return_tensors="pt").to(device)
+    states = AutoModel.from_pretrained(tmp_path).to(device).eval()(**rows).last_hidden_state
+    mask = rows["attention_mask"][..., None]
+    torch.testing.assert_close(ours, ((states * mask).sum(1) / mask.sum(1)).detach().cpu(), rtol=0, atol=1e-5)
+
+
+def test_encoding_is_that_of_the_cpu(device, tokenizer, bert_config, tmp_path):
+    model = BertForCL(bert_config, pooling="mean")
+    vectors = SentenceEncoder(model, tokenizer).encode(SENTENCES * 40)
+    there = SentenceEncoder(model.to(device), tokenizer).encode(SENTENCES * 40)
+    assert abs(vectors - there).max() < 1e-5
+
+
+@pytest.mark.parametrize("changes", [{}, {"chunk_size": 3}, {"momentum_queue": 8}, {"bf16": True}])
+def test_a_resumed_run_ends_with_the_same_weights(device, tokenizer, bert_config, tmp_path, changes):
+    """Bit for bit but for sums that a GPU takes in any order."""
+    options = {"max_steps": 6, "save_steps": 3, "use_cpu": device.type == "cpu", **changes}
+    whole = trainer_for(tokenizer, bert_config, tmp_path / "whole", **options)
+    whole.train()
+    assert next(whole.model.parameters()).device.type == device.type
+    again = trainer_for(tokenizer, bert_config, tmp_path / "again", **options)
+    torch.manual_seed(99)
+    again.train(resume_from_checkpoint=str(tmp_path / "whole" / "checkpoint-3"))
+    for (name, a), b in zip(whole.model.state_dict().items(), again.model.state_dict().values(), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5, msg=name)
+    reopened = AutoModelForCL.from_pretrained(tmp_path / "whole" / "checkpoint-6")
+    assert torch.equal(reopened.bert.pooler.dense.weight, whole.model.bert.pooler.dense.weight.cpu())
+
+
+@pytest.mark.parametrize("step", host_waits.STEPS)
+@pytest.mark.parametrize("method", ["info_nce-V3", "guided-V2", "cosent", "mlm", "mixture"])
+def test_cuda_itself_finds_no_wait(device, method, step, tmp_path, monkeypatch):
+    """`set_sync_debug_mode` raises where the host waits for the device."""
+    if "queue" in step and not method.startswith(("info_nce", "guided")):
+        pytest.skip("no queue with this loss")
+    if device.type != "cuda":
+        pytest.skip("CUDA alone can tell")
+    found = host_waits.watched(
+        method, tmp_path, monkeypatch, on_steps=torch.cuda.set_sync_debug_mode, **host_waits.STEPS[step]
+    )
+    assert found == []

@@ -26,6 +26,22 @@ SENTENCES = [
 ]
 
 
+#: Where tests marked `cuda` run: on a GPU where there is one. `cpu` runs them on the CPU, to see that they do run.
+DEVICE = os.environ.get("CONTRASTIVE_ST_TEST_DEVICE") or ("cuda" if torch.cuda.is_available() else None)
+
+
+def pytest_collection_modifyitems(items):
+    if DEVICE is None:
+        for item in items:
+            if "cuda" in item.keywords:
+                item.add_marker(pytest.mark.skip(reason="no GPU is at hand"))
+
+
+@pytest.fixture
+def device():
+    return torch.device(DEVICE)
+
+
 @pytest.fixture(autouse=True)
 def _seeded():
     torch.manual_seed(0)

@@ -9,11 +9,15 @@ order, so the candidates are the same everywhere and the positives of rank r sta
 
 Gradients flow to remote candidates too (the backward pass sums what every rank says about them), so the
 average of the local gradients, which is what DDP computes, is the gradient of the whole batch on one process.
+
+Candidates that are too many for each process to hold go round instead (Cheng et al. 2024, Inf-CL,
+https://arxiv.org/abs/2410.17243): a process holds the block of one rank at a time, adds up the exponentials of its
+anchors' scores against it, and hands it on. In the backward pass the blocks go round again, each with its gradient.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -101,13 +105,32 @@ def from_first(compute: Callable[[], Result], *, distributed: bool = True) -> Re
     return shared(lambda _: compute(), [None], [1.0], distributed=distributed)[0]
 
 
-def any_process(flag: bool, device: torch.device | str = "cpu") -> bool:
+def any_process(flag: bool) -> bool:
     """Whether `flag` is set on any process; a collective call."""
-    if world_size() == 1:
-        return flag
-    total = torch.tensor([int(flag)], dtype=torch.int32, device=device)
-    dist.all_reduce(total)
-    return bool(total.item())
+    return flag if world_size() == 1 else any(host_numbers(int(flag), None))
+
+
+def host_numbers(number: int, group: dist.ProcessGroup | None) -> list[int]:
+    """A number of each process of `group`, in rank order; a collective call in which no device takes part.
+
+    NCCL would carry it over the device, for which the host would wait; beside NCCL a group of gloo carries it.
+    """
+    group = _beside(group)
+    numbers = torch.empty(dist.get_world_size(group), dtype=torch.long)
+    dist.all_gather(list(numbers.split(1)), torch.tensor([number]), group=group)
+    return numbers.tolist()
+
+
+_gloo: dict[Any, dist.ProcessGroup] = {}  # by the group that it stands beside
+
+
+def _beside(group: dist.ProcessGroup | None) -> dist.ProcessGroup | None:
+    if dist.get_backend(group) != "nccl":
+        return group
+    key = dist.group.WORLD if group is None else group  # another after the processes met anew
+    if key not in _gloo:
+        _gloo[key] = dist.new_group(dist.get_process_group_ranks(key), backend="gloo", use_local_synchronization=True)
+    return _gloo[key]
 
 
 # --- The rows of all processes as one batch.
@@ -120,6 +143,12 @@ class Gather:
         """All rows of the whole batch, `[N_local, ...] -> [N, ...]`, in rank order, with gradient."""
         return rows
 
+    rank: int = 0
+
+    def sizes(self, rows: int) -> list[int]:
+        """The number of rows of each process; `rows` is that of this one."""
+        return [rows]
+
     def offset(self, rows: int) -> int:
         """Position of this process's first row among the gathered rows; `rows` is its own number of rows."""
         return 0
@@ -128,17 +157,47 @@ class Gather:
         """The sum of a count over all processes."""
         return count
 
+    def sum(self, count: Tensor) -> Tensor:
+        """The sum over all processes of a count `[]` that is on the device, where it stays; without gradient."""
+        return count
+
     def widest(self, width: int) -> int:
         """The greatest of a width over all processes."""
         return width
+
+    def goes_round(self, numbers: int) -> bool:
+        """Whether so many numbers of all processes together are handed on from rank to rank, and not gathered."""
+        return False
+
+    def logsumexp(
+        self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
+    ) -> tuple[Tensor, Tensor]:
+        """The `logsumexp` of each anchor's scores over the candidates of all processes, which go round.
+
+        Args:
+            anchors: `[B, d]`, of this process.
+            block: `[c, d]`, its candidates.
+            sizes: c of each rank.
+            score: of some anchors `[b, d]`, the candidates `[c, d]` of a rank, that rank, and the slice of the anchors:
+                scores `[b, c]`, and a flag for each anchor, `[b]`.
+
+        Returns:
+            `[B]`, with gradient to `anchors` and to `block`; and which flags were up for any rank, `[B]`.
+        """
+        raise NotImplementedError
 
     @property
     def world(self) -> int:
         """How many processes there are."""
         return 1
 
-    def mean(self, loss_sum: Tensor, count: int) -> Tensor:
-        """From the sum over the local `count`: what, averaged over the processes, is the mean over all counts."""
+    def mean(self, loss_sum: Tensor, count: int | Tensor) -> Tensor:
+        """From the sum over the local `count`: what, averaged over the processes, is the mean over all counts.
+
+        A count `[]` that is on the device stays there.
+        """
+        if isinstance(count, Tensor):
+            return loss_sum * self.world / self.sum(count).clamp(min=1)
         return loss_sum * (self.world / max(self.total(count), 1))
 
 
@@ -153,24 +212,109 @@ class ProcessGather(Gather):
     def world(self) -> int:
         return dist.get_world_size(self.group)
 
-    def _sizes(self, rows: int) -> list[int]:
-        device = "cuda" if dist.get_backend(self.group) == "nccl" else "cpu"
-        sizes = [torch.empty(1, dtype=torch.long, device=device) for _ in range(self.world)]
-        dist.all_gather(sizes, torch.tensor([rows], device=device), group=self.group)
-        return torch.cat(sizes).tolist()
+    def sizes(self, rows: int) -> list[int]:
+        return host_numbers(rows, self.group)
 
     def __call__(self, rows: Tensor) -> Tensor:
-        gathered: Tensor = _AllGather.apply(rows, self._sizes(len(rows)), self.rank, self.group)
+        gathered: Tensor = _AllGather.apply(rows, self.sizes(len(rows)), self.rank, self.group)
         return gathered
 
     def offset(self, rows: int) -> int:
-        return sum(self._sizes(rows)[: self.rank])
+        return sum(self.sizes(rows)[: self.rank])
 
     def total(self, count: int) -> int:
-        return sum(self._sizes(count))
+        return sum(self.sizes(count))
+
+    def sum(self, count: Tensor) -> Tensor:
+        total = count.detach().clone()
+        dist.all_reduce(total, group=self.group)
+        return total
 
     def widest(self, width: int) -> int:
-        return max(self._sizes(width))
+        return max(self.sizes(width))
+
+    def goes_round(self, numbers: int) -> bool:
+        return numbers > GATHERED
+
+    def logsumexp(
+        self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
+    ) -> tuple[Tensor, Tensor]:
+        found: tuple[Tensor, Tensor] = _Ring.apply(anchors, block, sizes, score, self)
+        return found
+
+    def round(self, sizes: Sequence[int], *blocks: Tensor, home: bool = False) -> Iterator[tuple[int, list[Tensor]]]:
+        """Each rank and its blocks `[c, ...]`, this process's first; what is changed of the last block stays with it.
+
+        With `home` the last block comes back at the end: the caller's is then what all ranks made of it.
+        """
+        held = [block.detach().contiguous() for block in blocks]
+        for step in range(self.world):
+            source = (self.rank + step) % self.world
+            yield source, held
+            last = step == self.world - 1
+            if not last or home:
+                following = sizes[(source + 1) % self.world]
+                moved = held[-1:] if last else held
+                held = [self._handed_on(block, following) for block in moved]
+        if home:
+            blocks[-1].copy_(held[-1])
+
+    def _handed_on(self, block: Tensor, size: int) -> Tensor:
+        """The block goes to the rank before; that of the rank after, of this size, comes here."""
+        received = block.new_empty(size, *block.shape[1:])
+        ranks = dist.get_process_group_ranks(dist.group.WORLD if self.group is None else self.group)
+        before, after = ranks[(self.rank - 1) % self.world], ranks[(self.rank + 1) % self.world]
+        messages = [
+            dist.P2POp(dist.isend, block, before, self.group),
+            dist.P2POp(dist.irecv, received, after, self.group),
+        ]
+        for work in dist.batch_isend_irecv(messages):
+            work.wait()
+        return received
+
+
+GATHERED = 1 << 27  # numbers, 512 MiB in float32, up to which every process holds the candidates of all
+BlockScore = Callable[[Tensor, Tensor, int, slice], tuple[Tensor, Tensor]]
+_SCORES = 1 << 24  # held at a time
+
+
+class _Ring(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore, gather: ProcessGather
+    ) -> tuple[Tensor, Tensor]:
+        total = anchors.new_full((len(anchors),), float("-inf"))
+        found = torch.zeros_like(total, dtype=torch.bool)
+        for source, (held,) in gather.round(sizes, block):
+            for rows in _slices(len(anchors), len(held)):
+                scores, some = score(anchors[rows], held, source, rows)
+                total[rows] = torch.logaddexp(total[rows], scores.logsumexp(1))
+                found[rows] |= some
+        ctx.save_for_backward(anchors, block, total)
+        ctx.sizes, ctx.score, ctx.gather = sizes, score, gather
+        ctx.mark_non_differentiable(found)
+        return total, found
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor, _: Any) -> tuple[Tensor | None, ...]:
+        anchors, block, total = ctx.saved_tensors
+        own, gradient = torch.zeros_like(anchors), torch.zeros_like(block)
+        for source, (held, received) in ctx.gather.round(ctx.sizes, block, gradient, home=True):
+            leaf = held.detach().requires_grad_()
+            for rows in _slices(len(anchors), len(held)):
+                part = anchors[rows].detach().requires_grad_()
+                with torch.enable_grad():
+                    scores = ctx.score(part, leaf, source, rows)[0]
+                shares = grad[rows, None] * (scores.detach() - total[rows, None]).exp()
+                to_anchors, to_block = torch.autograd.grad(scores, [part, leaf], shares)
+                own[rows] += to_anchors
+                received += to_block
+        return own, gradient, None, None, None
+
+
+def _slices(rows: int, columns: int) -> list[slice]:
+    size = max(_SCORES // max(columns, 1), 1)
+    return [slice(start, min(start + size, rows)) for start in range(0, rows, size)]
 
 
 class _AllGather(torch.autograd.Function):

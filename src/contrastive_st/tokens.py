@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -218,8 +218,55 @@ def bucket_rows(
     return buckets
 
 
+#: For `bucket_rows` in a training step. A GPU works on many tokens at once and each bucket is hundreds of kernels to
+#: start: so few and large ones, and none below a size that keeps it busy
+_TRAINING: dict[str, dict[str, float]] = {"cpu": {}, "cuda": {"min_tokens": 32_768}}
+
+
+def training_buckets(device: torch.device, given: Mapping[str, float]) -> dict[str, Any]:
+    """Options of `bucket_rows` for a training step on a device: those `given`, else its own.
+
+    Example:
+        >>> training_buckets(torch.device("cuda"), {"max_rows": 64})
+        {'min_tokens': 32768, 'max_rows': 64}
+    """
+    return {**_TRAINING["cpu" if device.type == "cpu" else "cuda"], **given}
+
+
+def row_lengths(attention_mask: Tensor, known: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
+    """Tokens of each row of a mask `[..., L]`: those `known` on the host, else read, for which it waits for the device.
+
+    Example:
+        >>> row_lengths(torch.tensor([[1, 1, 0], [1, 0, 0]])).tolist()
+        [2, 1]
+    """
+    if known is not None and known.shape == attention_mask.shape[:-1]:  # else a part of the batch that it was known of
+        return known
+    read: NDArray[np.int64] = attention_mask.sum(-1).cpu().numpy()
+    return read
+
+
+def take_rows(
+    batch: dict[str, Any], buckets: list[NDArray[np.int64]], lengths: NDArray[np.int64]
+) -> list[dict[str, Any]]:
+    """The rows of each bucket: of tensors `[N, L]`, cut to its longest row, and of arrays `[N]`."""
+    device = batch["attention_mask"].device
+    order = torch.from_numpy(np.concatenate(buckets)).to(device, non_blocking=True)
+    parts = []
+    for rows, index in zip(buckets, order.split([len(rows) for rows in buckets]), strict=True):
+        width = max(int(lengths[rows[0]]), 1)
+        parts.append({name: x[index, :width] if isinstance(x, Tensor) else x[rows] for name, x in batch.items()})
+    return parts
+
+
+def in_order(outputs: Sequence[Tensor], buckets: list[NDArray[np.int64]]) -> Tensor:
+    """What came of the rows of each bucket, in the order of the rows."""
+    back = torch.from_numpy(np.argsort(np.concatenate(buckets)))
+    return torch.cat(list(outputs))[back.to(outputs[0].device, non_blocking=True)]
+
+
 def in_buckets(
-    encode: Callable[..., Tensor], embed_tokens: Callable[[Tensor], Tensor], batch: dict[str, Tensor], **options: float
+    encode: Callable[..., Tensor], embed_tokens: Callable[[Tensor], Tensor], batch: dict[str, Any], **options: float
 ) -> Tensor:
     """Run `encode` over buckets of `batch` and put the rows back in order: `[N, d]`.
 
@@ -227,24 +274,31 @@ def in_buckets(
         encode: called with `inputs_embeds [n, l, width]` and the other tensors of the batch cut to `[n, l]`.
         embed_tokens: token ids to word embeddings. It runs once for all buckets: the gradient of its table is as
             large as the vocabulary, and would otherwise be filled and added once a bucket.
-        batch: tensors `[N, L]`, padded on the right: `input_ids`, `attention_mask` and any other.
+        batch: tensors `[N, L]`, padded on the right: `input_ids`, `attention_mask` and any other; where the host knows
+            the `lengths` `[N]`, these too, and `encode` is given them.
         options: for `bucket_rows`.
     """
-    lengths = batch["attention_mask"].sum(1)
-    widths = lengths.cpu().numpy()
-    buckets = bucket_rows(widths, **options)  # type: ignore[arg-type]
-    cut = []
-    for rows in buckets:
-        index, width = torch.from_numpy(rows).to(lengths.device), max(int(widths[rows[0]]), 1)
-        cut.append({name: tensor[index, :width] for name, tensor in batch.items()})
+    lengths = row_lengths(batch["attention_mask"], batch.get("lengths"))
+    buckets = bucket_rows(lengths, **options)  # type: ignore[arg-type]
+    cut = take_rows(batch, buckets, lengths)
     ids = [part.pop("input_ids") for part in cut]
     embedded = embed_tokens(torch.cat([part.flatten() for part in ids])).split([part.numel() for part in ids])
     outputs = [
         encode(inputs_embeds=vectors.view(*part.shape, -1), **rest)
         for vectors, part, rest in zip(embedded, ids, cut, strict=True)
     ]
-    back = torch.from_numpy(np.argsort(np.concatenate(buckets))).to(lengths.device)
-    return torch.cat(outputs)[back]
+    return in_order(outputs, buckets)
+
+
+def true_places(mask: Tensor, count: int | None = None) -> Tensor:
+    """Where a mask is true, as places in it when flat, `[count]`; with the count at hand the host does not wait.
+
+    Example:
+        >>> true_places(torch.tensor([[True, False], [False, True]]), 2).tolist()
+        [0, 3]
+    """
+    flat = mask.flatten()
+    return (flat.nonzero() if count is None else torch.nonzero_static(flat, size=count))[:, 0]
 
 
 def name_number(name: str) -> int:

@@ -4,10 +4,13 @@ import copy
 
 import pytest
 import torch
+from plain import in_double
 
 from contrastive_st import DropoutPairCollator, PairCollator
 from contrastive_st.data import CooccurrenceCollator, FramePairCollator, LabelledPairCollator
+from contrastive_st.models.decoders import DECODERS
 from contrastive_st.models.modeling import FAMILIES
+from contrastive_st.tokens import training_buckets
 
 ROWS = [{"input_ids": [[2, 7, 8, 3], [2, 9, 3]], "label": 1}, {"input_ids": [[2, 5, 3], [2, 6, 3]], "label": 0}]
 
@@ -49,6 +52,29 @@ def test_a_padding_token_in_a_text_means_the_same_in_buckets(family):
     bucketed = model.embed(**batch)
     model.length_bucketing = False
     torch.testing.assert_close(bucketed, model.embed(**batch), rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("family", FAMILIES + DECODERS, ids=lambda family: family.__name__)
+@pytest.mark.parametrize("pooling", ["mean", "last"])
+def test_the_buckets_of_every_device_give_the_same_embeddings(family, pooling):
+    """Those of a GPU and of a CPU, many small ones, and none; with lengths that the host knows, and with those read."""
+    sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    own = {"num_key_value_heads": 1, "head_dim": 8} if family in DECODERS else {"max_position_embeddings": 24}
+    model = in_double(
+        family(family.config_class(vocab_size=50, pad_token_id=1, **sizes, **own), pooling=pooling)
+    ).eval()
+    rows = [{"input_ids": [[7] * n, list(range(5, 5 + n))]} for n in (9, 2, 5, 1, 9, 3, 12)]
+    batch = PairCollator(_Pads(1))(rows)
+    batch.pop("token_type_ids", None)
+    lengths = batch["attention_mask"].sum(-1).numpy()
+    model.length_bucketing = False
+    expected = model.embed(**batch)
+    model.length_bucketing = True
+    for device in ("cpu", "cuda"):
+        for options in ({}, {"min_tokens": 1, "max_padding": 0.0}):
+            model.bucket_options = training_buckets(torch.device(device), options)
+            for known in ({}, {"lengths": lengths}):
+                torch.testing.assert_close(model.embed(**batch, **known), expected, rtol=1e-9, atol=1e-9)
 
 
 class _Pads:

@@ -1,10 +1,13 @@
 """Runs in each of W gloo processes: gradients and trained weights of one grid of cases, saved by rank 0.
 
 python distributed_worker.py RANK WORLD PORT OUT
+
+With CONTRASTIVE_ST_TEST_DEVICE the first cases of the grid run there, all processes on one GPU.
 """
 
 import contextlib
 import itertools
+import os
 import sys
 
 import torch
@@ -30,9 +33,11 @@ from contrastive_st.models import (
 )
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.tokens import name_number
-from contrastive_st.training.gradcache import gradcache_step
+from contrastive_st.training.gradcache import gradcache_step, mlm_step
+from contrastive_st.training.trainer import PlanningCollator
 
 ROWS, LENGTH, STEPS = 10, 9, 3
+DEVICE = os.environ.get("CONTRASTIVE_ST_TEST_DEVICE", "cpu")
 TASKS = {
     "neighbours": {"loss": "targets", "targets": "next"}, "answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"},
 }  # fmt: skip
@@ -119,6 +124,7 @@ METHODS = {
     "span_cutoff": cut_bert("span"),
     "feature_cutoff": cut_bert("feature"),
     "template": bert(2, pooling="mask", template=(0, 1, 0)),
+    "mlm": bert(2, do_mlm=True, mlm_weight=0.3),
     "decoder-last": decoder(),
     "decoder-bidirectional": decoder(bidirectional=True, pooling="mean", symmetric=True),
     "multi_task": bert(2, loss="multi_task", tasks=TASKS),
@@ -138,7 +144,7 @@ TOWERS = ("next", "window-smoothed", "window-block", "window-pairwise", "counts"
 METHODS |= {f"{name}-matryoshka": in_cuts(*METHODS[name]) for name in METHODS if not name.startswith(CUT + TOWERS)}
 # once is enough
 ONCE = (
-    "decoder", "classification", "regression", "triplet", "cosent", "angle", "multi_task", "mixture", "prompted",
+    "decoder", "mlm", "classification", "regression", "triplet", "cosent", "angle", "multi_task", "mixture", "prompted",
     "static",
 )  # fmt: skip
 GRID = [
@@ -148,6 +154,7 @@ GRID = [
     if not (case[0].startswith(ONCE) or case[0].endswith("matryoshka")) or case[1:] == (torch.float64, 0.0)
     if case[0] not in CUT or case[1:] == (torch.float64, 0.1)
 ]
+SHORT = [case for case in GRID if case[1:] == (torch.float64, 0.0) and not case[0].endswith("matryoshka")]
 
 
 def batches(num_views, kind):
@@ -171,6 +178,10 @@ def batches(num_views, kind):
             batch["targets"] = torch.randint(0, 4, (ROWS,), generator=generator) / 3  # some are equal
         if kind == "prompted":
             batch["text_mask"] = mask * (torch.arange(LENGTH) >= torch.tensor([[1], [0], [1]]))
+        if kind == "mlm":
+            chosen = (torch.rand(ids.shape, generator=generator) < 0.3) & (mask == 1)
+            batch["mlm_input_ids"] = batch["input_ids"].masked_fill(chosen, 4)
+            batch["mlm_targets"] = ids.masked_fill(~chosen, -100)
         if kind == "guided":
             guide = torch.randn(ROWS, num_views, 5, generator=generator)
             guide[7], guide[5, 1] = guide[1], guide[2, 1]  # the same texts, and others that the guide cannot tell apart
@@ -206,7 +217,7 @@ def train(case, cached, bucketed, rank, world):
     method, dtype, dropout = case
     num_views, make = METHODS[method]
     torch.manual_seed(0)
-    core = make(dropout).to(dtype).train()
+    core = make(dropout).to(DEVICE, dtype).train()
     core.length_bucketing = bucketed
     core.bucket_options = {"max_rows": 3}  # the chunks of the GradCache step, so that both draw the same dropout masks
     model = DistributedDataParallel(core, broadcast_buffers=False) if world > 1 else core
@@ -218,21 +229,29 @@ def train(case, cached, bucketed, rank, world):
     losses, first = [], None
     for whole in batches(num_views, method.partition("-")[0]):
         batch = share(whole, rank, world)
+        if bucketed:  # as the trainer does: the host knows what decides shapes
+            batch = PlanningCollator(dict, core.settings.loss)(batch)
+        batch = {name: x.to(DEVICE) if isinstance(x, torch.Tensor) else x for name, x in batch.items()}
         optimizer.zero_grad()
         if cached:
             hashes = text_hashes(batch["input_ids"], batch["attention_mask"], batch.get("text_mask"))
-            targets = batch.pop("targets", None)
+            targets, task = batch.pop("targets", None), batch.pop("task", None)
+            no_sync = model.no_sync if world > 1 else contextlib.nullcontext
+            words = torch.zeros((), device=DEVICE)
+            if "mlm_targets" in batch:
+                words = mlm_step(core, batch, lambda scalar: scalar.backward(), no_sync, chunk_size=3)
             loss, _ = gradcache_step(
-                batch,
+                {name: x for name, x in batch.items() if not name.startswith(("mlm", "predicted"))},
                 lambda **rows: model(**rows).pooler_output,
-                lambda views, hashes=hashes, targets=targets: core.compute_loss(
-                    core.split_views(views), targets, hashes
+                lambda views, hashes=hashes, targets=targets, task=task: core.compute_loss(
+                    core.split_views(views), targets, hashes, task=task
                 ),
                 lambda scalar: scalar.backward(),
-                model.no_sync if world > 1 else contextlib.nullcontext,
+                no_sync,
                 chunk_size=3,
-                parameters=list(core.loss_head.parameters()) if hasattr(core, "loss_head") else (),
+                parameters=core.head_parameters(),
             )
+            loss = loss + words
         else:
             loss = model(**batch).loss
             loss.backward()
@@ -244,9 +263,9 @@ def train(case, cached, bucketed, rank, world):
         first = first or {name: p.grad.clone() for name, p in core.named_parameters() if p.grad is not None}
         optimizer.step()
     return {
-        "losses": torch.stack(losses),
-        "gradients": first,
-        "weights": core.state_dict(),
+        "losses": torch.stack(losses).cpu(),
+        "gradients": {name: gradient.cpu() for name, gradient in first.items()},
+        "weights": {name: weight.cpu() for name, weight in core.state_dict().items()},
         "reductions": len(reductions),
     }
 
@@ -256,7 +275,9 @@ def main(rank, world, port, out):
     if world > 1:
         dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
     results = {}
-    for case, cached, bucketed in itertools.product(GRID, (False, True), (False, True)):
+    for case, cached, bucketed in itertools.product(
+        SHORT if "CONTRASTIVE_ST_TEST_DEVICE" in os.environ else GRID, (False, True), (False, True)
+    ):
         if case[-1] and not cached and not bucketed:
             continue  # one padded pass draws other dropout masks
         results[(*case, cached, bucketed)] = train(case, cached, bucketed, rank, world)

@@ -258,8 +258,52 @@ def test_the_gradcache_step_of_the_trainer_is_its_plain_step(tokenizer, bert_con
     torch.testing.assert_close(torch.tensor(runs["cached"][0]), torch.tensor(runs["plain"][0]), rtol=tolerance, atol=0)
 
 
-def test_the_gradcache_step_refuses_a_masked_lm_loss(tokenizer, bert_config, tmp_path):
-    trainer = trainer_for(tokenizer, bert_config, tmp_path, model=BertForCL(bert_config, do_mlm=True), chunk_size=2)
-    trainer.data_collator.do_mlm = True
-    with pytest.raises(InputError, match="do_mlm"):
+def test_the_gradcache_step_has_the_masked_lm_loss_of_the_plain_step(tokenizer, bert_config, tmp_path):
+    bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.0
+    losses = []
+    for limit in ({}, {"chunk_size": 3}):
+        torch.manual_seed(1)
+        model = BertForCL(bert_config, do_mlm=True, mlm_weight=0.5)
+        trainer = trainer_for(
+            tokenizer,
+            bert_config,
+            tmp_path / str(limit),
+            model=model,
+            gradient_accumulation_steps=2,
+            logging_steps=1,
+            **limit,
+        )
+        trainer.data_collator.do_mlm = True
         trainer.train()
+        losses.append([row["loss"] for row in trainer.state.log_history if "loss" in row])
+    torch.testing.assert_close(torch.tensor(losses[1]), torch.tensor(losses[0]), rtol=2e-4, atol=0)
+
+
+def test_a_loss_that_was_not_read_at_once_stops_the_run_at_its_step(tokenizer, bert_config, tmp_path):
+    """As on a GPU: the value is read before the log and the checkpoint, and the step is named in which it was lost."""
+
+    class Poison(TrainerCallback):
+        def on_step_end(self, args, state, control, model=None, **kwargs):
+            if state.global_step == 5:
+                with torch.no_grad():
+                    model.bert.pooler.dense.bias[0] = float("nan")
+
+    trainer = trainer_for(
+        tokenizer, bert_config, tmp_path, save_steps=4, logging_steps=9, callbacks=[Poison()], max_steps=9
+    )
+    trainer.reads_late = True
+    with pytest.raises(TrainingDiverged, match=r"nan at step 6 \(learning rate .*checkpoint-4"):
+        trainer.train()
+    assert trainer.state.global_step == 8
+
+
+def test_what_a_loss_requires_is_said_when_the_losses_are_read(tokenizer, bert_config, tmp_path):
+    class Equal(DropoutPairCollator):
+        def __call__(self, rows):
+            return super().__call__([rows[0]] * len(rows))
+
+    trainer = trainer_for(tokenizer, bert_config, tmp_path)
+    trainer.data_collator, trainer.reads_late = Equal(tokenizer), True
+    with pytest.raises(InputError, match="this batch has no negatives"):
+        trainer.train()
+    assert trainer.state.global_step == 2

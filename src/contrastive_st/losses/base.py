@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
 from dataclasses import fields
 from typing import Any, ClassVar
 
@@ -13,6 +15,54 @@ from contrastive_st.errors import InputError
 
 #: Every loss by its name in a checkpoint's config; a subclass that has a `name` enters itself
 LOSSES: dict[str, type[Loss]] = {}
+
+# --- What must hold of values. To read one the host waits for the device, so a trainer puts that off.
+
+Check = tuple[Tensor, Callable[[], str]]
+_held: ContextVar[list[Check] | None] = ContextVar("held", default=None)
+
+
+def require(fine: Tensor, words: Callable[[], str]) -> None:
+    """Raise `InputError` unless a value that is on the device is true; within `held_checks` it is kept for later.
+
+    Args:
+        fine: a bool, `[]`.
+        words: what to say where it is not; called then alone, and may read values.
+
+    Raises:
+        InputError: `fine` is false.
+
+    Example:
+        >>> import torch
+        >>> scores = torch.tensor([0.5, 3.0])
+        >>> with held_checks() as checks:
+        ...     require((scores <= 1).all(), lambda: f"scores go up to {scores.max():g}")
+        >>> [(bool(fine), words()) for fine, words in checks]
+        [(False, 'scores go up to 3')]
+        >>> require(*checks[0])
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: scores go up to 3
+    """
+    held = _held.get()
+    if held is not None:
+        held.append((fine.detach(), words))
+    elif not fine:
+        raise InputError(words())
+
+
+@contextlib.contextmanager
+def held_checks() -> Iterator[list[Check]]:
+    """Within, `require` reads nothing: what it was given is in this list, for whoever reads it."""
+    checks: list[Check] = []
+    token = _held.set(checks)
+    try:
+        yield checks
+    finally:
+        _held.reset(token)
+
+
+# --- A loss.
 
 
 class Loss:
@@ -46,6 +96,14 @@ class Loss:
         """Whether the loss takes candidates of earlier batches, in the argument `queue`."""
         return False
 
+    def task_of(self, targets: Tensor | None) -> str | None:
+        """The name of the data set that a batch is of, where the loss tells several apart; it reads the targets."""
+        return None
+
+    def of_task(self, task: str | None) -> Any:
+        """This loss for a batch of that data set, which it then need not read from the targets."""
+        return self
+
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
         """Views cut to their first `dim` dimensions, and the targets of these."""
         return views[..., :dim], targets
@@ -60,8 +118,8 @@ class Loss:
 
     @classmethod
     def setting_names(cls) -> list[str]:
-        """What the loss is made with, its head aside."""
-        return [field.name for field in fields(cls) if field.init and field.name != "head"]  # type: ignore[arg-type]
+        """What the loss is made with, aside from its head and from what it is told of a batch."""
+        return [field.name for field in fields(cls) if field.init and field.name not in ("head", "task")]  # type: ignore[arg-type]
 
     def settings(self) -> dict[str, Any]:
         """What `parse_loss` makes this loss of, as JSON has it.

@@ -123,7 +123,7 @@ class RelationalDistillationLoss(Loss):
             return kl_divergence(scores, wanted.to(scores.dtype)).sum(), others.any(1).sum()
 
         total, count = in_blocks(student, all_student, rows_loss)
-        return batch.gather.mean(total, int(count))
+        return batch.gather.mean(total, count)
 
 
 def _teacher(views: Tensor, targets: Tensor | None) -> Tensor:
@@ -186,14 +186,14 @@ def _distances(batch: _Batch) -> Tensor:
         return (loss * others).sum(), others.sum()
 
     total, count = in_blocks(*student, rows_loss)
-    return batch.gather.mean(total, int(count))
+    return batch.gather.mean(total, count)
 
 
 def _at_mean_distance_one(rows: Tensor, all_rows: Tensor, gather: Gather) -> tuple[Tensor, Tensor]:
     """Rows and everybody's rows over the mean distance of two of them; the gradient goes through the mean too."""
 
     def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
-        return _pairwise(anchors, candidates).sum(), torch.tensor(len(anchors))
+        return _pairwise(anchors, candidates).sum(), torch.full((), len(anchors), device=anchors.device)
 
     total, _ = in_blocks(rows, all_rows, rows_loss)
     mean = gather(total[None]).sum() / (len(all_rows) * (len(all_rows) - 1))
@@ -217,7 +217,7 @@ def _angles(batch: _Batch) -> Tensor:
 
     dim = max(batch.total, batch.student.shape[1], batch.teacher.shape[1])
     total, count = in_blocks(batch.student, batch.all_student, rows_loss, batch.total * dim)
-    return batch.gather.mean(total, int(count))
+    return batch.gather.mean(total, count)
 
 
 def _cosines_at(vertices: Tensor, points: Tensor) -> Tensor:

@@ -96,21 +96,26 @@ def block_loss(scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: 
     return margin((weights * torch.where(weights == 0, 0.0, scores)).sum(1), surrogate)
 
 
-def pairwise_loss(scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: str = "logistic") -> Tensor:
+def pairwise_loss(
+    scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: str = "logistic", most: int | None = None
+) -> Tensor:
     """CURL's `L_un`: the mean of `l(f(x) . (x+ - x-))` over an anchor's pairs of a positive and a negative.
 
-    By Jensen's inequality it is at least `block_loss` of the same arguments.
+    By Jensen's inequality it is at least `block_loss` of the same arguments, which it takes too; `most` negatives or
+    fewer have a weight in a row (else they are counted, for which the host waits).
     """
     total = torch.zeros_like(scores[:, 0])
-    for weight, column in _columns(positives):
-        difference = scores.gather(1, column) - torch.where(negatives == 0, 0.0, scores)
-        total = total + weight * (negatives * margin(difference, surrogate)).sum(1)
+    reached = torch.where(positives == 0, 0.0, scores)
+    for weight, column in _columns(negatives, most):
+        against = torch.where(weight[:, None] == 0, 0.0, scores.gather(1, column))
+        total = total + weight * (positives * margin(reached - against, surrogate)).sum(1)
     return total
 
 
-def _columns(weights: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """The weights of each row from the largest down, `[B]`, with their columns `[B, 1]`, until all are zero."""
-    most = int((weights > 0).sum(1).max()) if weights.numel() else 0
+def _columns(weights: Tensor, most: int | None) -> list[tuple[Tensor, Tensor]]:
+    """The `most` greatest weights of each row from the largest down, `[B]`, with their columns `[B, 1]`."""
+    if most is None:
+        most = int((weights > 0).sum(1).max()) if weights.numel() else 0
     values, columns = weights.topk(most, dim=1)
     return [(values[:, i], columns[:, i : i + 1]) for i in range(most)]
 

@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Loss
+from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import at_least_float32, in_blocks, jensen_shannon, matmul_float32, normalize
 
 
@@ -81,10 +81,10 @@ class InfoNCE(Loss):
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
         guide = self._guide(views, targets)
-        loss = self._one_way(self._contrast(views, guide, text_hashes, gather, queue), gather)
+        loss = self._one_way(self._contrast(views, guide, text_hashes, gather, queue, True), gather)
         if self.symmetric:
             guide, hashes = (None if x is None else x[:, [1, 0]] for x in (guide, text_hashes))
-            swapped = self._contrast(views[:, [1, 0]], guide, hashes, gather, queue)
+            swapped = self._contrast(views[:, [1, 0]], guide, hashes, gather, queue, True)
             loss = (loss + self._one_way(swapped, gather)) / 2
         return loss
 
@@ -122,7 +122,8 @@ class InfoNCE(Loss):
         hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL), other.get("queue")
         contrast = self._contrast(views, self._guide(views, targets), hashes, gather, queue)
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
-        return scores, contrast.own
+        own: Tensor = contrast.own
+        return scores, own
 
     def describe(self, anchors: int, num_views: int) -> str:
         """What a step contrasts, in words, from the number of anchors over all processes and the views of each."""
@@ -140,24 +141,53 @@ class InfoNCE(Loss):
         return None
 
     def _contrast(
-        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+        self,
+        views: Tensor,
+        guide: Tensor | None,
+        text_hashes: Tensor | None,
+        gather: Gather,
+        queue: Queue | None,
+        around: bool = False,
     ) -> Contrast:
-        """What is compared with what."""
-        return Contrast.of(views, text_hashes, gather, queue)
+        """What is compared with what; with `around` the candidates of other processes may be left there."""
+        return Contrast.of(views, text_hashes, gather, queue, around=around)
 
     def _one_way(self, contrast: Contrast, gather: Gather) -> Tensor:
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
             scores, found = contrast.scores(anchors, candidates, rows, self)
-            return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), found
+            return functional.cross_entropy(scores, contrast.own[rows], reduction="sum"), found.sum()
 
-        total, found = in_blocks(contrast.anchors, contrast.candidates, rows_loss)
-        if not found:
-            raise InputError(
+        if contrast.sizes:
+            total, found = self._around(contrast, gather)
+        else:
+            total, found = in_blocks(contrast.anchors, contrast.candidates, rows_loss)
+        masked = ", or masked by the guide" if contrast.guide else ""
+        require(
+            found > 0,
+            lambda: (
                 "this batch has no negatives: every anchor's candidates are its own positive or equal texts"
-                f"{', or masked by the guide' if contrast.guide else ''}. "
-                "Give more than one distinct sentence a batch (a larger batch size, or a look at the data)"
-            )
+                f"{masked}. Give more than one distinct sentence a batch (a larger batch size, or a look at the data)"
+            ),
+        )
         return gather.mean(total, len(contrast.own))
+
+    def _around(self, contrast: Contrast, gather: Gather) -> tuple[Tensor, Tensor]:
+        """What `in_blocks` would give: the sum of the losses, and how many rows have a negative anywhere."""
+        parts = [contrast.of_rank(rank, gather.rank) for rank in range(gather.world)]
+        block, guide, dim = contrast.candidates, contrast.guide, contrast.candidates.shape[1]
+        if guide is not None:
+            block = torch.cat([block, guide.candidates], 1)
+
+        def score(anchors: Tensor, held: Tensor, rank: int, rows: slice) -> tuple[Tensor, Tensor]:
+            candidates, guides = held[:, :dim], held[:, dim:]
+            part = parts[rank] if guide is None else replace(parts[rank], guide=guide._replace(candidates=guides))
+            return part.scores(anchors, candidates, rows, self)
+
+        kinds = len(block) // contrast.sizes[gather.rank]
+        sums, found = gather.logsumexp(contrast.anchors, block, [kinds * size for size in contrast.sizes], score)
+        positives = contrast.candidates[: len(sums)]  # of the own anchors, the first of the own candidates
+        own = (contrast.anchors[:, :dim] * positives).sum(1) / self.temperature
+        return (sums - own).sum(), found.sum()
 
 
 class Guide(NamedTuple):
@@ -166,12 +196,14 @@ class Guide(NamedTuple):
     Args:
         anchors: as `Contrast.anchors`, `[B, D]` or `[B, 2 * D]`.
         candidates: as `Contrast.candidates`, `[C, D]`.
+        positive: similarity of each anchor and its positive, `[B]`.
         margin: how far below the similarity of anchor and positive that begins.
         relative: the margin is a share of that similarity.
     """
 
     anchors: Tensor
     candidates: Tensor
+    positive: Tensor
     margin: float
     relative: bool
 
@@ -190,23 +222,25 @@ class Contrast:
 
     Args:
         anchors: unit vectors `[B, d]` of this process; `[B, 2 * d]` with the own positives beside them.
-        candidates: unit vectors `[C, d]`.
-        own: `[B]`, the column that is an anchor's own positive.
+        candidates: unit vectors `[C, d]`; with `sizes` those of this process alone.
+        own: `[B]`, the column that is an anchor's own positive; None where there is none among the candidates.
         total: N, the number of sentences over all processes.
         hard: how many hard negatives an anchor has.
         text_hashes: `[B, 2]` of the local anchors and their positives.
         columns: text hashes `[columns, 2]` of each column, and of the anchor that it is a positive of.
         guide: what another encoder makes of the same texts.
+        sizes: anchors of each process, where each keeps its candidates and they go round; else none.
     """
 
     anchors: Tensor
     candidates: Tensor
-    own: Tensor
+    own: Any
     total: int
     hard: int
     text_hashes: Tensor
     columns: Tensor
     guide: Guide | None = None
+    sizes: tuple[int, ...] = ()
 
     @classmethod
     def of(
@@ -217,6 +251,7 @@ class Contrast:
         queue: Queue | None = None,
         with_anchors: bool = False,
         with_positives: bool = False,
+        around: bool = False,
     ) -> Contrast:
         """Gather the candidates of `views` `[B, V, d]`, and add those of the queue.
 
@@ -227,6 +262,7 @@ class Contrast:
             queue: candidates of former batches.
             with_anchors: contrast anchors with each other too.
             with_positives: contrast positives with each other too.
+            around: candidates that are too many to gather may stay where they are; see `sizes`.
         """
         if views.dim() != 3 or views.shape[1] < 2:
             raise InputError(
@@ -242,27 +278,38 @@ class Contrast:
         held = 0 if queue is None else len(queue.text_hashes)
         total = (len(columns) - held) // (num_views - 1 + with_anchors)
         unit, queued = normalize(views), None if queue is None else queue.embeddings
+        around = around and queue is None and gather.goes_round(len(columns) * views.shape[2])
         return cls(
             unit[:, : 1 + with_positives].flatten(1),
-            all_candidates(unit, queued, gather, with_anchors),
+            all_candidates(unit, queued, LOCAL if around else gather, with_anchors),
             own,
             total,
             num_views - 2,
             text_hashes[:, :2],
             torch.cat([columns, columns[:total]]) if with_positives else columns,
+            sizes=tuple(gather.sizes(rows)) if around else (),
         )
 
+    def of_rank(self, rank: int, own: int) -> Contrast:
+        """The part of one process's candidates, without them; `own` is the rank of this process."""
+        start, size = sum(self.sizes[:rank]), self.sizes[rank]
+        groups = self.columns.split(self.total)  # positives, first hard negatives, ...
+        place = torch.arange(size, device=self.columns.device) if rank == own else None
+        return replace(self, own=place, total=size, columns=torch.cat([group[start:][:size] for group in groups]))
+
     def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, loss: InfoNCE) -> tuple[Tensor, Tensor]:
-        """Scores of a block of rows, -inf where there is no negative; and how many rows have a negative."""
+        """Scores of a block of rows, -inf where there is no negative; and which of the rows have a negative."""
         scores = self._cosines(anchors, candidates) / loss.temperature
+        excluded = self._equal_texts(rows)
+        if self.guide is not None:
+            excluded |= self._alike(rows, self.guide)
+        if self.own is None:
+            return scores.masked_fill(excluded, float("-inf")), (~excluded).any(1)
         own, weight = self.own[rows, None], loss.hard_negative_weight
         hard = own + self.total * torch.arange(1, self.hard + 1, device=own.device)
         if weight and self.hard:
             scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
-        excluded = self._equal_texts(rows)
-        if self.guide is not None:
-            excluded |= self._alike(rows, self.guide)
-        found = (~excluded.scatter(1, own, True)).any(1).sum()
+        found = (~excluded.scatter(1, own, True)).any(1)
         return scores.masked_fill(excluded.scatter_(1, own, False), float("-inf")), found
 
     def _cosines(self, anchors: Tensor, candidates: Tensor) -> Tensor:
@@ -280,8 +327,7 @@ class Contrast:
 
     def _alike(self, rows: slice, guide: Guide) -> Tensor:
         """True where the guide finds a column more alike to the anchor than the positive is, less the margin."""
-        similar = self._cosines(guide.anchors[rows], guide.candidates)
-        positive = similar.gather(1, self.own[rows, None])
+        similar, positive = self._cosines(guide.anchors[rows], guide.candidates), guide.positive[rows, None]
         limit = positive - guide.margin * (positive.abs() if guide.relative else 1.0)
         return similar > limit + TIE
 
@@ -349,7 +395,7 @@ class ConsistentInfoNCE(InfoNCE):
                 contrast.scores(anchor, candidate, rows, self)[0]
                 for contrast, anchor, candidate in zip(both, anchors.chunk(2, 1), candidates.chunk(2, 1), strict=True)
             ]
-            return jensen_shannon(*scores).sum(), torch.tensor(len(anchors), device=anchors.device)
+            return jensen_shannon(*scores).sum(), torch.full((), len(anchors), device=anchors.device)
 
         anchors = torch.cat([contrast.anchors for contrast in both], 1)
         total, _ = in_blocks(anchors, torch.cat([contrast.candidates for contrast in both], 1), rows_loss)
@@ -422,14 +468,22 @@ class GuidedInfoNCE(InfoNCE):
         return at_least_float32(targets.detach())
 
     def _contrast(
-        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+        self,
+        views: Tensor,
+        guide: Tensor | None,
+        text_hashes: Tensor | None,
+        gather: Gather,
+        queue: Queue | None,
+        around: bool = False,
     ) -> Contrast:
         if queue is not None and queue.guide is None:
             raise InputError("the queue holds no embeddings of the guide; start it anew with this loss")
         sides = self.contrast_anchors, self.contrast_positives
-        contrast = Contrast.of(views, text_hashes, gather, queue, *sides)
+        contrast = Contrast.of(views, text_hashes, gather, queue, *sides, around)
         assert guide is not None
         unit, queued = normalize(guide), None if queue is None else queue.guide
         anchors = unit[:, : 1 + self.contrast_positives].flatten(1)
-        candidates = all_candidates(unit, queued, gather, self.contrast_anchors)
-        return replace(contrast, guide=Guide(anchors, candidates, self.margin, self.margin_strategy == "relative"))
+        candidates = all_candidates(unit, queued, LOCAL if contrast.sizes else gather, self.contrast_anchors)
+        positive = (unit[:, 0] * unit[:, 1]).sum(1)
+        relative = self.margin_strategy == "relative"
+        return replace(contrast, guide=Guide(anchors, candidates, positive, self.margin, relative))

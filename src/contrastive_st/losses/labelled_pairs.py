@@ -12,7 +12,7 @@ from torch.nn import functional
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
-from contrastive_st.losses.base import Loss
+from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import at_least_float32, normalize
 
 # --- Modules that a loss trains beside the encoder: a finished encoder is saved without them.
@@ -111,10 +111,16 @@ class SoftmaxLoss(Loss):
             InputError: labels are missing, or one is out of range; or the model was saved without its head.
         """
         targets = _rows(targets, views, 2, "labels").long()
-        if ((targets < 0) | (targets >= self.num_labels)).any():
-            found = sorted(set(targets.tolist()))
-            raise InputError(f"labels {found} are not all in 0 to {self.num_labels - 1}; set num_labels, or mend them")
-        return gather.mean(functional.cross_entropy(self._scores(views), targets, reduction="sum"), len(views))
+        known = (targets >= 0) & (targets < self.num_labels)
+        require(
+            known.all(),
+            lambda: (
+                f"labels {sorted(set(targets.tolist()))} are not all in 0 to {self.num_labels - 1}; set num_labels, "
+                "or mend them"
+            ),
+        )
+        wanted = targets.where(known, 0)  # a label that there is not ends a GPU's process, before it is told
+        return gather.mean(functional.cross_entropy(self._scores(views), wanted, reduction="sum"), len(views))
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -171,9 +177,10 @@ class CosineSimilarityLoss(Loss):
             InputError: scores are missing, or one is out of range.
         """
         targets = _rows(targets, views, 2, "scores")
-        if not ((targets >= 0) & (targets <= 1)).all():
-            low, high = targets.min().item(), targets.max().item()
-            raise InputError(f"scores go from {low:g} to {high:g}; scale them to 0 to 1")
+        require(
+            ((targets >= 0) & (targets <= 1)).all(),
+            lambda: f"scores go from {targets.min().item():g} to {targets.max().item():g}; scale them to 0 to 1",
+        )
         cosines = _cosines(views)
         return gather.mean((cosines - targets.to(cosines.dtype)).square().sum(), len(views))
 
@@ -228,8 +235,10 @@ class CoSENTLoss(Loss):
             InputError: scores are missing or not finite, or there is one pair alone.
         """
         scores = gather(_rows(targets, views, 2, "scores"))
-        if len(scores) < 2 or not scores.isfinite().all():
-            raise InputError(f"{len(scores)} pairs with scores to rank: give two or more, and finite scores")
+        require(
+            scores.isfinite().all() & (len(scores) >= 2),
+            lambda: f"{len(scores)} pairs with scores to rank: give two or more, and finite scores",
+        )
         return rank_loss(gather(self.similarities(views) / self.temperature), scores)
 
     def metrics(
@@ -287,10 +296,9 @@ def rank_loss(similarities: Tensor, scores: Tensor) -> Tensor:
     scores, order = scores.sort(descending=True)
     similarities = similarities[order]
     higher = torch.searchsorted(-scores, -scores)  # how many have a higher score
-    compared = higher > 0
-    before = (-similarities).logcumsumexp(0)[higher[compared] - 1]
-    total = (similarities[compared] + before).logsumexp(0)
-    return torch.logaddexp(torch.zeros_like(total), total)
+    before = (-similarities).logcumsumexp(0)[(higher - 1).clamp(min=0)]
+    terms = torch.where(higher > 0, similarities + before, float("-inf"))
+    return torch.cat([terms.new_zeros(1), terms]).logsumexp(0)
 
 
 @dataclass(frozen=True)

@@ -105,6 +105,15 @@ class MatryoshkaLoss(Loss):
         """This loss, with those heads."""
         return replace(self, head=head)
 
+    def task_of(self, targets: Tensor | None) -> str | None:
+        """As the inner loss."""
+        task: str | None = self.inner.task_of(targets)
+        return task
+
+    def of_task(self, task: str | None) -> MatryoshkaLoss:
+        """The inner loss for a batch of that data set."""
+        return replace(self, inner=self.inner.of_task(task))
+
     @property
     def _weights(self) -> tuple[float, ...]:
         return (1.0,) * len(self.dims) if self.weights is None else tuple(self.weights)

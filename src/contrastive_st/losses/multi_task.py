@@ -24,6 +24,7 @@ class MixtureLoss(Loss):
     Args:
         tasks: the losses, or the settings of each, by the names of the data sets (those of the `Mixture`).
         head: what some of the losses train beside the encoder, by the same names; `make_head` makes them.
+        task: the data set of the batch, where it is known without reading the targets; see `of_task`.
 
     Raises:
         InputError: no losses, or a name that cannot be one.
@@ -40,6 +41,7 @@ class MixtureLoss(Loss):
     name: ClassVar[str] = "mixture"
     tasks: Mapping[str, Any] = field(default_factory=dict)
     head: Any = None
+    task: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         if not isinstance(self.tasks, Mapping) or not self.tasks:
@@ -113,11 +115,17 @@ class MixtureLoss(Loss):
         Raises:
             InputError: they name none, or several.
         """
+        if self.task is not None:
+            return self.task
         numbers = [] if targets is None or targets.dim() < 2 else targets[:, 0].long().unique().tolist()
         name = {name_number(name): name for name in self.tasks}.get(numbers[0]) if len(numbers) == 1 else None
         if name is None:
             raise InputError(f"a batch is of one of {', '.join(self.tasks)}; collate with MixtureCollator")
         return name
+
+    def of_task(self, task: str | None) -> Any:
+        """This loss for a batch of that data set."""
+        return replace(self, task=task)
 
     def _task(self, views: Tensor, targets: Tensor | None) -> tuple[str, Any, Tensor, Tensor | None]:
         """The data set of a batch: its name, its loss, the views it compares and its own targets."""

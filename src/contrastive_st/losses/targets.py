@@ -17,7 +17,7 @@ from torch.nn import functional
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses import functional as row_losses
-from contrastive_st.losses.base import Loss
+from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import at_least_float32, in_blocks, matmul_float32
 
 
@@ -79,9 +79,10 @@ def context_window(places: Tensor, all_places: Tensor, offsets: Mapping[int, flo
                 [0.0000, 0.0000, 0.0000]])
     """
     reach = max(map(abs, offsets))
-    table = torch.zeros(2 * reach + 3, device=places.device)  # a zero on either end for whatever is further away
+    table = torch.zeros(2 * reach + 3)  # a zero on either end for whatever is further away
     for offset, weight in offsets.items():
         table[offset + reach + 1] = weight
+    table = table.to(places.device, non_blocking=True)
     distance = (all_places[None, :, 1] - places[:, None, 1]).clamp(-reach - 1, reach + 1) + reach + 1
     return table[distance] * (all_places[None, :, 0] == places[:, None, 0])
 
@@ -97,7 +98,8 @@ def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
                 [ 0  1  3  0 ]                [ 0     0.270 1     0     ]
                 [ 3  3  0 14 ]                [ 0.225 0.291 0     1     ]
 
-    The words are joined by id: nothing of size batch x vocabulary is made.
+    The words are joined by id: nothing of size batch x vocabulary is made. A sparse product has a shape that only its
+    values tell; on a GPU, where the host would wait for these, dense products of a few thousand words take its place.
 
     Example:
         >>> import torch
@@ -107,6 +109,8 @@ def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
                 [2., 5.]])
     """
     ids = torch.cat([bags[..., 0].flatten(), all_bags[..., 0].flatten()])
+    if not _on_host(ids):
+        return _overlap_of_known_shape(bags, all_bags, ids)
     _, columns = ids.unique(return_inverse=True)
     left, right = columns.split([bags[..., 0].numel(), all_bags[..., 0].numel()])
     words = int(columns.max()) + 1 if len(columns) else 1
@@ -114,6 +118,32 @@ def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
     with torch.autocast(bags.device.type, enabled=False), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # the product goes through it
         products: Tensor = torch.sparse.mm(a, b.T).to_dense()
+    return products
+
+
+_WORDS = 4096  # columns of a dense product
+
+
+def _on_host(x: Tensor) -> bool:
+    return x.device.type == "cpu"
+
+
+def _overlap_of_known_shape(bags: Tensor, all_bags: Tensor, ids: Tensor) -> Tensor:
+    """As `overlap`, of all words `ids` of both: every shape follows from those of the bags."""
+    order = ids.argsort()
+    found = ids[order]
+    rank = torch.cat([order[:1] * 0, (found[1:] != found[:-1]).long()]).cumsum(0)
+    columns = torch.empty_like(rank).scatter_(0, order, rank)
+    sides = list(zip((bags, all_bags), columns.split([bags[..., 0].numel(), all_bags[..., 0].numel()]), strict=True))
+    products = bags.new_zeros(len(bags), len(all_bags))
+    for start in range(0, len(ids), _WORDS):
+        dense = []
+        for side, column in sides:
+            place = (column - start).view(side.shape[:2])
+            place = place.where((place >= 0) & (place < _WORDS), _WORDS)  # a last column for all others
+            made = side.new_zeros(len(side), _WORDS + 1)
+            dense.append(made.scatter_add_(1, place, side[..., 1])[:, :_WORDS])
+        products += matmul_float32(*dense)
     return products
 
 
@@ -257,9 +287,8 @@ class TargetsLoss(Loss):
             return torch.where(valid, losses, 0.0).sum(), valid.sum()
 
         total, count = in_blocks(at_least_float32(views[:, 0]), rows.candidates, rows_loss)
-        if not gather.total(int(count)):
-            raise InputError(self._nothing())
-        return gather.mean(total, int(count))
+        require(gather.sum(count) > 0, self._nothing)
+        return gather.mean(total, count)
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -303,8 +332,12 @@ class TargetsLoss(Loss):
         valid = positives.sum(1) > 0
         if self.row_loss in ("block", "pairwise"):
             negatives = self._negatives(positives, allowed, own)
-            loss = row_losses.block_loss if self.row_loss == "block" else row_losses.pairwise_loss
-            return loss(scores, positives, negatives, self.surrogate), valid & (negatives.sum(1) > 0)
+            if self.row_loss == "block":
+                losses = row_losses.block_loss(scores, positives, negatives, self.surrogate)
+            else:
+                most = min(len(self.offsets), negatives.shape[1])
+                losses = row_losses.pairwise_loss(scores, positives, negatives, self.surrogate, most)
+            return losses, valid & (negatives.sum(1) > 0)
         valid &= allowed.sum(1) > 1
         scores = torch.where(valid[:, None], scores.masked_fill(~allowed, float("-inf")), 0.0)
         if self.label_smoothing:

@@ -9,6 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from transformers import masking_utils
 
 
 def bf16_is_fast(device: torch.device | str | None = None) -> bool:
@@ -25,6 +26,34 @@ def bf16_is_fast(device: torch.device | str | None = None) -> bool:
 
 
 _SHORT = 128  # tokens up to which plain attention is the faster in bfloat16, forward and backward together
+
+
+@contextlib.contextmanager
+def known_padding(padded: bool | None) -> Iterator[None]:
+    """Within, transformers does not ask the device whether a mask has padding, for which the host would wait each time.
+
+    Args:
+        padded: whether a row is shorter than the others; None where that is not known, and transformers asks.
+    """
+    masks = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS
+    if padded is None or masks["sdpa"] is not masking_utils.sdpa_mask:
+        yield
+        return
+
+    masks["sdpa"] = _mask_with_padding if padded else _mask_without_padding  # of this interface alone
+    try:
+        yield
+    finally:
+        del masks["sdpa"]
+
+
+def _mask_with_padding(*args: Any, **options: Any) -> Any:
+    options |= {"allow_is_causal_skip": False, "allow_is_bidirectional_skip": False}
+    return masking_utils.sdpa_mask(*args, **options)
+
+
+def _mask_without_padding(*args: Any, **options: Any) -> Any:
+    return masking_utils.sdpa_mask(*args, **{**options, "attention_mask": None})
 
 
 def training_attention(rows: Tensor) -> contextlib.AbstractContextManager[Any]:

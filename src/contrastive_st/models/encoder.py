@@ -429,8 +429,11 @@ class SentenceEncoder:
         options = own | {name: limit for name, limit in (limits or {}).items() if limit is not None}
         output: Vectors | None = None
         with self._ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
-            for bucket in bucket_rows(lengths, **options):  # type: ignore[arg-type]
-                vectors = self._forward([rows[i] for i in bucket], before)
+            for bucket, found in _one_ahead(
+                (bucket, self._forward([rows[i] for i in bucket], before))
+                for bucket in bucket_rows(lengths, **options)  # type: ignore[arg-type]
+            ):
+                vectors = np.asarray(found.cpu().numpy())
                 output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
                 output[bucket] = vectors
                 done(len(bucket))
@@ -439,11 +442,16 @@ class SentenceEncoder:
             raise InputError(f"{self.name} gives NaN or infinite vectors; did training diverge?")
         return output[:, : self.recorded.truncate_dim]
 
-    def _forward(self, rows: list[list[int]], before: int) -> Vectors:
-        ids, mask = (tensor.to(self.device) for tensor in pad_rows(rows, self.tokenizer.pad_token_id))
-        text = {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
+    def _forward(self, rows: list[list[int]], before: int) -> Tensor:
+        ids, mask = (x.to(self.device, non_blocking=True) for x in pad_rows(rows, self.tokenizer.pad_token_id))
+        text: dict[str, Any] = (
+            {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
+        )
+        if getattr(self.model, "takes_lengths", False):
+            text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
         pooled = self.model(ids, attention_mask=mask, **text).pooler_output
-        return np.asarray(self.after(pooled.float()).float().cpu().numpy())
+        vectors: Tensor = self.after(pooled.float()).float()
+        return vectors
 
     @contextlib.contextmanager
     def _ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
@@ -465,6 +473,17 @@ class SentenceEncoder:
         if isinstance(x, str) or (isinstance(x, Sequence) and all(isinstance(text, str) for text in x)):
             x = self.encode(x)
         return x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x, dtype=np.float32))
+
+
+def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The items, each when the next is made: a GPU works on that while the host reads the vectors of this."""
+    before = next(items, None)
+    for item in items:
+        if before is not None:
+            yield before
+        before = item
+    if before is not None:
+        yield before
 
 
 class _Modules(nn.Module):

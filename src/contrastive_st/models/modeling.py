@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
@@ -49,7 +51,7 @@ from contrastive_st.models.configuration import (
     check_loaded,
     is_plain_encoder,
 )
-from contrastive_st.models.cpu import training_attention, use_integer_dropout
+from contrastive_st.models.cpu import known_padding, training_attention, use_integer_dropout
 from contrastive_st.models.pooling import (
     VectorDecoder,
     draw_cutoff,
@@ -61,7 +63,7 @@ from contrastive_st.models.pooling import (
 from contrastive_st.models.saving import write_sentence_transformers
 from contrastive_st.safety.folders import ADAPTER, check_weights
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
-from contrastive_st.tokens import in_buckets
+from contrastive_st.tokens import in_buckets, training_buckets, true_places
 
 # --- What every contrastive model is: views from tokens, and a loss from views.
 
@@ -92,9 +94,10 @@ class ForCL(_Base):
     settings_class: ClassVar[type[LossConfig]] = LossConfig
     default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
     suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
+    takes_lengths: ClassVar[bool] = False  # whether `_encode` has use for `lengths` `[N]`, known on the host
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
-    def _encode(self, attention_mask: Tensor, **rows: Tensor) -> BaseModelOutputWithPooling:
+    def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
         """Rows `[N, L]` to embeddings `[N, D]` in `pooler_output`."""
         raise NotImplementedError
 
@@ -102,7 +105,7 @@ class ForCL(_Base):
         """Embeddings `[B, V, D]` to views; a model of two towers f and g makes two views of each embedding."""
         return embeddings
 
-    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Tensor | None) -> Tensor:
+    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., D]`."""
         output: Any = self._encode(**self._rows(input_ids, attention_mask, **other))
         embeddings: Tensor = output.pooler_output
@@ -114,11 +117,16 @@ class ForCL(_Base):
         targets: Tensor | None = None,
         text_hashes: Tensor | None = None,
         queue: Queue | None = None,
+        task: str | None = None,
     ) -> Tensor:
-        """The loss of views `[B, V, d]`; candidates come from every process that trains along, and from the queue."""
+        """The loss of views `[B, V, d]`; candidates come from every process that trains along, and from the queue.
+
+        Of a mixture's batch, `task` is the data set where the targets need not be read for it.
+        """
         queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE knows one
         gather = default_gather() if self.training else LOCAL
-        loss: Tensor = self.loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
+        loss_fn = self.loss_fn if task is None else self.loss_fn.of_task(task)
+        loss: Tensor = loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
         return loss
 
     @classmethod
@@ -153,6 +161,10 @@ class ForCL(_Base):
         if head is not None:
             self.loss_head = head
 
+    def head_parameters(self) -> list[nn.Parameter]:
+        """The weights that are trained and stand outside of the encoder, on which no embedding hangs."""
+        return list(self.loss_head.parameters()) if hasattr(self, "loss_head") else []
+
     def drop_heads(self) -> None:
         """Forget what only training needs: a finished encoder is saved without it."""
         if hasattr(self, "loss_head"):
@@ -168,6 +180,8 @@ class ForCL(_Base):
         key_embeddings: Tensor | None = None,
         queue: Queue | None = None,
         text_mask: Tensor | None = None,
+        lengths: NDArray[np.int64] | None = None,
+        task: str | None = None,
         return_loss: bool = True,
         **other: Tensor | None,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
@@ -180,17 +194,21 @@ class ForCL(_Base):
             key_embeddings: all views but the first, `[B, V-1, d]`, where a momentum queue encodes them.
             queue: candidates of former batches.
             text_mask: 1 on the tokens of a text, 0 on its prompt and on padding; what `include_prompt=False` pools.
+            lengths: tokens of each row, on the host, `[N]` or `[B, V]`: then the mask is not read for them.
+            task: the data set of a mixture's batch: then the targets are not read for it.
             return_loss: not read; by its default the Trainer of transformers knows that there is a loss to evaluate.
             other: what else the encoder takes, such as `token_type_ids`.
         """
+        rows: dict[str, Any] = {"attention_mask": attention_mask, "text_mask": text_mask, **other}
+        rows |= {"input_ids": input_ids} if lengths is None else {"input_ids": input_ids, "lengths": lengths}
         if input_ids.dim() == 2:
-            return self._encode(**self._rows(input_ids, attention_mask, text_mask=text_mask, **other))
-        rows = {"input_ids": input_ids, "attention_mask": attention_mask, "text_mask": text_mask, **other}
+            return self._encode(**self._rows(**rows))
         if key_embeddings is not None:
-            rows = {name: None if tensor is None else tensor[:, :1] for name, tensor in rows.items()}
-        views = with_key_embeddings(self.split_views(self.embed(**rows)), key_embeddings)  # type: ignore[arg-type]
+            rows = {name: None if x is None else x[:, :1] for name, x in rows.items()}
+        views = with_key_embeddings(self.split_views(self.embed(**rows)), key_embeddings)
         hashes = text_hashes(input_ids, attention_mask, text_mask)
-        return ContrastiveOutput(loss=self.compute_loss(views, targets, hashes, queue), views=views, text_hashes=hashes)
+        loss = self.compute_loss(views, targets, hashes, queue, **({} if task is None else {"task": task}))
+        return ContrastiveOutput(loss=loss, views=views, text_hashes=hashes)
 
     @classmethod
     def from_pretrained(  # type: ignore[override]
@@ -243,14 +261,23 @@ class ForCL(_Base):
         """Write what loaders other than transformers read."""
         write_sentence_transformers(self, folder, state_dict)
 
-    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, **other: Tensor | None) -> dict[str, Tensor]:
+    def _rows(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        lengths: NDArray[np.int64] | None = None,
+        **other: Tensor | None,
+    ) -> dict[str, Any]:
         """Tensors `[..., L]` as rows `[N, L]`; the mask of the text only where it is what is pooled."""
         if getattr(self.settings, "include_prompt", True):
             other.pop("text_mask", None)
-        rows = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
+        rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
         if attention_mask is None:
             rows["attention_mask"] = torch.ones_like(input_ids)
-        return {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
+        rows = {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
+        if self.takes_lengths and lengths is not None and lengths.shape == input_ids.shape[:-1]:  # else of another part
+            rows["lengths"] = lengths.reshape(-1)
+        return rows
 
 
 def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:
@@ -292,8 +319,9 @@ class ContrastiveMixin(ForCL):
     backbone_class: ClassVar[Any]
     mlm_class: ClassVar[Any]
     settings_class = ContrastiveConfig
+    takes_lengths = True
     length_bucketing = True
-    bucket_options: ClassVar[dict[str, Any]] = {}  # for contrastive_st.tokens.bucket_rows
+    bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, before those of the device
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^loss_head\."]
     _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
         r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
@@ -323,14 +351,15 @@ class ContrastiveMixin(ForCL):
 
     # ------------------------------------------------------------------ the two halves
 
-    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Tensor | None) -> Tensor:
+    def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
         if not self.length_bucketing:
             return super().embed(input_ids, attention_mask, **other)
         batch = self._rows(input_ids, attention_mask, **other)
         batch |= self._places(batch["input_ids"])
         encode: Any = lambda **rows: self._encode(**rows).pooler_output
-        embeddings = in_buckets(encode, self.get_input_embeddings(), batch, **self.bucket_options)
+        options = training_buckets(input_ids.device, self.bucket_options)
+        embeddings = in_buckets(encode, self.get_input_embeddings(), batch, **options)
         return embeddings.view(*input_ids.shape[:-1], -1)
 
     def _places(self, input_ids: Tensor) -> dict[str, Tensor]:
@@ -352,6 +381,7 @@ class ContrastiveMixin(ForCL):
         targets: Tensor | None = None,
         mlm_input_ids: Tensor | None = None,
         mlm_targets: Tensor | None = None,
+        predicted: NDArray[np.int64] | None = None,
         return_loss: bool = True,
         **other: Any,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
@@ -365,16 +395,20 @@ class ContrastiveMixin(ForCL):
                 `[B, L]`, -100 on padding, of which `input_ids` `[B, 1, L']` hold a part.
             mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
             mlm_targets: the masked ids, -100 elsewhere.
+            predicted: how many of each row's words a loss of words predicts, on the host, `[B, V]`, with TSDAE `[B]`:
+                then they are not counted for it.
             return_loss: as for `ForCL.forward`.
-            other: `key_embeddings`, `queue` and `text_mask`, as in `ForCL.forward`.
+            other: `key_embeddings`, `queue`, `text_mask`, `lengths` and `task`, as in `ForCL.forward`.
         """
         if input_ids.dim() == 3 and isinstance(self.settings.loss, TSDAELoss):
-            return self._written(input_ids, attention_mask, targets, token_type_ids=token_type_ids)
+            known = {"predicted": predicted, "lengths": other.get("lengths")}
+            return self._written(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **known)
         output: Any = super().forward(input_ids, attention_mask, targets, token_type_ids=token_type_ids, **other)
         if mlm_input_ids is not None and mlm_targets is not None and self.settings.do_mlm:
-            output.loss = output.loss + self.settings.mlm_weight * self._mlm_loss(
-                mlm_input_ids, attention_mask, token_type_ids, mlm_targets
-            )
+            known = {"predicted": predicted, "lengths": other.get("lengths")}
+            total, count = self.mlm_sum(mlm_input_ids, mlm_targets, attention_mask, token_type_ids, **known)
+            gather = default_gather() if self.training else LOCAL
+            output.loss = output.loss + self.settings.mlm_weight * gather.mean(total, count)
         found: BaseModelOutputWithPooling | ContrastiveOutput = output
         return found
 
@@ -421,6 +455,11 @@ class ContrastiveMixin(ForCL):
             self.projection.dense.weight.normal_(0.0, self.config.initializer_range)
             self.projection.dense.bias.zero_()
 
+    def head_parameters(self) -> list[nn.Parameter]:
+        """Those of the loss's head and of the head over the vocabulary, but for what the encoder shares."""
+        inside = {id(weight) for weight in self.backbone.parameters()}
+        return [weight for weight in self.parameters() if weight.requires_grad and id(weight) not in inside]
+
     def drop_mlm_head(self) -> None:
         """Forget the head of the auxiliary loss: a finished encoder is saved without it."""
         for name in [
@@ -466,31 +505,37 @@ class ContrastiveMixin(ForCL):
 
     # ------------------------------------------------------------------ inside
 
-    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, **other: Tensor | None) -> dict[str, Tensor]:
+    def _rows(self, input_ids: Tensor, attention_mask: Tensor | None, *args: Any, **other: Any) -> dict[str, Any]:
         if getattr(self.config, "type_vocab_size", 0) <= 1:
             other.pop("token_type_ids", None)
-        return super()._rows(input_ids, attention_mask, **other)
+        return super()._rows(input_ids, attention_mask, *args, **other)
 
     def _encode(
-        self, attention_mask: Tensor, text_mask: Tensor | None = None, **rows: Tensor
+        self,
+        attention_mask: Tensor,
+        text_mask: Tensor | None = None,
+        lengths: NDArray[np.int64] | None = None,
+        **rows: Any,
     ) -> BaseModelOutputWithPooling:
         if needs_all_layers(self.settings.pooling):
-            rows["output_hidden_states"] = True  # type: ignore[assignment]
+            rows["output_hidden_states"] = True
         settings = self.settings
         cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if settings.cutoff and self.training:
             dim = self.config.hidden_size
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
+        padded = _padded(lengths, attention_mask.shape[1], bool(settings.cutoff))
         kernel = training_attention(attention_mask) if self.training else contextlib.nullcontext()
-        with cut, kernel:
+        with cut, kernel, known_padding(padded):
             output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
         behind = settings.template[2] if settings.template else None
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
         embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling, behind)
         if self.denoises and self.training:
-            alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
+            with known_padding(_padded(lengths, 0, True)):
+                alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
             embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
             embedding = embedding if self.projection is None else self.projection(embedding[:, None])
         return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)
@@ -513,7 +558,12 @@ class ContrastiveMixin(ForCL):
         return self.settings.do_mlm or tsdae
 
     def _written(
-        self, input_ids: Tensor, attention_mask: Tensor | None, targets: Tensor | None, **other: Any
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None,
+        targets: Tensor | None,
+        predicted: NDArray[np.int64] | None = None,
+        **other: Any,
     ) -> ContrastiveOutput:
         if targets is None or targets.dim() != 2 or input_ids.shape[1] != 1:
             raise InputError("tsdae needs a part of each sentence, and the whole; use DeletionCollator")
@@ -521,26 +571,51 @@ class ContrastiveMixin(ForCL):
             raise InputError("this encoder is finished: its decoder was dropped; open it with with_head=True to train")
         views = self.embed(input_ids, attention_mask, **other)
         read, write = targets[:, :-1].clamp(min=0), targets[:, 1:]
-        wanted = write != -100
-        logits = self.mlm_logits(self.loss_head(self.backbone, read, views[:, 0])[wanted])
-        loss = functional.cross_entropy(at_least_float32(logits), write[wanted], reduction="sum")
-        gather = default_gather() if self.training else LOCAL
-        mean = gather.mean(loss, int(wanted.sum()))
+        states = self.loss_head(self.backbone, read, views[:, 0])
+        loss, count = self._words_sum(states, write, _count(predicted, write))
+        mean = (default_gather() if self.training else LOCAL).mean(loss, count)
         return ContrastiveOutput(loss=mean, views=views, text_hashes=text_hashes(input_ids, attention_mask))
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, by the family's own MLM head."""
         raise NotImplementedError
 
-    def _mlm_loss(
-        self, input_ids: Tensor, attention_mask: Tensor | None, token_type_ids: Tensor | None, labels: Tensor
-    ) -> Tensor:
-        rows = self._rows(input_ids, attention_mask, token_type_ids=token_type_ids)
-        masked = labels.flatten(0, -2) != -100
-        hidden = self.backbone(**rows).last_hidden_state[masked]  # the head sees only what is to be predicted
-        if not len(hidden):
-            return self.mlm_logits(hidden).sum()  # zero, with every parameter in its graph as DDP expects
-        return functional.cross_entropy(self.mlm_logits(hidden).float(), labels.flatten(0, -2)[masked])
+    def mlm_sum(
+        self,
+        mlm_input_ids: Tensor,
+        mlm_targets: Tensor,
+        attention_mask: Tensor | None = None,
+        token_type_ids: Tensor | None = None,
+        lengths: NDArray[np.int64] | None = None,
+        predicted: NDArray[np.int64] | None = None,
+        **other: Any,
+    ) -> tuple[Tensor, int]:
+        """The sum of the cross-entropies of masked tokens, and their number; `[..., L]`, arguments as of `forward`."""
+        rows = self._rows(mlm_input_ids, attention_mask, lengths, token_type_ids=token_type_ids)
+        with known_padding(_padded(rows.pop("lengths", None), mlm_input_ids.shape[-1])):
+            hidden = self.backbone(**rows).last_hidden_state
+        labels = mlm_targets.flatten(0, -2)
+        return self._words_sum(hidden, labels, _count(predicted, mlm_targets))
+
+    def _words_sum(self, states: Tensor, wanted: Tensor, count: int) -> tuple[Tensor, int]:
+        """Of states `[N, L, d]` the sum of the cross-entropies of the `wanted` words, -100 where there is none."""
+        places = true_places(wanted != -100, count)  # the head sees only what is to be predicted
+        logits = at_least_float32(self.mlm_logits(states.flatten(0, 1)[places]))
+        if not count:
+            return logits.sum(), 0  # zero, with every parameter in its graph as DDP expects
+        return functional.cross_entropy(logits, wanted.flatten()[places], reduction="sum"), count
+
+
+def _padded(lengths: NDArray[np.int64] | None, width: int, holes: bool = False) -> bool | None:
+    """Whether a mask of this width has zeros, from the `lengths` of its rows, or for its `holes`; None: not known."""
+    return None if lengths is None else holes or bool((lengths < width).any())
+
+
+def _count(predicted: NDArray[np.int64] | None, wanted: Tensor) -> int:
+    """How many words of `[..., L]` are to be predicted: those `predicted` of each row, or read."""
+    if predicted is not None and predicted.shape == wanted.shape[:-1]:
+        return int(predicted.sum())
+    return int((wanted != -100).sum())
 
 
 # --- One class an encoder family; everything they share is in `ContrastiveMixin`.

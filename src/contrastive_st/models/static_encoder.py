@@ -23,6 +23,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, quantize, unit
 from contrastive_st.models.modeling import ForCL
 from contrastive_st.models.saving import RemoteCodeMixin, register, write_tensors
+from contrastive_st.tokens import true_places
 from contrastive_st.vectors import unit_vectors
 
 
@@ -125,13 +126,18 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         write_tensors(tensors, folder / "model.safetensors")
         edit_config(folder, storage=storage)
 
-    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
+    takes_lengths = True
+
+    def _encode(  # type: ignore[override]
+        self, input_ids: Tensor, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None
+    ) -> BaseModelOutputWithPooling:
         if self.config.storage != "float32":
             return self.encode(input_ids, attention_mask)
         real = attention_mask != 0
-        lengths = real.sum(1)
-        starts = lengths.cumsum(0) - lengths
-        means = functional.embedding_bag(input_ids[real], self.embeddings, starts, mode="mean")
+        counts = real.sum(1)
+        starts = counts.cumsum(0) - counts
+        tokens = input_ids.flatten()[true_places(real, None if lengths is None else int(lengths.sum()))]
+        means = functional.embedding_bag(tokens, self.embeddings, starts, mode="mean")
         return BaseModelOutputWithPooling(pooler_output=unit(means) if self.config.normalize else means)
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers.modeling_outputs import BaseModelOutputWithPooling
@@ -173,6 +175,7 @@ class InferSentBiLSTM(RemoteCodeMixin, ForCL, InferSentModel):
     """
 
     code_class = InferSentModel
+    takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")}
     _keys_to_ignore_on_load_missing = [r"^loss_head\."]
 
@@ -182,8 +185,10 @@ class InferSentBiLSTM(RemoteCodeMixin, ForCL, InferSentModel):
         self.settings = parsed
         self.add_head()
 
-    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
-        return self.encode(input_ids, attention_mask)
+    def _encode(  # type: ignore[override]
+        self, input_ids: Tensor, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None
+    ) -> BaseModelOutputWithPooling:
+        return self.encode(input_ids, attention_mask, lengths)
 
 
 @register
@@ -242,6 +247,7 @@ class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
     """
 
     code_class = QuickThoughtsModel
+    takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "targets", "targets": "window"}
     suitable_losses = ("targets", "relational_distillation")
 
@@ -255,5 +261,7 @@ class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
         towers: Tensor = embeddings.unflatten(-1, (2, -1))
         return towers.flatten(1, 2)
 
-    def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
-        return self.encode(input_ids, attention_mask, states=not self.training)
+    def _encode(  # type: ignore[override]
+        self, input_ids: Tensor, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None
+    ) -> BaseModelOutputWithPooling:
+        return self.encode(input_ids, attention_mask, not self.training, lengths)

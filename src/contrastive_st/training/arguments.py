@@ -34,6 +34,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
     dataloader_drop_last: bool = field(default=True, metadata={"help": "Drop a last batch that is not full."})
     remove_unused_columns: bool = field(default=False, metadata={"help": "Leave as it is: collators read the columns."})
 
+    logging_nan_inf_filter: bool = field(
+        default=False, metadata={"help": "Leave as it is: a loss that is no number stops the run, and is not averaged."}
+    )
     ddp_find_unused_parameters: bool | None = field(
         default=False, metadata={"help": "Look for parameters without gradient; the models here have none."}
     )
@@ -73,8 +76,11 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.data_seed: int | None = (
                 self.seed
             )  # so that the order of the rows does not hang on what else draws random numbers
+        own = self.accelerator_config is None
         with told("training arguments"):
             super().__post_init__()
+        if own and self.dataloader_pin_memory:  # batches are copied while the step before runs
+            self.accelerator_config.non_blocking = True  # type: ignore[union-attr]
 
     def _check(self) -> None:
         """Raise for a number that no training can have."""

@@ -10,15 +10,16 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
-from contrastive_st.losses import MixtureLoss
 from contrastive_st.terminal import clean, peak_resident
-from contrastive_st.tokens import bucket_rows
+from contrastive_st.tokens import bucket_rows, row_lengths, training_buckets
+from contrastive_st.training.gradcache import chunk_limits
 
 # --- What a run does a second, what of it is padding, and the memory that it takes: for the log.
 
@@ -41,19 +42,18 @@ class Throughput(TrainerCallback):
 
     def count(self, inputs: dict[str, Any], model: Any, chunk_size: int | None, chunk_tokens: int | None) -> None:
         """Add a batch `[B, V, L]` that `model` encodes, in chunks where the GradCache step makes them."""
-        mask: Tensor | None = inputs.get("attention_mask")
-        if mask is None:
-            mask = torch.ones_like(inputs["input_ids"])
-        lengths = mask.flatten(0, -2).sum(1).cpu().numpy()
+        ids, mask = inputs["input_ids"], inputs.get("attention_mask")
+        known = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
+        lengths = row_lengths(ids if mask is None else mask, known).reshape(-1)
         if chunk_size or chunk_tokens:
-            buckets = bucket_rows(lengths, max_rows=chunk_size or len(lengths), max_tokens=chunk_tokens or 1 << 62)
+            buckets = bucket_rows(lengths, **chunk_limits(ids.device, len(lengths), chunk_size, chunk_tokens))
             self.encoded += sum(len(rows) * int(lengths[rows[0]]) for rows in buckets)
         elif getattr(model, "length_bucketing", False):
-            buckets = bucket_rows(lengths, **model.bucket_options)
+            buckets = bucket_rows(lengths, **training_buckets(ids.device, model.bucket_options))
             self.encoded += sum(len(rows) * int(lengths[rows[0]]) for rows in buckets)
         else:
-            self.encoded += mask.numel()
-        self.sentences += len(mask)
+            self.encoded += ids.numel()
+        self.sentences += len(ids)
         self.tokens += int(lengths.sum())
 
     def metrics(self, processes: int) -> dict[str, float]:
@@ -94,19 +94,19 @@ class TaskLosses:
     """The mean loss of each data set of a mixture between two logs, as `loss_<name>`; of other losses nothing."""
 
     def __init__(self) -> None:
-        self._found: dict[str, list[float]] = {}
+        self._found: dict[str, list[Tensor]] = {}
 
-    def count(self, loss_fn: Any, targets: Tensor | None, loss: float) -> None:
-        """Add the loss of a batch of this process."""
-        if isinstance(loss_fn, MixtureLoss):
-            self._found.setdefault(loss_fn.task_of(targets), []).append(loss)
+    def count(self, task: str | None, loss: Tensor) -> None:
+        """Add the loss `[]` of a batch of this process, which is of the data set `task`."""
+        if task is not None:
+            self._found.setdefault(task, []).append(loss)
 
-    def metrics(self, average: Callable[[Tensor], Tensor], device: torch.device) -> dict[str, float]:
+    def metrics(self, average: Callable[[Tensor], Tensor]) -> dict[str, float]:
         """The means since they were last asked for, which `average` takes over all processes."""
         names = sorted(self._found)
-        means = [sum(self._found[name]) / len(self._found[name]) for name in names]
+        means = [torch.stack(self._found[name]).float().mean() for name in names]
         self._found = {}
-        over_all = average(torch.tensor(means, device=device)).tolist() if names else []
+        over_all = average(torch.stack(means)).tolist() if names else []
         return {f"loss_{name}": round(mean, 4) for name, mean in zip(names, over_all, strict=True)}
 
 
@@ -232,7 +232,7 @@ class StopOnSigterm(TrainerCallback):
         self._asked = True
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        if any_process(self._asked, args.device):
+        if any_process(self._asked):
             self.stopped = control.should_save = control.should_training_stop = True
 
     def on_train_end(

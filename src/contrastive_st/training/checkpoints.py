@@ -110,7 +110,7 @@ class CheckpointTrainer(Trainer):
             TrainingDiverged: a weight is NaN or infinite.
         """
         bad = next((name for name, weight in self.model.named_parameters() if not _is_finite(weight)), None)
-        if any_process(bad is not None, self.args.device) if self.is_fsdp_enabled else bad is not None:
+        if any_process(bad is not None) if self.is_fsdp_enabled else bad is not None:
             raise TrainingDiverged(
                 f"the weights ({bad or 'of another process'}) are NaN or infinite at step {self.state.global_step}: "
                 "nothing was saved. Lower the learning rate; the last good checkpoint is "

@@ -17,13 +17,15 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_st.tokens import bucket_rows
+from contrastive_st.distributed import default_gather
+from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
 
 
 def gradcache_step(
-    batch: dict[str, Tensor],
+    batch: dict[str, Any],
     encode: Callable[..., Tensor],
     loss_fn: Callable[[Tensor], Tensor],
     backward: Callable[[Tensor], None],
@@ -36,7 +38,8 @@ def gradcache_step(
     """Accumulate the gradient of one batch; returns the loss and the views `[B, V, d]`, both detached.
 
     Args:
-        batch: tensors `[B, V, L]`, `input_ids` and `attention_mask` among them.
+        batch: tensors `[B, V, L]`, `input_ids` and `attention_mask` among them; where the host knows them, the rows'
+            `lengths` `[B, V]`, an array: then it waits for the device nowhere.
         encode: rows `[n, l]` to embeddings `[n, d]`, under whatever autocast or wrapper trains the model.
         loss_fn: views `[B, V, d]` to the loss.
         backward: runs the backward pass of a scalar (the accelerator's, with its loss scaling).
@@ -48,16 +51,17 @@ def gradcache_step(
             sharded (FSDP), each forward pass is one of all processes.
     """
     shape = batch["input_ids"].shape[:2]
-    chunks, order = cut_chunks(batch, chunk_size, chunk_tokens, even)
+    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, even)
     states, chunk_views = [], []
     with torch.no_grad():
         for rows in chunks:
-            states.append(random_state(order.device))
+            states.append(random_state(rows["input_ids"].device))
             chunk_views.append(encode(**rows))
-    views = torch.cat(chunk_views)[order.argsort()].view(*shape, -1).requires_grad_()
+    views = in_order(chunk_views, buckets).view(*shape, -1).requires_grad_()
     loss = loss_fn(views)
     gradient, *own = torch.autograd.grad(loss, [views, *parameters], materialize_grads=True)
-    gradients = gradient.flatten(0, 1)[order].split([len(rows) for rows in chunk_views])
+    order = torch.from_numpy(np.concatenate(buckets)).to(gradient.device, non_blocking=True)
+    gradients = gradient.flatten(0, 1)[order].split([len(rows) for rows in buckets])
     for i, (rows, state, wanted) in enumerate(zip(chunks, states, gradients, strict=True)):
         last = i == len(chunks) - 1
         with contextlib.nullcontext() if last else no_sync(), replayed(state):
@@ -69,33 +73,69 @@ def gradcache_step(
     return loss.detach(), views.detach()
 
 
+def mlm_step(
+    model: Any,
+    batch: dict[str, Any],
+    backward: Callable[[Tensor], None],
+    no_sync: Callable[[], contextlib.AbstractContextManager[Any]],
+    chunk_size: int | None = None,
+    chunk_tokens: int | None = None,
+    scale: float = 1.0,
+    autocast: Callable[[], contextlib.AbstractContextManager[Any]] = contextlib.nullcontext,
+) -> Tensor:
+    """Accumulate the gradient of the auxiliary masked-language-model loss; returns the loss `[]`, detached.
+
+    It is a sum over tokens, so each chunk is done with at once. Gradients are not synchronised: the `gradcache_step`
+    that is to follow does that for the head too, which is among its `parameters`.
+
+    Args:
+        model: its `mlm_sum` is called, with the rows of a chunk.
+        batch: as for `gradcache_step`, with `mlm_input_ids` and `mlm_targets` `[B, V, L]`; and `predicted` `[B, V]`,
+            an array, where the host knows how many tokens of each row are masked.
+        backward, no_sync, chunk_size, chunk_tokens: as for `gradcache_step`.
+        scale: of the loss, beside the `mlm_weight` of the model's settings.
+        autocast: a context to encode in.
+    """
+    predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted"))
+    gather = default_gather()
+    weight = scale * model.settings.mlm_weight * gather.world / max(gather.total(int(predicted.sum())), 1)
+    total = torch.zeros((), device=batch["mlm_targets"].device)
+    for rows in cut_chunks({**batch, "predicted": predicted}, chunk_size, chunk_tokens)[0]:
+        with no_sync():
+            with autocast():
+                loss = model.mlm_sum(**rows)[0] * weight
+            backward(loss)
+        total = total + loss.detach()
+    return total
+
+
 @torch.no_grad()
 def encode_chunks(
-    batch: dict[str, Tensor],
+    batch: dict[str, Any],
     encode: Callable[..., Tensor],
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
 ) -> Tensor:
     """Views `[B, V, d]` without gradient, a chunk at a time; for the arguments see `gradcache_step`."""
-    chunks, order = cut_chunks(batch, chunk_size, chunk_tokens)
-    flat = torch.cat([encode(**rows) for rows in chunks])
-    return flat[order.argsort()].view(*batch["input_ids"].shape[:2], -1)
+    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens)
+    flat = in_order([encode(**rows) for rows in chunks], buckets)
+    return flat.view(*batch["input_ids"].shape[:2], -1)
 
 
 def cut_chunks(
-    batch: dict[str, Tensor], chunk_size: int | None = None, chunk_tokens: int | None = None, even: bool = False
-) -> tuple[list[dict[str, Tensor]], Tensor]:
-    """The rows of a batch `[B, V, L]` in chunks `[n, l]` of similar length, and the rows' numbers in that order."""
-    rows = {name: tensor.flatten(0, 1) for name, tensor in batch.items()}
-    lengths = rows["attention_mask"].sum(1).cpu().numpy()
-    limits = {"max_rows": chunk_size or len(lengths), "max_tokens": chunk_tokens or 1 << 62}
-    buckets = bucket_rows(lengths, max_padding=1.0, **limits) if even else bucket_rows(lengths, **limits)
-    order = torch.from_numpy(np.concatenate(buckets)).to(rows["input_ids"].device)
-    chunks = []
-    for bucket, index in zip(buckets, order.split([len(bucket) for bucket in buckets]), strict=True):
-        longest = max(int(lengths[bucket[0]]), 1)
-        chunks.append({name: tensor[index, :longest] for name, tensor in rows.items()})
-    return chunks, order
+    batch: dict[str, Any], chunk_size: int | None = None, chunk_tokens: int | None = None, even: bool = False
+) -> tuple[list[dict[str, Any]], list[NDArray[np.int64]]]:
+    """The rows of a batch `[B, V, L]` in chunks `[n, l]` of similar length, and the rows' numbers in each."""
+    rows = {name: x.reshape(-1, *x.shape[2:]) for name, x in batch.items()}
+    lengths = row_lengths(rows["attention_mask"], rows.get("lengths"))
+    limits = chunk_limits(rows["input_ids"].device, len(lengths), chunk_size, chunk_tokens)
+    buckets = bucket_rows(lengths, **limits | ({"max_padding": 1.0} if even else {}))
+    return take_rows(rows, buckets, lengths), buckets
+
+
+def chunk_limits(device: torch.device, rows: int, chunk_size: int | None, chunk_tokens: int | None) -> dict[str, Any]:
+    """Options of `bucket_rows` that cut chunks of the rows of a batch."""
+    return training_buckets(device, {"max_rows": chunk_size or rows, "max_tokens": chunk_tokens or 1 << 62})
 
 
 def random_state(device: torch.device) -> list[Tensor]:

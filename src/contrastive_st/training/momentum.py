@@ -27,7 +27,8 @@ from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"
-OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids", "text_mask")  # what of a batch is encoded: `[B, V, L]`
+#: What of a batch is encoded, `[B, V, L]`, and what the host knows of it, `[B, V]`
+OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids", "text_mask", "lengths")
 
 
 class MomentumQueue:
@@ -51,11 +52,12 @@ class MomentumQueue:
             raise InputError(f"momentum_queue must be positive and momentum in [0, 1), got {size} and {momentum}")
         self.encoder: Any = copy.deepcopy(model).requires_grad_(False)
         self.size, self.momentum = size, momentum
-        self.state: dict[str, Tensor] = {"seen": torch.zeros((), dtype=torch.long)}
+        self.seen = 0  # key embeddings so far
+        self.state: dict[str, Tensor] = {}
 
     def entries(self) -> Queue | None:
         """What is in the queue, nothing at the start."""
-        filled = min(int(self.state["seen"]), self.size)
+        filled = min(self.seen, self.size)
         held = (self.state[name][:filled] if name in self.state else None for name in ("vectors", "texts", "guides"))
         return Queue(*held) if filled else None  # type: ignore[arg-type]
 
@@ -67,13 +69,13 @@ class MomentumQueue:
         if not len(key_embeddings):
             return
         new = {"vectors": key_embeddings, "texts": text_hashes, **({} if guide is None else {"guides": guide})}
-        seen = int(self.state["seen"])
-        places = torch.arange(seen, seen + len(key_embeddings), device=key_embeddings.device)[-self.size :] % self.size
+        end = self.seen + len(key_embeddings)
+        places = torch.arange(self.seen, end, device=key_embeddings.device)[-self.size :] % self.size
         for name, rows in new.items():
             held = self.state.get(name, rows.new_zeros(self.size, rows.shape[1]))
             # a new tensor: those handed out may be wanted for a log, or for a backward pass
             self.state[name] = held.index_copy(0, places, rows[-self.size :])
-        self.state["seen"] += len(key_embeddings)
+        self.seen = end
 
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
@@ -88,6 +90,7 @@ class MomentumQueue:
         weights = {f"encoder.{name}": tensor for name, tensor in self.encoder.named_parameters()}
         weights |= {f"encoder.{name}": tensor for name, tensor in self.encoder.named_buffers()}
         state = {name: tensor.contiguous() for name, tensor in {**weights, **self.state}.items()}
+        state["seen"] = torch.tensor(self.seen)
         save_file(state, Path(folder, FILE))
 
     def load(self, folder: str | Path) -> None:
@@ -101,7 +104,8 @@ class MomentumQueue:
         self.encoder.load_state_dict(weights, strict=False)
         if len(state.get("vectors", [])) not in (0, self.size):
             raise InputError(f"{path} holds {len(state['vectors'])} key embeddings; resume with that --momentum_queue")
-        self.state = {name: tensor if name == "seen" else tensor.to(device) for name, tensor in state.items()}
+        self.seen = int(state.pop("seen"))
+        self.state = {name: tensor.to(device) for name, tensor in state.items()}
 
 
 class MomentumTrainer(Trainer):

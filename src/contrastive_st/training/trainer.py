@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 import random
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from accelerate.utils import DynamoBackend
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset, Sampler
 from transformers import SchedulerType, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
@@ -20,13 +21,15 @@ from contrastive_st.data.mixture import EndlessStream
 from contrastive_st.distributed import from_first, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
-from contrastive_st.losses import default_gather
+from contrastive_st.losses import Loss, TSDAELoss, default_gather
+from contrastive_st.losses.base import Check, held_checks
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
+from contrastive_st.tokens import row_lengths
 from contrastive_st.training.arguments import told
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
-from contrastive_st.training.gradcache import gradcache_step
+from contrastive_st.training.gradcache import gradcache_step, mlm_step
 from contrastive_st.training.momentum import OF_TOKENS, MomentumTrainer
 from contrastive_st.training.publishing import PublishingTrainer
 
@@ -83,6 +86,55 @@ class EpochOrder(TrainerCallback):
             train_dataloader.set_epoch(int(state.epoch or 0))
 
 
+# --- What the host is to know of a batch, and what it need not know at once: a GPU runs ahead where nothing is asked.
+
+
+@dataclass
+class PlanningCollator:
+    """The batch of another collator, and what of it decides shapes: arrays and words, which stay on the host.
+
+    * `lengths` `[B, V]`: tokens of each row, by which buckets and chunks are cut;
+    * `predicted` `[B, V]`, or `[B]` with TSDAE: words of each row that a loss of words predicts;
+    * `task`: the data set that a mixture's batch is of.
+
+    Args:
+        collator: any; its tensors are on the host still.
+        loss: of the model.
+
+    Example:
+        >>> collate = PlanningCollator(lambda rows: {"attention_mask": torch.tensor([[[1, 1, 0], [1, 0, 0]]])}, Loss())
+        >>> collate([])["lengths"].tolist()
+        [[2, 1]]
+    """
+
+    collator: Callable[[Any], Mapping[str, Any]]
+    loss: Loss
+
+    def __call__(self, rows: Any) -> dict[str, Any]:
+        batch = dict(self.collator(rows))
+        targets, words = batch.get("targets"), batch.get("mlm_targets")
+        if isinstance(self.loss, TSDAELoss) and targets is not None:
+            words = targets[:, 1:]  # which are written, each from those before it
+        if "attention_mask" in batch:
+            batch["lengths"] = row_lengths(batch["attention_mask"])
+        if words is not None:
+            batch["predicted"] = row_lengths(words != -100)
+        task = self.loss.task_of(targets)
+        return batch if task is None else {**batch, "task": task}
+
+
+class Unread(NamedTuple):
+    """What is still to be read of a step: its loss `[]`, and what its loss requires."""
+
+    step: int
+    rate: float
+    loss: Tensor
+    checks: list[Check]
+
+
+_UNREAD = 100  # steps after which losses are read, whenever the log is
+
+
 @contextlib.contextmanager
 def preserved_random_state() -> Iterator[None]:
     """Leave the random state of Python, NumPy and torch as it was."""
@@ -129,14 +181,33 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             self.accelerator.unwrap_model(self.model).length_bucketing = False
             if self.args.chunk_tokens:
                 raise InputError("FSDP needs as many chunks on every process; give chunk_size in place of chunk_tokens")
-            if self.accelerator.unwrap_model(self.model).settings.loss.name == "tsdae":
+            settings = self.accelerator.unwrap_model(self.model).settings
+            if settings.loss.name == "tsdae":
                 raise InputError("tsdae runs the encoder's layers in parts, whose weights FSDP gathers whole; use DDP")
+            if getattr(settings, "do_mlm", False) and self.args.chunk_size:
+                raise InputError(
+                    "FSDP's GradCache step has no masked-language-model loss; leave out do_mlm or chunk_size"
+                )
+        if self.args.torch_compile:
+            self._compile()
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
+        self.reads_late = self.args.device.type != "cpu"  # else the value of a loss is at hand, and read at once
+        self._unread: list[Unread] = []
         self.sigterm = StopOnSigterm()
         self.throughput, self.task_losses = Throughput(), TaskLosses()
         self.add_callback(self.throughput)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
+
+    def _compile(self) -> None:
+        """Compile the encoder alone, for any number of rows and any length: what cuts buckets is the host's own.
+
+        (accelerate would compile the whole model, anew for each shape that a batch brings.)
+        """
+        core, plugin = self.accelerator.unwrap_model(self.model), self.accelerator.state.dynamo_plugin
+        encoder = getattr(core, "backbone", core)
+        encoder.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
+        plugin.backend = DynamoBackend.NO
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         with self.sigterm:
@@ -163,6 +234,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
+        if not getattr(self.accelerator.unwrap_model(model), "takes_lengths", False):
+            inputs = {name: value for name, value in inputs.items() if name != "lengths"}
         if model.training and self.queue is not None:
             inputs = {**inputs, "key_embeddings": self.key_embeddings(inputs), "queue": self.queue.entries()}
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
@@ -178,34 +251,79 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         self.throughput.count(inputs, core, *chunk)
         cached = any(chunk)
         step = self._gradcache_step if cached else super().training_step
-        loss = step(model, inputs, num_items_in_batch)
-        if not math.isfinite(loss.item()):
-            last = last_good(str(self.args.output_dir))
-            raise TrainingDiverged(
-                f"the loss is {loss.item()} at step {self.state.global_step + 1} (learning rate "
-                f"{self._get_learning_rate():.3g}); lower the learning rate or raise the temperature. "
-                f"Last good checkpoint: {last}"
-            )
-        whole = loss.item() * self.current_gradient_accumulation_steps
-        self.task_losses.count(core.loss_fn, inputs.get("targets"), whole)
+        nothing: contextlib.AbstractContextManager[list[Check]] = contextlib.nullcontext([])
+        with held_checks() if self.reads_late else nothing as checks:
+            loss = step(model, inputs, num_items_in_batch)
+        self._unread.append(Unread(self.state.global_step + 1, self._get_learning_rate(), loss.detach(), checks))
+        if not self.reads_late or len(self._unread) >= _UNREAD:
+            self.read_losses()
+        task = inputs["task"] if "task" in inputs else core.loss_fn.task_of(inputs.get("targets"))
+        self.task_losses.count(task, loss.detach() * self.current_gradient_accumulation_steps)
         return loss
+
+    def read_losses(self) -> None:
+        """Wait for the steps so far, and see that each was sound; before a log, an evaluation and a checkpoint.
+
+        Raises:
+            InputError: what the loss of a step requires does not hold.
+            TrainingDiverged: a loss is NaN or infinite.
+        """
+        unread, self._unread = self._unread, []
+        fine = [found for entry in unread for found in (*(fine for fine, _ in entry.checks), entry.loss.isfinite())]
+        sound = iter(torch.stack(fine).tolist() if fine else [])
+        for step, rate, loss, checks in unread:
+            for _, words in checks:
+                if not next(sound):
+                    raise InputError(words())
+            if not next(sound):
+                last = last_good(str(self.args.output_dir))
+                raise TrainingDiverged(
+                    f"the loss is {loss.item()} at step {step} (learning rate {rate:.3g}); lower the learning rate or "
+                    f"raise the temperature. Last good checkpoint: {last}"
+                )
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        self.read_losses()
+        super()._save_checkpoint(model, trial)
+
+    def get_train_dataloader(self) -> Any:
+        """As `transformers.Trainer`, of batches with what the host is to know of them."""
+        collator, config = self.data_collator, self.accelerator.dataloader_config
+        streamed = isinstance(self.train_dataset, IterableDataset) and config.dispatch_batches is None
+        if not (
+            config.dispatch_batches or config.split_batches or streamed
+        ):  # else accelerate cuts tensors, and only these
+            loss = self.accelerator.unwrap_model(self.model).settings.loss
+            self.data_collator = PlanningCollator(collator, loss)
+        try:
+            return super().get_train_dataloader()
+        finally:
+            self.data_collator = collator
 
     def _gradcache_step(self, model: nn.Module, inputs: dict[str, Any], num_items_in_batch: Any = None) -> Tensor:
         model.train()
         inputs = self._prepare_inputs(inputs)
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
-        if "mlm_targets" in inputs:
-            raise InputError("the GradCache step has no masked-language-model loss; leave out --do_mlm or --chunk_size")
+        limits = {"chunk_size": self.args.chunk_size, "chunk_tokens": self.args.chunk_tokens}
+        no_sync = lambda: self.accelerator.no_sync(model)
+        words = None
+        if "mlm_targets" in inputs and core.settings.do_mlm:
+            names = (*OF_TOKENS, "mlm_input_ids", "mlm_targets", "predicted")
+            masked = {name: inputs[name] for name in names if name in inputs}
+            autocast = self.compute_loss_context_manager
+            words = mlm_step(core, masked, self.accelerator.backward, no_sync, **limits, scale=scale, autocast=autocast)
         rows = {name: inputs[name] for name in OF_TOKENS if name in inputs}
-        targets = inputs.get("targets")
+        targets, told_task = inputs.get("targets"), {"task": inputs["task"]} if "task" in inputs else {}
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         key_embeddings, queue = None, None
         if self.queue is not None:
             key_embeddings, queue = self.key_embeddings(inputs), self.queue.entries()
-            rows = {name: tensor[:, :1] for name, tensor in rows.items()}
+            rows = {name: x[:, :1] for name, x in rows.items()}
         complete = lambda views: with_key_embeddings(core.split_views(views), key_embeddings)
 
-        def encode(**rows: Tensor) -> Tensor:
+        def encode(lengths: Any = None, **rows: Tensor) -> Tensor:
+            if core.takes_lengths:
+                rows["lengths"] = lengths
             with self.compute_loss_context_manager():  # a fresh autocast: its cache must not outlive a chunk
                 embeddings: Tensor = model(**rows).pooler_output
             return embeddings
@@ -213,20 +331,20 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         loss, views = gradcache_step(
             rows,
             encode,
-            loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue) * scale,
+            loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **told_task) * scale,
             backward=self.accelerator.backward,
-            no_sync=lambda: self.accelerator.no_sync(model),
-            chunk_size=self.args.chunk_size,
-            chunk_tokens=self.args.chunk_tokens,
+            no_sync=no_sync,
+            **limits,
             even=self.is_fsdp_enabled,
-            parameters=list(core.loss_head.parameters()) if hasattr(core, "loss_head") else (),
+            parameters=core.head_parameters(),
         )
         self._remember(complete(views), targets, hashes, queue)
-        return loss
+        return loss if words is None else loss + words
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        self.read_losses()
         if "loss" in logs and self._last_views is not None:
-            means = self.task_losses.metrics(lambda mean: self.accelerator.reduce(mean, "mean"), self.args.device)
+            means = self.task_losses.metrics(lambda mean: self.accelerator.reduce(mean, "mean"))
             logs = logs | means | self._view_metrics(*self._last_views) | self.throughput.metrics(world_size())
         if "train_loss" in logs:
             logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")

@@ -104,6 +104,8 @@ class Packing:
 
     Args:
         attention_mask: `[N, L]`, not zero on real words.
+        lengths: words of each row `[N]`, an array, where the host knows them and rows are padded on the right: then it
+            does not wait for the mask's device.
 
     Example:
         >>> packing = Packing(torch.tensor([[1, 0, 0], [1, 1, 1], [0, 0, 0]]))
@@ -111,8 +113,16 @@ class Packing:
         ([3, 0, 4, 5], [2, 1, 1])
     """
 
-    def __init__(self, attention_mask: Tensor) -> None:
-        mask = attention_mask != 0
+    def __init__(self, attention_mask: Tensor, lengths: Any = None) -> None:
+        if lengths is None:
+            self._place(attention_mask != 0)
+            return
+        self._place(torch.arange(attention_mask.shape[1]) < torch.from_numpy(lengths)[:, None])
+        for name, value in list(vars(self).items()):
+            if isinstance(value, Tensor):
+                setattr(self, name, value.to(attention_mask.device, non_blocking=True))
+
+    def _place(self, mask: Tensor) -> None:
         self.shape = mask.shape
         lengths = mask.sum(1)
         self.order = lengths.argsort(descending=True, stable=True)[: int((lengths > 0).sum())]  # [n], longest first
@@ -131,6 +141,8 @@ class Packing:
         self.cell = self.rank * len(steps) + step  # [T] places in the flat `pad`
         self.flip = starts[self.lengths[self.rank] - 1 - step] + self.rank  # [T] the same rows read backwards
         self.last = starts[self.lengths - 1] + torch.arange(len(self.order), device=mask.device)  # [n]
+
+        self.size_list: list[int] = self.sizes.tolist()
 
     def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
         """Packed `[T, d]` to `[n, steps, d]`, the rows in the order of `order`."""
@@ -157,7 +169,7 @@ class PackedGRU(nn.GRU):
     def forward(self, words: Tensor, packing: Packing) -> Tensor:  # type: ignore[override]
         if words.device.type != "cpu":
             return run_packed(super().forward, words, packing)
-        sizes = packing.sizes.tolist()
+        sizes = packing.size_list
         for layer in range(self.num_layers):
             if layer:
                 words = functional.dropout(words, self.dropout, self.training)
@@ -189,7 +201,7 @@ def run_packed(module: Any, words: Tensor, packing: Packing) -> Tensor:
         words = torch.cat([words, words.new_zeros(1, words.shape[1])])  # torch refuses a batch without words
         nothing: Tensor = module(PackedSequence(words, torch.ones(1, dtype=torch.long)))[0].data[:0]
         return nothing
-    states: Tensor = module(PackedSequence(words, packing.sizes.cpu()))[0].data
+    states: Tensor = module(PackedSequence(words, torch.tensor(packing.size_list)))[0].data
     return states
 
 
@@ -299,9 +311,11 @@ class QuickThoughtsModel(PreTrainedModel):
         """
         return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
 
-    def encode(self, input_ids: Tensor, attention_mask: Tensor, states: bool = True) -> BaseModelOutputWithPooling:
-        """As `forward`; without `states` the padded states are not made."""
-        packing = Packing(attention_mask)
+    def encode(
+        self, input_ids: Tensor, attention_mask: Tensor, states: bool = True, lengths: Any = None
+    ) -> BaseModelOutputWithPooling:
+        """As `forward`; without `states` the padded states are not made. For `lengths` see `Packing`."""
+        packing = Packing(attention_mask, lengths)
         words_f, words_g = self._look_up(input_ids.flatten()[packing.source])
         (states_f, f), (states_g, g) = self.f(words_f, packing), self.g(words_g, packing)
         return BaseModelOutputWithPooling(

@@ -1,0 +1,38 @@
+"""Between two logs no step reads a value from the device: a GPU runs ahead, since the host asks it nothing.
+
+On a CPU, where a read costs nothing, each is caught as torch is asked for it: every tensor of a step counts as one that
+is on the device. What a loader and a collator do is the host's own.
+"""
+
+import distributed_worker as grid
+import pytest
+from host_waits import STEPS, watched
+
+from contrastive_st.losses import InfoNCE
+
+CASES = [
+    (method, step)
+    for method in grid.METHODS
+    for step in STEPS
+    if not method.endswith("matryoshka") or method in ("guided-V3-matryoshka", "mixture-matryoshka")
+    if "queue" not in step or method in ("info_nce-V2", "info_nce-V3", "guided-V2")
+    if method != "classification-bilstm"  # torch packs and pads its LSTM's rows with waits of its own
+]
+
+
+@pytest.mark.parametrize(("method", "step"), CASES, ids=["-".join(case) for case in CASES])
+def test_no_step_reads_from_the_device(method, step, tmp_path, monkeypatch):
+    assert watched(method, tmp_path, monkeypatch, **STEPS[step]) == []
+
+
+def test_a_read_is_seen(tmp_path, monkeypatch):
+    """The test above can fail: a loss that asks for its value is caught."""
+    call = InfoNCE.__call__
+
+    def asking(self, *args, **kwargs):
+        found = call(self, *args, **kwargs)
+        assert found > 0
+        return found
+
+    monkeypatch.setattr(InfoNCE, "__call__", asking)
+    assert watched("info_nce-V2", tmp_path, monkeypatch)

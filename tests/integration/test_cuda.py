@@ -22,7 +22,7 @@ def results(tmp_path_factory):
     """The grid on the CPU by one process, and on the device by one and by two; gloo, since they share one GPU."""
     folder, found = tmp_path_factory.mktemp("cuda"), {}
     with pytest.MonkeyPatch.context() as patch:
-        for device, world in (("cpu", 1), (DEVICE, 1), (DEVICE, 2)):
+        for device, world in {("cpu", 1), (DEVICE, 1), (DEVICE, 2)}:
             patch.setenv("CONTRASTIVE_ST_TEST_DEVICE", device)
             found[device, world] = launch(world, folder / f"{device}{world}.pt", distributed_worker.__file__)
     return found

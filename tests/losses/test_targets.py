@@ -197,3 +197,33 @@ def test_targets_of_the_wrong_kind_name_the_collator():
         TargetsLoss("next")(torch.randn(2, 2, 4))
     with pytest.raises(InputError, match="CooccurrenceCollator"):
         TargetsLoss("tfidf")(torch.randn(2, 2, 4), torch.zeros(2, 2, dtype=torch.long))
+
+
+@pytest.mark.parametrize("words", [3, 7, 4096])
+def test_overlaps_of_known_shape_are_those_of_the_sparse_product(words, monkeypatch):
+    """What a GPU runs, where the host cannot ask how many words there are: some columns at a time."""
+    generator = torch.Generator().manual_seed(2)
+    shape = (5, 6), (9, 4)
+    bags = [
+        torch.stack(
+            [torch.randint(0, 11, size, generator=generator), torch.rand(size, generator=generator)], -1
+        ).double()
+        for size in shape
+    ]
+    bags[0][2:, 3:, 1] = 0  # padding, and a word twice in a bag
+    expected = build.overlap(*bags)
+    monkeypatch.setattr(build, "_on_host", lambda x: False)
+    monkeypatch.setattr(build, "_WORDS", words)
+    torch.testing.assert_close(build.overlap(*bags), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(expected, loop_overlap_of(*bags), rtol=1e-12, atol=1e-12)
+
+
+def loop_overlap_of(bags, others):
+    return torch.stack(
+        [
+            torch.stack(
+                [sum(x * y for a, x in bag for b, y in other if a == b) + torch.zeros(()).double() for other in others]
+            )
+            for bag in bags
+        ]
+    )

@@ -8,6 +8,7 @@ import signal
 import pytest
 import torch
 from datasets import Dataset
+from torch._dynamo.utils import counters
 from torch.utils.data import DataLoader
 from transformers import Trainer, TrainerCallback, TrainingArguments
 
@@ -307,3 +308,28 @@ def test_what_a_loss_requires_is_said_when_the_losses_are_read(tokenizer, bert_c
     with pytest.raises(InputError, match="this batch has no negatives"):
         trainer.train()
     assert trainer.state.global_step == 2
+
+
+@pytest.mark.slow
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("limit", [{}, {"chunk_size": 5}], ids=["plain", "gradcache"])
+def test_a_compiled_encoder_is_compiled_for_all_shapes_at_once(tokenizer, bert_config, tmp_path, limit):
+    """Batches of new lengths, cut into buckets of new shapes, compile nothing after the first steps."""
+    graphs = []
+
+    class Count(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            graphs.append(counters["stats"]["unique_graphs"])
+
+    torch._dynamo.reset()
+    counters.clear()
+    model = BertForCL(bert_config, pooling="mean")
+    model.bucket_options = {"min_tokens": 16}
+    trainer = trainer_for(
+        tokenizer, bert_config, tmp_path, model=model, max_steps=8, callbacks=[Count()], per_device_train_batch_size=6,
+        torch_compile=True, torch_compile_backend="aot_eager", save_strategy="no", **limit,
+    )  # fmt: skip
+    trainer.train()
+    assert 0 < graphs[2] == graphs[-1]
+    assert math.isfinite(trainer.state.log_history[-1]["train_loss"])
+    assert not any("_orig_mod" in name for name in trainer.model.state_dict())

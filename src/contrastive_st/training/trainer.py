@@ -293,8 +293,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         if not (
             config.dispatch_batches or config.split_batches or streamed
         ):  # else accelerate cuts tensors, and only these
-            loss = self.accelerator.unwrap_model(self.model).settings.loss
-            self.data_collator = PlanningCollator(collator, loss)
+            settings = getattr(self.accelerator.unwrap_model(self.model), "settings", None)
+            self.data_collator = PlanningCollator(collator, getattr(settings, "loss", Loss()))
         try:
             return super().get_train_dataloader()
         finally:
@@ -307,7 +307,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         limits = {"chunk_size": self.args.chunk_size, "chunk_tokens": self.args.chunk_tokens}
         no_sync = lambda: self.accelerator.no_sync(model)
         words = None
-        if "mlm_targets" in inputs and core.settings.do_mlm:
+        if "mlm_targets" in inputs and getattr(core.settings, "do_mlm", False):
             names = (*OF_TOKENS, "mlm_input_ids", "mlm_targets", "predicted")
             masked = {name: inputs[name] for name in names if name in inputs}
             autocast = self.compute_loss_context_manager

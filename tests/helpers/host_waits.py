@@ -31,6 +31,8 @@ class Watch:
             frame, places = sys._getframe(2), []
             while frame is not None:
                 path = frame.f_code.co_filename
+                if path.endswith("/rnn.py"):  # torch reads how many rows have a word at each step, which is the host's
+                    return
                 if "host_waits" not in path and "/torch/" not in path:
                     places.append(f"{path.split('/src/')[-1].split('site-packages/')[-1]}:{frame.f_lineno}")
                 frame = frame.f_back

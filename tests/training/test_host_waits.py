@@ -16,7 +16,6 @@ CASES = [
     for step in STEPS
     if not method.endswith("matryoshka") or method in ("guided-V3-matryoshka", "mixture-matryoshka")
     if "queue" not in step or method in ("info_nce-V2", "info_nce-V3", "guided-V2")
-    if method != "classification-bilstm"  # torch packs and pads its LSTM's rows with waits of its own
 ]
 
 

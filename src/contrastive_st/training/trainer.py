@@ -290,9 +290,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         """As `transformers.Trainer`, of batches with what the host is to know of them."""
         collator, config = self.data_collator, self.accelerator.dataloader_config
         streamed = isinstance(self.train_dataset, IterableDataset) and config.dispatch_batches is None
-        if not (
-            config.dispatch_batches or config.split_batches or streamed
-        ):  # else accelerate cuts tensors, and only these
+        cut = config.dispatch_batches or config.split_batches or streamed  # by accelerate, which cuts tensors alone
+        if not cut:
             settings = getattr(self.accelerator.unwrap_model(self.model), "settings", None)
             self.data_collator = PlanningCollator(collator, getattr(settings, "loss", Loss()))
         try:

@@ -96,15 +96,13 @@ class InferSentModel(PreTrainedModel):
     def encode(self, input_ids: Tensor, attention_mask: Tensor, lengths: Any = None) -> BaseModelOutputWithPooling:
         """As `forward`; `lengths` `[N]` are words of each row, where the host knows them and need not read the mask."""
         lengths = (attention_mask != 0).sum(1).cpu().numpy() if lengths is None else lengths
-        words_in = lengths.nonzero()[0]
-        some = torch.from_numpy(words_in).to(input_ids.device, non_blocking=True)
+        filled = (-lengths).argsort(kind="stable")[: (lengths > 0).sum()]  # longest first
+        some = torch.from_numpy(filled).to(input_ids.device, non_blocking=True)
         words = self.dropout(self.word_embeddings(input_ids))
         states = words.new_zeros(*input_ids.shape, 2 * self.config.hidden_size)
         best = states[:, 0] if input_ids.shape[1] else words.new_zeros(len(input_ids), states.shape[2])
         if len(some):
-            packed = pack_padded_sequence(
-                words[some], torch.from_numpy(lengths[words_in]), batch_first=True, enforce_sorted=False
-            )
+            packed = pack_padded_sequence(words[some], torch.from_numpy(lengths[filled]), batch_first=True)
             read, _ = pad_packed_sequence(self.lstm(packed)[0], batch_first=True, total_length=input_ids.shape[1])
             padding = attention_mask[some, :, None] == 0
             best = best.to(read.dtype).index_copy(0, some, read.masked_fill(padding, float("-inf")).amax(1))

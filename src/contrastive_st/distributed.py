@@ -17,6 +17,7 @@ anchors' scores against it, and hands it on. In the backward pass the blocks go 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
@@ -169,6 +170,10 @@ class Gather:
         """Whether so many numbers of all processes together are handed on from rank to rank, and not gathered."""
         return False
 
+    def whole(self) -> Gather:
+        """The same, for what needs all candidates at once: they never go round."""
+        return self
+
     def logsumexp(
         self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
     ) -> tuple[Tensor, Tensor]:
@@ -202,10 +207,15 @@ class Gather:
 
 
 class ProcessGather(Gather):
-    """All processes of a `torch.distributed` group; ranks may hold different numbers of rows."""
+    """All processes of a `torch.distributed` group; ranks may hold different numbers of rows.
 
-    def __init__(self, group: dist.ProcessGroup | None = None) -> None:
-        self.group = group
+    Args:
+        group: by default that of all.
+        gathered: numbers up to which every process holds the candidates of all; by default 2^27, 512 MiB in float32.
+    """
+
+    def __init__(self, group: dist.ProcessGroup | None = None, gathered: float | None = None) -> None:
+        self.group, self.gathered = group, GATHERED if gathered is None else gathered
         self.rank = dist.get_rank(group)
 
     @property
@@ -234,7 +244,10 @@ class ProcessGather(Gather):
         return max(self.sizes(width))
 
     def goes_round(self, numbers: int) -> bool:
-        return numbers > GATHERED
+        return numbers > self.gathered
+
+    def whole(self) -> Gather:
+        return ProcessGather(self.group, math.inf)
 
     def logsumexp(
         self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
@@ -273,7 +286,7 @@ class ProcessGather(Gather):
         return received
 
 
-GATHERED = 1 << 27  # numbers, 512 MiB in float32, up to which every process holds the candidates of all
+GATHERED = 1 << 27
 BlockScore = Callable[[Tensor, Tensor, int, slice], tuple[Tensor, Tensor]]
 _SCORES = 1 << 24  # held at a time
 

@@ -59,7 +59,9 @@ def test_a_padding_token_in_a_text_means_the_same_in_buckets(family):
 def test_the_buckets_of_every_device_give_the_same_embeddings(family, pooling):
     """Those of a GPU and of a CPU, many small ones, and none; with lengths that the host knows, and with those read."""
     sizes = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-    own = {"num_key_value_heads": 1, "head_dim": 8} if family in DECODERS else {"max_position_embeddings": 24}
+    special = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
+    encoder = {"max_position_embeddings": 24, **special}
+    own = {"num_key_value_heads": 1, "head_dim": 8} if family in DECODERS else encoder
     model = in_double(
         family(family.config_class(vocab_size=50, pad_token_id=1, **sizes, **own), pooling=pooling)
     ).eval()

@@ -60,7 +60,7 @@ def main(rank, world, port, out):
             batch = data(num_views)
             whole = run(loss, *batch, slice(None), LOCAL)
             for kind, limit in (("gather", 1 << 60), ("ring", 0)):
-                distributed.GATHERED, gather = limit, Counted()
+                gather = Counted(gathered=limit)
                 value, gradient = run(loss, *batch, rows, gather)
                 dist.all_reduce(value)
                 found[name, num_views, kind] = {

@@ -81,10 +81,10 @@ class InfoNCE(Loss):
             InputError: no anchor has a negative, so there is nothing to learn from.
         """
         guide = self._guide(views, targets)
-        loss = self._one_way(self._contrast(views, guide, text_hashes, gather, queue, True), gather)
+        loss = self._one_way(self._contrast(views, guide, text_hashes, gather, queue), gather)
         if self.symmetric:
             guide, hashes = (None if x is None else x[:, [1, 0]] for x in (guide, text_hashes))
-            swapped = self._contrast(views[:, [1, 0]], guide, hashes, gather, queue, True)
+            swapped = self._contrast(views[:, [1, 0]], guide, hashes, gather, queue)
             loss = (loss + self._one_way(swapped, gather)) / 2
         return loss
 
@@ -119,7 +119,7 @@ class InfoNCE(Loss):
             targets: as for the loss.
             other: `text_hashes`, `gather` and `queue`, as for the loss. C is `(V - 1) * N`, and K with a queue of K.
         """
-        hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL), other.get("queue")
+        hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL).whole(), other.get("queue")
         contrast = self._contrast(views, self._guide(views, targets), hashes, gather, queue)
         scores, _ = contrast.scores(contrast.anchors, contrast.candidates, slice(None), self)
         own: Tensor = contrast.own
@@ -141,16 +141,10 @@ class InfoNCE(Loss):
         return None
 
     def _contrast(
-        self,
-        views: Tensor,
-        guide: Tensor | None,
-        text_hashes: Tensor | None,
-        gather: Gather,
-        queue: Queue | None,
-        around: bool = False,
+        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
     ) -> Contrast:
-        """What is compared with what; with `around` the candidates of other processes may be left there."""
-        return Contrast.of(views, text_hashes, gather, queue, around=around)
+        """What is compared with what."""
+        return Contrast.of(views, text_hashes, gather, queue)
 
     def _one_way(self, contrast: Contrast, gather: Gather) -> Tensor:
         def rows_loss(anchors: Tensor, candidates: Tensor, rows: slice) -> tuple[Tensor, Tensor]:
@@ -251,7 +245,6 @@ class Contrast:
         queue: Queue | None = None,
         with_anchors: bool = False,
         with_positives: bool = False,
-        around: bool = False,
     ) -> Contrast:
         """Gather the candidates of `views` `[B, V, d]`, and add those of the queue.
 
@@ -262,7 +255,6 @@ class Contrast:
             queue: candidates of former batches.
             with_anchors: contrast anchors with each other too.
             with_positives: contrast positives with each other too.
-            around: candidates that are too many to gather may stay where they are; see `sizes`.
         """
         if views.dim() != 3 or views.shape[1] < 2:
             raise InputError(
@@ -278,7 +270,7 @@ class Contrast:
         held = 0 if queue is None else len(queue.text_hashes)
         total = (len(columns) - held) // (num_views - 1 + with_anchors)
         unit, queued = normalize(views), None if queue is None else queue.embeddings
-        around = around and queue is None and gather.goes_round(len(columns) * views.shape[2])
+        around = queue is None and gather.goes_round(len(columns) * views.shape[2])
         return cls(
             unit[:, : 1 + with_positives].flatten(1),
             all_candidates(unit, queued, LOCAL if around else gather, with_anchors),
@@ -384,7 +376,7 @@ class ConsistentInfoNCE(InfoNCE):
 
     def consistency(self, views: Tensor, text_hashes: Tensor | None = None, gather: Gather = LOCAL) -> Tensor:
         """The mean divergence over the sentences of all processes, 0 to ln 2."""
-        swapped = [1, 0, *range(2, views.shape[1])]
+        swapped, gather = [1, 0, *range(2, views.shape[1])], gather.whole()
         both = (
             Contrast.of(views, text_hashes, gather),
             Contrast.of(views[:, swapped], None if text_hashes is None else text_hashes[:, swapped], gather),
@@ -468,18 +460,12 @@ class GuidedInfoNCE(InfoNCE):
         return at_least_float32(targets.detach())
 
     def _contrast(
-        self,
-        views: Tensor,
-        guide: Tensor | None,
-        text_hashes: Tensor | None,
-        gather: Gather,
-        queue: Queue | None,
-        around: bool = False,
+        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
     ) -> Contrast:
         if queue is not None and queue.guide is None:
             raise InputError("the queue holds no embeddings of the guide; start it anew with this loss")
         sides = self.contrast_anchors, self.contrast_positives
-        contrast = Contrast.of(views, text_hashes, gather, queue, *sides, around)
+        contrast = Contrast.of(views, text_hashes, gather, queue, *sides)
         assert guide is not None
         unit, queued = normalize(guide), None if queue is None else queue.guide
         anchors = unit[:, : 1 + self.contrast_positives].flatten(1)

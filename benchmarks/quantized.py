@@ -103,8 +103,8 @@ def search(args: argparse.Namespace, folder: Path, precision: str, queries: Any,
     full = 4 * len(index) * index.dimension
     on_disk = codes is not None and codes is not vectors
     what = f"{precision}{', float32 on the disk' if on_disk else ''}"
-    print(f"{what}: reads {read / 2**20:,.0f} MiB, 1/{full / read:.0f} of float32, 1/{full / 2 / read:.0f} of float16; "
-          f"opened in {opened:.1f} s", flush=True)  # fmt: skip
+    share = "" if codes is None else f", 1/{full / read:.0f} of float32, 1/{full / 2 / read:.0f} of float16"
+    print(f"{what}: reads {read / 2**20:,.0f} MiB{share}; opened in {opened:.1f} s", flush=True)
     for oversample in (1,) if codes is None else args.oversample:
         find = lambda query, wide=oversample: [hit.id for hit in index.search(query, K, oversample=wide)[0]]
         report("exact" if codes is None else f"oversample {oversample}", queries, truth, find)

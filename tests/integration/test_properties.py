@@ -142,7 +142,9 @@ def command_lines(draw, data):
     pick = lambda *words: draw(st.sampled_from(words))
     lines = {
         "train": lambda: [pick(*JOBS), *tiny, *draw(options(*TRAINING_FLAGS))],
-        "encode": lambda: [data, "-m", "model", "-o", pick(*OUTPUTS), *draw(options("column", "normalize"))],
+        "encode": lambda: [
+            data, "-m", "model", "-o", pick(*OUTPUTS), *draw(options("column", "normalize", "precision", "ranges")),
+        ],
         "similarity": lambda: [draw(words), draw(words), "-m", "model"],
         "evaluate": lambda: [
             "model", "--data", pick(".", "none"), "--cache", "none", "-o", "report", "--pairs", data, "--tasks",

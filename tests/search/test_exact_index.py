@@ -77,10 +77,11 @@ def test_a_changed_folder_is_laid_out_anew(shards):
     assert index.search(unit_vectors(1, seed=5))[0][0].text == "more"
 
 
-def nearest_codes(vectors, query, precision, ranges):
+def nearest_codes(vectors, query, precision, ranges, rotation):
     """Rows by the first pass, best first: a plain loop over the values that `quantize` gives."""
     if precision == "ubinary":
-        bits, own = (np.unpackbits(quantize(x, "ubinary"), axis=-1) for x in (vectors, query))
+        np.testing.assert_allclose(rotation @ rotation.T, 2 * np.eye(len(rotation)), atol=1e-5)
+        bits, own = (np.unpackbits(quantize(x @ rotation, "ubinary"), axis=-1) for x in (vectors, query))
         scores = [-sum(int(a) != int(b) for a, b in zip(row, own, strict=True)) for row in bits]
     else:
         back = dequantize(quantize(vectors, "int8", ranges), "int8", vectors.shape[1], ranges)
@@ -102,7 +103,7 @@ def test_the_nearest_codes_are_compared_again_by_their_vectors(tmp_path, monkeyp
     queries = vectors[:4] + 0.3 * unit_vectors(4, seed=1)[:, :1]
     changed = 0
     for i, query in enumerate(queries / np.linalg.norm(queries, axis=1, keepdims=True)):
-        first = nearest_codes(vectors, query, precision, ranges)[:6]
+        first = nearest_codes(vectors, query, precision, ranges, index._codes.rotation)[:6]
         wanted, scores = plain(vectors, query, first, 3)
         changed += wanted != plain(vectors, query, range(50), 3)[0]
         for found in (index, again, own):
@@ -113,7 +114,9 @@ def test_the_nearest_codes_are_compared_again_by_their_vectors(tmp_path, monkeyp
             assert [hit.id for hit in index.search(query, 3, **options)[0]] == plain(vectors, query, range(50), 3)[0]
         odd = [hit.id for hit in index.search(query, 3, filter={"parity": 1}, oversample=50)[0]]
         assert odd == plain(vectors, query, range(1, 50, 2), 3)[0]
-    assert changed or precision == "int8"  # few candidates of one bit a number miss some
+    assert changed or precision == "int8"  # few candidates of two bits a number miss some
+    alone = Codes.of(vectors, precision)  # nothing else kept: near to the vectors
+    assert (alone[np.arange(50)] * vectors).sum(1).min() > (0.6 if precision == "ubinary" else 0.999)
     np.testing.assert_array_equal(next(index.scan())[3], vectors)
 
 

@@ -7,12 +7,11 @@ import csv
 import json
 import logging
 import os
+import statistics
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-import numpy as np
 
 from contrastive_st.errors import InputError
 from contrastive_st.jobs.methods import (
@@ -71,7 +70,7 @@ def _table(
         found = figures[method.name]
         cells = row_of(found, columns)
         if cost:
-            seconds = np.mean([result["run"].get("seconds", 0) for result in found])
+            seconds = statistics.mean(result["run"].get("seconds", 0) for result in found)
             cells += [
                 f"{found[0]['learning_rate']:g}",
                 f"{found[0]['run'].get('texts_encoded', 0):,}",
@@ -112,7 +111,7 @@ def cell_of(values: Sequence[float]) -> str:
     """
     if not values:
         return MISSING
-    return f"{np.mean(values):.2f}" + (f" ± {np.std(values, ddof=1):.2f}" if len(values) > 1 else "")
+    return f"{statistics.mean(values):.2f}" + (f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else "")
 
 
 def other_columns(methods: Sequence[Method], figures: dict[str, Results], columns: Sequence[str]) -> list[str]:
@@ -144,6 +143,8 @@ def draw(methods: Sequence[Method], figures: dict[str, Results], path: Path) -> 
 
     A published bar is the mean over the same tasks. None where matplotlib is missing or nothing was run.
     """
+    import numpy as np
+
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

@@ -24,7 +24,7 @@ from contrastive_st.terminal import MODEL_HELP, Parser, peak_resident, run, say,
 GROUPS = {
     "train": ("mine", "train", "distill", "soup", "compare"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
-    "publish": ("push", "pull", "card", "convert", "merge"),
+    "publish": ("push", "pull", "card", "convert", "merge", "export"),
     "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve", "api"),
     "this machine": ("doctor",),
 }
@@ -162,7 +162,7 @@ PACKAGES = (
     "evaluate",
     "scikit-learn",
 )
-EXTRAS = ("sentence-transformers", "matplotlib", "peft")
+EXTRAS = ("sentence-transformers", "matplotlib", "peft", "onnxruntime", "openvino")
 
 
 def _doctor(args: argparse.Namespace) -> None:

@@ -1,4 +1,4 @@
-"""`contrastive-st push`, `pull`, `card`, `convert` and `merge`."""
+"""`contrastive-st push`, `pull`, `card`, `convert`, `merge` and `export`."""
 
 from __future__ import annotations
 
@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.errors import InputError
 from contrastive_st.terminal import say
 
 
 def add_commands(commands: Any) -> None:
-    """Add the five to the subparsers of the command line."""
+    """Add the six to the subparsers of the command line."""
     push = commands.add_parser("push", help="push a checkpoint folder to the Hub, with its card")
     push.add_argument("folder", help="what training saved")
     push.add_argument("repo", help="user/name; made where it is not there yet")
@@ -52,6 +53,21 @@ def add_commands(commands: Any) -> None:
     merge.add_argument("--output", "-o", required=True, help="a new folder")
     merge.add_argument("--revision", help="branch, tag or commit of a Hub name")
     merge.set_defaults(function=_merge)
+    _add_export(commands)
+
+
+def _add_export(commands: Any) -> None:
+    export = commands.add_parser("export", help="write an encoder as a graph for onnxruntime or OpenVINO")
+    export.add_argument("model", help="folder or Hub name")
+    export.add_argument("--format", required=True, choices=["onnx", "openvino"], help="what is to run it")
+    export.add_argument("--output", "-o", required=True, help="a new folder; every command opens it as a --model")
+    export.add_argument("--int8", action="store_true", help="weights and activations in 8 bits, instead of float32")
+    export.add_argument("--calibration", metavar="FILE", help="for --int8: texts like those that will be encoded, in "
+                        "any file `train` reads; 256 are (default: docs of the installed packages)")  # fmt: skip
+    export.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    export.add_argument("--revision", help="branch, tag or commit of a Hub name")
+    export.add_argument("--overwrite", action="store_true", help="replace a folder that exists")
+    export.set_defaults(function=_export)
 
 
 def _card_options(parser: argparse.ArgumentParser) -> None:
@@ -97,7 +113,6 @@ def _pull(args: argparse.Namespace) -> None:
 
 
 def _card(args: argparse.Namespace) -> None:
-    from contrastive_st.errors import InputError
     from contrastive_st.hub.cards import write_card
 
     name = args.name or (Path(args.output).resolve().name if args.output else None)
@@ -118,3 +133,28 @@ def _merge(args: argparse.Namespace) -> None:
     from contrastive_st.hub.convert import merge
 
     say(merge(args.adapter, args.output, args.revision))
+
+
+def _export(args: argparse.Namespace) -> None:
+    from contrastive_st.models.encoder import SentenceEncoder
+    from contrastive_st.models.export import export
+    from contrastive_st.safety.writing import check_target
+
+    if args.calibration and not args.int8:
+        raise InputError("--calibration is for int8; give --int8, too")
+    check_target(args.output, args.overwrite, parents=True)
+    encoder = SentenceEncoder(args.model, pooling=args.pooling, revision=args.revision, device="cpu")
+    texts = _calibration(args.calibration) if args.int8 else None
+    say(export(encoder, args.output, args.format, texts, args.overwrite))
+
+
+def _calibration(file: str | None) -> list[str]:
+    """The texts of a file; without one those of the documentation on this machine."""
+    if file is None:
+        from contrastive_st.data import installed_docs
+
+        return [pair.text for pair in installed_docs()]
+    from contrastive_st.data import read_texts
+
+    rows = read_texts(file)
+    return list(rows[rows.column_names[0]])

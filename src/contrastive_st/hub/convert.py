@@ -26,8 +26,14 @@ from contrastive_st.models import AutoModelForCL, ContrastiveMixin
 from contrastive_st.models.checkpoint import load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.pooling import check_pooling
-from contrastive_st.models.recorded import Recorded, layers_after, read_recorded, write_recorded
-from contrastive_st.models.saving import write_sentence_transformers, write_tensors
+from contrastive_st.models.recorded import (
+    Recorded,
+    layers_after,
+    read_recorded,
+    write_recorded,
+    write_sentence_transformers,
+    write_tensors,
+)
 from contrastive_st.safety.folders import ADAPTER, check_weights
 from contrastive_st.safety.repositories import ENCODER, local_folder
 from contrastive_st.safety.writing import check_target, written_whole

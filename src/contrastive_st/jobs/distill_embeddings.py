@@ -35,7 +35,7 @@ from contrastive_st.models.cpu import bf16_is_fast
 from contrastive_st.models.default import open_encoder
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.modeling import text_hashes
-from contrastive_st.models.saving import write_tensors
+from contrastive_st.models.recorded import write_tensors
 from contrastive_st.models.static_encoder import (
     StaticEncoder,
     StaticFit,

@@ -151,7 +151,8 @@ class PooledModel(nn.Module):
         output = self.backbone(input_ids, attention_mask=attention_mask, output_hidden_states=every)
         states = output.hidden_states if every else [output.last_hidden_state]
         pooled = attention_mask if text_mask is None else text_mask
-        return BaseModelOutputWithPooling(pooler_output=pool(states, pooled, self.pooling))
+        vectors = pool(states, pooled, self.pooling)
+        return BaseModelOutputWithPooling(last_hidden_state=states[-1], pooler_output=vectors)
 
 
 def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -> Any:

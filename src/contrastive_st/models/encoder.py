@@ -29,15 +29,22 @@ from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_t
 from contrastive_st.models.configuration import LossConfig, max_positions
 from contrastive_st.models.cpu import bf16_is_fast, packed_products
 from contrastive_st.models.default import folder_or_name
-from contrastive_st.models.recorded import Recorded, layers_after, of_settings, read_recorded, write_recorded
-from contrastive_st.models.saving import write_sentence_transformers
+from contrastive_st.models.export import GraphModel, backend_of, export_command
+from contrastive_st.models.recorded import (
+    Recorded,
+    layers_after,
+    of_settings,
+    read_recorded,
+    write_recorded,
+    write_sentence_transformers,
+)
 from contrastive_st.safety.folders import check_weights
-from contrastive_st.safety.repositories import in_words, local_folder
+from contrastive_st.safety.repositories import ENCODER, in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
 from contrastive_st.tokens import DOCUMENT, QUERY, bucket_rows, pad_rows, prompt_length, role_prompt, token_ids
 from contrastive_st.vectors import unit_vectors
 
-PRECISIONS = ("fp32", "bf16", "auto")
+PRECISIONS = ("fp32", "bf16", "int8", "auto")
 SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cosine": lambda a, b: normalize(a) @ normalize(b).T,
     "dot": lambda a, b: a @ b.T,
@@ -72,8 +79,9 @@ class SentenceEncoder:
         device: where to run what is opened by name; the GPU of this process where there is one.
         pooling: one of `contrastive_st.models.POOLINGS`, instead of what is recorded; needed where nothing is.
         max_length: tokens read of each text; by default what is recorded.
-        precision: of weights and activations: `fp32`; `bf16`, with cosines to float32 above 0.999; or `auto`, bf16
-            where the hardware is faster so.
+        precision: of weights and activations: `fp32`; `bf16`, with cosines to float32 above 0.999; `int8`, of what
+            `contrastive-st export --int8` wrote; or `auto`, bf16 where the hardware is faster so.
+        backend: `torch`, `onnx` or `openvino`; by default the one that a folder is for (`contrastive-st export`).
         truncate_dim: keep the first so many dimensions (of a Matryoshka model).
         revision: branch, tag or commit of a Hub name.
         token: of a private Hub name.
@@ -102,6 +110,7 @@ class SentenceEncoder:
         max_length: int | None = None,
         precision: str = "fp32",
         truncate_dim: int | None = None,
+        backend: str | None = None,
         revision: str | None = None,
         token: str | None = None,
         name: str | None = None,
@@ -115,7 +124,7 @@ class SentenceEncoder:
         self.after, self.recorded, self._fingerprint = nn.Sequential(), Recorded(Path()), None
         model = folder_or_name(model)
         if isinstance(model, (str, Path)):
-            self._open(model, device, pooling, revision, {"token": token, **hub})
+            self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
         elif isinstance(model, SentenceEncoder):
             self.__dict__.update(model.__dict__)
         elif hasattr(model, "max_seq_length"):
@@ -132,8 +141,11 @@ class SentenceEncoder:
         if truncate_dim is not None:
             self.recorded = replace(self.recorded, truncate_dim=truncate_dim)
         fast = precision == "bf16" or (precision == "auto" and bf16_is_fast(self.device))
-        fast = fast and not getattr(self.model, "is_table", False)
-        self.precision = "bf16" if fast else "fp32"
+        graph = self.model if isinstance(self.model, GraphModel) else None
+        fast = fast and graph is None and not getattr(self.model, "is_table", False)
+        self.precision = graph.precision if graph else "bf16" if fast else "fp32"
+        if precision == "int8" != self.precision:
+            raise InputError(f"{self.name} is not in int8: {export_command(self.name, 'openvino --int8')}")
         if fast:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
             own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # the caller keeps his
@@ -344,13 +356,26 @@ class SentenceEncoder:
     # ------------------------------------------------------------------ opening
 
     def _open(
-        self, name: str | Path, device: Any, pooling: str | None, revision: str | None, hub: dict[str, Any]
+        self,
+        name: str | Path,
+        device: Any,
+        pooling: str | None,
+        runs: tuple[str | None, str],
+        revision: str | None,
+        hub: dict[str, Any],
     ) -> None:
         folder = local_folder(name, revision, **hub)
         local = Path(name).is_dir()
         self.folder = Path(name) if local else None
         self.name = Path(name).resolve().name if local else str(name)
         recorded = read_recorded(folder, **hub)
+        if backend := backend_of(folder, runs[0], name):
+            if str(device or "cpu") != "cpu" or pooling not in (None, recorded.pooling):
+                raise InputError(f"{name} is exported: it runs on the cpu, with the pooling {recorded.pooling}")
+            folder = local_folder(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
+            self.recorded, self.model = recorded, GraphModel(folder, runs[1], name)
+            self.tokenizer, self._fingerprint = load_tokenizer(folder), self.model.fingerprint
+            return
         gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
         device = torch.device(device or (gpu if torch.cuda.is_available() else "cpu"))
         if recorded.foreign and pooling is None:

@@ -60,7 +60,7 @@ from contrastive_st.models.pooling import (
     scaled_output,
     template_alone,
 )
-from contrastive_st.models.saving import write_sentence_transformers
+from contrastive_st.models.recorded import write_sentence_transformers
 from contrastive_st.safety.folders import ADAPTER, check_weights
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.tokens import in_buckets, training_buckets, true_places

@@ -22,7 +22,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, quantize, unit
 from contrastive_st.models.modeling import ForCL
-from contrastive_st.models.saving import RemoteCodeMixin, register, write_tensors
+from contrastive_st.models.recorded import RemoteCodeMixin, register, write_tensors
 from contrastive_st.tokens import true_places
 from contrastive_st.vectors import unit_vectors
 

@@ -26,7 +26,7 @@ from contrastive_st.models.architectures.quickthoughts import (
 from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig, SkipThoughtsModel
 from contrastive_st.models.architectures.universal import UniversalConfig, UniversalModel
 from contrastive_st.models.modeling import ContrastiveOutput, ForCL, text_hashes
-from contrastive_st.models.saving import RemoteCodeMixin, register
+from contrastive_st.models.recorded import RemoteCodeMixin, register
 
 # --- Skip-Thoughts: an encoder trained by writing the sentences around. The generative baseline of QuickThoughts.
 

@@ -75,6 +75,8 @@ def check_weights(folder: str | Path, name: object | None = None) -> None:
             f"{name} holds its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; "
             f"convert it first: {convert}"
         )
+    if any((folder / backend).is_dir() for backend in ("onnx", "openvino")):
+        raise InputError(f"{name} is exported and holds no weights; give the checkpoint that it was exported from")
     raise InputError(
         f"{name} holds no weights in safetensors (model.safetensors); if it holds a pytorch_model.bin, convert that "
         f"first: {convert}"

@@ -90,7 +90,7 @@ def _add_index(commands: Any) -> None:
                        help="16 or 32 bits a number in the store (default: halfvec); 32, 8 or 1 in shards "
                        "(default: float32)")  # fmt: skip
     index.add_argument("--partitions", type=int, default=1, help="tables that the vectors are spread over")
-    index.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model")
+    index.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32", "int8"), help="of the model")
     index.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
     index.add_argument("--shard_rows", type=int, default=16_384, help="rows encoded and committed together")
     index.add_argument("--replace", action="store_true", help="index a corpus anew that has changed")
@@ -120,7 +120,7 @@ def _add_api(commands: Any) -> None:
     api.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
     api.add_argument("--port", type=int, default=8080, help="0 takes a free one (default: 8080)")
     api.add_argument("--token_file", help="its first line is asked of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
-    api.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the models")
+    api.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32", "int8"), help="of the models")
     api.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
     api.add_argument("--long", default="cut", choices=("cut", "refuse"), help="texts longer than a model reads")
     api.add_argument("--batch_tokens", type=int, default=16_384, help="tokens encoded together (default: 16384)")

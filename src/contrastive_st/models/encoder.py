@@ -144,7 +144,7 @@ class SentenceEncoder:
         graph = self.model if isinstance(self.model, GraphModel) else None
         fast = fast and graph is None and not getattr(self.model, "is_table", False)
         self.precision = graph.precision if graph else "bf16" if fast else "fp32"
-        if precision == "int8" != self.precision:
+        if precision == "int8" and self.precision != "int8":
             raise InputError(f"{self.name} is not in int8: {export_command(self.name, 'openvino --int8')}")
         if fast:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded

@@ -197,7 +197,9 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
     if not products:
         raise InputError("the graph has no products with weights; there is nothing to write in int8")
     ranges = _ranges(model, list(dict.fromkeys(node.input[0] for node in products.values())), path.parent, rows)
-    nodes, made, ready = [], {}, set()
+    nodes: list[Any] = []
+    made: dict[str, NDArray[Any]] = {}
+    ready: set[str] = set()
     for node in graph.node:
         if node.output[0] in products:
             x, weight = node.input
@@ -247,7 +249,7 @@ def _ranges(model: Any, watched: list[str], folder: Path, rows: Iterable[Arrays]
 
 def _scale_and_zero(name: str, low: float, high: float) -> dict[str, NDArray[Any]]:
     scale = max(high - low, 1e-6) / 255
-    return {f"{name}.scale": np.float32(scale)[()].reshape(()), f"{name}.zero": np.array(round(-low / scale), np.uint8)}
+    return {f"{name}.scale": np.array(scale, np.float32), f"{name}.zero": np.array(round(-low / scale), np.uint8)}
 
 
 def _int8_weight(name: str, weight: NDArray[Any]) -> dict[str, NDArray[Any]]:

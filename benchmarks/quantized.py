@@ -14,20 +14,17 @@ after the queries are those of candidates, which the kernel takes back at will; 
 from __future__ import annotations
 
 import argparse
-import datetime
 import mmap
 import multiprocessing
 import os
-import platform
 import statistics
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from search import SHARD, K, embeddings, nearest, report
+from search import SHARD, K, begin, embeddings, nearest, report
 
 COLD = 20  # queries
 
@@ -35,19 +32,8 @@ COLD = 20  # queries
 def main() -> None:
     """Write the shards that are missing, and search them."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder with wikipedia.parquet")
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--model", help="a folder or a name (default: all-MiniLM-L6-v2)")
-    parser.add_argument("--work", default=str(Path(tempfile.gettempdir(), "contrastive-st-benchmark")))
-    parser.add_argument("--queries", type=int, default=300)
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--oversample", type=int, nargs="+", default=[4, 10, 20, 40, 80, 160])
-    args = parser.parse_args()
-    if not args.data:
-        parser.error("give --data the folder with wikipedia.parquet")
-    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {args.threads} threads, "
-          f"load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
-    Path(args.work).mkdir(parents=True, exist_ok=True)
+    args = begin(parser)
     vectors, queries = embeddings(args)
     folders = {precision: shards(args, vectors, precision) for precision in ("float32", "int8", "ubinary")}
     unit = np.concatenate([unit_part(vectors, start).astype(np.float32) for start in range(0, args.rows, SHARD)])

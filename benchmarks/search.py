@@ -44,32 +44,38 @@ SHARD, HELD_OUT, K = 16_384, 1000, 10
 def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder with wikipedia.parquet")
     parser.add_argument("--part", choices=("encode", "store", "both"), default="both")
-    parser.add_argument("--rows", type=int, default=100_000)
-    parser.add_argument("--model", help="of the store part: a folder or a name (default: all-MiniLM-L6-v2)")
-    parser.add_argument("--work", default=str(Path(tempfile.gettempdir(), "contrastive-st-benchmark")))
-    parser.add_argument("--queries", type=int, default=300)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--sentences", type=int, default=2000, help="of the encode part")
-    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--indices", nargs="+", default=["hnsw", "binary"])
     parser.add_argument("--storage", default="halfvec", choices=("halfvec", "vector"))
     parser.add_argument("--partitions", type=int, default=1)
     parser.add_argument("--build-memory", help="such as 1GB (default: what the graph takes)")
     parser.add_argument("--workers", type=int, default=1, help="parallel workers of the index build")
     parser.add_argument("--no-faiss-hnsw", action="store_true", help="it takes minutes at a million rows")
+    args = begin(parser)
+    Path(args.work).chmod(0o755)  # the database has an account of its own where this is root
+    if args.part != "store":
+        encode(args)
+    if args.part != "encode":
+        store(args)
+
+
+def begin(parser: argparse.ArgumentParser) -> argparse.Namespace:
+    """Read the flags, those that every benchmark of search has among them; name the machine."""
+    parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder with wikipedia.parquet")
+    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--model", help="a folder or a name (default: all-MiniLM-L6-v2)")
+    parser.add_argument("--work", default=str(Path(tempfile.gettempdir(), "contrastive-st-benchmark")))
+    parser.add_argument("--queries", type=int, default=300)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     args = parser.parse_args()
     if not args.data:
         parser.error("give --data the folder with wikipedia.parquet")
     print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {args.threads} threads, "
           f"load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
     Path(args.work).mkdir(parents=True, exist_ok=True)
-    Path(args.work).chmod(0o755)  # the database has an account of its own where this is root
-    if args.part != "store":
-        encode(args)
-    if args.part != "encode":
-        store(args)
+    return args
 
 
 # ---------------------------------------------------------------------- encoding

@@ -41,7 +41,7 @@ from contrastive_st.vectors import (
     unit_vectors,
 )
 
-OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/search.py --part quantized shows others
+OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/quantized.py shows others
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _CACHED = 1 << 18  # numbers of int8 that are made float32 at a time: what a processor's cache holds
 _FUSED = 100

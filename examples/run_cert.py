@@ -1,19 +1,20 @@
 """CERT: contrastive self-supervision by back-translation (Fang et al. 2020, https://arxiv.org/abs/2005.12766).
 
-Sentences are contrasted with their back-translations against a momentum queue of past ones. Without arguments, offline,
-in minutes: the first line and the paragraph of a docstring stand in for a sentence and its back-translation:
+Sentences and their back-translations are positive pairs; the negatives come from a momentum queue. Without arguments
+the script runs offline in minutes, with the first line and the paragraph of a docstring in place of a sentence and its
+back-translation:
 
     accelerate launch examples/run_cert.py
 
-Two columns of a file, from a pretrained encoder:
+On two columns of a file, from a pretrained encoder:
 
     accelerate launch examples/run_cert.py --pairs_file pairs.csv --model_name_or_path bert-base-uncased \\
         --momentum_queue 6720 --momentum 0.999 --learning_rate 4e-5 --per_device_train_batch_size 32 \\
         --output_dir out/cert2
 
-Pairs of your sentences, by two translation models: `back_translate` and `write_pairs` of `contrastive_st.data`, or
-`contrastive-st train cert --train_file sentences.txt --translate_there ... --translate_back ...`, which also fine-tunes
-encoder and classifier on a labelled task, from the start and from the contrasted encoder.
+To make pairs of your sentences by two translation models, use `back_translate` and `write_pairs` of
+`contrastive_st.data`, or `contrastive-st train cert --train_file sentences.txt --translate_there ... --translate_back
+...`. The command also fine-tunes encoder and classifier on a labelled task, with and without CERT before.
 """
 
 import sys
@@ -40,16 +41,16 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class Arguments:
-    """What to train on, and what."""
+    """Data and model of the run."""
 
     pairs_file: str | None = field(default=None, metadata={"help": "Two columns of text; by default documentation."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small new BERT."})
-    temperature: float = field(default=0.07, metadata={"help": "Divides the cosine scores."})
-    max_length: int = field(default=64, metadata={"help": "Tokens a text is cut to."})
-    num_layers: int = field(default=2, metadata={"help": "Of a new BERT."})
-    hidden_size: int = field(default=128, metadata={"help": "Of a new BERT."})
-    vocab_size: int = field(default=16_000, metadata={"help": "Of a new BERT: word pieces."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    temperature: float = field(default=0.07, metadata={"help": "Temperature; divides the cosines."})
+    max_length: int = field(default=64, metadata={"help": "Longest text, in tokens."})
+    num_layers: int = field(default=2, metadata={"help": "Layers of a new BERT."})
+    hidden_size: int = field(default=128, metadata={"help": "Width of a new BERT."})
+    vocab_size: int = field(default=16_000, metadata={"help": "Size of the vocabulary of a new BERT."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {

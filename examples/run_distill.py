@@ -1,27 +1,27 @@
-"""Distillation of embeddings, or of relations over a corpus in order (Park et al. 2019, arXiv:1904.05068).
+"""Distil a teacher's embeddings, or its relations over an ordered corpus (Park et al. 2019, arXiv:1904.05068).
 
-A student of TF-IDF on the Python documentation of this machine, offline, in minutes:
+With TF-IDF as the teacher, on the Python documentation of this machine, offline, in minutes:
 
     accelerate launch examples/run_distill.py
 
-A sentence encoder as the teacher, on sentences of your own; batches are contiguous pieces of a short path through the
-teacher's embeddings, so that near sentences meet in a batch:
+With a sentence encoder as the teacher, on your own sentences. Batches are contiguous pieces of a short path through the
+teacher's embeddings, so similar sentences are in the same batch:
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 \\
         --train_file wiki.txt --max_train_samples 100000 --output_dir out/distill_minilm
 
-Over the shuffled sentences instead, by the softmax of the teacher's similarities:
+On shuffled sentences, by the softmax of the teacher's similarities:
 
     accelerate launch examples/run_distill.py --order_seconds 0 --similarity_weight 1 --distance_weight 0 \\
         --angle_weight 0
 
-A student of some of the teacher's own layers, held to its embeddings:
+With some of the teacher's layers as the student, which learns the teacher's embeddings:
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt \\
         --layers 0 3 5 --loss embedding_distillation --learning_rate 2e-4 --output_dir out/three_layers
 
-`contrastive-st train distill` trains both orders, keeps the teacher's embeddings, and measures STS and transfer;
-`contrastive-st distill` makes static encoders and layer students.
+`contrastive-st train distill` trains on the shuffled and on the ordered corpus, caches the teacher's embeddings, and
+measures STS and transfer tasks; `contrastive-st distill` makes static encoders and layer students.
 """
 
 import sys
@@ -53,22 +53,28 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class Arguments:
-    """Who teaches, on what, and whom."""
+    """Teacher, data and student of the run."""
 
     train_file: str | None = field(default=None, metadata={"help": "Sentences; by default the documentation."})
     max_train_samples: int = field(default=8_000, metadata={"help": "Sentences, drawn at random."})
     teacher: str | None = field(default=None, metadata={"help": "Folder or Hub name; by default TF-IDF and SVD."})
-    order_seconds: float = field(default=30.0, metadata={"help": "Time to shorten the path; 0 shuffles instead."})
-    similarity_weight: float = field(default=0.0, metadata={"help": "Of the softmax of similarities."})
-    distance_weight: float = field(default=1.0, metadata={"help": "Of the distances."})
-    angle_weight: float = field(default=2.0, metadata={"help": "Of the angles."})
-    max_length: int = field(default=64, metadata={"help": "Tokens a text is cut to."})
-    layers: list[int] | None = field(default=None, metadata={"help": "Of the teacher, that the student starts from."})
-    loss: str = field(default="relational_distillation", metadata={"help": "Or embedding_distillation."})
-    num_layers: int = field(default=2, metadata={"help": "Of a student from scratch, as the next two."})
-    hidden_size: int = field(default=128, metadata={"help": "Its width."})
-    vocab_size: int = field(default=16_000, metadata={"help": "Its word pieces."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    order_seconds: float = field(
+        default=30.0, metadata={"help": "Seconds to shorten the path; 0 shuffles the sentences."}
+    )
+    similarity_weight: float = field(default=0.0, metadata={"help": "Weight of the similarities."})
+    distance_weight: float = field(default=1.0, metadata={"help": "Weight of the distances."})
+    angle_weight: float = field(default=2.0, metadata={"help": "Weight of the angles."})
+    max_length: int = field(default=64, metadata={"help": "Longest text, in tokens."})
+    layers: list[int] | None = field(
+        default=None, metadata={"help": "Layers of the teacher that the student starts from."}
+    )
+    loss: str = field(
+        default="relational_distillation", metadata={"help": "relational_distillation or embedding_distillation."}
+    )
+    num_layers: int = field(default=2, metadata={"help": "Layers of a student from scratch."})
+    hidden_size: int = field(default=128, metadata={"help": "Width of a student from scratch."})
+    vocab_size: int = field(default=16_000, metadata={"help": "Vocabulary of a student from scratch, in word pieces."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -92,7 +98,7 @@ def teach(teacher: str | None, texts: list[str]) -> np.ndarray:
 
 
 def make_student(args: Arguments, texts: list[str]) -> tuple[BertForCL, PreTrainedTokenizerBase]:
-    """Some layers of the teacher, or a BERT from scratch; no dropout, since a target is given for every sentence."""
+    """Some layers of the teacher, or a BERT from scratch; without dropout, since every sentence has a target."""
     relations = ("similarity_weight", "distance_weight", "angle_weight")
     settings = {name: getattr(args, name) for name in relations if args.loss == "relational_distillation"}
     if args.layers and args.teacher:
@@ -112,7 +118,7 @@ def main() -> None:
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
 
-    # data: distinct sentences at random, each with what the teacher makes of it
+    # data: distinct sentences, drawn at random, each with the teacher's embedding
     docs = None if args.train_file else DocsSearch.load()
     found = docs.training_texts() if docs else read_texts(args.train_file)
     drawn = found.select(np.random.default_rng(0).permutation(len(found))[: args.max_train_samples])

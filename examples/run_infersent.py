@@ -1,16 +1,16 @@
-"""InferSent (Conneau et al. 2017, https://arxiv.org/abs/1705.02364): a max-pooled BiLSTM trained to tell NLI labels.
+"""InferSent (Conneau et al. 2017, https://arxiv.org/abs/1705.02364): a max-pooled BiLSTM trained to predict NLI labels.
 
 On summaries and paragraphs of the Python documentation of this machine, in minutes, offline:
 
     accelerate launch examples/run_infersent.py
 
-On NLI, with the settings of the paper (SGD at 0.1) and GloVe vectors:
+On NLI, with the settings of the paper (SGD, learning rate 0.1) and GloVe vectors:
 
     accelerate launch examples/run_infersent.py --train_file snli_1.0_train.jsonl --hidden_size 2048 \\
         --word_vectors glove.840B.300d.txt --vocab_size 400000 --optim sgd --learning_rate 0.1 --num_train_epochs 20 \\
         --output_dir out/infersent_nli
 
-Dev and test accuracy are of a tenth of the premises each.
+A tenth of the premises is held out for the dev accuracy, and another tenth for the test accuracy.
 """
 
 import sys
@@ -39,17 +39,19 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class Arguments:
-    """What to train on, and what."""
+    """Data and model of the run."""
 
     train_file: str | None = field(default=None, metadata={"help": "SNLI, MultiNLI, ...; by default documentation."})
-    word_vectors: str | None = field(default=None, metadata={"help": "GloVe or fastText; by default trained ones."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
-    embedding_size: int = field(default=100, metadata={"help": "Of a word vector, without a file of them."})
-    hidden_size: int = field(default=256, metadata={"help": "Of one direction; 2048 in the paper."})
-    head_hidden: int = field(default=512, metadata={"help": "Hidden layers of the classifier; 0 for a linear one."})
-    max_length: int = field(default=50, metadata={"help": "Words a text is cut to."})
+    word_vectors: str | None = field(
+        default=None, metadata={"help": "GloVe or fastText file; by default they are trained."}
+    )
+    vocab_size: int = field(default=20_000, metadata={"help": "Largest size of the vocabulary."})
+    embedding_size: int = field(default=100, metadata={"help": "Dimension of the word vectors without a file of them."})
+    hidden_size: int = field(default=256, metadata={"help": "Width of one direction; 2048 in the paper."})
+    head_hidden: int = field(default=512, metadata={"help": "Width of the classifier's hidden layers; 0: linear."})
+    max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
     max_train_samples: int = field(default=12_000, metadata={"help": "Pairs to train on; 0 for all."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -78,7 +80,7 @@ def main() -> None:
     train, dev, test = split_by_first(pairs)
     train = train.shuffle(seed=0).select(range(min(args.max_train_samples or len(train), len(train))))
 
-    # tokenizer and word vectors: a file's, which stay as they are, or latent semantic analysis of the texts
+    # tokenizer and word vectors: those of a file, which are not trained, or latent semantic analysis of the texts
     if args.word_vectors:
         vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
         tokenizer = vector_tokenizer(vectors, args.max_length)

@@ -1,10 +1,10 @@
-"""Pre-train a small BERT by masked LM on your own text: a plain encoder for `run_simcse.py` to start from.
+"""Pre-train a small BERT on your own text by masked language modelling; `run_simcse.py` can start from it.
 
     accelerate launch examples/run_mlm.py --train_file wikipedia.parquet --output_dir out/mlm
     contrastive-st train simcse --train_file wikipedia.parquet --model_name_or_path out/mlm --pooling mean
 
 Sentences are packed into blocks without padding. Dropout is off, since one pass over much text does not overfit; the
-saved config keeps the usual 0.1, which unsupervised SimCSE lives on. The head sees the masked tokens only.
+saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is computed for the masked tokens only.
 """
 
 import itertools
@@ -26,14 +26,14 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class MLMArguments:
-    """What to pre-train on, and what."""
+    """Data and model of the run."""
 
     train_file: str = field(metadata={"help": "Sentences in order: .txt, .csv, .json(l), .parquet or a Hub data set."})
     vocab_size: int = field(default=16_000, metadata={"help": "Word pieces, learned from every fourth sentence."})
-    block_size: int = field(default=64, metadata={"help": "Tokens a block."})
+    block_size: int = field(default=64, metadata={"help": "Tokens per block."})
     num_layers: int = field(default=3, metadata={"help": "Transformer layers."})
-    hidden_size: int = field(default=256, metadata={"help": "Of the embedding."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    hidden_size: int = field(default=256, metadata={"help": "Dimension of the embedding."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {

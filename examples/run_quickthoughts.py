@@ -1,16 +1,17 @@
 """QuickThoughts and its relatives (Logeswaran and Lee 2018, https://arxiv.org/abs/1803.02893).
 
-An encoder that picks each sentence's neighbours, on the Python documentation of this machine, in minutes, offline:
+The encoder learns to find the neighbours of each sentence. On the Python documentation of this machine, in minutes,
+offline:
 
     accelerate launch examples/run_quickthoughts.py
 
-On a corpus of your own, sentences in order (a sentence a line, blank lines between documents; or parquet), with word
-vectors of your own and the settings of the paper:
+On your own corpus of sentences in order (a sentence a line and blank lines between documents, or parquet), with your
+own word vectors and the settings of the paper:
 
     accelerate launch examples/run_quickthoughts.py --train_file books.parquet --hidden_size 1000 \\
         --word_vectors glove.840B.300d.txt --vocab_size 400000 --output_dir out/books
 
-Other targets: shared words, TF-IDF, or the one sentence that is most similar by TF-IDF:
+With other targets: shared words, TF-IDF, or the one sentence that is most similar by TF-IDF:
 
     accelerate launch examples/run_quickthoughts.py --targets tfidf_bin --output_dir out/tfidf
 
@@ -48,19 +49,19 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class Arguments:
-    """What to train on, and what."""
+    """Data and model of the run."""
 
     train_file: str | None = field(default=None, metadata={"help": "Sentences in order; by default documentation."})
     targets: str = field(default="window", metadata={"help": "next, window, counts, tfidf or tfidf_bin."})
     row_loss: str = field(default="kl", metadata={"help": "kl, cross_entropy, l2, block (CURL) or pairwise."})
-    context_size: int = field(default=1, metadata={"help": "Sentences to a side in the window."})
+    context_size: int = field(default=1, metadata={"help": "Sentences on each side in the window."})
     encoder: str = field(default="gru", metadata={"help": "gru, lstm or transformer."})
-    hidden_size: int = field(default=300, metadata={"help": "Of one tower; the embedding has twice that."})
-    embedding_size: int = field(default=200, metadata={"help": "Of a word vector."})
+    hidden_size: int = field(default=300, metadata={"help": "Width of one tower; the embedding has twice that."})
+    embedding_size: int = field(default=200, metadata={"help": "Dimension of the word vectors."})
     word_vectors: str | None = field(default=None, metadata={"help": "GloVe, word2vec or fastText file."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
-    max_length: int = field(default=50, metadata={"help": "Words a sentence is cut to."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    vocab_size: int = field(default=20_000, metadata={"help": "Largest size of the vocabulary."})
+    max_length: int = field(default=50, metadata={"help": "Longest sentence, in words."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -81,7 +82,7 @@ def main() -> None:
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
 
-    # data: sentences in order, read from disk; what is measured: a classifier over the embeddings
+    # data: sentences in order, read from disk; the evaluation is a classifier over the embeddings
     file, tasks, data = args.train_file, "MR,CR,SST2,TREC", os.environ.get("CONTRASTIVE_ST_DATA")
     if file is None:
         file, data = os.path.join(training.output_dir, "corpus.txt"), "hub"
@@ -96,7 +97,7 @@ def main() -> None:
     )  # fmt: skip
     corpus = SentenceCorpus(file, tokenizer, args.max_length)
 
-    # model: two towers, f for a sentence and g for its neighbours; and its loss
+    # model: two towers (f for a sentence, g for its neighbours) and the loss
     matrix = None if vectors is None else embedding_matrix(vectors, tokenizer)
     config = QuickThoughtsConfig(
         vocab_size=len(tokenizer), hidden_size=args.hidden_size, encoder=args.encoder,
@@ -109,7 +110,7 @@ def main() -> None:
     if matrix is not None:
         model.set_word_vectors(matrix)
 
-    # collator: places in the corpus for windows; bags of words, weighted by IDF, for shared words
+    # collator: positions in the corpus for windows; bags of words, weighted by IDF, for shared words
     if args.targets in ("next", "window"):
         collator = ContextWindowCollator(tokenizer)
     else:

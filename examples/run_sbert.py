@@ -1,17 +1,17 @@
 """Sentence-BERT (Reimers and Gurevych 2019, https://arxiv.org/abs/1908.10084): pairs with labels or scores, triplets.
 
-On summaries and paragraphs of the Python documentation of this machine, in minutes, offline; a loss for each kind of
-data: softmax (a class), cosine_similarity, cosent and angle (a score), triplet:
+On summaries and paragraphs of the Python documentation of this machine, in minutes, offline. The loss depends on the
+data: softmax for labels; cosine_similarity, cosent or angle for scores; triplet for triplets:
 
     accelerate launch examples/run_sbert.py
     accelerate launch examples/run_sbert.py --loss cosine_similarity --output_dir out/sbert_scores
 
-On data of your own, whose columns say what it is, with the settings of the paper (batch 16, 2e-5):
+On your own data, whose columns decide the loss, with the settings of the paper (batch 16, learning rate 2e-5):
 
     accelerate launch examples/run_sbert.py --train_file stsb.csv --model_name_or_path bert-base-uncased \\
         --per_device_train_batch_size 16 --learning_rate 2e-5 --max_steps -1 --num_train_epochs 1 --output_dir out/stsb
 
-All three losses with all three poolings, side by side: `contrastive-st train sbert_docs`.
+`contrastive-st train sbert_docs` trains and compares the paper's three losses with all three poolings.
 """
 
 import sys
@@ -40,7 +40,7 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class Arguments:
-    """What to train on, and what."""
+    """Data and model of the run."""
 
     train_file: str | None = field(default=None, metadata={"help": "Pairs or triplets; by default documentation."})
     loss: str = field(
@@ -48,10 +48,10 @@ class Arguments:
     )
     pooling: str = field(default="mean", metadata={"help": "mean, max or cls_before_pooler (the CLS of the paper)."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small new BERT."})
-    max_length: int = field(default=48, metadata={"help": "Tokens a text is cut to."})
-    hidden_size: int = field(default=128, metadata={"help": "Of a new BERT of one layer."})
-    vocab_size: int = field(default=8000, metadata={"help": "Of a new BERT: word pieces."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    max_length: int = field(default=48, metadata={"help": "Longest text, in tokens."})
+    hidden_size: int = field(default=128, metadata={"help": "Width of a new BERT, which has one layer."})
+    vocab_size: int = field(default=8000, metadata={"help": "Size of the vocabulary of a new BERT."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -84,7 +84,7 @@ def main() -> None:
         without = {"softmax": "score", **dict.fromkeys(("cosine_similarity", "cosent", "angle"), "label")}
         texts = labelled.remove_columns(without[loss]) if loss in without else triplets_of(labelled)
 
-    # tokenizer and model; the loss is the model's, and has a classifier of its own where labels are told
+    # tokenizer and model; the loss belongs to the model, and for labels it has a classifier
     columns = [name for name, feature in texts.features.items() if feature.dtype == "string"]
     settings = {"pooling": args.pooling, "loss": loss}
     if loss == "softmax":
@@ -103,7 +103,7 @@ def main() -> None:
     with training.main_process_first():
         rows = tokenize(texts, tokenizer, args.max_length)
 
-    # training; what is measured: a held-out paragraph found by its summary, or STS-B dev where it is at hand
+    # training; the evaluation is retrieval of held-out paragraphs by their summaries, or STS-B dev if it is available
     evaluator = (
         retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout])
         if heldout else sts_evaluator(tokenizer)
@@ -115,7 +115,7 @@ def main() -> None:
     before = trainer.evaluate() if evaluator else {}
     trainer.train(resume_from_checkpoint=resume)
     after = trainer.evaluate() if evaluator else {}
-    trainer.accelerator.unwrap_model(trainer.model).drop_heads()  # the encoder is what is kept
+    trainer.accelerator.unwrap_model(trainer.model).drop_heads()  # only the encoder is kept
     trainer.save_model()
     if trainer.is_world_process_zero():
         for name, value in after.items():

@@ -1,15 +1,16 @@
 """DNA and protein sequences as sentences of k-mers (ProtVec's reading frames, Asgari and Mofrad 2015, for any k).
 
-Generated families of proteins, an ancestor and mutated copies each; 300 families are held out and looked for:
+On generated protein families, each an ancestor and its mutated copies; 300 families are held out for evaluation:
 
     accelerate launch examples/run_sequences.py
     accelerate launch examples/run_sequences.py --kind dna --k 6 --output_dir out/dna
 
-A FASTA file of your own, whose names 'family|member' tell families:
+On your own FASTA file, with names 'family|member':
 
     accelerate launch examples/run_sequences.py --fasta swissprot.fasta.gz --k 3 --output_dir out/swissprot
 
-`contrastive-st train sequences` has other pairs (two reading frames, dropout) and k-mer counting to compare with.
+`contrastive-st train sequences` has other positive pairs (two reading frames, dropout) and a baseline that counts
+k-mers.
 """
 
 import sys
@@ -34,18 +35,18 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class Arguments:
-    """What to train on, and what."""
+    """Data and model of the run."""
 
     fasta: str | None = field(default=None, metadata={"help": "FASTA file; by default generated families."})
     kind: str = field(default="protein", metadata={"help": "dna, rna or protein."})
-    k: int = field(default=2, metadata={"help": "Letters of a word."})
+    k: int = field(default=2, metadata={"help": "Letters per word."})
     families: int = field(default=4000, metadata={"help": "Generated: families of four members."})
-    heldout: int = field(default=300, metadata={"help": "Families that are not trained on, but looked for."})
-    max_length: int = field(default=128, metadata={"help": "Words a sequence is cut to."})
+    heldout: int = field(default=300, metadata={"help": "Families held out for evaluation."})
+    max_length: int = field(default=128, metadata={"help": "Longest sequence, in words."})
     num_layers: int = field(default=0, metadata={"help": "Transformer layers; 0 averages vectors of k-mers."})
-    hidden_size: int = field(default=256, metadata={"help": "Of the embedding."})
-    temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    hidden_size: int = field(default=256, metadata={"help": "Dimension of the embedding."})
+    temperature: float = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -82,7 +83,7 @@ def main() -> None:
     framed = [tokenize_frames(family, tokenizer, args.k) for family in families.values()]
     rows = [{"input_ids": [ids for row in family for ids in row["input_ids"]]} for family in framed]
 
-    # model: InfoNCE both ways, over a BERT or the mean of k-mer vectors
+    # model: symmetric InfoNCE over a BERT or the mean of k-mer vectors
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
         num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
@@ -90,7 +91,7 @@ def main() -> None:
     )  # fmt: skip
     model = BertForCL(config, pooling="mean", loss="info_nce", temperature=args.temperature, symmetric=True)
 
-    # what is measured: the rest of a held-out family, looked for from its first member
+    # evaluation: the first member of each held-out family is the query for the other members
     def find(model):
         encoder = SentenceEncoder(model, tokenizer)
         return find_families(lambda sequences: mean_over_frames(encoder, sequences, args.k), heldout)

@@ -1,18 +1,18 @@
 """SimCSE, unsupervised and supervised (Gao, Yao and Chen 2021, https://arxiv.org/abs/2104.08821).
 
-A search encoder for the Python documentation on this machine, from the static model of the package, in two minutes,
-offline:
+Train a search encoder for the Python documentation on this machine, from the static model of the package, in two
+minutes, offline:
 
     accelerate launch examples/run_simcse.py
 
-A file of your own: one column of sentences trains each with itself, under two dropout masks; two columns are pairs,
-and more are hard negatives:
+Train on your own file. One column has sentences, each a pair with itself under two dropout masks; two columns are
+pairs; further columns are hard negatives:
 
     accelerate launch examples/run_simcse.py --train_file wiki.txt --model_name_or_path bert-base-uncased \\
         --pooling cls --symmetric false --learning_rate 3e-5 --per_device_train_batch_size 64 --num_train_epochs 1 \\
         --output_dir out/simcse
 
-Two processes on the CPU; the candidates come from both:
+Train with two processes on the CPU; the candidates come from both:
 
     accelerate launch --config_file examples/accelerate/two_cpu_processes.yaml examples/run_simcse.py --max_steps 20
 
@@ -45,20 +45,22 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class Arguments:
-    """What to train on, and what."""
+    """Data and model of the run."""
 
     train_file: str | None = field(default=None, metadata={"help": "Texts; by default the installed documentation."})
     model_name_or_path: str | None = field(
-        default=None, metadata={"help": "Encoder; for the documentation static-minilm."}
+        default=None, metadata={"help": "Encoder; by default static-minilm for the documentation, else a new BERT."}
     )
-    pooling: str | None = field(default=None, metadata={"help": "cls, mean, max, ...; by default as recorded."})
-    temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
-    symmetric: bool = field(default=True, metadata={"help": "Also pick anchors from positives."})
-    max_length: int = field(default=128, metadata={"help": "Tokens a text is cut to."})
-    num_layers: int = field(default=1, metadata={"help": "Of a new BERT."})
-    hidden_size: int = field(default=256, metadata={"help": "Of a new BERT."})
-    vocab_size: int = field(default=16_000, metadata={"help": "Of a new BERT: word pieces."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    pooling: str | None = field(
+        default=None, metadata={"help": "cls, mean, max, ...; by default that of the checkpoint."}
+    )
+    temperature: float = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
+    symmetric: bool = field(default=True, metadata={"help": "Add the loss in which positives pick their anchors."})
+    max_length: int = field(default=128, metadata={"help": "Longest text, in tokens."})
+    num_layers: int = field(default=1, metadata={"help": "Layers of a new BERT."})
+    hidden_size: int = field(default=256, metadata={"help": "Width of a new BERT."})
+    vocab_size: int = field(default=16_000, metadata={"help": "Size of the vocabulary of a new BERT."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -91,7 +93,7 @@ def main() -> None:
         print(roles)
         texts, collator = texts.select_columns(roles.texts), roles.collator
 
-    # tokenizer and model; the loss is the model's: InfoNCE of each anchor over the whole batch
+    # tokenizer and model; the loss belongs to the model: InfoNCE of each anchor over the whole batch
     settings = {"loss": "info_nce", "temperature": args.temperature, "symmetric": args.symmetric}
     if args.pooling:
         settings["pooling"] = args.pooling
@@ -111,7 +113,7 @@ def main() -> None:
     with training.main_process_first():
         rows = tokenize(texts, tokenizer, args.max_length)
 
-    # training; what is measured: search in held-out documentation, or STS-B dev where it is at hand
+    # training; the evaluation is search in held-out documentation, or STS-B dev if it is available
     evaluator = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
     if evaluator is None:
         training.eval_strategy = "no"

@@ -1,15 +1,16 @@
-"""Skip-Thoughts (Kiros et al. 2015, https://arxiv.org/abs/1506.06726): write the neighbours of a sentence.
+"""Skip-Thoughts (Kiros et al. 2015, https://arxiv.org/abs/1506.06726): generate the neighbours of a sentence.
 
-On the Python documentation of this machine, offline, in minutes; then the nearest sentences of four:
+On the Python documentation of this machine, offline, in minutes; at the end it prints the nearest sentences of four
+queries:
 
     accelerate launch examples/run_skipthoughts.py
 
-On a corpus of your own, sentences in order:
+On your own corpus of sentences in order:
 
     accelerate launch examples/run_skipthoughts.py --train_file novels.txt --hidden_size 2400 --embedding_size 620 \\
         --max_steps -1 --num_train_epochs 1 --output_dir out/novels
 
-Beside QuickThoughts on the same sentences: `contrastive-st train skipthoughts`.
+`contrastive-st train skipthoughts` compares it with QuickThoughts on the same sentences.
 """
 
 import itertools
@@ -38,16 +39,16 @@ from contrastive_st.training import check_output_dir
 
 @dataclass
 class Arguments:
-    """What to train on, and what."""
+    """Data and model of the run."""
 
     train_file: str | None = field(default=None, metadata={"help": "Sentences in order; by default documentation."})
-    hidden_size: int = field(default=240, metadata={"help": "Of the sentence embedding."})
-    embedding_size: int = field(default=100, metadata={"help": "Of a word vector."})
+    hidden_size: int = field(default=240, metadata={"help": "Dimension of the sentence embedding."})
+    embedding_size: int = field(default=100, metadata={"help": "Dimension of the word vectors."})
     bidirectional: bool = field(default=False, metadata={"help": "bi-skip: half of the embedding in each direction."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words, the most frequent."})
-    max_length: int = field(default=30, metadata={"help": "Words a sentence is cut to, as in the paper."})
-    search_sentences: int = field(default=20_000, metadata={"help": "Neighbours are among the first so many."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    vocab_size: int = field(default=20_000, metadata={"help": "Size of the vocabulary: the most frequent words."})
+    max_length: int = field(default=30, metadata={"help": "Longest sentence, in words, as in the paper."})
+    search_sentences: int = field(default=20_000, metadata={"help": "Number of sentences to search for neighbours."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -76,7 +77,7 @@ def main() -> None:
     tokenizer = train_word_tokenizer(corpus_texts(file), args.vocab_size, args.max_length)
     corpus = SentenceCorpus(file, tokenizer, args.max_length)
 
-    # model: an encoder, and two decoders that write the sentences before and after; the loss is theirs
+    # model: an encoder, and two decoders that generate the sentences before and after; the loss is that of the decoders
     config = SkipThoughtsConfig(
         vocab_size=len(tokenizer), embedding_size=args.embedding_size, hidden_size=args.hidden_size,
         bidirectional=args.bidirectional,
@@ -90,7 +91,7 @@ def main() -> None:
     trainer.accelerator.unwrap_model(trainer.model).drop_heads()  # the decoders
     trainer.save_model()
 
-    # the nearest sentences of a few
+    # the nearest sentences of a few queries
     if trainer.is_world_process_zero():
         sentences = list(dict.fromkeys(itertools.islice(corpus_texts(file), args.search_sentences)))
         queries = [sentence for sentence in sentences if 6 <= len(sentence.split()) <= 16][::97][:4]

@@ -1,12 +1,12 @@
 """Universal Sentence Encoder (Cer et al. 2018, https://arxiv.org/abs/1803.11175): three tasks, one encoder.
 
-Neighbours in a corpus, answers to inputs, and labelled pairs, a batch of one task at a time; on the Python
-documentation of this machine, in minutes, offline; by an averaging network or a transformer:
+The tasks are neighbours in a corpus, answers to inputs, and labelled pairs; each batch comes from one task. On the
+Python documentation of this machine, in minutes, offline, with an averaging network or a transformer:
 
     accelerate launch examples/run_use.py
     accelerate launch examples/run_use.py --encoder transformer --output_dir out/use_transformer
 
-On data of your own:
+On your own data:
 
     accelerate launch examples/run_use.py --corpus_file wiki.txt --answer_file qa.csv --nli_file SNLI \\
         --output_dir out/use_own
@@ -52,18 +52,18 @@ TASKS = {
 
 @dataclass
 class Arguments:
-    """What to train on, and what."""
+    """Data and model of the run."""
 
     corpus_file: str | None = field(default=None, metadata={"help": "Neighbours: sentences in order."})
     answer_file: str | None = field(default=None, metadata={"help": "Answers: two columns, input and response."})
     nli_file: str | None = field(default=None, metadata={"help": "NLI: a file of pairs with labels, or SNLI."})
     encoder: str = field(default="dan", metadata={"help": "dan (averaging network) or transformer."})
-    hidden_size: int = field(default=256, metadata={"help": "Of the embedding; 512 in the paper."})
-    embedding_size: int = field(default=256, metadata={"help": "Of a word vector, of a dan."})
+    hidden_size: int = field(default=256, metadata={"help": "Dimension of the embedding; 512 in the paper."})
+    embedding_size: int = field(default=256, metadata={"help": "Dimension of the word vectors of a dan."})
     num_layers: int = field(default=2, metadata={"help": "Feed-forward layers, or layers of the transformer."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
-    max_length: int = field(default=50, metadata={"help": "Words a text is cut to."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Write over another run."})
+    vocab_size: int = field(default=20_000, metadata={"help": "Largest size of the vocabulary."})
+    max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
+    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -83,7 +83,7 @@ def main() -> None:
     resume = check_output_dir(training, args.overwrite_output_dir)
     set_seed(training.seed)
 
-    # data of the three tasks; the documentation stands in for what is not given
+    # data of the three tasks; the documentation is used for a task without a file
     pairs, heldout = split_pairs(installed_docs(), 1000)
     corpus = args.corpus_file or os.path.join(training.output_dir, "corpus.txt")
     with training.main_process_first():

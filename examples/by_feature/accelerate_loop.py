@@ -1,8 +1,9 @@
-"""A training loop of accelerate alone: collators and models need no trainer.
+"""A training loop with accelerate: collators and models work without the trainer.
 
     accelerate launch examples/by_feature/accelerate_loop.py --max_steps 20
 
-A model of this package takes `[B, V, L]` tokens of V views and gives their loss, over the candidates of all processes.
+A model of this package takes the tokens `[B, V, L]` of V views and returns the loss over the candidates of all
+processes.
 """
 
 import sys
@@ -22,11 +23,11 @@ from contrastive_st.jobs import DocsSearch
 class Arguments:
     """What the loop needs."""
 
-    max_steps: int = field(default=20, metadata={"help": "Steps."})
-    batch_size: int = field(default=256, metadata={"help": "Of a process."})
-    learning_rate: float = field(default=3e-3, metadata={"help": "Of AdamW."})
+    max_steps: int = field(default=20, metadata={"help": "Training steps."})
+    batch_size: int = field(default=256, metadata={"help": "Batch size per process."})
+    learning_rate: float = field(default=3e-3, metadata={"help": "Learning rate of AdamW."})
     output_dir: str = field(default="out/loop", metadata={"help": "Where the encoder is saved."})
-    seed: int = field(default=42, metadata={"help": "Of the weights, the dropout and the order of the rows."})
+    seed: int = field(default=42, metadata={"help": "Seed of weights, dropout and order of the rows."})
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
-"""Several processes: each anchor contrasts with the candidates of all of them, and gradients reach every one.
+"""Several processes: each anchor is compared with the candidates of all of them, and gradients reach all of them.
 
-By one process, by two with whole copies of the model (DDP), or by several that share its weights (FSDP); the loss of a
-batch is the same however it is divided:
+With one process, with two that have full copies of the model (DDP), or with several that share its weights (FSDP); the
+loss of a batch does not depend on how it is divided:
 
     python examples/by_feature/ddp_and_fsdp.py --per_device_train_batch_size 512
     accelerate launch --config_file examples/accelerate/two_cpu_processes.yaml examples/by_feature/ddp_and_fsdp.py

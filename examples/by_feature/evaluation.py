@@ -1,9 +1,9 @@
-"""Judge an encoder: STS, transfer tasks and the shape of its space, in one report.
+"""Evaluate encoders: STS, transfer tasks and measures of the embedding space, in one report.
 
     python examples/by_feature/evaluation.py out/demo --tasks sts,space --data FOLDER_OF_SENTEVAL
     python examples/by_feature/evaluation.py out/demo --tasks sts --data hub
 
-Several models stand side by side; `contrastive-st evaluate` is the same.
+Several models are compared side by side; `contrastive-st evaluate` does the same.
 """
 
 import argparse
@@ -17,7 +17,7 @@ from contrastive_st.evaluation.tasks import choose
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="+", help="checkpoint folders or Hub names")
-    parser.add_argument("--tasks", default="sts,space", help="names or groups, parted by commas")
+    parser.add_argument("--tasks", default="sts,space", help="names or groups, separated by commas")
     parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA", "hub"), help="a folder, or hub")
     parser.add_argument("--output_dir", help="for report.json, report.md and plots")
     args = parser.parse_args()

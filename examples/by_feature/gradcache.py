@@ -1,6 +1,6 @@
 """GradCache (Gao et al. 2021, https://arxiv.org/abs/2101.06983): a batch of any size in the memory of a chunk.
 
-`--chunk_size` encodes so many texts at a time; loss, gradients and weights are those of the whole batch at once:
+`--chunk_size` sets how many texts are encoded at a time; loss, gradients and weights are those of the whole batch:
 
     python examples/by_feature/gradcache.py --per_device_train_batch_size 4096 --chunk_size 64
     python examples/by_feature/gradcache.py --per_device_train_batch_size 4096 --chunk_tokens 2048

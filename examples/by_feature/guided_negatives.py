@@ -1,13 +1,13 @@
 """Guided negatives (GISTEmbed, https://arxiv.org/abs/2402.16829; NV-Retriever, https://arxiv.org/abs/2407.15831).
 
-Another encoder, the guide, tells which candidates are more alike to the anchor than its positive is. They are taken for
-positives that nobody labelled, and masked:
+Another encoder, the guide, finds the candidates that are more similar to the anchor than its positive is. They are
+probably unlabelled positives, so they are masked:
 
     python examples/by_feature/guided_negatives.py
     python examples/by_feature/guided_negatives.py --margin 0.05 --margin_strategy relative
     python examples/by_feature/guided_negatives.py --guide sentence-transformers/all-MiniLM-L6-v2
 
-The guide reads each text once; by default it is the static model of this package. From the command line:
+The guide encodes each text once; by default it is the static model of this package. From the command line:
 `contrastive-st train simcse --train_file pairs.csv --guide sentence-transformers/all-MiniLM-L6-v2`.
 """
 
@@ -35,10 +35,10 @@ from contrastive_st.jobs import DocsSearch
 
 @dataclass
 class Arguments:
-    """Who guides, and how far."""
+    """The guide and its margin."""
 
     guide: str | None = field(default=None, metadata={"help": "Folder or Hub name; by default the package's own."})
-    margin: float = field(default=0.0, metadata={"help": "Mask from so far below the positive's similarity on."})
+    margin: float = field(default=0.0, metadata={"help": "Also mask this far below the positive's similarity."})
     margin_strategy: str = field(default="absolute", metadata={"help": "absolute or relative."})
 
 

@@ -1,4 +1,4 @@
-"""To the Hub and back: a checkpoint with its card is pushed, and opens by its name.
+"""Push a checkpoint and its card to the Hub, and open it there by its name.
 
     python examples/by_feature/hub.py out/demo user/name --private
 

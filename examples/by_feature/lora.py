@@ -1,12 +1,12 @@
-"""LoRA (Hu et al. 2021, https://arxiv.org/abs/2106.09685): a frozen encoder, and a small adapter that is trained.
+"""LoRA (Hu et al. 2021, https://arxiv.org/abs/2106.09685): train a small adapter of a frozen encoder.
 
     python examples/by_feature/lora.py
     python examples/by_feature/lora.py --lora_r 4 --lora_target_modules query value
     contrastive-st merge out/lora -o out/merged
 
-A small encoder is trained on paragraphs of documentation alone; the adapter then learns to find a paragraph by its
-first line. What is saved is the adapter, and it opens as any folder does. From the command line:
-`contrastive-st train simcse --train_file pairs.csv --model_name_or_path MODEL --lora_r 16`.
+First a small encoder is trained on paragraphs of documentation; then the adapter learns to find a paragraph by its
+first line. Only the adapter is saved; its folder opens like any other. From the command line: `contrastive-st train
+simcse --train_file pairs.csv --model_name_or_path MODEL --lora_r 16`.
 """
 
 import sys
@@ -40,9 +40,11 @@ class Arguments:
     """The adapter."""
 
     lora_r: int = field(default=8, metadata={"help": "Rank."})
-    lora_alpha: float | None = field(default=None, metadata={"help": "By default 2 * lora_r."})
-    lora_dropout: float = field(default=0.0, metadata={"help": "Of what the adapter reads."})
-    lora_target_modules: list[str] | None = field(default=None, metadata={"help": "By default all linear layers."})
+    lora_alpha: float | None = field(default=None, metadata={"help": "Scale; by default 2 * lora_r."})
+    lora_dropout: float = field(default=0.0, metadata={"help": "Dropout of the adapter's input."})
+    lora_target_modules: list[str] | None = field(
+        default=None, metadata={"help": "Layers to adapt; by default all linear layers."}
+    )
 
 
 DEFAULTS = {
@@ -65,7 +67,7 @@ def mrr(encoder: SentenceEncoder, docs: DocsSearch) -> float:
 
 
 def megabytes(folder: str) -> float:
-    """Of the weights in a folder."""
+    """Size of the weights in a folder, in megabytes."""
     return sum(path.stat().st_size for path in Path(folder).glob("*.safetensors")) / 1e6
 
 

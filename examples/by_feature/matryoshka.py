@@ -1,11 +1,11 @@
 """Matryoshka embeddings (Kusupati et al. 2022, https://arxiv.org/abs/2205.13147): one embedding at several dimensions.
 
-The loss is taken of the whole embedding and of its first dimensions alone, which then search nearly as well:
+The loss is computed for the full embedding and for its first dimensions alone, which then search nearly as well:
 
     python examples/by_feature/matryoshka.py
     python examples/by_feature/matryoshka.py --dims 128 64 32 16 8 --weights 1 1 1 1 2
 
-`--plain true` trains the same without, for comparison. From the command line:
+`--plain true` trains without it, for comparison. From the command line:
 `contrastive-st train simcse --train_file pairs.csv --hidden_size 256 --matryoshka_dims 256 128 64`.
 """
 
@@ -33,11 +33,13 @@ from contrastive_st.jobs import DocsSearch
 
 @dataclass
 class Arguments:
-    """What is trained."""
+    """Settings of the run."""
 
-    dims: list[int] = field(default_factory=lambda: [128, 64, 32, 16], metadata={"help": "First dimensions to train."})
-    weights: list[float] | None = field(default=None, metadata={"help": "Of the terms; by default 1 each."})
-    plain: bool = field(default=False, metadata={"help": "Train the whole embedding alone."})
+    dims: list[int] = field(default_factory=lambda: [128, 64, 32, 16], metadata={"help": "Dimensions to train."})
+    weights: list[float] | None = field(
+        default=None, metadata={"help": "Weights of the dimensions; by default 1 each."}
+    )
+    plain: bool = field(default=False, metadata={"help": "Train only the full embedding."})
 
 
 DEFAULTS = {

@@ -1,13 +1,13 @@
 """Hard negatives (ANCE, Xiong et al. 2021, https://arxiv.org/abs/2007.00808): mined by one encoder, trained by another.
 
-For each anchor the texts nearest to it that are not its positives, out of all positives, exactly. A text that scores
-nearly as high as the positive is likely to be one too; `--relative_margin 0.05` leaves out what scores above 95% of it
-(NV-Retriever, Moreira et al. 2024, https://arxiv.org/abs/2407.15831):
+For each anchor, an exact search over all positives finds the nearest texts that are not its own positives. A text that
+scores nearly as high as the positive is probably a positive too; `--relative_margin 0.05` leaves out texts that score
+above 95% of the positive's score (NV-Retriever, Moreira et al. 2024, https://arxiv.org/abs/2407.15831):
 
     python examples/by_feature/mine_hard_negatives.py
     python examples/by_feature/mine_hard_negatives.py --miner sentence-transformers/all-MiniLM-L6-v2 --num_negatives 3
 
-`contrastive-st mine pairs.csv -o mined.parquet` does the same of a file, and `contrastive-st train --train_file
+`contrastive-st mine pairs.csv -o mined.parquet` does the same for a file, and `contrastive-st train --train_file
 mined.parquet` trains on it.
 """
 
@@ -49,10 +49,12 @@ class MiningArguments:
     miner: str | None = field(
         default=None, metadata={"help": "Encoder that mines; by default the static model of this package."}
     )
-    num_negatives: int = field(default=1, metadata={"help": "Of each anchor."})
-    range_min: int = field(default=0, metadata={"help": "Pass over so many of the nearest."})
-    range_max: int = field(default=100, metadata={"help": "Look at so many of the nearest."})
-    relative_margin: float = field(default=0.05, metadata={"help": "A negative scores less than the positive by this."})
+    num_negatives: int = field(default=1, metadata={"help": "Negatives per anchor."})
+    range_min: int = field(default=0, metadata={"help": "Skip this many of the nearest texts."})
+    range_max: int = field(default=100, metadata={"help": "Look at this many of the nearest texts."})
+    relative_margin: float = field(
+        default=0.05, metadata={"help": "A negative scores at least this share less than the positive."}
+    )
 
 
 def main() -> None:

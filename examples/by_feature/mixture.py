@@ -1,7 +1,7 @@
-"""Several data sets, each with its own loss, a batch of one of them at a time.
+"""Train on several data sets, each with its own loss; each batch comes from one of them.
 
-Summaries and their paragraphs of the Python documentation by InfoNCE, scored pairs of it by CoSENT, and paragraphs
-alone, read as a stream of unknown length, by dropout pairs:
+Three data sets of the Python documentation: summaries and their paragraphs (InfoNCE), scored pairs (CoSENT), and single
+paragraphs, read as a stream of unknown length (dropout pairs):
 
     python examples/by_feature/mixture.py
     python examples/by_feature/mixture.py --chunk_size 64
@@ -47,7 +47,7 @@ from contrastive_st.jobs import labelled_docs
 
 @dataclass
 class Arguments:
-    """What is mixed."""
+    """Data sets of the mixture."""
 
     data: list[str] = field(
         default_factory=lambda: ["pairs", "scores", "texts"], metadata={"help": "One or more of pairs, scores, texts."}

@@ -1,10 +1,11 @@
-"""A momentum queue (MoCo, He et al. 2020, https://arxiv.org/abs/1911.05722): more negatives, no more memory.
+"""A momentum queue (MoCo, He et al. 2020, https://arxiv.org/abs/1911.05722): more negatives without a larger batch.
 
-Positives are encoded by a moving average of the model, and those of past batches stay as candidates:
+Positives are encoded by a moving average of the model, and those of earlier batches stay as candidates:
 
     python examples/by_feature/momentum_queue.py --momentum_queue 4096 --momentum 0.99
 
-They are two arguments of `ContrastiveTrainingArguments`; a checkpoint holds the queue, and resumes with it.
+Both flags are arguments of `ContrastiveTrainingArguments`. A checkpoint contains the queue, so a resumed run continues
+with it.
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Prompts: a text before each query and another before each document, in training and in use.
 
-The encoder is told which of the two it reads. The prompts are saved with it, and `encode_query` and `encode_document`,
-`contrastive-st index` and `search`, and sentence-transformers put them before the texts again:
+They tell the encoder which of the two it reads. The prompts are saved with the encoder; `encode_query` and
+`encode_document`, `contrastive-st index` and `search`, and sentence-transformers put them before the texts again:
 
     python examples/by_feature/prompts.py
     python examples/by_feature/prompts.py --include_prompt false    # read, but not pooled
@@ -32,10 +32,10 @@ from contrastive_st.jobs import DocsSearch
 
 @dataclass
 class Arguments:
-    """What is put before the texts."""
+    """The prompts."""
 
-    query: str = field(default="query: ", metadata={"help": "Before the first line of a docstring."})
-    document: str = field(default="passage: ", metadata={"help": "Before its paragraph."})
+    query: str = field(default="query: ", metadata={"help": "Prompt before the first line of a docstring."})
+    document: str = field(default="passage: ", metadata={"help": "Prompt before its paragraph."})
     include_prompt: bool = field(default=True, metadata={"help": "Pool the tokens of the prompt too."})
 
 

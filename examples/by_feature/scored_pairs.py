@@ -1,12 +1,13 @@
-"""Pairs with scores, ranked: CoSENT (https://doi.org/10.1109/TASLP.2024.3402087) and AnglE (https://arxiv.org/abs/2309.12871).
+"""Pairs with scores, ranked: CoSENT (https://doi.org/10.1109/TASLP.2024.3402087) and AnglE
+(https://arxiv.org/abs/2309.12871).
 
-Beside `cosine_similarity`, which wants each cosine to be the score, these two want the cosines in their order:
+`cosine_similarity` fits each cosine to its score; these two losses only rank the cosines in the order of the scores:
 
     python examples/by_feature/scored_pairs.py
     python examples/by_feature/scored_pairs.py --loss angle
     python examples/by_feature/scored_pairs.py --loss cosine_similarity
 
-All pairs of the batch are compared, of every process and of every chunk (`--chunk_size 32`), with the same gradients.
+All pairs of the batch, of every process and every chunk (`--chunk_size 32`), are compared with each other.
 On a file of scored pairs: `contrastive-st train sbert --train_file stsb.csv --losses cosent`.
 """
 
@@ -33,7 +34,7 @@ from contrastive_st.jobs import labelled_docs
 
 @dataclass
 class Arguments:
-    """What is trained."""
+    """Settings of the run."""
 
     loss: str = field(default="cosent", metadata={"help": "cosent, angle or cosine_similarity."})
 

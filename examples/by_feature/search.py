@@ -1,9 +1,9 @@
-"""Semantic search from Python: documents to vectors, and the nearest to a query out of them.
+"""Semantic search in Python: encode documents and find the nearest ones to a query.
 
     python examples/by_feature/search.py --model out/demo --corpus corpus.txt "how to pad a batch"
 
-In memory here. For a corpus that outgrows it, `contrastive-st index CORPUS` keeps vectors in PostgreSQL, and what
-`open_index()` gives has `search`.
+The vectors are in memory here. For a larger corpus, `contrastive-st index CORPUS` stores the vectors in PostgreSQL, and
+`open_index()` returns an index with the same `search`.
 """
 
 import argparse

@@ -218,8 +218,8 @@ def test_a_quickthoughts_model_beside_another(checkpoints, tmp_path, capsys):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ([], "nothing to look for"),
-        (["--query", " "], "nothing to look for"),
+        ([], "no query: give"),
+        (["--query", " "], "no query: give"),
         (["--query", "a", "-k", "0"], "-k 0"),
         (["--query", "a", "--names", "x", "y"], "--names x y"),
         (["--query", "a", "--max_sentences", "0"], "--max_sentences 0"),

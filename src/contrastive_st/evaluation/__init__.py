@@ -1,4 +1,4 @@
-"""Evaluation: how good embeddings are, and what their space looks like."""
+"""Evaluation of embeddings: tasks, scores, reports and measures of the embedding space."""
 
 from __future__ import annotations
 

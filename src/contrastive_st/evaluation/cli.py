@@ -15,7 +15,7 @@ from contrastive_st.terminal import MODEL_HELP, say
 
 
 def add_commands(commands: Any) -> None:
-    """Add them to the subparsers of the command line."""
+    """Add these commands to the subparsers of the command line."""
     for add in (_add_evaluate, _add_classify, _add_neighbors, _add_curl_bounds):
         add(commands)
 
@@ -23,17 +23,17 @@ def add_commands(commands: Any) -> None:
 def _add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score models on STS, transfer and other tasks; write one report")
     evaluate.add_argument("models", nargs="*", metavar="MODEL", help=MODEL_HELP)
-    evaluate.add_argument("--tasks", default="sts,space", help="names or groups, parted by commas: sts, transfer, "
+    evaluate.add_argument("--tasks", default="sts,space", help="names or groups, separated by commas: sts, transfer, "
                           "supervised, entailment, pairs, space, few-shot, all (default: sts,space)")  # fmt: skip
     evaluate.add_argument(
         "--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)"
     )
     evaluate.add_argument("--output", "-o", help="folder for report.json, report.md and plots")
-    evaluate.add_argument("--names", nargs="+", help="what the report calls the models")
+    evaluate.add_argument("--names", nargs="+", help="names of the models in the report")
     evaluate.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    evaluate.add_argument("--max_length", type=int, help="tokens read of a sentence (default: what the model records)")
+    evaluate.add_argument("--max_length", type=int, help="longest sentence, in tokens (default: as the model records)")
     evaluate.add_argument(
-        "--folds", type=int, default=10, help="of cross-validations; SentEval's 10, or 5 when in haste"
+        "--folds", type=int, default=10, help="folds of the cross-validations: 10 as in SentEval, or 5 to save time"
     )
     evaluate.add_argument(
         "--pairs",
@@ -46,7 +46,7 @@ def _add_evaluate(commands: Any) -> None:
                           help="also: a folder in BEIR's layout, a set of NanoBEIR by name (NanoSciFact), or a file of "
                           "(query, relevant document) pairs, tab-separated, with a header")  # fmt: skip
     evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
-    evaluate.add_argument("--card", metavar="README.md", help="put the first model's figures into this model card")
+    evaluate.add_argument("--card", metavar="README.md", help="write the first model's figures into this model card")
     evaluate.set_defaults(function=_evaluate)
 
 
@@ -55,25 +55,29 @@ def _add_classify(commands: Any) -> None:
     classify.add_argument("input", nargs="?", help="texts to label: a file, one a line, or - for stdin")
     classify.add_argument("--model", "-m", help=MODEL_HELP)
     classify.add_argument("--examples", nargs="+", metavar="LABEL=FILE",
-                          help="a file of examples a label; their means are saved in the model's folder")  # fmt: skip
+                          help="a file of examples for each label; their means are saved")  # fmt: skip
     classify.add_argument("--test", nargs="+", metavar="LABEL=FILE",
                           help="print the accuracy on these, beside logistic regression and keywords")  # fmt: skip
-    classify.add_argument("--classifier", default="classes", metavar="NAME", help="name to save and load the means by")
+    classify.add_argument(
+        "--classifier", default="classes", metavar="NAME", help="name under which the means are saved and loaded"
+    )
     classify.add_argument("--output", "-o", help="folder for the means (default: the model's)")
     classify.add_argument("--pooling", help="for checkpoints that record none")
     classify.set_defaults(function=_classify)
 
 
 def _add_neighbors(commands: Any) -> None:
-    nearest = commands.add_parser("neighbors", help="nearest sentences of a corpus, one or two models side by side")
+    nearest = commands.add_parser(
+        "neighbors", help="find the nearest sentences of a corpus, for one or two models side by side"
+    )
     nearest.add_argument("models", nargs="*", metavar="MODEL", help=MODEL_HELP)
-    nearest.add_argument("--names", nargs="+", help="what the tables call the models")
+    nearest.add_argument("--names", nargs="+", help="names of the models in the tables")
     nearest.add_argument("--corpus", required=True, help="a file with a sentence a line, or any file `train` reads")
-    nearest.add_argument("--column", help="column to search, by name or position, where the file has several")
+    nearest.add_argument("--column", help="column to search, by name or position, if the file has several")
     nearest.add_argument("--query", nargs="+", default=[], metavar="TEXT")
     nearest.add_argument("--query_file", metavar="FILE", help="also: a query a line")
     nearest.add_argument("-k", type=int, default=5, help="neighbours of each query (default: 5)")
-    nearest.add_argument("--max_sentences", type=int, help="search the first so many of the corpus")
+    nearest.add_argument("--max_sentences", type=int, help="search only the first N sentences of the corpus")
     nearest.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
     nearest.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
     nearest.add_argument("--output", "-o", metavar="FILE.md", help="write the tables to this file as well")
@@ -82,10 +86,13 @@ def _add_neighbors(commands: Any) -> None:
 
 def _add_curl_bounds(commands: Any) -> None:
     bounds = commands.add_parser(
-        "curl-bounds", help="contrastive and classification losses on labelled sentences, and the bound between them"
+        "curl-bounds",
+        help="compute CURL's contrastive and classification losses on labelled sentences, and the bound between them",
     )
     bounds.add_argument("model", nargs="?", metavar="MODEL", help=MODEL_HELP)
-    bounds.add_argument("--task", required=True, help="MR, CR, SUBJ, MPQA, SST2 or TREC; several parted by commas")
+    bounds.add_argument(
+        "--task", required=True, help="MR, CR, SUBJ, MPQA, SST2 or TREC; several are separated by commas"
+    )
     bounds.add_argument("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
     bounds.add_argument("--draws", type=int, default=100_000, help="anchors drawn for the blocks (default: 100,000)")
     bounds.add_argument("--seed", type=int, default=0, help="of the draws")
@@ -97,7 +104,7 @@ def _add_curl_bounds(commands: Any) -> None:
 def _evaluate(args: argparse.Namespace) -> None:
     models = _models(args)
     if args.names and len(args.names) != len(models):
-        raise InputError(f"--names gives {len(args.names)} names for {len(models)} models; give one each")
+        raise InputError(f"--names gives {len(args.names)} names for {len(models)} models; give one for each model")
     if args.card and not Path(args.card).is_file():
         raise InputError(f"--card {args.card}: no such file; write the model card first")
     data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
@@ -128,14 +135,14 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 
 def _models(args: argparse.Namespace) -> list[str]:
-    """The models named, or the default one."""
+    """The models of the arguments, or the default model."""
     from contrastive_st.models.default import default_model
 
     return args.models or [default_model()]
 
 
 def _join_processes() -> str | None:
-    """Join the processes that `accelerate launch` started; the device of this one."""
+    """Join the processes that `accelerate launch` started and return the device of this one."""
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return None
     from accelerate import PartialState
@@ -168,15 +175,15 @@ def _classify(args: argparse.Namespace) -> None:
     if Path(args.classifier).name != args.classifier or args.classifier in ("", ".", ".."):
         raise InputError(f"--classifier {args.classifier}: give a plain name; --output names the folder")
     if args.test and not args.examples:
-        raise InputError("--test compares classifiers made from the same --examples; give those too")
+        raise InputError("--test compares classifiers made from the same examples; give --examples too")
     from contrastive_st.evaluation.scorers.few_shot import MeanClassifier
     from contrastive_st.models.default import open_encoder
 
     encoder = open_encoder(args.model, pooling=args.pooling)
     folder = args.output or (encoder.folder if args.model else None)
     if folder is None:
-        raise InputError("the means need a folder: --model names no local one, so give --output FOLDER")
-    lines = list(_texts(args.input)) if args.input else []  # all is read before anything is written
+        raise InputError("--model is not a local folder, so the means cannot be saved there; give --output FOLDER")
+    lines = list(_texts(args.input)) if args.input else []  # everything is read before anything is written
     tests = _labelled_files(args.test or (), "--test")
     if args.examples:
         texts, labels = _labelled_files(args.examples, "--examples")
@@ -263,7 +270,7 @@ def _neighbors(args: argparse.Namespace) -> None:
 
 def _check_neighbors(args: argparse.Namespace) -> None:
     if len(set(args.models)) != len(args.models):
-        raise InputError("the same model is named twice; name another to compare with, or one alone")
+        raise InputError("the same model is given twice; give two different models, or only one")
     if args.names and len(set(args.names)) != len(_models(args)):
         raise InputError(f"--names {' '.join(args.names)}: give {len(_models(args))}, one a model, each another")
     for option, value in (("-k", args.k), ("--max_sentences", args.max_sentences)):
@@ -283,7 +290,7 @@ def _queries(args: argparse.Namespace) -> list[str]:
     lines = [*args.query, *(read_lines(args.query_file) if args.query_file else [])]
     queries = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not queries:
-        raise InputError("nothing to look for: give --query TEXT ... or --query_file FILE with a query a line")
+        raise InputError("no query: give --query TEXT ... or --query_file FILE with one query a line")
     return queries
 
 
@@ -292,7 +299,7 @@ def _curl(args: argparse.Namespace) -> None:
     if data != "hub" and not Path(data).is_dir():
         raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
     if args.draws < 2:
-        raise InputError(f"--draws {args.draws}: give 2 or more, or there is no standard error")
+        raise InputError(f"--draws {args.draws}: give 2 or more; a standard error needs two")
     from contrastive_st.evaluation.curl import LOSSES, curl, table
     from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
     from contrastive_st.evaluation.tasks import choose

@@ -1,4 +1,4 @@
-"""The losses of Arora et al. (2019) on labelled embeddings: what a contrastive loss says of class means.
+"""The losses of Arora et al. (2019, CURL) on labelled embeddings, and the bound between them.
 
 Labels stand for the paper's latent classes. Class c's distribution is uniform over its n_c of the N sentences, drawn
 with replacement; rho, the chance of a class, is its share n_c / N. With l the logistic or the hinge loss:
@@ -12,8 +12,9 @@ By Jensen's inequality (their Lemma 4.3, where l(0) = 1)
 
     L_sup  <=  (L_un - tau l(0)) / (1 - tau)  <=  alpha L_un,    alpha = 1 / (1 - tau),
 
-and with L_un^block, which is at most L_un, in the place of L_un. These are theorems, for these distributions too: they
-hold whatever the encoder. What differs is how far apart the sides are. The losses depend on the embeddings' length.
+and the same holds with L_un^block, which is at most L_un, in place of L_un. These are theorems that cover these
+distributions, so they hold for every encoder; encoders differ in how far apart the two sides are. The losses depend on
+the length of the embeddings.
 """
 
 from __future__ import annotations
@@ -33,13 +34,16 @@ LOSSES: dict[str, Loss] = {
     "hinge": lambda margin: np.maximum(0, 1 - margin),
 }
 BLOCKS = (1, 2, 5, 10)
-_EXACT, _AT_ONCE = 200_000_000, 4_000_000  # triples that are summed rather than drawn, and those of one step
+_EXACT, _AT_ONCE = (
+    200_000_000,
+    4_000_000,
+)  # up to so many triples L_un is summed exactly, else drawn; triples of one step
 _DRAW = 1024  # anchors of one step
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """An expectation: `value`, and its standard error, 0 where it is exact."""
+    """An expectation: `value` and its standard error, which is 0 if the value is exact."""
 
     value: float
     error: float = 0.0
@@ -53,7 +57,7 @@ class Curl:
         loss: "logistic" or "hinge".
         n: sentences.
         classes: how many.
-        tau: chance that positive and negative are of one class.
+        tau: probability that positive and negative have the same class.
         un: L_un.
         blocks: L_un^block by block size.
         sup: L_sup of the mean classifier; exact.
@@ -75,7 +79,7 @@ class Curl:
         return 1 / (1 - self.tau)
 
     def bound(self, estimate: Estimate) -> Estimate:
-        """What `estimate`, of L_un or L_un^block, bounds L_sup by: alpha (L - tau l(0))."""
+        """The upper bound of L_sup from an estimate of L_un or L_un^block: alpha (L - tau l(0))."""
         zero = float(LOSSES[self.loss](np.zeros(())))
         return Estimate(self.alpha * (estimate.value - self.tau * zero), self.alpha * estimate.error)
 
@@ -104,7 +108,7 @@ def curl(
         seed: of the draws.
 
     Raises:
-        InputError: fewer than two classes, or as many labels as there are not embeddings.
+        InputError: there are fewer than two classes, or the numbers of labels and embeddings differ.
 
     Example:
         >>> x = np.array([[1.0, 0.0], [1.0, 0.2], [-1.0, 0.0], [-1.0, 0.1]])
@@ -114,7 +118,7 @@ def curl(
     """
     names, y = np.unique(np.asarray(labels), return_inverse=True)
     if len(y) != len(x):
-        raise InputError(f"{len(x)} embeddings and {len(y)} labels; give one label an embedding")
+        raise InputError(f"{len(x)} embeddings and {len(y)} labels; give one label for each embedding")
     if len(names) < 2:
         raise InputError("one class only; the losses compare sentences of different classes, so give two or more")
     x, function = np.asarray(x, dtype=np.float64), LOSSES[loss]
@@ -127,7 +131,7 @@ def curl(
 
 
 def collision(y: NDArray[np.integer]) -> float:
-    """Chance tau that two classes drawn by their shares are the same, `[N]` class numbers.
+    """Probability tau that two classes drawn by their shares are the same, from class numbers `[N]`.
 
     Example:
         >>> collision(np.array([0, 0, 0, 1]))
@@ -213,7 +217,7 @@ def block_loss(margins: NDArray[np.floating], size: int, loss: Loss) -> Estimate
 
 
 def table(found: Sequence[Curl]) -> str:
-    """Markdown: a row a loss, two columns an `l`: its value, and what it bounds L_sup by.
+    """A Markdown table: a row for each loss, and for each `l` two columns, its value and the bound of L_sup.
 
     Example:
         >>> one = Curl("hinge", 4, 2, 0.5, Estimate(0.8), {5: Estimate(0.7, 0.01)}, 0.39, 0.75)

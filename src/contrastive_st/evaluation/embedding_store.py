@@ -1,4 +1,4 @@
-"""Each distinct sentence is encoded once: shared out over the processes, kept on disk by the model's hash."""
+"""`EmbeddingStore` encodes each distinct sentence once, on all processes together, and keeps the embeddings on disk."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def default_cache() -> Path:
 
 
 class Encoder(Protocol):
-    """What evaluation asks of an encoder; `SentenceEncoder`, `StaticVectors` and `FunctionEncoder` are three."""
+    """The interface that evaluation needs; `SentenceEncoder`, `StaticVectors` and `FunctionEncoder` have it."""
 
     name: str
 
@@ -43,16 +43,16 @@ class Encoder(Protocol):
 
     @property
     def fingerprint(self) -> str | None:
-        """A hash of all that decides a vector, or None: then nothing is cached on disk."""
+        """A hash of everything that determines a vector; None if embeddings must not be cached on disk."""
 
     def encode(self, texts: list[str]) -> Any:
         """`[N] texts -> [N, d]`, in their order."""
 
     def encode_query(self, texts: list[str]) -> Any:
-        """The same of queries, with their prompt where the encoder has one."""
+        """As `encode`, for queries: with the prompt for queries if the encoder has one."""
 
     def encode_document(self, texts: list[str]) -> Any:
-        """The same of documents."""
+        """As `encode`, for documents."""
 
 
 @dataclass
@@ -60,11 +60,11 @@ class FunctionEncoder:
     """A function from N texts to an array `[N, d]`, to be evaluated.
 
     Args:
-        name: how reports call it.
+        name: its name in reports.
         encode: the function.
-        pooling: what reports say of it.
-        max_length: tokens it reads of a text; None where it alone knows.
-        fingerprint: a hash of all that decides the vectors, or None: then nothing is cached on disk.
+        pooling: its pooling in reports.
+        max_length: longest text in tokens; None if unknown.
+        fingerprint: a hash of everything that determines the vectors; None if they must not be cached on disk.
     """
 
     name: str
@@ -83,7 +83,7 @@ class FunctionEncoder:
 
 
 def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:
-    """An encoder to evaluate: a function, what `open_encoder` opens with these options, or what is one already.
+    """Make an encoder of a function or of a model that `open_encoder` opens; encoders are returned as they are.
 
     Example:
         >>> as_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]), name="lengths").encode(["ab"])
@@ -99,15 +99,15 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
 class EmbeddingStore:
     """The embeddings of a set of sentences; calling it looks them up, `[N] texts -> [N, d]`.
 
-    A `Query` and a `Document` are encoded as such, with the model's prompts, and are not the plain text that is equal.
+    A `Query` and a `Document` are encoded with the model's prompts, so they differ from the same plain text.
     Sentences go to the model in chunks of similar length whose make-up does not depend on the number of processes, so
     that one process and many get the same bits.
 
     Args:
         encoder: the model.
-        texts: all sentences that will be asked for, repeated ones too.
+        texts: all sentences that will be looked up; they may repeat.
         cache: folder to read known embeddings from and to write new ones to; None keeps nothing.
-        distributed: share the work out over the processes (a collective call), or do it all here.
+        distributed: divide the work among the processes (a collective call), or do all of it here.
 
     Raises:
         InputError: the model returns NaN, infinities, or an array of another shape; names the model.
@@ -167,7 +167,7 @@ class EmbeddingStore:
         if vectors.ndim != 2 or len(vectors) != len(texts):
             raise InputError(
                 f"{self.encoder.name} returns an array of shape {vectors.shape} for {len(texts)} texts; "
-                f"it must return one vector a text, [{len(texts)}, d]"
+                f"it must return one vector for each text, [{len(texts)}, d]"
             )
         bad = ~np.isfinite(vectors).all(1)
         if bad.any():
@@ -190,7 +190,7 @@ def _how(text: str) -> str:
 
 
 def _read(folder: Path, texts: Sequence[str]) -> dict[int, NDArray[np.float32]]:
-    """Known embeddings by the text's number; a damaged file is passed over, and its sentences are encoded again."""
+    """Known embeddings by the number of the text; a damaged file is ignored, and its sentences are encoded again."""
     wanted = {_key(text): i for i, text in enumerate(texts)}
     known = {}
     for path in sorted(folder.glob("*.npz")):
@@ -216,4 +216,4 @@ def _write(folder: Path, texts: Sequence[str], vectors: NDArray[np.float32]) -> 
             np.savez(file, keys=keys, vectors=vectors)
         os.replace(temporary, folder / f"{name}.npz")
     except OSError as error:
-        logger.warning(f"embeddings are not kept in {folder}: {error}")
+        logger.warning(f"embeddings cannot be kept in {folder}: {error}")

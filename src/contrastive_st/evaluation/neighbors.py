@@ -1,4 +1,4 @@
-"""Nearest neighbours by cosine, exact, over a corpus that is never held: neither its scores nor its embeddings."""
+"""Exact nearest neighbours by cosine over a corpus whose embeddings and scores need not fit in memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Neighbor = tuple[float, str]  # the cosine, and the sentence
 def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]], k: int = 5) -> Best:
     """The k candidates with the greatest cosine for each query; of equal ones, those that come first.
 
-    A running merge: of the scores, one block's are there at a time.
+    The best candidates so far are merged with those of each block, so only the scores of one block are in memory.
 
     Args:
         queries: `[Q, d]`.
@@ -35,7 +35,7 @@ def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]
         k: how many; all candidates where there are fewer.
 
     Returns:
-        Cosines `[Q, k]`, falling, and the candidates' numbers `[Q, k]`. A zero vector has cosine 0 with everything.
+        Cosines `[Q, k]`, highest first, and the candidates' numbers `[Q, k]`. Zero vectors have cosine 0.
 
     Example:
         >>> blocks = [np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [3.0, 0.0]])]
@@ -59,12 +59,12 @@ def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]
 def neighbors(
     encoder: Encoder, queries: Sequence[str], corpus: Sequence[str], k: int = 5, cache: str | Path | None = None
 ) -> list[list[Neighbor]]:
-    """For each query its k nearest sentences of the corpus, nearest first; itself is left out.
+    """For each query the k nearest sentences of the corpus, nearest first; the query itself is left out.
 
     Args:
         encoder: the model.
         queries: any sentences.
-        corpus: distinct sentences, of which slices are taken: a list, or a column of a data set on disk.
+        corpus: distinct sentences, read in slices: a list, or a column of a data set on disk.
         k: how many neighbours.
         cache: folder that keeps the corpus's embeddings, or None.
 
@@ -111,7 +111,7 @@ def embedding_blocks(
 
 
 def first_of_each(texts: Iterable[str]) -> NDArray[np.int64]:
-    """Where each distinct text is for the first time, rising; 8 bytes are kept of each text.
+    """The position of the first occurrence of each distinct text, in order; 8 bytes are kept per text.
 
     Example:
         >>> first_of_each(["b", "a", "b", "c"]).tolist()
@@ -130,7 +130,7 @@ def _embedded(encoder: Encoder, corpus: Sequence[str]) -> Iterator[NDArray[np.fl
 
 
 def _kept(blocks: Iterator[NDArray[np.float32]], count: int, path: Path) -> Iterator[NDArray[np.float32]]:
-    """Hand the blocks on and write them to `path`, which is there when all of them are."""
+    """Yield the blocks and write them to `path`, which appears when all of them are written."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -175,11 +175,11 @@ def _digest(text: str, size: int) -> bytes:
 
 # --- The nearest neighbours of several models side by side, for a terminal and as Markdown.
 
-Found = Mapping[str, Sequence[Sequence[Neighbor]]]  # by model: for each query its neighbours, nearest first
+Found = Mapping[str, Sequence[Sequence[Neighbor]]]  # for each model: the neighbours of each query, nearest first
 
 
 def as_text(queries: Sequence[str], found: Found, width: int = 120) -> str:
-    """A column a model, in lines of at most `width` characters.
+    """Plain text with one column per model, in lines of at most `width` characters.
 
     Example:
         >>> print(as_text(["a cat"], {"A": [[(0.9, "the cat")]], "B": [[(0.5, "a dog")]]}, 41))
@@ -199,7 +199,7 @@ def as_text(queries: Sequence[str], found: Found, width: int = 120) -> str:
 
 
 def as_markdown(queries: Sequence[str], found: Found, caption: str) -> str:
-    """A table a query, under a caption.
+    """Markdown with one table per query, under a caption.
 
     Example:
         >>> print(as_markdown(["a|b"], {"A": [[(0.9, "the cat")]]}, "Nearest."))

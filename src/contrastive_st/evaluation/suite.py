@@ -1,6 +1,6 @@
-"""Run tasks on models: data read once, each distinct sentence encoded once a model, work shared over the processes.
+"""Run tasks on models: data are read once, each model encodes each distinct sentence once, processes share the work.
 
-In the middle of training it leaves no trace: the weights in the end are those without it.
+An evaluation during training does not change the training: the final weights are bit-equal to those without it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from contrastive_st.evaluation.scorers.sts import SPLIT, find_stsb, read_stsb, s
 from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.models import SentenceEncoder
 
-Data = Mapping[str, Splits | str]  # a task's data by its name, or why it is not there
+Data = Mapping[str, Splits | str]  # the data of each task by its name, or the reason why it is missing
 
 
 def evaluate(
@@ -46,17 +46,17 @@ def evaluate(
     """Evaluate models on tasks; under `accelerate launch` a collective call, with the same report on every process.
 
     Args:
-        models: functions from texts to vectors, and whatever `SentenceEncoder` opens.
+        models: functions from texts to vectors, or models that `SentenceEncoder` opens.
         tasks: names and groups ("sts,transfer", ["STSB", "MR"]), or `Task` objects.
         data: the folder of SentEval's files, or "hub".
         cache: folder that keeps embeddings from one run to the next; None keeps none.
-        distributed: False does all the work here, whatever the process group.
-        folds: of the cross-validations, SentEval's 10 or 5.
-        names: what the report calls the models.
+        distributed: False does all the work in this process, even inside a process group.
+        folds: folds of the cross-validations, 10 or 5 as in SentEval.
+        names: names of the models in the report.
         options: for `SentenceEncoder` (`pooling`, `max_length`, `device`).
 
     Returns:
-        The report. A task whose data is not there, and all tasks of a model that cannot be opened or returns NaN, are
+        The report. A task whose data are missing, and all tasks of a model that cannot be opened or returns NaN, are
         in it as not run, with the reason.
 
     Raises:
@@ -95,7 +95,7 @@ def evaluate(
 
 
 def load(tasks: Sequence[Task], data: str | Path) -> dict[str, Splits | str]:
-    """The data of each task by its name, or the reason why it is not there.
+    """The data of each task by its name, or the reason why they are missing.
 
     Raises:
         InputError: there is no data for any of them, or some is damaged.
@@ -120,7 +120,7 @@ def run(
     cache: str | Path | None = None,
     distributed: bool = True,
 ) -> tuple[list[Score], dict[str, Any] | None]:
-    """All scores of one model, each with what the model is; and the histogram of its STS-B similarities.
+    """All scores of one model, each with the model's settings, and the histogram of its STS-B similarities.
 
     Raises:
         InputError: the model returns NaN or the wrong shape; names it.
@@ -141,7 +141,7 @@ def run(
 
 
 def not_run(task: Task, why: str) -> Score:
-    """A task's score when there is none."""
+    """The score of a task that was not run."""
     split, metric, aggregation = task.main
     return Score(task.name, split, metric, None, aggregation, note=why)
 
@@ -156,7 +156,7 @@ def _unused(name: str, report: Report) -> str:
 
 @contextlib.contextmanager
 def untouched_random_state() -> Iterator[None]:
-    """Put the random states of Python, NumPy and torch (all devices) back on leaving.
+    """Restore the random states of Python, NumPy and torch (all devices) on leaving.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -178,7 +178,7 @@ def untouched_random_state() -> Iterator[None]:
 
 
 class SuiteEvaluator:
-    """`ContrastiveTrainer(evaluator=SuiteEvaluator(tokenizer, "STSB,CR", data))`: the quoted figure of each task.
+    """Evaluates tasks during training: `ContrastiveTrainer(evaluator=SuiteEvaluator(tokenizer, "STSB,CR", data))`.
 
     The data is read once, when this is made. Names are like `stsb_spearman` and `cr_accuracy`; with `dev=True` (the
     default) figures of the dev split take the place of test figures where a task has them, and the name says so
@@ -189,9 +189,9 @@ class SuiteEvaluator:
         tasks: names and groups, or `Task` objects, as for `evaluate`.
         data: folder, or "hub".
         dev: prefer dev splits.
-        folds: of cross-validations; SentEval's quick setting by default.
-        distributed: share the work out over the processes. All must call it then; `ContrastiveTrainer` calls its
-            evaluator on one, so leave it off there.
+        folds: folds of the cross-validations; by default SentEval's quick setting.
+        distributed: divide the work among the processes, which must all call it then. `ContrastiveTrainer` calls its
+            evaluator on one process, so leave this off there.
 
     Raises:
         InputError: an unknown task, or no data for any.
@@ -230,7 +230,7 @@ class SuiteEvaluator:
 
 
 class EvaluationCallback(TrainerCallback):
-    """For any `transformers.Trainer`: run a `SuiteEvaluator` every so many steps; figures go to the log history.
+    """A callback for any `transformers.Trainer` that runs a `SuiteEvaluator` every N steps and logs its figures.
 
     Called on every process, so the evaluator may be `distributed`.
 
@@ -255,12 +255,12 @@ class EvaluationCallback(TrainerCallback):
 def retrieval_evaluator(
     tokenizer: Any, queries: Sequence[str], documents: Sequence[str]
 ) -> Callable[[Any], dict[str, float]]:
-    """`ContrastiveTrainer(evaluator=...)`: MRR@10 and recall@10 of each query's own document among all documents.
+    """An evaluator for `ContrastiveTrainer`: MRR@10 and recall@10 of each query's own document among all documents.
 
     Args:
         tokenizer: the model's.
         queries: N texts.
-        documents: N texts; the one at the place of a query is its own.
+        documents: N texts; document i belongs to query i.
     """
 
     def evaluate(model: Any) -> dict[str, float]:
@@ -273,7 +273,7 @@ def retrieval_evaluator(
 
 
 def sts_evaluator(tokenizer: Any) -> Callable[[Any], dict[str, float]] | None:
-    """`ContrastiveTrainer(evaluator=...)`: Spearman's rho of STS-B dev; None where it is not at hand."""
+    """An evaluator for `ContrastiveTrainer`: Spearman's rho of STS-B dev; None if its file is not available."""
     path = find_stsb("dev")
     if path is None:
         return None

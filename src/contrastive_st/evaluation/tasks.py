@@ -1,4 +1,4 @@
-"""The tasks: where the data of each is, how it is scored, and which of its scores is the one to quote."""
+"""The tasks: their data, how they are scored, and which score is reported as the main one."""
 
 from __future__ import annotations
 
@@ -32,18 +32,18 @@ _BELOW = ("senteval", "downstream", "data/downstream", "SentEval/data/downstream
 
 @dataclass(frozen=True)
 class Task:
-    """Data and one function.
+    """A task of the evaluation: how to read its data and how to score embeddings on it.
 
     Args:
-        name: as in papers.
-        group: tasks that are asked for, and averaged, together.
+        name: its name in papers.
+        group: the group of tasks with which it is selected and averaged.
         read: SentEval's files below a folder to `Splits`.
         score: `Splits` and embeddings to scores.
         main: split, metric and aggregation of the score to quote.
-        marker: the folder, below the data, that its files are in.
+        marker: the folder of its files, below the data folder.
         hub: reads the data set of the same content from the Hub.
-        cost: how long scoring takes against other tasks; only the sharing over processes depends on it.
-        splits: those that are scored; all where none is named. The sentences of others are not encoded.
+        cost: how long scoring takes relative to other tasks; used only to divide tasks among processes.
+        splits: the splits that are scored, by default all. The sentences of other splits are not encoded.
     """
 
     name: str
@@ -60,8 +60,8 @@ class Task:
         """Read the data from a folder, or from the Hub for "hub"; only the splits that are scored.
 
         Raises:
-            MissingData: it is not there.
-            InputError: it is there and damaged.
+            MissingData: the data are missing.
+            InputError: the data are damaged.
         """
         splits = self._read(data)
         rows = {name: rows for name, rows in splits.items() if not self.splits or name in self.splits}
@@ -70,7 +70,7 @@ class Task:
     def _read(self, data: str | Path) -> Splits:
         if str(data) == "hub":
             if self.hub is None:
-                raise MissingData(f"{self.name}: no data set of this content is known on the Hub; give its folder")
+                raise MissingData(f"{self.name} has no data set on the Hub; give the folder of its files")
             return self.hub()
         roots = [Path(data, below) for below in (*_BELOW, self.marker)]
         for root in roots[:-1]:
@@ -79,7 +79,7 @@ class Task:
         raise MissingData(f"no folder {self.marker} in the data folder")
 
     def is_main(self, score: Score) -> bool:
-        """Whether this is the score to quote."""
+        """Whether this is the main score of the task."""
         split, metric, aggregation = self.main
         return (score.split, score.metric) == (split, metric) and score.aggregation.startswith(aggregation)
 
@@ -120,7 +120,7 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
     """Tasks by name or group, "a,b" or a list; "all" is every one.
 
     Raises:
-        InputError: an unknown name, with the names there are.
+        InputError: a name is unknown; the message lists all names.
 
     Example:
         >>> [task.name for task in choose("transfer")]
@@ -140,21 +140,21 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
 
 
 def chosen(asked: str | Sequence[str] | Sequence[Task], folds: int = 10) -> list[Task]:
-    """Tasks that are given, and those named; each once."""
+    """The tasks of a list of `Task` objects and names, each once."""
     listed = [asked] if isinstance(asked, str) else asked
     found = [task for one in listed for task in ([one] if isinstance(one, Task) else choose(one, folds))]
     return list({task.name: task for task in found}.values())
 
 
 def pair_task(name: str, read: Read) -> Task:
-    """A task of your own over pairs labelled 0 and 1: `read()` gives `Splits` with "test", and perhaps "train"."""
+    """A task of your own with pairs labelled 0 and 1: `read()` returns `Splits` with "test" and optionally "train"."""
     return Task(
         name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), "."
     )
 
 
 def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> Task:
-    """A task of your own over (query, relevant document) pairs: each query is searched in all the documents.
+    """A task of your own with (query, relevant document) pairs: each query is searched among all documents.
 
     Example:
         >>> import numpy as np
@@ -179,12 +179,12 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
 
 
 def beir_task(source: str | Path, name: str | None = None, k: int = 10) -> Task:
-    """Retrieval in BEIR's layout: a folder, or a set of NanoBEIR by name, such as `NanoSciFact`. Quoted is nDCG@k.
+    """Retrieval on a folder in BEIR's layout or a set of NanoBEIR (`NanoSciFact`, ...). The main score is nDCG@k.
 
     Args:
         source: as above.
         name: by default that of the folder or set.
-        k: documents looked at.
+        k: number of documents that are considered.
     """
     folder = Path(source).is_dir()
     read = partial(read_beir, source) if folder else partial(read_nano, str(source))

@@ -1,7 +1,7 @@
 """Model cards, made from what was run: `README.md` with the Hub's metadata, and the training curve.
 
-The texts are templates of Jinja (`templates/`). What they are filled with was written by others, so every expression of
-a Markdown template is shown as text, and every expression of a Python template is a literal.
+The texts are Jinja templates (`templates/`). They are filled with values that others wrote, so every expression in a
+Markdown template is escaped to plain text, and every expression in a Python template becomes a literal.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ _MARK = re.compile(r"\n<!-- contrastive-st card ([0-9a-f]{16}) -->\n\Z")
 
 @dataclass(frozen=True)
 class CardData:
-    """What only the author of a model knows; what a generated card already says of it stays.
+    """Entries of a card that only the author of a model knows; those of an earlier card are kept.
 
     Args:
-        license: of the model, an identifier such as `apache-2.0`.
+        license: licence of the model, an identifier such as `apache-2.0`.
         language: codes such as `en`.
         datasets: names on the Hub.
-        tags: beside those that every card has.
+        tags: tags to add to those that every card has.
     """
 
     license: str | None = None
@@ -65,19 +65,19 @@ def write_card(
 
     Args:
         folder: the checkpoint.
-        output: another folder, that gets what the card is made from (training metadata, evaluation, plots, config) and
+        output: another folder to write to: card, training metadata, evaluation, plots and config, but
             no weights.
         name: what the card calls the model, such as its name on the Hub; by default the folder's.
         data: licence, language, data sets and tags.
         log_history: of the trainer; by default what `trainer_state.json` holds.
-        newer_than: an evaluation report older than that is of other weights (seconds since the epoch).
+        newer_than: ignore an evaluation report older than this (seconds since the epoch); it is of other weights.
         overwrite: also replace a card that was edited by hand.
 
     Returns:
-        The card's path, or None where one that was edited by hand was left as it is.
+        The path of the card, or None if a card that was edited by hand was left as it is.
 
     Raises:
-        InputError: it is no checkpoint folder, a file of it is damaged, or the disk refuses; then nothing is written.
+        InputError: the folder is no checkpoint, a file in it is damaged, or writing fails; then nothing is written.
     """
     folder = check_folder(folder)
     target = folder if output is None else Path(output)
@@ -102,8 +102,8 @@ def card_files(
     Args:
         folder, name, data, log_history, newer_than, overwrite: as for `write_card`.
         target: where the card will be, if not in the folder.
-        before: other cards of the model; their licence, language, data sets and tags stay, as those of the card that is
-            replaced.
+        before: other cards of the model; their licence, language, data sets and tags are kept, as are those of the
+            card that is replaced.
 
     Raises:
         InputError: it is no checkpoint folder, or a file of it is damaged.
@@ -123,7 +123,9 @@ def card_files(
     except (TypeError, ValueError, KeyError, AttributeError, jinja2.TemplateError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{folder}: what it records of the model is damaged: {first_line(error)}") from error
+        raise InputError(
+            f"{folder}: the records of the model in this folder are damaged: {first_line(error)}"
+        ) from error
     return {CARD: _marked(f"---\n{head.to_yaml()}\n---\n\n{text}").encode(), **files}
 
 
@@ -154,7 +156,7 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
 
 
 class _Markdown(str):
-    """What is Markdown already."""
+    """A string that is already Markdown and is not escaped."""
 
 
 def _shown(value: Any) -> str:
@@ -181,9 +183,9 @@ def _templates(finalize: Callable[[Any], str]) -> jinja2.Environment:
 
 
 def was_edited(card: Path) -> bool:
-    """Whether a card is there that holds words of an author: not what this package wrote, to the letter.
+    """Whether there is a card with text that differs from what this package wrote.
 
-    (Metadata without a text, and the template that transformers pushes, are nobody's words.)
+    (Metadata without a text, and the template that transformers pushes, do not count as edited.)
     """
     if not card.is_file():
         return False
@@ -224,7 +226,7 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
 
 
 def _of_author(card: Path) -> dict[str, Any]:
-    """What a card that is written anew says and only its author knows."""
+    """The entries of earlier cards that only the author knows; a new card keeps them."""
     if not card.is_file() or was_edited(card):
         return {}
     found = ModelCard.load(card, ignore_metadata_errors=True).data.to_dict()
@@ -243,7 +245,7 @@ def _curve(folder: Path, log_history: Sequence[dict[str, Any]] | None) -> bytes 
 
 
 def _sources(folder: Path) -> dict[str, bytes]:
-    """What a card is made from, by path below the folder."""
+    """The files that a card is made from, by their path in the folder."""
     evaluation = folder / EVALUATION
     reports = [p for p in evaluation.iterdir() if p.suffix in (".json", ".md", ".png")] if evaluation.is_dir() else []
     paths = [path for path in [*(folder / name for name in _SOURCES), *reports] if path.is_file()]

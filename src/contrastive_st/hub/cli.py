@@ -12,12 +12,12 @@ from contrastive_st.terminal import say
 
 
 def add_commands(commands: Any) -> None:
-    """Add the six to the subparsers of the command line."""
+    """Add these commands to the subparsers of the command line."""
     push = commands.add_parser("push", help="push a checkpoint folder to the Hub, with its card")
     push.add_argument("folder", help="what training saved")
-    push.add_argument("repo", help="user/name; made where it is not there yet")
+    push.add_argument("repo", help="user/name; created if it does not exist")
     push.add_argument("--private", action="store_true", default=None, help="make it a private repository")
-    push.add_argument("--revision", help="branch to push to; made where it is not there yet")
+    push.add_argument("--revision", help="branch to push to; created if it does not exist")
     push.add_argument("--create_pr", action="store_true", help="propose it as a pull request")
     push.add_argument("--dry_run", action="store_true", help="send nothing: list the files, their sizes and the card")
     push.add_argument("--message", help="title of the commit")
@@ -30,12 +30,16 @@ def add_commands(commands: Any) -> None:
     pull.add_argument("--to", metavar="FOLDER", help="a new folder (default: the cache)")
     pull.set_defaults(function=_pull)
 
-    card = commands.add_parser("card", help="write the model card of a checkpoint folder, from what was run")
-    card.add_argument("folder", help="what training saved; with evaluate's report in its folder evaluation")
+    card = commands.add_parser(
+        "card", help="write the model card of a checkpoint folder, from the records of its training and evaluation"
+    )
+    card.add_argument(
+        "folder", help="folder of a trained model; evaluate's report is read from its subfolder evaluation"
+    )
     card.add_argument(
         "--output", "-o", help="write card, training metadata, evaluation and plots, but no weights, to this folder"
     )
-    card.add_argument("--name", help="what the card calls the model (default: the folder's name)")
+    card.add_argument("--name", help="name of the model on the card (default: the folder's name)")
     card.add_argument("--overwrite", action="store_true", help="replace a card that was edited by hand")
     _card_options(card)
     card.set_defaults(function=_card)
@@ -48,7 +52,9 @@ def add_commands(commands: Any) -> None:
     convert.add_argument("--revision", help="branch, tag or commit of a Hub name")
     convert.set_defaults(function=_convert)
 
-    merge = commands.add_parser("merge", help="add a LoRA adapter to its base: an ordinary checkpoint folder")
+    merge = commands.add_parser(
+        "merge", help="merge a LoRA adapter into its base and write an ordinary checkpoint folder"
+    )
     merge.add_argument("adapter", help="folder or Hub name")
     merge.add_argument("--output", "-o", required=True, help="a new folder")
     merge.add_argument("--revision", help="branch, tag or commit of a Hub name")
@@ -60,7 +66,7 @@ def _add_export(commands: Any) -> None:
     export = commands.add_parser("export", help="write an encoder as a graph for onnxruntime or OpenVINO")
     export.add_argument("model", help="folder or Hub name")
     export.add_argument("--format", required=True, choices=["onnx", "openvino"], help="what is to run it")
-    export.add_argument("--output", "-o", required=True, help="a new folder; every command opens it as a --model")
+    export.add_argument("--output", "-o", required=True, help="a new folder; every command takes it as --model")
     export.add_argument("--int8", action="store_true", help="weights and activations in 8 bits, instead of float32")
     export.add_argument("--calibration", metavar="FILE", help="for --int8: texts like those that will be encoded, in "
                         "any file `train` reads; 256 are (default: docs of the installed packages)")  # fmt: skip
@@ -71,9 +77,11 @@ def _add_export(commands: Any) -> None:
 
 
 def _card_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--license", help="of the model, for its card: apache-2.0, mit, ...")
-    parser.add_argument("--language", nargs="+", default=(), help="of the model, for its card: en, de, ...")
-    parser.add_argument("--datasets", nargs="+", default=(), metavar="NAME", help="trained on, by their Hub names")
+    parser.add_argument("--license", help="licence of the model, for its card: apache-2.0, mit, ...")
+    parser.add_argument("--language", nargs="+", default=(), help="languages of the model, for its card: en, de, ...")
+    parser.add_argument(
+        "--datasets", nargs="+", default=(), metavar="NAME", help="Hub names of the training data, for the card"
+    )
 
 
 def _data(args: argparse.Namespace) -> Any:
@@ -118,7 +126,7 @@ def _card(args: argparse.Namespace) -> None:
     name = args.name or (Path(args.output).resolve().name if args.output else None)
     card = write_card(args.folder, args.output, name=name, data=_data(args), overwrite=args.overwrite)
     if card is None:
-        raise InputError(f"{args.output or args.folder} holds a card that was edited by hand; --overwrite replaces it")
+        raise InputError(f"{args.output or args.folder} has a card that was edited by hand; --overwrite replaces it")
     say(card)
 
 
@@ -141,7 +149,7 @@ def _export(args: argparse.Namespace) -> None:
     from contrastive_st.safety.writing import check_target
 
     if args.calibration and not args.int8:
-        raise InputError("--calibration is for int8; give --int8, too")
+        raise InputError("--calibration has no effect without --int8; give --int8 too")
     check_target(args.output, args.overwrite, parents=True)
     encoder = SentenceEncoder(args.model, pooling=args.pooling, revision=args.revision, device="cpu")
     texts = _calibration(args.calibration) if args.int8 else None
@@ -149,7 +157,7 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _calibration(file: str | None) -> list[str]:
-    """The texts of a file; without one those of the documentation on this machine."""
+    """The calibration texts: those of a file, or by default the documentation on this machine."""
     if file is None:
         from contrastive_st.data import installed_docs
 

@@ -1,10 +1,10 @@
-"""Conversion between the layouts in which contrastive encoders are kept; the embeddings stay.
+"""Conversion between the layouts of contrastive checkpoints; the embeddings do not change.
 
     package    what this package saves:       bert.*, bert.pooler.dense.* (the head); settings in config.contrastive
     simcse     what SimCSE's training saves:  bert.*, mlp.dense.* (the head)
     backbone   plain BERT, as SimCSE's models are published: embeddings.*, encoder.*, pooler.dense.* (the head)
 
-Whatever is read, safetensors are written, and the files of sentence-transformers, which record the pooling.
+The output always has safetensors and the files of sentence-transformers, which record the pooling.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def convert(
     revision: str | None = None,
     token: str | None = None,
 ) -> Path:
-    """Write a checkpoint anew in another layout, with the same embeddings.
+    """Write a checkpoint in another layout, with the same embeddings.
 
     Args:
         source: folder or Hub name, in any of the layouts, as safetensors or `pytorch_model.bin`.
@@ -62,8 +62,8 @@ def convert(
         token: of a Hub name.
 
     Raises:
-        InputError: the pooling is not known or contradicts what is recorded, weights are missing or hold more than
-            tensors, or the destination is there already.
+        InputError: the pooling is not known or contradicts the recorded one, weights are missing or contain more than
+            tensors, or the destination exists already.
     """
     destination = Path(destination)
     if to not in LAYOUTS:
@@ -90,7 +90,7 @@ def convert(
 
 
 def merge(adapter: str | Path, output: str | Path, revision: str | None = None, token: str | None = None) -> Path:
-    """Write an ordinary checkpoint of an adapter and its base: the adapter added to the weights, the same embeddings.
+    """Merge an adapter into its base and write an ordinary checkpoint with the same embeddings.
 
     Args:
         adapter: folder or Hub name of a LoRA adapter.
@@ -99,7 +99,7 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
         token: of a Hub name.
 
     Raises:
-        InputError: it is no adapter, its base cannot be had or does not fit, or the folder is there already.
+        InputError: it is no adapter, its base cannot be opened or does not fit, or the output folder exists already.
     """
     check_target(output, flag="", parents=True)
     folder = local_folder(adapter, revision, token=token)
@@ -124,10 +124,10 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
 
 
 def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
-    """The folder itself where it holds safetensors; else a copy, its pickled weights read as tensors and nothing else.
+    """The folder itself if it has safetensors; else a copy with the pickled weights converted, read as tensors only.
 
     Raises:
-        InputError: the pickle holds anything but tensors.
+        InputError: the pickle contains anything except tensors.
     """
     pickles = sorted(folder.glob("pytorch_model*.bin"))
     if any(folder.glob("*.safetensors")) or not pickles:
@@ -138,7 +138,7 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     for path in pickles:
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
-        except Exception as error:  # of bytes from anywhere: no kind of failure is a surprise
+        except Exception as error:  # the bytes may come from anywhere, so any exception is possible
             raise InputError(
                 f"{name}: {path.name} is damaged, or holds more than tensors and could run code; it was not opened"
             ) from error
@@ -187,7 +187,7 @@ def _write_simcse(model: ContrastiveMixin, folder: Path) -> None:
 
 
 def _plain_config(model: ContrastiveMixin) -> Any:
-    """The backbone's config, as if this package had never seen it."""
+    """The backbone's config without the fields of this package."""
     if model.settings.pooling == "mask":
         raise InputError("the pooling at the [MASK] of a template has this package's layout only")
     config = copy.deepcopy(model.config)

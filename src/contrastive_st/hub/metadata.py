@@ -1,4 +1,4 @@
-"""What a run was, recorded where and when it ran; what a checkpoint folder says of itself, and whom it cites."""
+"""Training metadata of a run, the records of a checkpoint folder, and the works that a model card cites."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _NEVER = (
 
 @dataclasses.dataclass
 class Clock:
-    """What a run has done so far: texts encoded (every view is one, of all processes) and seconds of training."""
+    """Counters of a run: texts encoded so far (each view counts, on all processes) and seconds of training."""
 
     texts: int = 0
     seconds: float = 0.0
@@ -52,12 +52,12 @@ class Clock:
 
 
 def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What a trainer's run is, without secrets and without paths of this machine.
+    """The training metadata of a trainer's run, without secrets and without paths of this machine.
 
     Args:
         trainer: a `transformers.Trainer` of a contrastive model.
-        clock: what it has done.
-        given: what the trainer cannot know, such as `data` (name, licence) and `arguments` (of a job).
+        clock: its counters.
+        given: entries that the trainer cannot know, such as `data` (name, licence) and `arguments` (of a job).
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     settings = dict(getattr(model.config, "contrastive", {}))
@@ -93,7 +93,7 @@ def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> d
 
 
 def adapter_of(model: Any) -> dict[str, Any]:
-    """What the adapter is that a model's training changes; {} where the whole model is trained."""
+    """The settings of the adapter that is trained; {} if the whole model is trained."""
     configs = getattr(getattr(model, "backbone", None), "peft_config", None)
     if not configs:
         return {}
@@ -106,7 +106,7 @@ def adapter_of(model: Any) -> dict[str, Any]:
 
 
 def words_of(loss: Any) -> dict[str, str]:
-    """Name and formula of a loss, from what its class says of itself.
+    """Name and formula of a loss, from the docstring of its class.
 
     Example:
         >>> from contrastive_st.losses import InfoNCE
@@ -118,7 +118,7 @@ def words_of(loss: Any) -> dict[str, str]:
 
 
 def settings_of(model: Any) -> dict[str, Any]:
-    """What the model's loss is made with, and how its embedding is made."""
+    """The settings of the model's loss and of its embedding."""
     loss, config = getattr(model, "loss_fn", None), getattr(model.config, "contrastive", {})
     own = {name: value for name, value in loss.settings().items() if name != "loss"} if loss else {}
     return {**own, **{name: config[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in config}}
@@ -133,7 +133,7 @@ def write_training_metadata(content: Mapping[str, Any], folder: str | Path) -> P
 
 
 def read_training_metadata(folder: str | Path) -> dict[str, Any]:
-    """What is recorded of a checkpoint's training, also under the names of before; {} where nothing is.
+    """The training metadata of a checkpoint, also under the file names of earlier versions; {} if there is none.
 
     Raises:
         InputError: the file is damaged.
@@ -145,19 +145,19 @@ def read_training_metadata(folder: str | Path) -> dict[str, Any]:
     for section in ("loss", "data", "base_model", "hyper_parameters", "arguments", "launch", "run", "hardware",
                     "versions", "model", "adapter"):  # fmt: skip
         if not isinstance(content.get(section, {}), dict):
-            raise InputError(f"{path} is damaged: {section} holds no names and values")
+            raise InputError(f"{path} is damaged: {section} is not a JSON object")
     return content
 
 
 def _read_object(path: Path) -> dict[str, Any]:
     content = read_json(path)
     if not isinstance(content, dict):
-        raise InputError(f"{path} is damaged: it holds no names and values")
+        raise InputError(f"{path} is damaged: it is not a JSON object")
     return content
 
 
 def base_model(model: Any) -> dict[str, Any]:
-    """Where a model's first weights came from: nowhere, a folder (its last name only), or the Hub (name, commit)."""
+    """The source of a model's initial weights: none, a folder (its last name only), or the Hub (name, commit)."""
     name = getattr(model, "name_or_path", "") or ""
     if not name:
         return {"from": "scratch"}
@@ -167,7 +167,7 @@ def base_model(model: Any) -> dict[str, Any]:
 
 
 def hyper_parameters(args: Any) -> dict[str, Any]:
-    """Every training argument that is not at its default, and those that a reader looks for even where it is."""
+    """Every training argument that differs from its default, and the most important ones in any case."""
     found = {}
     for spec in dataclasses.fields(args):
         value = getattr(args, spec.name, None)
@@ -185,7 +185,7 @@ def _is_default(value: Any, field: dataclasses.Field[Any]) -> bool:
 
 
 def changed_arguments(args: Any, *without: str) -> dict[str, Any]:
-    """The fields of a dataclass of arguments that are not at their defaults."""
+    """The fields of a dataclass of arguments that differ from their defaults."""
     fields = [spec for spec in dataclasses.fields(args) if spec.name not in without]
     return {f.name: _plain(getattr(args, f.name)) for f in fields if getattr(args, f.name) != f.default}
 
@@ -211,7 +211,7 @@ def _cpu_name() -> str:
 
 
 def versions() -> dict[str, str]:
-    """The installed versions of what a training rests on."""
+    """The installed versions of the libraries that training uses."""
     installed = {}
     for package in _PACKAGES:
         try:
@@ -250,14 +250,14 @@ def _plain(value: Any) -> Any:
 class CheckpointMetadata:
     """A checkpoint folder's config, modules, training and evaluation, read from its files.
 
-    Nothing is guessed where they are silent.
+    Entries that the files do not have are not guessed.
 
     Args:
-        folder: where they are.
-        newer_than: seconds since the epoch; an evaluation older than that is of other weights and does not count.
+        folder: the checkpoint folder.
+        newer_than: seconds since the epoch; an older evaluation is of other weights and is ignored.
 
     Raises:
-        InputError: it is no checkpoint folder, or a file is damaged.
+        InputError: the folder is no checkpoint, or a file is damaged.
     """
 
     folder: Path
@@ -282,7 +282,7 @@ class CheckpointMetadata:
 
     @cached_property
     def adapter_base(self) -> str | None:
-        """The Hub name of the base of an adapter; None of a whole model, or where the base is a folder."""
+        """The Hub name of the base of an adapter; None for a whole model, or if the base is a folder."""
         path = self.folder / ADAPTER
         base = str(_read_object(path).get("base_model_name_or_path") or "") if path.is_file() else ""
         return base if base and not (os.path.isabs(base) or os.path.isdir(base)) else None
@@ -297,7 +297,7 @@ class CheckpointMetadata:
         """Pooling, loss and the rest, as this package's config holds them; empty for other checkpoints."""
         held = self.config.get("contrastive", {})
         if not isinstance(held, dict):
-            raise InputError(f"{self.folder / 'config.json'} is damaged: contrastive holds no names and values")
+            raise InputError(f"{self.folder / 'config.json'} is damaged: contrastive is not a JSON object")
         if "objective" not in held:
             return held
         from contrastive_st.models.configuration import upgrade_settings  # which takes seconds to import
@@ -312,12 +312,12 @@ class CheckpointMetadata:
 
     @property
     def method(self) -> Method:
-        """The training method; its name is "not recorded" where the config holds no loss."""
+        """The training method; its name is "not recorded" if the config has no loss."""
         return method_of(self.architecture, self.settings, self.training)
 
     @property
     def hyper_parameters(self) -> dict[str, Any]:
-        """Of the loss, the trainer and the job, in that order."""
+        """Hyper-parameters of the loss, the trainer and the job, in that order."""
         own = self.training.get("loss", {}).get("settings") or {}
         return {**own, **self.training.get("hyper_parameters", {}), **self.training.get("arguments", {})}
 
@@ -333,7 +333,7 @@ class CheckpointMetadata:
 
     @cached_property
     def max_length(self) -> int | None:
-        """Tokens a text is cut to."""
+        """Number of tokens to which a text is truncated."""
         path = self.folder / "tokenizer_config.json"
         length = self.training.get("max_length") or (_read_object(path) if path.is_file() else {}).get(
             "model_max_length"
@@ -342,10 +342,10 @@ class CheckpointMetadata:
 
     @cached_property
     def report(self) -> tuple[Report, str] | None:
-        """The evaluation report and what it calls this model.
+        """The evaluation report and the name of this model in it.
 
         Raises:
-            InputError: it holds several models, and none has the name of the folder.
+            InputError: the report has several models, and none has the name of the folder.
         """
         path = self.folder / EVALUATION / "report.json"
         if not path.is_file() or path.stat().st_mtime < self.newer_than:
@@ -372,9 +372,9 @@ class Method:
     """A training method.
 
     Args:
-        name: in a sentence.
-        tag: for the Hub.
-        keys: of the works to cite, in `templates/references.bib`.
+        name: for use in a sentence.
+        tag: tag on the Hub.
+        keys: keys of the works to cite, in `templates/references.bib`.
     """
 
     name: str
@@ -388,12 +388,12 @@ class Method:
 
 
 def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[str, Any] | None = None) -> Method:
-    """The method that an architecture, a loss and the way it was trained make.
+    """The training method of a model, from its architecture, its loss and its training metadata.
 
     Args:
         architecture: the `model_type` of the config.
         settings: `config.contrastive`, under its present names; without a loss the method is "not recorded".
-        training: the training metadata: its collator tells what a pair is.
+        training: the training metadata; its collator tells how pairs are made.
 
     Example:
         >>> method_of("bert", {"loss": "info_nce"}, {"collator": "DropoutPairCollator"}).name

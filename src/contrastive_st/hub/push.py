@@ -1,4 +1,4 @@
-"""To the Hub and back: a checkpoint folder with what opens, explains and reproduces the model, and nothing else."""
+"""Push checkpoint folders to the Hub and pull them: only the files that open, explain and reproduce the model."""
 
 from __future__ import annotations
 
@@ -24,24 +24,24 @@ from contrastive_st.safety.writing import check_target, written_whole
 logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
 _SUFFIXES = (".safetensors", ".json", ".model", ".jinja", ".md", ".png", ".svg", ".py")
-_TEXTS = ("vocab.txt", "merges.txt")  # any other may be training data
-_LEFT_OUT = ("trainer_state.json", TRAINED)  # the one names folders of this machine, the other resumes a run
+_TEXTS = ("vocab.txt", "merges.txt")  # any other file may be training data
+_LEFT_OUT = ("trainer_state.json", TRAINED)  # the first names folders of this machine, the second is for resuming a run
 
 
 def pull(name: str, revision: str | None = None, to: str | Path | None = None, token: str | None = None) -> Path:
-    """Download a model; the second time only what changed, and offline (`HF_HUB_OFFLINE=1`) nothing.
+    """Download a model. Later calls download only changed files, and nothing offline (`HF_HUB_OFFLINE=1`).
 
     Args:
-        name: on the Hub.
+        name: name on the Hub.
         revision: branch, tag or commit.
         to: a new folder to copy it into; by default it stays in the cache of the Hub's client.
-        token: by default `HF_TOKEN`, or the one logged in with.
+        token: by default `HF_TOKEN`, or the token of the login.
 
     Returns:
-        Where it is.
+        The folder of the model.
 
     Raises:
-        InputError: there is no such model, it may not be read, it is damaged, or its weights are a pickle.
+        InputError: the model does not exist, you may not read it, it is damaged, or its weights are a pickle.
     """
     if to is not None:
         check_target(to, flag="", parents=True)
@@ -72,22 +72,22 @@ def push(
     newer_than: float = 0.0,
     whole: Sequence[str] = (),
 ) -> CommitInfo:
-    """Push a checkpoint folder with its card, in one commit; where nothing changed there is none.
+    """Push a checkpoint folder with its card, in one commit; if nothing changed, no commit is made.
 
     Args:
-        folder: what `save_pretrained` or a trainer wrote. Nothing in it is changed.
-        repo: `user/name`; made where it is not there yet.
+        folder: a folder that `save_pretrained` or a trainer wrote. Nothing in it is changed.
+        repo: `user/name`; created if it does not exist.
         private: make it a private one; an existing public repository is refused.
-        revision: branch to push to; made where it is not there yet.
+        revision: branch to push to; created if it does not exist.
         create_pr: propose the commit as a pull request.
         token: by default `HF_TOKEN`, or the one logged in with.
         message: title of the commit.
-        data: what only the author knows, for the card.
-        newer_than: seconds since the epoch; an evaluation report older than that is of other weights, and stays here.
-        whole: subfolders to push with all that is in them.
+        data: the entries of the card that only the author knows.
+        newer_than: seconds since the epoch; an older evaluation report is of other weights and is not pushed.
+        whole: subfolders to push with all their files.
 
     Raises:
-        InputError: the folder is no checkpoint in safetensors or reaches outside of itself, or the Hub refuses.
+        InputError: the folder is no checkpoint in safetensors, has links out of it, or the Hub refuses the push.
     """
     folder = _checked(folder)
     with in_words(repo, revision):
@@ -104,10 +104,10 @@ def push(
 
 
 def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict[str, Path | bytes]:
-    """What `push` would push, without a word to the Hub: files by their path there.
+    """The files that `push` would push, by their path on the Hub; the Hub is not contacted.
 
     Args:
-        folder, repo, data: as for `push`. A card that the repository has already is not looked at.
+        folder, repo, data: as for `push`. A card that is already in the repository is not read.
 
     Raises:
         InputError: as `push` does for the folder.
@@ -130,8 +130,9 @@ def _check_base(adapter: Path) -> None:
     base = str(read_json(adapter / ADAPTER, dict).get("base_model_name_or_path") or "")
     if not base or Path(base).is_absolute() or Path(base).is_dir():
         raise InputError(
-            f"{adapter} is an adapter of {base or 'no base'}, a folder that nobody else has: merge it (contrastive-st "
-            f"merge {adapter} -o NEW_FOLDER) and push that, or push the base and write its Hub name into {ADAPTER}"
+            f"{adapter} is an adapter of {base or 'no base'}, a folder that others cannot open: merge it "
+            f"(contrastive-st merge {adapter} -o NEW_FOLDER) and push that, or push the base and write its Hub name "
+            f"into {ADAPTER}"
         )
 
 
@@ -156,7 +157,7 @@ def publishable_files(folder: str | Path) -> list[str]:
     """Paths of what may be pushed: weights in safetensors, config, tokenizer, modules, card, training
     metadata, evaluation, plots.
 
-    Never pickles, states of the optimizer, logs, hidden files, or folders but those of modules and of the evaluation.
+    Never pickles, optimizer states, logs, hidden files, or folders other than those of modules and of the evaluation.
     """
     folder = Path(folder)
     modules = folder / "modules.json"
@@ -168,7 +169,7 @@ def publishable_files(folder: str | Path) -> list[str]:
 
 @contextlib.contextmanager
 def tried(failure: str) -> Iterator[None]:
-    """Log what goes wrong inside instead of raising it: a card is not worth a checkpoint."""
+    """Log an exception inside the block instead of raising it, so that a failing card does not stop a checkpoint."""
     try:
         yield
     except Exception as error:
@@ -176,7 +177,7 @@ def tried(failure: str) -> Iterator[None]:
 
 
 def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
-    """The full name of the repository, which is there and as private as was asked for."""
+    """Create the repository if needed, check that it is as private as requested, and return its full name."""
     url = api.create_repo(repo, private=private, exist_ok=True)
     if private and not api.repo_info(url.repo_id).private:
         raise InputError(f"{url.repo_id} is public already; make it private in its settings, or push without --private")
@@ -184,7 +185,7 @@ def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
 
 
 def _card_there(api: HfApi, repo: str, revision: str | None) -> Path | None:
-    """The card that the repository has now."""
+    """The card that is in the repository now."""
     try:
         return Path(api.hf_hub_download(repo, CARD, revision=revision))
     except EntryNotFoundError:
@@ -192,7 +193,7 @@ def _card_there(api: HfApi, repo: str, revision: str | None) -> Path | None:
 
 
 def _put_card(content: dict[str, Path | bytes], folder: Path, there: Path | None, **about: Any) -> None:
-    """Add the card; one that was edited by hand, here or there, is not replaced by a generated one."""
+    """Add the card, unless the present one, here or on the Hub, was edited by hand."""
     if there is not None and was_edited(there) and not was_edited(folder / CARD):
         logger.warning("the card of %s was written or edited by hand there; it is left as it is", about["name"])
         content.pop(CARD, None)

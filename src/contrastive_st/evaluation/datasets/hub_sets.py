@@ -1,7 +1,7 @@
-"""The same tasks from data sets of the Hub, by name; and retrieval in BEIR's layout, of a folder or of the Hub.
+"""Readers of the tasks' data sets on the Hub, and of retrieval data in BEIR's layout, from a folder or the Hub.
 
-Their sentences are raw, where SentEval's files are tokenised, and lower-cased in part. So figures from the Hub and from
-those files are close but not equal; a report says where its data came from.
+The Hub's sentences are raw; SentEval's files are tokenised and partly lower-cased. So figures from the two sources are
+close but not equal, and a report says which source it used.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ def from_hub(
     scale: float = 1.0,
     convert: Callable[[Any], Any] | None = None,
 ) -> Read:
-    """A reader of `{part: data set}`; several data sets make one part, one after the other.
+    """A reader that makes `Splits` of data sets on the Hub; if a part has several data sets, they are concatenated.
 
     Args:
         sources: name, config and split of each part.
-        columns: of the sentences; "a|b" is column a, or b where a data set has no a.
+        columns: the columns of the sentences; "a|b" is column a, or b if a data set has no a.
         gold: column of the scores or class numbers. Rows without one (null, or -1: hidden test labels) are left out.
         classes: names of the classes, in order of their numbers.
-        scale: multiplies scores, so that they go from 0 to 5.
-        convert: what to make of a gold value first.
+        scale: factor that brings scores to the range 0 to 5.
+        convert: a function that is applied to each gold value first.
     """
 
     def read() -> Splits:
@@ -124,7 +124,7 @@ NANO = (
     "ArguAna", "ClimateFEVER", "DBPedia", "FEVER", "FiQA2018", "HotpotQA", "MSMARCO", "NFCorpus", "NQ",
     "QuoraRetrieval", "SCIDOCS", "SciFact", "Touche2020",
 )  # fmt: skip
-Judgement = tuple[str, str, float, str]  # query, document, grade, where it stands
+Judgement = tuple[str, str, float, str]  # query, document, grade, file and line
 
 
 def is_nano(name: str) -> bool:
@@ -140,12 +140,12 @@ def is_nano(name: str) -> bool:
 def read_beir(folder: str | Path, split: str = "test") -> Splits:
     """A folder in BEIR's layout, as `Splits` with "queries", "corpus" and "test".
 
-    "test" has no texts; its gold values `[J, 3]` are the places of query and document, and the grade. Only queries that
-    have a relevant document (a grade above 0) are kept; every document is.
+    "test" has no texts; its gold values `[J, 3]` are the numbers of query and document, and the grade. Only queries
+    with a relevant document (a grade above 0) are kept; all documents are kept.
 
     Raises:
-        MissingData: a file is not there.
-        InputError: a row is damaged, or judges what is not there.
+        MissingData: a file is missing.
+        InputError: a row is damaged, or names a query or document that does not exist.
     """
     folder = Path(folder)
     files = {name: folder / name for name in ("corpus.jsonl", "queries.jsonl", f"qrels/{split}.tsv")}
@@ -163,7 +163,7 @@ def read_nano(name: str) -> Splits:
     """A set of NanoBEIR from the Hub, such as `NanoSciFact`.
 
     Raises:
-        MissingData: it cannot be had.
+        MissingData: it cannot be loaded.
     """
     import datasets
 
@@ -180,7 +180,7 @@ _PARTS = ("corpus", "queries", "qrels")
 
 
 def _texts_of(path: Path) -> dict[str, str]:
-    """Texts by id; a title stands before its text."""
+    """Texts by id, each with its title before it."""
     rows = open_rows(path)
     found: dict[str, str] = {}
     for number, cells in rows:
@@ -188,7 +188,7 @@ def _texts_of(path: Path) -> dict[str, str]:
             raise InputError(f"{rows.where(number)}: no _id and text; BEIR's files have both")
         key = str(cells["_id"])
         if key in found:
-            raise InputError(f"{rows.where(number)}: the id {key} was there before; ids are given once")
+            raise InputError(f"{rows.where(number)}: the id {key} occurs twice; make the ids unique")
         found[key] = tidy(" ".join(str(cells[name]) for name in ("title", "text") if cells.get(name)))
     return found
 

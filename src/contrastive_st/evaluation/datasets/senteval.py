@@ -1,7 +1,7 @@
-"""Readers for SentEval's `data/downstream` layout, and for the pair files that go with it.
+"""Readers for SentEval's `data/downstream` layout, and for files of labelled pairs.
 
-Each takes the folder that holds the task's own folder and returns `Splits`. A split or subset whose file is not there
-is listed as missing; what is there is read strictly.
+Each takes the folder that contains the task's folder and returns `Splits`. A split or subset without its file is listed
+as missing; a damaged file is an error.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from numpy.typing import NDArray
 from contrastive_st.data.readers import MissingData, number_in, read_cells, read_lines, tidy
 from contrastive_st.errors import InputError
 
-# --- What a task reads: columns of sentences and what people say about them.
+# --- What a reader returns: columns of sentences and their gold values.
 
 Embed = Callable[[Sequence[str]], NDArray[np.floating]]  # [N] texts -> [N, d]
 
 
 class Query(str):
-    """A text that is encoded as a query: with the prompt of queries, where the model has one."""
+    """A text that is encoded as a query: with the prompt for queries if the model has one."""
 
 
 class Document(str):
@@ -51,7 +51,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Splits(Mapping[str, Rows]):
-    """The splits or subsets of a task by name, and why others are `missing`."""
+    """The splits or subsets of a task by name, and the reasons why others are `missing`."""
 
     rows: Mapping[str, Rows]
     missing: Mapping[str, str]
@@ -67,7 +67,7 @@ class Splits(Mapping[str, Rows]):
         return len(self.rows)
 
     def texts(self) -> Iterator[str]:
-        """Every sentence, repeated ones too."""
+        """All sentences; they may repeat."""
         return (text for rows in self.rows.values() for column in rows.columns for text in column)
 
 
@@ -78,7 +78,7 @@ def pair_rows(pairs: Sequence[tuple[str, str]], gold: Sequence[float] | Sequence
 
 SUBSETS = {
     "STS12": ("MSRpar", "MSRvid", "SMTeuroparl", "surprise.OnWN", "surprise.SMTnews"),
-    "STS13": ("FNWN", "headlines", "OnWN"),  # SMT is not free: SentEval leaves it out, and so does every paper
+    "STS13": ("FNWN", "headlines", "OnWN"),  # SMT is not free, so SentEval and the papers leave it out
     "STS14": ("deft-forum", "deft-news", "headlines", "images", "OnWN", "tweet-news"),
     "STS15": ("answers-forums", "answers-students", "belief", "headlines", "images"),
     "STS16": ("answer-answer", "headlines", "plagiarism", "postediting", "question-question"),
@@ -95,11 +95,11 @@ def read_sts(root: Path, name: str) -> Splits:
 
 
 def read_sts_subset(texts: Path, gold: Path) -> Rows:
-    """One subset: a pair a line, and its score 0 to 5 on the same line of the other file, or nothing."""
+    """One subset: a pair on each line; the same line of the other file has its score, 0 to 5, or is blank."""
     scores = read_lines(gold)
     lines = read_lines(texts)
     if len(scores) != len(lines):
-        raise InputError(f"{gold}: {len(scores)} lines, and {texts.name} has {len(lines)}; they must go together")
+        raise InputError(f"{gold}: {len(scores)} lines, and {texts.name} has {len(lines)}; both need the same number")
     cells = dict(read_cells(texts, (0, 1)))
     kept = [number for number in cells if scores[number - 1].strip()]
     pairs = [(tidy(cells[number][0]), tidy(cells[number][1])) for number in kept]
@@ -208,7 +208,7 @@ def read_labelled_pairs(
 
 
 def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> int:
-    """The number of a class, or an error that names the place."""
+    """The number of a class, or an error that names the file and the line."""
     try:
         return classes.index(name.strip())
     except ValueError:
@@ -216,10 +216,10 @@ def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> 
 
 
 def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Splits:
-    """Read the files that are there, `{part: path or tuple of paths}`; the others are listed as missing.
+    """Read the files that exist, `{part: path or tuple of paths}`; the others are listed as missing.
 
     Raises:
-        MissingData: none is there.
+        MissingData: none of the files exists.
     """
     absent = {part: [path for path in _paths(where) if not path.is_file()] for part, where in files.items()}
     missing = {part: f"{paths[0].name} is missing" for part, paths in absent.items() if paths}

@@ -1,1 +1,1 @@
-"""What an evaluation leaves behind: report, plots, results for a model card."""
+"""The output of an evaluation: report, plots, results for a model card."""

@@ -1,4 +1,4 @@
-"""Plots as PNG: a curve of the training, and the scores of a report. They need matplotlib, which is an extra."""
+"""Plots as PNG: the training curve and the scores of a report. They need matplotlib (extra `plots`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def training_curve(log_history: Sequence[dict[str, Any]], path: str | Path) -> P
         path: the PNG to write.
 
     Returns:
-        The path, or None where matplotlib is missing or there is nothing to draw.
+        The path, or None if matplotlib is missing or there is nothing to draw.
     """
     content = training_curve_png(log_history)
     if content is None:
@@ -61,15 +61,15 @@ def training_curve_png(log_history: Sequence[dict[str, Any]]) -> bytes | None:
 def report_plots(
     rows: Sequence[Sequence[Score]], scores: Sequence[Score], histograms: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, bytes]:
-    """Draw what a report has scores for.
+    """Draw the plots of a report.
 
     Args:
-        rows: what its table shows: a row a task, a column a model.
-        scores: all that it holds.
-        histograms: similarities by human score, of each model.
+        rows: the rows of its table: a row per task, a column per model.
+        scores: all of its scores.
+        histograms: similarities by human score, for each model.
 
     Returns:
-        PNG files by what they show.
+        PNG files by the name of the plot.
     """
     if not _can_draw("no plots"):
         return {}
@@ -179,7 +179,7 @@ def _figure(width: float = 7.5, height: float = 4, dpi: int = 90) -> Any:
 
 def _png(figure: Any) -> bytes:
     for text in figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
-        text.set_parse_math(False)  # a name with dollar signs is no formula
+        text.set_parse_math(False)  # dollar signs in a name are not a formula
     content = io.BytesIO()
     figure.savefig(content)
     return content.getvalue()

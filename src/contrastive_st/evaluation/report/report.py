@@ -1,4 +1,4 @@
-"""`Report`: the scores of a run as a table, JSON, Markdown, plots and metadata of the Hub; and read back."""
+"""`Report`: the scores of an evaluation as a table, JSON, Markdown, plots and metadata of the Hub."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _COLUMNS = (
     "model", "task", "split", "metric", "aggregation", "value", "x100 +-", "n", "pooling", "max_length", "note"
 )  # fmt: skip
 _PAIRS_MAIN = ("test", "average_precision", "all")
-AVERAGED = ("sts", "transfer")  # groups whose average papers quote
+AVERAGED = ("sts", "transfer")  # groups whose average is reported in papers
 
 
 @dataclass
@@ -31,10 +31,10 @@ class Report:
 
     Args:
         source: "files" or "hub".
-        tasks: what was asked for.
-        scores: what came out; a score without a value says why in its note.
-        histograms: of each model's similarities, by human score.
-        failures: models that could not be evaluated, and why.
+        tasks: the requested tasks.
+        scores: the scores; a score without a value has the reason in its note.
+        histograms: similarities by human score, for each model.
+        failures: models that could not be evaluated, and the reasons.
         seconds: wall time of each model; the only part of a report that differs from run to run.
     """
 
@@ -51,15 +51,15 @@ class Report:
         return list(dict.fromkeys(score.model for score in self.scores))
 
     def main(self, model: str, task: Task) -> Score:
-        """The score of a task to quote; without a value where it was not run."""
+        """The main score of a task; without a value if the task was not run."""
         own = [f for f in self.scores if f.model == model and f.task == task.name]
         empty = Score(task.name, *task.main[:2], None, task.main[2], note="no such score", model=model)
         return next((f for f in own if task.is_main(f)), own[0] if len(own) == 1 else empty)
 
     def average(self, model: str, group: str) -> Score | None:
-        """The mean of a group's quoted scores; over an incomplete set its note says what is missing.
+        """The mean of a group's main scores; if some are missing, its note names them.
 
-        None where fewer than two of the group were asked for.
+        None if fewer than two tasks of the group were requested.
         """
         if group not in AVERAGED or sum(task.group == group for task in self.tasks) < 2:
             return None
@@ -74,7 +74,7 @@ class Report:
         )
 
     def rows(self) -> list[list[Score]]:
-        """What a table shows: a row a quoted score or average, a column a model."""
+        """The rows of the table: a row per main score or average, a column per model."""
         listed: list[list[Score]] = []
         for group in dict.fromkeys(task.group for task in self.tasks):
             for task in (task for task in self.tasks if task.group == group):
@@ -103,7 +103,7 @@ class Report:
         return "\n".join([text[0], "-" * len(text[0]), *text[1:], *self._notes()])
 
     def markdown(self, plots: Mapping[str, str] | None = None) -> str:
-        """Markdown: the table, its notes, all scores below, and the plots (what they show, to the file's name)."""
+        """Markdown: the table, its notes, all scores, and the plots (plot name to file name)."""
         head, *body = [[as_text(cell) for cell in row] for row in self._cells()]
         lines = ["| " + " | ".join(head) + " |", "|" + "---|" * 3 + "--:|" * (len(head) - 3)]
         lines += ["| " + " | ".join(row) + " |" for row in body]
@@ -117,7 +117,7 @@ class Report:
         return "\n".join([*lines, "", "</details>", ""])
 
     def json(self) -> str:
-        """All of it as JSON; byte for byte the same for the same models and data but for `seconds`, its last entry."""
+        """The report as JSON. For the same models and data only `seconds`, the last entry, differs."""
         averages = [self.average(m, g) for m in self.models for g in dict.fromkeys(t.group for t in self.tasks)]
         content = {
             "source": self.source,
@@ -130,10 +130,10 @@ class Report:
         return json.dumps(content, indent=1, ensure_ascii=False) + "\n"
 
     def save(self, folder: str | Path) -> list[Path]:
-        """Write `report.json`, `report.md` and, where matplotlib is there, the plots; returns the paths.
+        """Write `report.json`, `report.md` and, if matplotlib is installed, the plots; return the paths.
 
         Raises:
-            InputError: the disk refuses; nothing in the folder was changed.
+            InputError: the files cannot be written; then nothing in the folder is changed.
         """
         plots = report_plots(self.rows(), self.scores, self.histograms)
         names = {name: f"{name.replace(' ', '_')}.png" for name in plots}
@@ -143,10 +143,10 @@ class Report:
 
     @classmethod
     def read(cls, path: str | Path) -> Report:
-        """The report that a `report.json` holds.
+        """Read a report from a `report.json`.
 
         Raises:
-            InputError: it is no report.
+            InputError: the file is not a report.
         """
         try:
             content = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -182,7 +182,7 @@ class Report:
 
 
 def _own_task(name: str, scores: Sequence[Score]) -> Task:
-    """A task of the user's own (`--pairs`, `--retrieval`): what its scores tell of it, and no data."""
+    """A task of the user (`--pairs`, `--retrieval`), restored from its scores, without data."""
     searched = next((f.metric for f in scores if f.metric.startswith("mrr@")), None)
     group, main = ("retrieval", ("test", searched, "among")) if searched else ("pairs", _PAIRS_MAIN)
     return Task(name, group, lambda _: Splits({}, {}), lambda parts, embed: [], main, ".")
@@ -199,12 +199,12 @@ _OTHER = ("text-classification", "Classification of frozen embeddings")
 
 
 def model_index(report: Report, model: str, name: str | None = None) -> list[dict[str, Any]]:
-    """The `model-index` of one model: a result a task with its quoted score; what was not run is left out.
+    """The `model-index` of one model: for each task a result with its main score. Tasks that were not run are left out.
 
     Args:
-        report: of any number of models.
-        model: which one.
-        name: how the card calls it; by default the same.
+        report: a report of any number of models.
+        model: the name of the model in the report.
+        name: its name on the card; by default the same.
     """
     results = []
     for task in report.tasks:
@@ -218,7 +218,7 @@ def model_index(report: Report, model: str, name: str | None = None) -> list[dic
 
 
 def write_metadata(report: Report, model: str, path: str | Path) -> None:
-    """Put the scores into a model card's metadata; its text and its other metadata stay."""
+    """Write the scores into a model card's metadata; its text and its other metadata do not change."""
     card = ModelCard.load(path)
     data = card.data.to_dict()
     data["model-index"] = model_index(report, model, name=data.get("model_name") or model)

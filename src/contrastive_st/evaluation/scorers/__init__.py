@@ -1,6 +1,6 @@
-"""How embeddings are judged: one file a kind of task; and `Score`, what each gives.
+"""Scorers, one file per kind of task, and `Score`, their result.
 
-A score is one number, with everything that is needed to compare it with another.
+A score is one number with everything that is needed to compare it with another.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 NOT_RUN = "not run"
-UNSCALED = ("alignment", "uniformity", "anisotropy", "effective_rank", "mse")  # printed as they are, others x100
+UNSCALED = ("alignment", "uniformity", "anisotropy", "effective_rank", "mse")  # printed as they are, other metrics x100
 
 
 @dataclass(frozen=True)
@@ -20,15 +20,15 @@ class Score:
         task: such as "STS12".
         split: "train", "dev" or "test", or "cross-validation".
         metric: such as "spearman" or "accuracy".
-        value: in the metric's own unit (correlations -1 to 1, shares 0 to 1); None where it was not run.
-        aggregation: how the subsets were put together ("all": one list of pairs; "mean", "wmean": of the subsets'
-            own scores, "wmean" weighted by their pairs), or what else makes this score (a subset, "10 folds").
+        value: in the metric's own unit (correlations -1 to 1, shares 0 to 1); None if it was not run.
+        aggregation: how the subsets are combined ("all": one list of pairs; "mean", "wmean": mean of the subsets'
+            scores, for "wmean" weighted by their pairs), or another specification (a subset, "10 folds").
         n: number of pairs, sentences or queries that were scored.
-        deviation: standard deviation over folds or draws, where there are several.
-        note: why there is no value, or what the value leaves out.
+        deviation: standard deviation over folds or draws, if there are several.
+        note: why there is no value, or what the value does not include.
         model: name of the model.
-        pooling: how it makes one vector of a sentence's tokens.
-        max_length: tokens it reads of a sentence; None where it alone knows.
+        pooling: its pooling.
+        max_length: its longest sentence in tokens; None if unknown.
     """
 
     task: str

@@ -1,7 +1,7 @@
-"""A classifier from a handful of examples: the mean of each class's embeddings, beside two that people would try first.
+"""Few-shot classifiers: the mean classifier, with logistic regression and keywords as baselines.
 
-The mean classifier is the one Arora et al. (2019) prove bounds for: if the contrastive loss is small, class means
-separate well, from few examples on.
+Arora et al. (2019) prove bounds for the mean classifier: if the contrastive loss is small, class means separate the
+classes well, even those of few examples.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def by_logistic(
 def by_keywords(
     x: _Vectors, y: _Labels, texts: Sequence[str], test: _Vectors, tests: Sequence[str]
 ) -> NDArray[np.int64]:
-    """Predict by keywords: of each class the five words whose share of its texts is furthest above that of the others'.
+    """Predict by keywords: for each class the five words that are most overrepresented in its texts.
 
-    A text goes to the class whose keywords in it weigh most; one without any goes to the most frequent class.
+    A text gets the class whose keywords in it have the largest weight; a text without keywords gets the most frequent
+    class.
     """
     words = CountVectorizer(binary=True, token_pattern=r"(?u)\b\w+\b")
     counts = words.fit_transform(texts)
@@ -91,10 +92,10 @@ METHODS: dict[str, Predict] = {
 
 
 def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int] = SIZES) -> list[Score]:
-    """Accuracy against examples a class: mean and deviation over draws, the same draws for every method.
+    """Accuracy by the number of examples per class: mean and deviation over draws, the same draws for every method.
 
-    A class with fewer examples gives all it has; the curve ends where none has as many. The test split is the task's
-    own; without one a quarter of the rows, at most 2,000, is held out once.
+    A class with fewer examples gives all of them; the curve ends where no class has enough. The test split is that of
+    the task; if it has none, a quarter of the rows, at most 2,000, is held out once.
     """
     pool, test = _pool_and_test(splits)
     x, held = embed(pool.columns[0]), embed(test.columns[0])
@@ -189,7 +190,7 @@ class MeanClassifier:
         """Read what `save` wrote.
 
         Raises:
-            InputError: there are no such centroids, or they were made with another model.
+            InputError: the file does not exist, or was made with another model.
         """
         path = Path(folder, name + SUFFIX)
         if not path.is_file():
@@ -199,7 +200,9 @@ class MeanClassifier:
             header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         about = header["__metadata__"]
         if about["model"] != (encoder.fingerprint or ""):
-            raise InputError(f"{path} was made with another model or other settings; make it anew with --examples FILE")
+            raise InputError(
+                f"{path} was made with another model or other settings; make it again with --examples FILE"
+            )
         return cls(encoder, json.loads(about["labels"]), load_file(path)["centres"].astype(np.float64))
 
 

@@ -1,7 +1,7 @@
-"""Linear probes on frozen embeddings, by SentEval's protocols: logistic regression, `C` chosen without the test.
+"""Linear probes on frozen embeddings, by SentEval's protocols: logistic regression, `C` chosen without the test split.
 
-SentEval's own grids for `C` and its fold seed, 1111. Every fit is exact (`logistic.fit_path`), so a score has no
-optimizer, batch size or early stopping behind it, and no random state but that of the folds.
+The grids of `C` and the seed of the folds, 1111, are SentEval's. Every fit is exact (`fit_path`), so a score depends on
+no optimizer, batch size or early stopping, and on no random state except that of the folds.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from contrastive_st.evaluation.scorers import Score
 # --- L2 logistic regression for many folds and a whole grid of penalties at once, exact to the optimum.
 
 _MOST_STEPS, _MOST_DIRECTIONS, _REDUCTION = 50, 30, 0.2
-_FEW_COLUMNS = 6  # a product with this many costs little more than one with a single column
+_FEW_COLUMNS = 6  # a product with this many columns costs little more than one with a single column
 _PILOT_ROWS = 8192
 
 
 @dataclass(frozen=True)
 class Solution:
-    """The fits for one `C`: `weights [P, K, d]`, `bias [P, K]`, and `logits [N, P, K]` of seen and unseen rows alike.
+    """The fits for one `C`: `weights [P, K, d]`, `bias [P, K]`, and `logits [N, P, K]` of all rows, seen and unseen.
 
     `K` is 1 for two classes (positive logit: class 1), otherwise the number of classes.
     """
@@ -68,7 +68,7 @@ def fit_path(
         x: embeddings `[N, d]`.
         targets: class numbers `[N]`, or distributions over classes `[N, K]`.
         seen: which rows each of P problems is fitted to, `[P, N]` of 0 and 1.
-        grid: values of `C` in rising order: from the heaviest penalty to the lightest.
+        grid: values of `C` in rising order, from the strongest penalty to the weakest.
         tolerance: largest entry of the mean gradient at which a problem counts as solved (scikit-learn's is 1e-4).
         dtype: float32 reaches 1e-6; for less, take float64.
 
@@ -87,7 +87,7 @@ def fit_path(
     for group in (grid[i : i + at_once] for i in range(0, len(grid), at_once)):
         problem = _Problem(rows, y, mask.repeat(1, len(group), 1), pilot.precondition)
         ridge = torch.tensor([1 / c for c in group], dtype=dtype).repeat_interleave(mask.shape[1]).view(1, -1, 1)
-        start = 2 * now - before  # where the path points to
+        start = 2 * now - before  # extrapolation of the path
         start = start if start.shape[1] == ridge.shape[1] else start[:, -1:].expand(-1, ridge.shape[1], -1)
         theta, logits, gradient = problem.solve(start, ridge, tolerance)
         before, now = now if now.shape == theta.shape else theta, theta
@@ -109,7 +109,7 @@ def _centred(x: NDArray[Any], dtype: torch.dtype) -> tuple[Tensor, Tensor]:
 
 
 class _Pilot:
-    """A fit to a sample of one problem's rows: where to start from, and the curvature for all problems."""
+    """A fit to a sample of one problem's rows, which gives the starting point and the curvature for all problems."""
 
     def __init__(self, rows: Tensor, targets: Tensor, index: Tensor, c: float) -> None:
         every = -(-len(index) // _PILOT_ROWS)
@@ -136,7 +136,7 @@ class _Preconditioner:
         self.values: Tensor = shares.to(x.dtype).expand(width, -1)
 
     def scale(self, curvature: Tensor, ridge: Tensor) -> Tensor:
-        """What to divide by along the axes, `[K, d, P]`, for problems of total curvature `[1, P, K]`."""
+        """The divisors along the axes, `[K, d, P]`, for problems of total curvature `[1, P, K]`."""
         return self.values[:, :, None] * curvature.permute(2, 0, 1) + ridge.view(1, 1, -1)
 
     def __call__(self, residual: Tensor, scale: Tensor) -> Tensor:
@@ -175,7 +175,7 @@ class _Problem:
         return logits.sigmoid() if self.width == 1 else logits.softmax(2)
 
     def _direction(self, gradient: Tensor, shares: Tensor, ridge: Tensor) -> tuple[Tensor, Tensor]:
-        """The Newton step of every problem to within `_REDUCTION`, and what it does to the logits."""
+        """The Newton step of every problem to within `_REDUCTION`, and the change of the logits."""
         curvature = self.seen * shares * (1 - shares)
         scale = self.precondition.scale(curvature.sum(0, keepdim=True), ridge)
         step, residual, change = torch.zeros_like(gradient), -gradient, torch.zeros_like(shares)
@@ -221,7 +221,7 @@ class _Problem:
         return (self.seen * losses).sum((0, 2)) + (self.penalised * ridge * theta.square()).sum((0, 2)) / 2
 
     def _apply(self, theta: Tensor) -> Tensor:
-        columns = theta.flatten(1).T.contiguous()  # this order of the product is the fast one for few columns
+        columns = theta.flatten(1).T.contiguous()  # this order of the product is faster for few columns
         return functional.linear(self.x, columns).view(-1, self.count, self.width)
 
     def _back(self, residual: Tensor) -> Tensor:
@@ -229,7 +229,7 @@ class _Problem:
 
 
 def _columns(targets: NDArray[Any]) -> Tensor:
-    """Targets `[N, 1, K]`; for two classes the second's share alone."""
+    """Targets `[N, 1, K]`; for two classes only the share of the second."""
     if targets.ndim == 1:
         targets = np.eye(max(int(targets.max()) + 1, 2))[targets.astype(np.int64)]
     kept = targets[:, 1:] if targets.shape[1] == 2 else targets
@@ -263,10 +263,10 @@ def features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
 
 
 def folds(y: NDArray[np.integer], count: int, task: str = "this task") -> list[NDArray[np.bool_]]:
-    """Which rows each fold is fitted to: `StratifiedKFold(count, shuffle=True, random_state=1111)`."""
+    """The rows that each fold is fitted to: `StratifiedKFold(count, shuffle=True, random_state=1111)`."""
     fewest = int(np.bincount(y)[np.unique(y)].min())
     if fewest < count:
-        raise InputError(f"{task}: a class has {fewest} examples only, too few for {count} folds; ask for fewer folds")
+        raise InputError(f"{task}: a class has {fewest} examples only, too few for {count} folds; use fewer folds")
     splitter = StratifiedKFold(count, shuffle=True, random_state=SEED)
     masks = []
     for fitted, _ in splitter.split(np.zeros(len(y)), y):
@@ -358,9 +358,9 @@ def score_split(splits: Splits, embed: Embed, task: str) -> list[Score]:
 def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[float]) -> list[Score]:
     """STS-B and SICK-R supervised: a distribution over score levels is fitted, its mean is the prediction.
 
-    The target of a score between two levels shares its mass between them (Tai, Socher and Manning, 2015); the loss is
-    the KL divergence of that paper; `C` is chosen by Pearson's r on dev. SentEval minimises squared error instead, and
-    puts the scores 0 to 5 of STS-B on the levels 1 to 5, where those below 1 fall out: here its levels are 0 to 5.
+    The target of a score between two levels divides its mass between them, and the loss is the KL divergence (Tai,
+    Socher and Manning, 2015); `C` is chosen by Pearson's r on dev. SentEval minimises the squared error instead, and
+    puts the scores 0 to 5 of STS-B on the levels 1 to 5, which loses those below 1; here the levels are 0 to 5.
     """
     metrics = ("pearson", "spearman", "mse")
     absent = [name for name in ("train", "dev") if name not in splits]
@@ -375,7 +375,7 @@ def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[
     for solution in path:
         odds = np.exp(solution.logits[:, 0] - solution.logits[:, 0].max(1, keepdims=True))
         means = (odds / odds.sum(1, keepdims=True)) @ np.asarray(levels, dtype=np.float64)
-        predicted.append(means.round(6))  # the fit is more exact: what differs by threads decides no rank
+        predicted.append(means.round(6))  # the last digits depend on the number of threads and must decide no rank
     best = int(np.argmax([pearsonr(p[part == "dev"], gold[part == "dev"]).statistic for p in predicted]))
     scores = []
     for split in ("test", "dev"):
@@ -404,7 +404,7 @@ def _accuracy(task: str, split: str, shares: NDArray[np.floating], n: int, aggre
 
 
 def _absent(splits: Mapping[str, Rows], task: str, needed: Sequence[str], f1: bool = False) -> list[Score]:
-    """The scores that cannot be had for want of a split; none where all are there."""
+    """The scores that cannot be computed because a split is missing; none if all splits exist."""
     reasons = getattr(splits, "missing", {})
     why = [reasons.get(name, f"no {name} split") for name in needed if name not in splits]
     metrics = ("accuracy", "f1") if f1 else ("accuracy",)
@@ -414,13 +414,13 @@ def _absent(splits: Mapping[str, Rows], task: str, needed: Sequence[str], f1: bo
 # --- The NLI probe.
 
 NLI_CLASSES = ("entailment", "neutral", "contradiction")
-NLI_TRAINING = 10_000  # pairs a probe is fitted to: more change the third digit only, and take minutes
+NLI_TRAINING = 10_000  # pairs that a probe is fitted to: more pairs change only the third digit, and take minutes
 
 
 def read_nli(path: Path) -> Splits:
     """A tab-separated file with a header: premise, hypothesis, label; a tenth of the premises is dev, a tenth test.
 
-    A checksum of the premise decides the split, so all hypotheses of a premise are in the same one.
+    A checksum of the premise decides the split, so all hypotheses of a premise are in the same split.
     """
     if not path.is_file():
         raise MissingData(f"{path.name} is missing; an NLI probe reads premise, hypothesis and label from it")

@@ -1,4 +1,4 @@
-"""Finding the relevant documents among many, and what an encoder has to beat: BM25 and TF-IDF."""
+"""Retrieval: ranks and metrics of relevant documents, and the baselines BM25 and TF-IDF."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def ranks_of_own(
 
 
 def reciprocal_ranks(ranks: NDArray[np.int64], k: int = 10) -> NDArray[np.float64]:
-    """1 / rank of each query's document, 0 where it is not among the first k; their mean is `mrr@k`."""
+    """1 / rank of each query's document, or 0 if it is not among the first k; their mean is `mrr@k`."""
     return np.where(ranks <= k, 1 / ranks, 0.0)
 
 
@@ -53,7 +53,7 @@ def ranks_of_relevant(
     relevant: Sequence[Sequence[int]],
     block: int = 1024,
 ) -> list[NDArray[np.int64]]:
-    """Ranks of each query's relevant documents by cosine, rising; an irrelevant document of equal score goes first.
+    """Ranks of each query's relevant documents by cosine, ascending; irrelevant documents win ties.
 
     Args:
         queries: `[N, d]`.
@@ -98,7 +98,7 @@ def ranking_metrics(ranks: Sequence[NDArray[np.int64]], k: int = 10) -> dict[str
 
 
 def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
-    """Rows are (query, relevant document); equal queries are one query, the documents are those of all rows."""
+    """Retrieval by rows of (query, relevant document) among the documents of all rows; equal queries are one."""
     queries, documents = splits["test"].columns
     query_of, document_of = ({text: i for i, text in enumerate(dict.fromkeys(c))} for c in (queries, documents))
     relevant: list[dict[int, None]] = [{} for _ in query_of]
@@ -110,10 +110,10 @@ def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> lis
 
 
 def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10, block: int = 1 << 26) -> list[Score]:
-    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100 and MRR@k, and nDCG@k of BM25 beside them.
+    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, and nDCG@k of BM25.
 
-    nDCG has linear gains, as trec_eval and BEIR have it. A document that is not relevant and scores as high as a
-    relevant one goes before it. `block` bounds the scores that are held at a time.
+    nDCG has linear gains, as in trec_eval and BEIR. An irrelevant document with the score of a relevant one ranks
+    before it. `block` limits the number of scores in memory.
     """
     queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]
     judged = splits["test"].gold
@@ -124,7 +124,7 @@ def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10, block: int 
     counter = CountVectorizer(dtype=np.float32)
     try:
         held = counter.fit_transform(corpus)
-    except ValueError:  # no text has a word
+    except ValueError:  # no text contains a word
         held, asked = sparse.csr_matrix((len(corpus), 1)), sparse.csr_matrix((len(queries), 1))
     else:
         asked = counter.transform(queries)
@@ -150,10 +150,10 @@ def graded_metrics(
     """`ndcg@k`, `recall@k`, `recall@100` and `mrr@k` of one query from the scores `[M]` of all documents.
 
     Args:
-        scores: of the M documents; of equal ones those that are not relevant go first.
-        documents: places `[J]` of the judged ones.
-        grades: `[J]`, 0 for not relevant.
-        k: how many are looked at.
+        scores: scores of the M documents; among equal ones the irrelevant documents rank first.
+        documents: numbers `[J]` of the judged documents.
+        grades: their grades `[J]`, 0 for not relevant.
+        k: how many documents are considered.
 
     Example:
         >>> found = graded_metrics(np.array([0.9, 0.8, 0.1, 0.5]), np.array([1, 3]), np.array([1.0, 2.0]), k=3)
@@ -163,9 +163,7 @@ def graded_metrics(
     gains = np.zeros(len(scores))
     gains[documents] = np.maximum(grades, 0)
     most = min(max(k, 100), len(scores))
-    near = np.flatnonzero(
-        scores >= np.partition(scores, -most)[-most]
-    )  # the first of all, and those that tie with them
+    near = np.flatnonzero(scores >= np.partition(scores, -most)[-most])  # the best ones, and those that tie with them
     order = near[np.lexsort((gains[near], -scores[near]))][:most]
     ranked, ideal = gains[order], np.sort(gains)[::-1][:k]
     discount = 1 / np.log2(np.arange(2, k + 2))
@@ -195,7 +193,7 @@ def lexical_scores(
     Args:
         queries: Q texts.
         documents: D texts.
-        corpus: the texts that document frequencies and the mean length are of, such as the training texts.
+        corpus: the texts from which document frequencies and the mean length are computed, such as the training texts.
 
     Example:
         >>> texts = ["the tide is high", "a river runs to the sea", "tides of the sea"]
@@ -220,8 +218,8 @@ def bm25_weights(documents: Any, corpus: Any, k1: float = 1.2, b: float = 0.75) 
     Args:
         documents: term counts `[D, terms]`.
         corpus: term counts `[N, terms]` that give the document frequencies and the mean length.
-        k1: where repeated terms stop to count.
-        b: how much length counts, 0 to 1.
+        k1: saturation of repeated terms.
+        b: weight of the length normalisation, 0 to 1.
 
     Example:
         >>> counts = sparse.csr_matrix(np.array([[1.0, 0.0], [1.0, 2.0]]))
@@ -241,8 +239,8 @@ def bm25_weights(documents: Any, corpus: Any, k1: float = 1.2, b: float = 0.75) 
 def mean_interval(values: NDArray[np.floating], draws: int = 10_000, seed: int = 0) -> tuple[float, float, float]:
     """The mean of `values [N]` and the ends of its 95% interval by bootstrap.
 
-    With differences of two systems, query by query, an interval above zero says that the first is better on
-    such queries.
+    If the values are differences of two systems by query, an interval above zero means that the first system is better
+    on such queries.
 
     Example:
         >>> mean, low, high = mean_interval(np.array([0.0, 1.0] * 50))

@@ -1,5 +1,7 @@
-"""Similarity and the space it comes from: correlation with human scores (STS), same or not against a threshold, and
-what the space looks like: alignment, uniformity, anisotropy, effective rank."""
+"""Scores of similarity and measures of the embedding space.
+
+Correlation with human scores (STS), labelled pairs against a threshold; alignment, uniformity, anisotropy, effective
+rank."""
 
 from __future__ import annotations
 
@@ -25,12 +27,14 @@ from contrastive_st.vectors import cosine
 DATA_VARIABLE = "CONTRASTIVE_ST_DATA"
 CORRELATIONS: Mapping[str, Callable[..., Any]] = {
     "pearson": pearsonr,
-    "spearman": lambda a, b: spearmanr(np.round(a, 6), b),  # rounding of float32 vectors breaks no tie of ranks
+    "spearman": lambda a, b: spearmanr(
+        np.round(a, 6), b
+    ),  # rounded, so that float32 noise does not break ties of ranks
 }
 
 
 class ScoredPair(NamedTuple):
-    """Two sentences and how similar people find them, 0 to 5."""
+    """Two sentences and their human similarity score, 0 to 5."""
 
     first: str
     second: str
@@ -38,7 +42,7 @@ class ScoredPair(NamedTuple):
 
 
 def find_stsb(split: str = "dev") -> Path | None:
-    """SentEval's STS-B file below `$CONTRASTIVE_ST_DATA`, or None where it is not at hand."""
+    """SentEval's STS-B file below `$CONTRASTIVE_ST_DATA`, or None if it is not available."""
     root = os.environ.get(DATA_VARIABLE)
     path = Path(root or "", "senteval", "STS", "STSBenchmark", f"sts-{split}.csv")
     return path if root and path.is_file() else None
@@ -79,8 +83,9 @@ def similarities(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np
 def score_subsets(splits: Splits, embed: Embed, task: str, split: str = "test") -> list[Score]:
     """The scores of STS12 to STS16: those of each subset, and their three aggregates.
 
-    "all" correlates the pairs of all subsets at once (SBERT, SimCSE), "mean" and "wmean" average the subsets' own
-    correlations (SentEval; BERT-flow and whitening report "wmean"). They differ by up to 4 points: never mix them.
+    "all" is the correlation over the pairs of all subsets (SBERT, SimCSE); "mean" and "wmean" average the correlations
+    of the subsets (SentEval; BERT-flow and whitening report "wmean"). They differ by up to 4 points, so do not mix
+    them.
     """
     cosines = {name: _similarities(rows, embed) for name, rows in splits.items()}
     gold = {name: np.asarray(rows.gold, dtype=np.float64) for name, rows in splits.items()}
@@ -91,8 +96,8 @@ def score_subsets(splits: Splits, embed: Embed, task: str, split: str = "test") 
     for metric in CORRELATIONS:
         own = {name: correlate(metric, cosines[name], gold[name], task, split, name) for name in splits}
         total = correlate(metric, everything[0], everything[1], task, split, "all", note)
-        if list(splits) == ["all"]:  # from the Hub: one list, whose subsets are not known
-            unknown = "the data set does not tell its subsets apart"
+        if list(splits) == ["all"]:  # the Hub's data set is one list without subsets
+            unknown = "the data set has no subsets"
             scores += [total, *(replace(total, aggregation=a, value=None, note=unknown) for a in ("mean", "wmean"))]
             continue
         scores += [total, *_means(list(own.values()), total, note), *own.values()]
@@ -112,7 +117,7 @@ def _means(own: Sequence[Score], total: Score, note: str) -> list[Score]:
 
 
 def score_splits(splits: Splits, embed: Embed, task: str, names: Sequence[str] = ("test", "dev")) -> list[Score]:
-    """The scores of STS-B and SICK-R by cosine similarity, split by split, as SimCSE reports them."""
+    """The scores of STS-B and SICK-R by cosine similarity for each split, as SimCSE reports them."""
     scores = []
     for split in names:
         for metric in CORRELATIONS:
@@ -133,7 +138,7 @@ def correlate(
     aggregation: str = "all",
     note: str = "",
 ) -> Score:
-    """One correlation as scipy computes it; no value, and a note, where it is undefined."""
+    """One correlation as scipy computes it; if it is undefined, a note instead of a value."""
     n = len(gold)
     if n < 2 or np.ptp(predicted) == 0 or np.ptp(gold) == 0:
         why = "fewer than two pairs" if n < 2 else f"all {'scores' if np.ptp(gold) == 0 else 'similarities'} are equal"
@@ -150,8 +155,8 @@ def score_pairs(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """QQP and other files of pairs labelled 0 or 1.
 
     `best_accuracy` and `best_f1` are at the threshold that is best on the split itself (as sentence-transformers
-    reports them: a ceiling), `average_precision` is over all thresholds, and `accuracy` and `f1` are at the
-    thresholds that are best on the train split, where there is one.
+    reports them; an upper bound), `average_precision` is over all thresholds, and `accuracy` and `f1` are at the
+    thresholds that are best on the train split, if there is one.
     """
     if "test" not in splits:
         return [Score(task, "test", "average_precision", None, note=splits.missing.get("test", "no test split"))]
@@ -171,9 +176,9 @@ def score_pairs(splits: Splits, embed: Embed, task: str) -> list[Score]:
 
 
 def best_thresholds(scores: NDArray[np.floating], gold: NDArray[np.bool_]) -> dict[str, tuple[float, float]]:
-    """The best accuracy and the best F1 that "same if score >= threshold" reaches, each with its threshold.
+    """The best accuracy and the best F1 of the rule "same if score >= threshold", each with its threshold.
 
-    Equal scores are on one side of every threshold. Thresholds lie half way between two scores.
+    Thresholds are half way between two scores, so equal scores are always on the same side.
 
     Example:
         >>> best_thresholds(np.array([0.9, 0.8, 0.4]), np.array([True, True, False]))["accuracy"]
@@ -193,7 +198,7 @@ def best_thresholds(scores: NDArray[np.floating], gold: NDArray[np.bool_]) -> di
     return found
 
 
-# --- What a space looks like.
+# --- Measures of the embedding space.
 
 
 def alignment(a: Tensor, b: Tensor) -> Tensor:
@@ -224,7 +229,7 @@ def uniformity(x: Tensor) -> Tensor:
 
 
 def anisotropy(x: Tensor) -> Tensor:
-    """Mean cosine between distinct rows of `[N, d]`: 0 where directions spread evenly, 1 in a narrow cone.
+    """Mean cosine between distinct rows of `[N, d]`: 0 if directions are spread evenly, 1 in a narrow cone.
 
     Ethayarajh (2019). NaN for fewer than two rows.
 
@@ -252,7 +257,7 @@ def effective_rank(x: Tensor) -> Tensor:
     return rank
 
 
-# --- What a model's space looks like on STS-B: one number each, and a histogram of similarity by human score.
+# --- Measures of a model's embedding space on STS-B, and a histogram of similarity by human score.
 
 SPLIT = "dev"
 _POSITIVE = 4.0  # pairs scored above this mean the same, as in the SimCSE paper
@@ -274,7 +279,7 @@ def score_space(splits: Splits, embed: Embed, task: str) -> list[Score]:
 
 
 def similarity_histogram(splits: Splits, embed: Embed) -> dict[str, Any]:
-    """How many pairs of each score (0-1, 1-2, ..., 4-5) fall in each of 40 ranges of cosine similarity."""
+    """The number of pairs of each score range (0-1, 1-2, ..., 4-5) in each of 40 ranges of cosine similarity."""
     rows = splits[SPLIT]
     similarity = cosine(embed(rows.columns[0]), embed(rows.columns[1]))
     edges = np.linspace(-1, 1, 41).round(10)

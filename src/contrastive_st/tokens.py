@@ -85,7 +85,10 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
 
 
 def pad_rows(
-    rows: Sequence[Sequence[int] | NDArray[np.integer] | Tensor], padding: int | None = 0, multiple_of: int = 1
+    rows: Sequence[Sequence[int] | NDArray[np.integer] | Tensor],
+    padding: int | None = 0,
+    multiple_of: int = 1,
+    least: int = 1,
 ) -> tuple[Tensor, Tensor]:
     """Rows of token ids as `[N, L]`, padded on the right whatever the tokenizer says, and their attention mask.
 
@@ -93,6 +96,7 @@ def pad_rows(
         rows: token ids; a row may be empty.
         padding: the id of the padding token; 0 where a tokenizer has none, since padding is masked.
         multiple_of: L is the longest row's length rounded up to it.
+        least: L is no less.
 
     Returns:
         Ids and mask, int64; the mask is 1 on the tokens of a row, by its length: a padding token that stands in a
@@ -104,7 +108,7 @@ def pad_rows(
         ([[2, 7, 3], [2, 9, 9]], [[1, 1, 1], [1, 0, 0]])
     """
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
-    width = -(-max(int(lengths.max(initial=0)), 1) // multiple_of) * multiple_of
+    width = -(-max(int(lengths.max(initial=0)), least) // multiple_of) * multiple_of
     mask = np.arange(width) < lengths[:, None]
     ids = np.full(mask.shape, padding or 0, dtype=np.int64)
     if len(rows):
@@ -178,7 +182,26 @@ def prompt_length(tokenizer: PreTrainedTokenizerBase, prompt: str, max_length: i
 
 # --- Exact length-bucketed forward: rows ordered by length, encoded in chunks padded to their own longest row.
 # Padding is masked in every encoder here, so a row's embedding does not depend on how far it is padded; values and
-# gradients are those of the padded batch. What changes is the work: short rows no longer pay for long ones.
+# gradients are those of the padded batch. What changes is the work: short rows no longer pay for long ones. Buckets
+# have few different shapes: on a CPU oneDNN compiles a product anew for each shape and keeps the code, and the first
+# product of a shape takes several times as long as the next (`benchmarks/shapes.py`).
+
+
+def padded_widths(lengths: NDArray[np.int64], most: int | None = None) -> NDArray[np.int64]:
+    """What rows are padded to: up to 8 tokens their own length, then one of four widths an octave.
+
+    Args:
+        lengths: in tokens.
+        most: no row is padded beyond, such as to more positions than a model has.
+
+    Example:
+        >>> padded_widths(np.array([0, 7, 9, 17, 33, 40, 100])).tolist()
+        [1, 7, 10, 20, 40, 40, 112]
+    """
+    least = np.maximum(lengths, 1)
+    steps = 1 << np.maximum(np.ceil(np.log2(least)).astype(np.int64) - 3, 0)
+    widths: NDArray[np.int64] = -(-least // steps) * steps
+    return widths if most is None else np.maximum(np.minimum(widths, most), least)
 
 
 def bucket_rows(
@@ -188,11 +211,11 @@ def bucket_rows(
     max_tokens: int = 1 << 62,
     max_rows: int = 1 << 62,
 ) -> list[np.ndarray]:
-    """Split rows into buckets of similar length, longest first.
+    """Split rows into buckets of similar length, longest first; where tokens limit one, up to 8 rows or 8 n.
 
     Args:
         lengths: `[N]` tokens per row.
-        max_padding: greatest share of padding in a bucket's tokens.
+        max_padding: greatest share of padding in a bucket's tokens, beside that up to a row's `padded_widths`.
         min_tokens: a bucket may exceed `max_padding` up to this size, since tiny matrix products are slow.
         max_tokens: greatest size of a bucket, padding included (at least one row).
         max_rows: most rows in a bucket.
@@ -205,17 +228,27 @@ def bucket_rows(
         [[1, 3], [0, 2]]
     """
     order = np.argsort(-lengths, kind="stable")
+    widths = padded_widths(lengths)[order]
     buckets = []
     start = 0
     while start < len(order):
-        rest = lengths[order[start : start + max_rows]]
-        padded = np.arange(1, len(rest) + 1) * max(int(rest[0]), 1)
+        rest = widths[start : start + max_rows]
+        padded = np.arange(1, len(rest) + 1) * int(rest[0])
         wasteful = np.cumsum(rest) < (1 - max_padding) * padded
         fits = (padded <= max_tokens) & (~wasteful | (padded <= min_tokens))
-        size = len(rest) if fits.all() else max(int(np.argmin(fits)), 1)
+        size = len(rest)
+        if not fits.all():
+            size = max(int(np.argmin(fits)), 1)
+            size -= size % 8 if size > 8 else 0
         buckets.append(order[start : start + size])
         start += size
     return buckets
+
+
+def padded_tokens(buckets: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], most: int) -> int:
+    """Tokens of all buckets with their padding, when no row is padded to more than `most`."""
+    widths = padded_widths(lengths, most)
+    return sum(len(rows) * int(widths[rows[0]]) for rows in buckets)
 
 
 #: For `bucket_rows` in a training step. A GPU works on many tokens at once and each bucket is hundreds of kernels to
@@ -247,15 +280,31 @@ def row_lengths(attention_mask: Tensor, known: NDArray[np.int64] | None = None) 
 
 
 def take_rows(
-    batch: dict[str, Any], buckets: list[NDArray[np.int64]], lengths: NDArray[np.int64]
+    batch: dict[str, Any],
+    buckets: list[NDArray[np.int64]],
+    lengths: NDArray[np.int64],
+    most: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of each bucket: of tensors `[N, L]`, cut to its longest row, and of arrays `[N]`."""
-    device = batch["attention_mask"].device
-    order = torch.from_numpy(np.concatenate(buckets)).to(device, non_blocking=True)
+    """The rows of each bucket: of tensors `[N, L]`, as wide as its longest row is padded to, and of arrays `[N]`.
+
+    Args:
+        batch: tensors and arrays, 0 on padding.
+        buckets: row numbers, longest row first.
+        lengths: `[N]` tokens per row.
+        most: pad to no more than this; by default to L.
+    """
+    mask = batch["attention_mask"]
+    order = torch.from_numpy(np.concatenate(buckets)).to(mask.device, non_blocking=True)
+    widths = padded_widths(lengths, most or mask.shape[1])
+
+    def taken(x: Tensor, index: Tensor, width: int) -> Tensor:
+        found = x[index, :width]
+        return found if found.shape[1] == width else torch.nn.functional.pad(found, (0, width - found.shape[1]))
+
     parts = []
     for rows, index in zip(buckets, order.split([len(rows) for rows in buckets]), strict=True):
-        width = max(int(lengths[rows[0]]), 1)
-        parts.append({name: x[index, :width] if isinstance(x, Tensor) else x[rows] for name, x in batch.items()})
+        width = int(widths[rows[0]])
+        parts.append({k: taken(x, index, width) if isinstance(x, Tensor) else x[rows] for k, x in batch.items()})
     return parts
 
 
@@ -266,7 +315,11 @@ def in_order(outputs: Sequence[Tensor], buckets: list[NDArray[np.int64]]) -> Ten
 
 
 def in_buckets(
-    encode: Callable[..., Tensor], embed_tokens: Callable[[Tensor], Tensor], batch: dict[str, Any], **options: float
+    encode: Callable[..., Tensor],
+    embed_tokens: Callable[[Tensor], Tensor],
+    batch: dict[str, Any],
+    most: int | None = None,
+    **options: float,
 ) -> Tensor:
     """Run `encode` over buckets of `batch` and put the rows back in order: `[N, d]`.
 
@@ -276,11 +329,12 @@ def in_buckets(
             large as the vocabulary, and would otherwise be filled and added once a bucket.
         batch: tensors `[N, L]`, padded on the right: `input_ids`, `attention_mask` and any other; where the host knows
             the `lengths` `[N]`, these too, and `encode` is given them.
+        most: tokens that rows may be padded to; by default L.
         options: for `bucket_rows`.
     """
     lengths = row_lengths(batch["attention_mask"], batch.get("lengths"))
     buckets = bucket_rows(lengths, **options)  # type: ignore[arg-type]
-    cut = take_rows(batch, buckets, lengths)
+    cut = take_rows(batch, buckets, lengths, most)
     ids = [part.pop("input_ids") for part in cut]
     embedded = embed_tokens(torch.cat([part.flatten() for part in ids])).split([part.numel() for part in ids])
     outputs = [

@@ -6,7 +6,7 @@ import torch
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.tokens import bucket_rows
+from contrastive_st.tokens import bucket_rows, padded_widths
 
 
 @pytest.fixture
@@ -48,12 +48,40 @@ def test_buckets_are_a_permutation_within_their_limits():
     lengths = np.random.default_rng(0).integers(1, 128, 500)
     buckets = bucket_rows(lengths, max_padding=0.1, min_tokens=200, max_tokens=2000)
     assert sorted(np.concatenate(buckets).tolist()) == list(range(500))
+    widths = padded_widths(lengths)
     for rows in buckets:
-        padded = lengths[rows].max() * len(rows)
+        padded = widths[rows].max() * len(rows)
         assert padded <= 2000
-        assert lengths[rows].sum() >= 0.9 * padded or padded <= 200
+        assert widths[rows].sum() >= 0.9 * padded or padded <= 200
     assert [len(rows) for rows in bucket_rows(np.array([50, 40]), max_tokens=10)] == [1, 1]
     assert bucket_rows(np.array([], dtype=int)) == []
+
+
+def test_widths_are_few_and_near():
+    lengths = np.arange(1, 513)
+    widths = padded_widths(lengths)
+    assert (widths >= lengths).all()
+    assert (widths[8:] < 1.25 * lengths[8:]).all()
+    assert (np.diff(widths) >= 0).all()
+    assert len(np.unique(widths)) == 8 + 4 * 6
+    assert padded_widths(np.array([97, 512]), 100).tolist() == [100, 512]
+
+
+def test_passes_of_other_texts_share_their_shapes(encoder, monkeypatch):
+    """oneDNN compiles a product for each shape: another pass brings hardly any that the first did not have."""
+    seen = []
+    forward = encoder._forward
+
+    def watched(rows, before, width):
+        seen.append((len(rows), width))
+        return forward(rows, before, width)
+
+    monkeypatch.setattr(encoder, "_forward", watched)
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        encoder.encode_rows([[5] * n for n in np.clip(rng.lognormal(2, 0.7, 2000).astype(int), 1, encoder.max_length)])
+    assert len(seen) >= 20 * 5
+    assert len(set(seen)) < len(seen) / 4
 
 
 def test_a_folder_without_a_tokenizer_says_so(encoder, tmp_path):

@@ -14,6 +14,7 @@ from contrastive_st.training.callbacks import Throughput
 class Model:
     length_bucketing = True
     bucket_options = {"max_rows": 2, "min_tokens": 1, "max_padding": 0.5}
+    positions = None
 
 
 MASK = (torch.arange(9) < torch.tensor([2, 9, 3, 8])[:, None]).long().view(2, 2, 9)

@@ -41,7 +41,16 @@ from contrastive_st.models.recorded import (
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import ENCODER, in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
-from contrastive_st.tokens import DOCUMENT, QUERY, bucket_rows, pad_rows, prompt_length, role_prompt, token_ids
+from contrastive_st.tokens import (
+    DOCUMENT,
+    QUERY,
+    bucket_rows,
+    pad_rows,
+    padded_widths,
+    prompt_length,
+    role_prompt,
+    token_ids,
+)
 from contrastive_st.vectors import unit_vectors
 
 PRECISIONS = ("fp32", "bf16", "int8", "auto")
@@ -52,9 +61,9 @@ SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "manhattan": lambda a, b: -torch.cdist(a, b, p=1),
     "angular": angular_similarity,
 }
-#: tokens in a forward pass; on a CPU nothing is padded where there are rows enough of one length
+#: tokens in a forward pass; on a CPU about as many in each, so that few shapes are compiled
 _BUCKETS: dict[str, dict[str, float]] = {
-    "cpu": {"max_padding": 0.0, "min_tokens": 1024, "max_tokens": 4096},
+    "cpu": {"min_tokens": 2048, "max_tokens": 2048},
     "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
 }
 _FEW_TOKENS = 512  # below, packing the weights costs more than it saves
@@ -452,10 +461,11 @@ class SentenceEncoder:
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
         own = _BUCKETS["cpu" if self.device.type == "cpu" else "cuda"]
         options = own | {name: limit for name, limit in (limits or {}).items() if limit is not None}
+        widths = padded_widths(lengths, self.max_length or int(lengths.max()))
         output: Vectors | None = None
         with self._ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
             for bucket, found in _one_ahead(
-                (bucket, self._forward([rows[i] for i in bucket], before))
+                (bucket, self._forward([rows[i] for i in bucket], before, int(widths[bucket[0]])))
                 for bucket in bucket_rows(lengths, **options)  # type: ignore[arg-type]
             ):
                 vectors = np.asarray(found.cpu().numpy())
@@ -467,8 +477,9 @@ class SentenceEncoder:
             raise InputError(f"{self.name} gives NaN or infinite vectors; did training diverge?")
         return output[:, : self.recorded.truncate_dim]
 
-    def _forward(self, rows: list[list[int]], before: int) -> Tensor:
-        ids, mask = (x.to(self.device, non_blocking=True) for x in pad_rows(rows, self.tokenizer.pad_token_id))
+    def _forward(self, rows: list[list[int]], before: int, width: int) -> Tensor:
+        padded = pad_rows(rows, self.tokenizer.pad_token_id, least=width)
+        ids, mask = (x.to(self.device, non_blocking=True) for x in padded)
         text: dict[str, Any] = (
             {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
         )

@@ -359,8 +359,13 @@ class ContrastiveMixin(ForCL):
         batch |= self._places(batch["input_ids"])
         encode: Any = lambda **rows: self._encode(**rows).pooler_output
         options = training_buckets(input_ids.device, self.bucket_options)
-        embeddings = in_buckets(encode, self.get_input_embeddings(), batch, **options)
+        embeddings = in_buckets(encode, self.get_input_embeddings(), batch, self.positions, **options)
         return embeddings.view(*input_ids.shape[:-1], -1)
+
+    @property
+    def positions(self) -> int | None:
+        """Most tokens that a row may be padded to; None where the config does not say."""
+        return getattr(self.config, "max_position_embeddings", None)
 
     def _places(self, input_ids: Tensor) -> dict[str, Tensor]:
         """RoBERTa and its kin count positions over the ids, padding tokens left out; from embeddings they cannot."""

@@ -257,8 +257,6 @@ def _corpus(args: argparse.Namespace) -> Any:
 def _encoder(args: argparse.Namespace) -> Any:
     from contrastive_st.models.default import open_encoder
 
-    # oneDNN keeps the code of a product for each shape that it met: by default of 1024, a gigabyte of them
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")
     encoder = open_encoder(args.model, precision=args.precision, pooling=args.pooling)
     if args.model is None:
         say(f"model: {encoder.name}; a larger one finds more, slower: name it with --model", file=sys.stderr)

@@ -18,7 +18,7 @@ from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
 from contrastive_st.terminal import clean, peak_resident
-from contrastive_st.tokens import bucket_rows, row_lengths, training_buckets
+from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
 from contrastive_st.training.gradcache import chunk_limits
 
 # --- What a run does a second, what of it is padding, and the memory that it takes: for the log.
@@ -47,10 +47,10 @@ class Throughput(TrainerCallback):
         lengths = row_lengths(ids if mask is None else mask, known).reshape(-1)
         if chunk_size or chunk_tokens:
             buckets = bucket_rows(lengths, **chunk_limits(ids.device, len(lengths), chunk_size, chunk_tokens))
-            self.encoded += sum(len(rows) * int(lengths[rows[0]]) for rows in buckets)
+            self.encoded += padded_tokens(buckets, lengths, ids.shape[-1])
         elif getattr(model, "length_bucketing", False):
             buckets = bucket_rows(lengths, **training_buckets(ids.device, model.bucket_options))
-            self.encoded += sum(len(rows) * int(lengths[rows[0]]) for rows in buckets)
+            self.encoded += padded_tokens(buckets, lengths, model.positions or ids.shape[-1])
         else:
             self.encoded += ids.numel()
         self.sentences += len(ids)

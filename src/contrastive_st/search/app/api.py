@@ -479,7 +479,6 @@ def run(args: argparse.Namespace) -> None:
     if min(args.batch_tokens, args.max_waiting_tokens) < 1:
         raise InputError("--batch_tokens and --max_waiting_tokens: give 1 or more")
     token = _token(args.token_file)
-    os.environ.setdefault("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "32")  # as for `index`
     with ExitStack() as stack:
         listener = stack.enter_context(reserve(args.host, args.port))
         models, indices = _opened(args, stack)

@@ -133,6 +133,7 @@ def test_what_was_taken_is_answered_when_the_server_is_told_to_stop(server, vect
     for client in clients:
         client.join(60)
     assert [answer.status_code for answer in answers] == [200] * 8
+    assert {answer.headers["connection"] for answer in answers} == {"close"}  # or a client would send its next request
     for answer in answers:
         np.testing.assert_allclose(np.reshape(answer.json(), (400, *vectors.shape)), np.broadcast_to(
             vectors, (400, *vectors.shape)), atol=1e-6)  # fmt: skip

@@ -488,7 +488,29 @@ def run(args: argparse.Namespace) -> None:
         app = make_api(models, indices, args.host, token)
         host, port = listener.getsockname()[:2]
         say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        uvicorn.Server(uvicorn.Config(app, log_level="warning", access_log=False)).run(sockets=[listener])
+        stopping = _Stopping(app)
+        server = uvicorn.Server(uvicorn.Config(stopping, log_level="warning", access_log=False))
+        stopping.told = lambda: server.should_exit
+        server.run(sockets=[listener])
+
+
+class _Stopping:
+    """Answers with `Connection: close` when the server is told to stop: the client sends no other request on it.
+
+    Without, a client may send its next one just before the connection ends, and loses it.
+    """
+
+    def __init__(self, app: App) -> None:
+        self.app = app
+        self.told: Callable[[], bool] = lambda: False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def closing(message: Message) -> None:
+            if message["type"] == "http.response.start" and self.told():
+                message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
+            await send(message)
+
+        await self.app(scope, receive, closing)
 
 
 def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Served], dict[str, IndexServed]]:

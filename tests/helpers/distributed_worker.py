@@ -250,6 +250,7 @@ def train(case, cached, bucketed, rank, world):
                 no_sync,
                 chunk_size=3,
                 parameters=core.head_parameters(),
+                most=core.positions,
             )
             loss = loss + words
         else:

@@ -95,6 +95,8 @@ class ForCL(_Base):
     default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
     suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
     takes_lengths: ClassVar[bool] = False  # whether `_encode` has use for `lengths` `[N]`, known on the host
+    #: Most tokens that a row may be padded to; None where the config does not say, and rows stay as wide as their batch
+    positions: Any = None
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
@@ -363,14 +365,18 @@ class ContrastiveMixin(ForCL):
         return embeddings.view(*input_ids.shape[:-1], -1)
 
     @property
-    def positions(self) -> int | None:
-        """Most tokens that a row may be padded to; None where the config does not say."""
-        return getattr(self.config, "max_position_embeddings", None)
+    def positions(self) -> int | None:  # type: ignore[override]
+        most, padding = getattr(self.config, "max_position_embeddings", None), self._padding_place()
+        return most if most is None or padding is None else most - padding - 1
+
+    def _padding_place(self) -> int | None:
+        """The position of padding in RoBERTa and its kin, which count the others from the next on; else None."""
+        positions = getattr(getattr(self.backbone, "embeddings", None), "position_embeddings", None)
+        return getattr(positions, "padding_idx", None)
 
     def _places(self, input_ids: Tensor) -> dict[str, Tensor]:
         """RoBERTa and its kin count positions over the ids, padding tokens left out; from embeddings they cannot."""
-        positions = getattr(getattr(self.backbone, "embeddings", None), "position_embeddings", None)
-        padding = getattr(positions, "padding_idx", None)
+        padding = self._padding_place()
         if padding is None:
             return {}
         counted = input_ids.ne(padding)

@@ -45,12 +45,13 @@ class Throughput(TrainerCallback):
         ids, mask = inputs["input_ids"], inputs.get("attention_mask")
         known = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
         lengths = row_lengths(ids if mask is None else mask, known).reshape(-1)
+        most = model.positions or ids.shape[-1]
         if chunk_size or chunk_tokens:
             buckets = bucket_rows(lengths, **chunk_limits(ids.device, len(lengths), chunk_size, chunk_tokens))
-            self.encoded += padded_tokens(buckets, lengths, ids.shape[-1])
+            self.encoded += padded_tokens(buckets, lengths, most)
         elif getattr(model, "length_bucketing", False):
             buckets = bucket_rows(lengths, **training_buckets(ids.device, model.bucket_options))
-            self.encoded += padded_tokens(buckets, lengths, model.positions or ids.shape[-1])
+            self.encoded += padded_tokens(buckets, lengths, most)
         else:
             self.encoded += ids.numel()
         self.sentences += len(ids)

@@ -34,6 +34,7 @@ def gradcache_step(
     chunk_tokens: int | None = None,
     parameters: Sequence[Tensor] = (),
     even: bool = False,
+    most: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Accumulate the gradient of one batch; returns the loss and the views `[B, V, d]`, both detached.
 
@@ -49,9 +50,10 @@ def gradcache_step(
         parameters: what `loss_fn` has of its own to train. Their gradients go with the last chunk's.
         even: as many chunks on every process that holds as many rows, whatever their lengths: where weights are
             sharded (FSDP), each forward pass is one of all processes.
+        most: tokens that rows may be padded to, the model's `positions`; by default to L.
     """
     shape = batch["input_ids"].shape[:2]
-    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, even)
+    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, even, most)
     states, chunk_views = [], []
     with torch.no_grad():
         for rows in chunks:
@@ -115,22 +117,27 @@ def encode_chunks(
     encode: Callable[..., Tensor],
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
+    most: int | None = None,
 ) -> Tensor:
     """Views `[B, V, d]` without gradient, a chunk at a time; for the arguments see `gradcache_step`."""
-    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens)
+    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, most=most)
     flat = in_order([encode(**rows) for rows in chunks], buckets)
     return flat.view(*batch["input_ids"].shape[:2], -1)
 
 
 def cut_chunks(
-    batch: dict[str, Any], chunk_size: int | None = None, chunk_tokens: int | None = None, even: bool = False
+    batch: dict[str, Any],
+    chunk_size: int | None = None,
+    chunk_tokens: int | None = None,
+    even: bool = False,
+    most: int | None = None,
 ) -> tuple[list[dict[str, Any]], list[NDArray[np.int64]]]:
     """The rows of a batch `[B, V, L]` in chunks `[n, l]` of similar length, and the rows' numbers in each."""
     rows = {name: x.reshape(-1, *x.shape[2:]) for name, x in batch.items()}
     lengths = row_lengths(rows["attention_mask"], rows.get("lengths"))
     limits = chunk_limits(rows["input_ids"].device, len(lengths), chunk_size, chunk_tokens)
     buckets = bucket_rows(lengths, **limits | ({"max_padding": 1.0} if even else {}))
-    return take_rows(rows, buckets, lengths), buckets
+    return take_rows(rows, buckets, lengths, most), buckets
 
 
 def chunk_limits(device: torch.device, rows: int, chunk_size: int | None, chunk_tokens: int | None) -> dict[str, Any]:

@@ -148,7 +148,8 @@ class MomentumTrainer(Trainer):
         rows = {name: inputs[name][:, 1:] for name in OF_TOKENS if name in inputs}
         queue.encoder.train()
         with torch.no_grad(), self.compute_loss_context_manager():
-            return encode_chunks(rows, queue.encoder.embed, self.args.chunk_size, self.args.chunk_tokens)
+            encoder = queue.encoder
+            return encode_chunks(rows, encoder.embed, self.args.chunk_size, self.args.chunk_tokens, encoder.positions)
 
     def enqueue(self, views: Tensor, hashes: Tensor, targets: Tensor | None, gather: Gather) -> None:
         """Keep the positives of this batch, of all processes; targets `[B, V, D]` are a guide's embeddings."""

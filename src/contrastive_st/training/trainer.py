@@ -336,6 +336,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             **limits,
             even=self.is_fsdp_enabled,
             parameters=core.head_parameters(),
+            most=core.positions,
         )
         self._remember(complete(views), targets, hashes, queue)
         return loss if words is None else loss + words

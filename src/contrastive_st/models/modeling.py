@@ -365,7 +365,7 @@ class ContrastiveMixin(ForCL):
         return embeddings.view(*input_ids.shape[:-1], -1)
 
     @property
-    def positions(self) -> int | None:  # type: ignore[override]
+    def positions(self) -> int | None:
         most, padding = getattr(self.config, "max_position_embeddings", None), self._padding_place()
         return most if most is None or padding is None else most - padding - 1
 

@@ -65,16 +65,15 @@ def rows_of(texts: Dataset, tokenizer: Any, guide: EmbeddingStore | None, prompt
     return rows if guide is None else GuidedRows(rows, texts, guide)
 
 
-def train(args: argparse.Namespace, docs: Dataset, nli: Dataset, used: set[str], seed: int, folder: str) -> None:
+def train(
+    args: argparse.Namespace, docs: Dataset, nli: Dataset, store: EmbeddingStore, used: set[str], seed: int, folder: str
+) -> None:
     """Train the student with these pieces and save it."""
     set_seed(seed)
     tokenizer = load_tokenizer(args.student)
     columns = docs.column_names if "mined" in used else docs.column_names[:2]
     data = {"docs": docs.select_columns(columns), **({"nli": nli} if "mixture" in used else {})}
-    guide = None
-    if "guided" in used:
-        texts = {text for rows in data.values() for name in rows.column_names for text in rows[name]}
-        guide = EmbeddingStore(SentenceEncoder(args.guide, precision="auto"), sorted(texts))
+    guide = store if "guided" in used else None
     asked = {name: PROMPTS["query" if name == "anchor" else "document"] for name in columns}
     prompts = {"docs": asked if "prompts" in used else None}
     rows = {name: rows_of(own, tokenizer, guide, prompts.get(name)) for name, own in data.items()}
@@ -141,6 +140,8 @@ def main() -> None:
     cells = [list(row.values()) for _, row in open_rows(args.nli)]
     columns = map(list, zip(*cells, strict=True))
     nli = Dataset.from_dict(dict(zip(("anchor", "positive", "negative"), columns, strict=True)))
+    texts = {text for rows in (mined, nli) for name in rows.column_names for text in rows[name]}
+    store = EmbeddingStore(SentenceEncoder(args.guide, precision="auto"), sorted(texts))  # the guide's vectors, once
     print(f"{len(mined):,} pairs of the documentation, {len(nli):,} triplets of NLI, {args.steps} steps of 64")
     print("| | STS-B dev | MRR@10 | less than all pieces | MRR@10, 64 dimensions |\n|---|--:|--:|--:|--:|")
     dev, found = judged(args.student, docs, args.sts)
@@ -149,7 +150,7 @@ def main() -> None:
     for name, used in variants():
         for seed in args.seeds:
             with tempfile.TemporaryDirectory() as folder:
-                train(args, mined, nli, used, seed, folder)
+                train(args, mined, nli, store, used, seed, folder)
                 dev, found = judged(folder, docs, args.sts)
             best.setdefault(seed, found[None])
             _, low, high = (100 * value for value in mean_interval(best[seed] - found[None]))

@@ -11,7 +11,7 @@ int8 (Jacob et al. 2018, https://arxiv.org/abs/1712.05877): a product x W of a l
                              W' = round(W / w), signed 8 bits; w of each output, from its largest weight
 
 where the ranges of the x are those that calibration texts give. Everything else stays as it was.
-(`onnxruntime.quantization.quantize_static` finds the same scales, but gives the rounded x to the residual sums too: mean
+(`onnxruntime.quantization.quantize_static` finds the same scales, but gives the rounded x to residual sums too: mean
 cosine to float32 0.990 instead of 0.993 with all-MiniLM-L6-v2.)
 """
 

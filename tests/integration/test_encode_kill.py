@@ -43,7 +43,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(tmp_path, name, preci
         if number == 0:  # a second one keeps off while the first one lives
             worker.send_signal(signal.SIGSTOP)
             second = subprocess.run(command(name), capture_output=True, text=True, timeout=300)
-            assert (second.returncode, "another process encodes" in second.stderr) == (2, True), second.stderr
+            assert (second.returncode, "another process is encoding" in second.stderr) == (2, True), second.stderr
             worker.send_signal(signal.SIGCONT)
         time.sleep(moments.random() * 0.1)
         worker.kill()

@@ -177,8 +177,8 @@ def test_faults_are_named_and_nothing_is_left(tmp_path, source, monkeypatch):
     for given, options, words in (
         (source, {"precision": "int4"}, "unknown precision 'int4'"),
         (source, {"precision": "ubinary", "ranges": tmp_path / "bad.npy"}, "belong to int8"),
-        (source, {"precision": "int8", "ranges": tmp_path / "bad.npy"}, "holds no ranges"),
-        (source, {"precision": "int8", "ranges": Path(source)}, "holds no ranges"),
+        (source, {"precision": "int8", "ranges": tmp_path / "bad.npy"}, "has no ranges"),
+        (source, {"precision": "int8", "ranges": Path(source)}, "has no ranges"),
         (source, {"precision": "int8", "ranges": tmp_path / "narrow.npy"}, r"give \(2, 256\)"),
         (source, {"precision": "int8", "output": tmp_path / "mine.npy"}, "mine.ranges.npy is there already"),
         (source, {"column": "nothing"}, "no column 'nothing'"),

@@ -136,7 +136,7 @@ def test_shards_of_codes_alone(tmp_path, precision, least):
     assert np.median((back * vectors).sum(1)) > least
     hits = index.search(vectors[9], 5, oversample=10)[0]
     assert [hit.id for hit in hits] == plain(wanted, vectors[9], range(50), 5)[0]
-    with pytest.raises(InputError, match="encode the corpus anew"):
+    with pytest.raises(InputError, match="encode the corpus again"):
         ExactIndex.open(folder.folder, precision="float32")
 
 

@@ -310,11 +310,11 @@ def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
     [
         ({"num_negatives": 0}, "num_negatives 0: give 1 or more"),
         ({"range_min": -1}, "range_min -1"),
-        ({"range_min": 5, "range_max": 6}, "range_max 6: ranks 5 to 6 hold fewer than 3 negatives; give 8 or more"),
+        ({"range_min": 5, "range_max": 6}, "range_max 6: ranks 5 to 6 have fewer than 3 negatives; give 8 or more"),
         ({"max_score": float("nan")}, "max_score nan"),
         ({"sampling_strategy": "hardest"}, "sampling_strategy hardest"),
         ({"output_format": "list"}, "output_format list"),
-        ({"guide": "a", "cross_encoder": "b"}, "give one judge"),
+        ({"guide": "a", "cross_encoder": "b"}, "give only one of them"),
         ({"anchor_column_name": "a"}, "both columns"),
         ({"max_score": -0.99}, "none of"),
         ({"corpus": []}, "corpus is empty"),
@@ -328,12 +328,12 @@ def test_bad_options_are_one_line(options, words):
 
 def test_pairs_that_are_none(tmp_path):
     labelled = Dataset.from_dict({"premise": ["a"], "hypothesis": ["b"], "label": [0]})
-    with pytest.raises(InputError, match="pairs with a class, and mining takes anchors"):
+    with pytest.raises(InputError, match="pairs with a class, but mining needs anchors"):
         mine_hard_negatives(labelled, space())
     rows = Dataset.from_dict({"label": ["x", "y"], "a": ["one", "two"], "b": ["uno", "due"]})
     mined = mine_hard_negatives(rows, space(), anchor_column_name="b", positive_column_name="a", num_negatives=1)
     assert mined.to_list()[0] == {"anchor": "uno", "positive": "one", "negative_1": "two"}
-    with pytest.raises(InputError, match="mining takes anchors"):
+    with pytest.raises(InputError, match="mining needs anchors"):
         mine_hard_negatives(Dataset.from_dict({"text": ["a", "b"]}), space())
     with pytest.raises(InputError, match="row 2"):
         mine_hard_negatives(Dataset.from_dict({"anchor": ["a", None], "positive": ["b", "c"]}), space())
@@ -376,7 +376,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
     ]
     assert main(asked) == 0, capsys.readouterr().err
     said = capsys.readouterr().err
-    assert said.startswith("mined.parquet: 32 negatives of 16 anchors in 16 rows; 0 anchors left out with too few; ")
+    assert said.startswith("mined.parquet: 32 negatives of 16 anchors in 16 rows; 0 anchors with too few are left out")
     assert "GiB" in said
     assert main(asked) == 2
     assert "is there already" in capsys.readouterr().err
@@ -405,7 +405,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
         (["pairs.csv", "-o", "a.csv", "--model", "/no/such"], "/no/such"),
         (["pairs.csv", "-o", "a.csv", "--cross_encoder", "/no/such"], "/no/such"),
         (["pairs.csv", "-o", "a.csv", "--sampling", "all"], "--sampling"),
-        (["text.txt", "-o", "a.csv"], "mining takes anchors and their positives"),
+        (["text.txt", "-o", "a.csv"], "mining needs anchors and their positives"),
     ],
 )
 def test_bad_input_of_the_command_is_one_line(args, words, tmp_path, monkeypatch, capsys):
@@ -445,7 +445,7 @@ def test_a_cross_encoder_by_name(bert_config, tokenizer, tmp_path):
     for row in mined:
         scores = judge.predict([(row["anchor"], row[f"negative_{i}"]) for i in (1, 2, 3)])
         assert (np.diff(scores) <= 1e-6).all(), "the highest score first"
-    with pytest.raises(InputError, match="take one that gives one"):
+    with pytest.raises(InputError, match="use one that returns a single score"):
         mine_hard_negatives(pairs, cross_encoder=str(tmp_path / "three"), num_negatives=3)
     (tmp_path / "one" / "model.safetensors").rename(tmp_path / "one" / "pytorch_model.bin")
     with pytest.raises(InputError, match="as a pickle only"):

@@ -152,8 +152,8 @@ def test_names_with_dollar_signs_are_drawn_as_they_are(tmp_path):
 
 def test_numbers_out_of_range(shards, capsys):
     for k in (str(2**70), "0", "-1"):
-        assert "ask for 1 to 100,000 hits" in refused(capsys, "similar", "0", "-k", k, "--store", shards)
-        assert "ask for 1 to 100,000 hits" in refused(capsys, "search", "x", "-k", k, "--store", shards)
+        assert "give a number from 1 to 100,000" in refused(capsys, "similar", "0", "-k", k, "--store", shards)
+        assert "give a number from 1 to 100,000" in refused(capsys, "search", "x", "-k", k, "--store", shards)
     assert "--limit -1" in refused(capsys, "duplicates", "--limit", "-1", "--store", shards)
     assert "--seed" in refused(capsys, "trends", "--seed", "-1", "--store", shards)
 
@@ -198,7 +198,7 @@ def test_index_refuses_a_number_before_it_reads_or_loads(flag, value, capsys):
 
 
 def test_index_refuses_a_name_before_it_reads_or_loads(capsys):
-    assert "names no collection" in refused(capsys, "index", "none.txt", "-m", "none", "--collection", "A B")
+    assert "is not a valid name" in refused(capsys, "index", "none.txt", "-m", "none", "--collection", "A B")
 
 
 def test_a_first_index_that_fails_leaves_no_collection(place, tmp_path, capsys, monkeypatch, bert_config, tokenizer):
@@ -309,7 +309,7 @@ def test_names_that_collide_are_refused(place, capsys):
 
     for name in ("foo_hnsw", "baz_binary", "x_texts", "x_vectors", "x_vectors_0", "collections", "sources", "shards",
                  "migrations", "a_metadata", "a_words", "a_texts_pkey", "a_vectors_0_embedding_idx"):  # fmt: skip
-        with pytest.raises(InputError, match="is kept for the store's own tables and indices"):
+        with pytest.raises(InputError, match="is reserved for the store's own tables and indices"):
             VectorStore.create(place, name, **MADE_BY)
         with pytest.raises(InputError, match="no collection"):
             VectorStore(place, name)
@@ -329,7 +329,7 @@ def test_collections_are_listed_described_and_deleted(place, shards, capsys):
     for words in ("documents    4\n", "8 dimensions as halfvec, index hnsw", "m (fingerprint f)", "k, year",
                   "corpus, 4 rows in 1 of 1 shards", "kB on disk"):  # fmt: skip
         assert words in shown
-    assert "name the collection" in refused(capsys, "collections", "--delete", *store)
+    assert "needs the name of a collection" in refused(capsys, "collections", "--delete", *store)
     assert main(["collections", "talks", "--delete", *store]) == 0
     assert capsys.readouterr().err == "deleted collection 'talks' with 4 documents\n"
     assert "no collection 'talks'" in refused(capsys, "collections", "talks", *store)

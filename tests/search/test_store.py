@@ -204,7 +204,7 @@ def test_wrong_input_is_named(stores, place):
         (lambda: plain.build_index("ivf"), "unknown index"),
         (lambda: plain.set_metadata(12345, {}), "no document"),
         (lambda: VectorStore(place, "absent"), "there is: bits, half, parts, plain"),
-        (lambda: VectorStore(place, "x; --"), "names no collection"),
+        (lambda: VectorStore(place, "x; --"), "is not a valid name of a collection"),
         (lambda: VectorStore(place, "plain", fingerprint="other"), "fingerprint f, not other"),
         (lambda: VectorStore.create(place, "plain", model="m", fingerprint="f", dimension=9), "8 dimensions, not 9"),
         (lambda: VectorStore.create(place, "n", model="m", fingerprint="f", dimension=9, storage="int8"), "int8"),
@@ -232,7 +232,7 @@ def test_another_models_queries_are_refused(stores, bert_config, tokenizer):
     from contrastive_st import BertForCL, SentenceEncoder
 
     encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer)
-    with pytest.raises(InputError, match="the index holds vectors of m"):
+    with pytest.raises(InputError, match="the index has vectors of m"):
         open_encoder_for(stores["plain"], encoder)
 
 

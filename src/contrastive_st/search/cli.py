@@ -29,39 +29,37 @@ def add_commands(commands: Any) -> None:
     """Add the commands to the subparsers of the command line."""
     _add_index(commands)
     search = commands.add_parser("search", help="find the documents nearest to a query")
-    search.add_argument("query", help="what to look for; - reads it from stdin")
-    search.add_argument("--hybrid", action="store_true", help="rank by nearness and by full text, fused")
-    search.add_argument(
-        "--exact", action="store_true", help="compare with every document, also where there is an index"
-    )
-    search.add_argument("--ef_search", type=int, help="candidates that the index keeps: more find more, slower")
+    search.add_argument("query", help="the query; - reads it from stdin")
+    search.add_argument("--hybrid", action="store_true", help="combine the rankings by cosine and by full text")
+    search.add_argument("--exact", action="store_true", help="compare with every document, even if there is an index")
+    search.add_argument("--ef_search", type=int, help="candidates in the index; more: better recall, slower")
     _add_hits(search)
     search.set_defaults(function=_search)
 
     similar = commands.add_parser("similar", help="find the documents nearest to a document")
-    similar.add_argument("id", type=int, help="its id, as search prints it")
+    similar.add_argument("id", type=int, help="id of the document, as search prints it")
     _add_hits(similar)
     similar.set_defaults(function=_similar)
 
-    collections = commands.add_parser("collections", help="list the collections of a store, describe or delete one")
-    collections.add_argument("name", nargs="?", help="the one to describe or delete (default: list all)")
-    collections.add_argument("--delete", action="store_true", help="delete it, with its documents")
+    collections = commands.add_parser("collections", help="list the collections of a store; describe or delete one")
+    collections.add_argument("name", nargs="?", help="collection to describe or delete (default: list all)")
+    collections.add_argument("--delete", action="store_true", help="delete the collection and its documents")
     _add_store(collections)
     collections.set_defaults(function=_collections)
 
-    trends = commands.add_parser("trends", help="clusters of an index, named, with their sizes over time or source")
+    trends = commands.add_parser("trends", help="name the clusters of an index; count them by year, source, ...")
     _add_collection(trends)
     trends.add_argument("--by", metavar="COLUMN", help="metadata column to count by, such as year or source")
-    trends.add_argument("--clusters", type=int, help="how many (default: one for 50 documents, from 2 to 16)")
-    trends.add_argument("--seed", type=int, default=0, help="of the sample and of k-means")
-    trends.add_argument("--output", "-o", metavar="FOLDER", help="for trends.csv, .md and .json, map.png and sizes.png")
+    trends.add_argument("--clusters", type=int, help="number of clusters (default: one per 50 documents, from 2 to 16)")
+    trends.add_argument("--seed", type=int, default=0, help="seed of the sample and of k-means")
+    trends.add_argument("--output", "-o", metavar="FOLDER", help="folder for trends.csv, .md, .json and the plots")
     trends.add_argument("--overwrite", action="store_true", help="replace files of these names in a folder in use")
     trends.set_defaults(function=_trends)
 
-    duplicates = commands.add_parser("duplicates", help="groups of documents that say the same, every pair looked at")
+    duplicates = commands.add_parser("duplicates", help="find near-duplicate documents; every pair is compared")
     _add_collection(duplicates)
-    duplicates.add_argument("--threshold", type=float, default=0.95, help="cosine from which on two are the same")
-    duplicates.add_argument("--limit", type=int, default=20, help="groups to print (default: 20); a file holds all")
+    duplicates.add_argument("--threshold", type=float, default=0.95, help="lowest cosine of two duplicates")
+    duplicates.add_argument("--limit", type=int, default=20, help="groups to print (default: 20); --output writes all")
     duplicates.add_argument("--output", "-o", metavar="FILE", help="all groups as .csv or .json")
     duplicates.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
     duplicates.set_defaults(function=_duplicates)
@@ -72,60 +70,62 @@ def add_commands(commands: Any) -> None:
 def _add_index(commands: Any) -> None:
     index = commands.add_parser("index", help="encode a corpus and put it into the store, or into parquet shards")
     index.add_argument("corpus", nargs="?", help="a .txt (a document a line), .csv, .tsv, .jsonl, .json or .parquet "
-                       "file, a folder of such or of encoded shards, or a data set of the Hub")  # fmt: skip
-    index.add_argument("--installed_docs", action="store_true", help="the documentation of the installed packages")
+                       "file, a folder of such files or of encoded shards, or a data set of the Hub")  # fmt: skip
+    index.add_argument("--installed_docs", action="store_true", help="index the docs of the installed packages")
     index.add_argument("--model", "-m", help=MODEL_HELP)
-    index.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards there, not into the store")
+    index.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards here, not into the store")
     _add_collection(index)
-    index.add_argument("--column", help="holds the text (default: text, or the only one with text)")
-    index.add_argument("--metadata", nargs="*", metavar="COLUMN", help="columns to keep (default: all that are short)")
-    index.add_argument("--hub_split", default="train", help="of a data set of the Hub")
+    index.add_argument("--column", help="column of the texts (default: text, or the only one with text)")
+    index.add_argument(
+        "--metadata", nargs="*", metavar="COLUMN", help="metadata columns (default: all with short values)"
+    )
+    index.add_argument("--hub_split", default="train", help="split of a data set of the Hub")
     index.add_argument("--split_into", default="whole", choices=("whole", "sentences", "passages"),
-                       help="cut documents up; each chunk is a document of its own")  # fmt: skip
-    index.add_argument("--pool", action="store_true", help="keep documents, with the mean vector of their chunks")
+                       help="split documents into chunks; each chunk becomes a document")  # fmt: skip
+    index.add_argument("--pool", action="store_true", help="keep documents whole, with the mean vector of their chunks")
     index.add_argument("--index", default="hnsw", choices=("hnsw", "binary", "none"), help="built after loading")
     index.add_argument("--build_memory", help="for building the index, such as 4GB (default: what it takes, up to half "
                        "of this machine's, in the embedded database; 1GB in another)")  # fmt: skip
     index.add_argument("--storage", choices=("halfvec", "vector", "float32", "int8", "ubinary"),
                        help="16 or 32 bits a number in the store (default: halfvec); 32, 8 or 1 in shards "
                        "(default: float32)")  # fmt: skip
-    index.add_argument("--partitions", type=int, default=1, help="tables that the vectors are spread over")
+    index.add_argument("--partitions", type=int, default=1, help="number of tables for the vectors")
     index.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32", "int8"), help="of the model")
     index.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    index.add_argument("--shard_rows", type=int, default=16_384, help="rows encoded and committed together")
-    index.add_argument("--replace", action="store_true", help="index a corpus anew that has changed")
+    index.add_argument("--shard_rows", type=int, default=16_384, help="number of rows encoded and committed together")
+    index.add_argument("--replace", action="store_true", help="index a corpus again that has changed")
     index.set_defaults(function=_index)
 
 
 def _add_serve(commands: Any) -> None:
-    serve = commands.add_parser("serve", help="a page to search on, in the browser")
+    serve = commands.add_parser("serve", help="serve a search page for the browser")
     serve.add_argument("index", nargs="*", help="collections of the store, or folders of encoded shards; several are "
                        "searched side by side (default: documents)")  # fmt: skip
     _add_store(serve)
     serve.add_argument("--model", "-m", action="append", default=[],
-                       help="the model of each index, in their order (default: those that they name)")  # fmt: skip
+                       help="the model of each index, in the same order (default: as recorded)")  # fmt: skip
     serve.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
     serve.add_argument("--port", type=int, default=7860, help="0 takes a free one")
-    serve.add_argument("--token", nargs="?", const="", help="ask for a token: this one, or one made here")
+    serve.add_argument("--token", nargs="?", const="", help="require a token: this one, or a generated one")
     serve.set_defaults(function=_serve)
 
 
 def _add_api(commands: Any) -> None:
-    api = commands.add_parser("api", help="embeddings over HTTP, for the clients of OpenAI and Hugging Face")
+    api = commands.add_parser("api", help="serve embeddings over HTTP, for the clients of OpenAI and Hugging Face")
     api.add_argument("model", nargs="*", help="folders or Hub names; requests call them by the last part of the name "
                      "(default: $CONTRASTIVE_ST_MODEL, or static-minilm)")  # fmt: skip
     api.add_argument("--index", action="append", default=[], metavar="NAME",
-                     help="also answer /search: a collection, or a folder of shards; several times")  # fmt: skip
+                     help="also serve /search on a collection or a folder of shards; may be repeated")  # fmt: skip
     _add_store(api)
     api.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
     api.add_argument("--port", type=int, default=8080, help="0 takes a free one (default: 8080)")
-    api.add_argument("--token_file", help="its first line is asked of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
+    api.add_argument("--token_file", help="file with the token of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
     api.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32", "int8"), help="of the models")
     api.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    api.add_argument("--long", default="cut", choices=("cut", "refuse"), help="texts longer than a model reads")
-    api.add_argument("--batch_tokens", type=int, default=16_384, help="tokens encoded together (default: 16384)")
+    api.add_argument("--long", default="cut", choices=("cut", "refuse"), help="what to do with too long texts")
+    api.add_argument("--batch_tokens", type=int, default=16_384, help="most tokens encoded together (default: 16384)")
     api.add_argument("--max_waiting_tokens", type=int, default=1 << 20,
-                     help="waiting for a model; beyond, clients get 429 (default: 1048576)")  # fmt: skip
+                     help="most tokens waiting for a model, else 429 (default: 1048576)")  # fmt: skip
     api.set_defaults(function=_api)
 
 
@@ -136,20 +136,20 @@ def _add_store(parser: argparse.ArgumentParser) -> None:
 
 def _add_collection(parser: argparse.ArgumentParser) -> None:
     _add_store(parser)
-    parser.add_argument("--collection", default="documents", help="its name (default: documents)")
+    parser.add_argument("--collection", default="documents", help="name of the collection (default: documents)")
 
 
 def _add_hits(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("-k", type=int, default=10, help="how many (default: 10)")
+    parser.add_argument("-k", type=int, default=10, help="number of hits (default: 10)")
     parser.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE",
-                        help="on metadata; also KEY>=NUMBER and the like; several must all hold")  # fmt: skip
-    parser.add_argument("--model", "-m", help="the model that made the index (default: the one it names)")
-    parser.add_argument("--json", action="store_true", help="print one JSON object a hit")
+                        help="condition on metadata; also KEY>=NUMBER, ...; of several, all must hold")  # fmt: skip
+    parser.add_argument("--model", "-m", help="the model that made the index (default: the one that it records)")
+    parser.add_argument("--json", action="store_true", help="print one JSON object per hit")
     _add_collection(parser)
 
 
 def _closes_the_store(command: Command) -> Command:
-    """SIGTERM ends the command as Ctrl-C does, so that an embedded database stops with its last user."""
+    """Make SIGTERM end the command as Ctrl-C does, so that an embedded database stops with its last user."""
 
     def interrupt(*_: object) -> None:
         raise KeyboardInterrupt
@@ -180,11 +180,11 @@ _KILOBYTES = {"kB": 0, "MB": 10, "GB": 20, "TB": 30}  # powers of two
 
 @_closes_the_store
 def _index(args: argparse.Namespace) -> None:
-    """Encode what is not there yet, write it, and build the index when all is there."""
+    """Encode and write the missing shards; build the index when all shards are there."""
     from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
 
     if bool(args.corpus) == args.installed_docs:
-        raise InputError("which corpus? Name a file, a folder or a data set, or give --installed_docs (not both)")
+        raise InputError("give a corpus: a file, a folder, a data set, or --installed_docs (only one of them)")
     _check_flags(args)
     if args.corpus and Path(args.corpus).expanduser().joinpath(RECORD).is_file():
         _load(args, ShardFolder(args.corpus))
@@ -196,7 +196,7 @@ def _index(args: argparse.Namespace) -> None:
     corpus = _corpus(args)
     encoder = _encoder(args)
     options = {"shard_rows": args.shard_rows, "progress": sys.stderr.isatty()}
-    own = encoder.folder in (None, SHIPPED)  # the package's folder may move: it is opened by name
+    own = encoder.folder in (None, SHIPPED)  # recorded by name, because the folder of the package may move
     model = encoder.name if own else str(encoder.folder.absolute())
     if args.output:
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
@@ -212,7 +212,7 @@ def _index(args: argparse.Namespace) -> None:
 
 
 def _check_flags(args: argparse.Namespace) -> None:
-    """Refuse what the store would, before a corpus is read and a model is loaded."""
+    """Check the flags as the store will, before a corpus is read and a model is loaded."""
     from contrastive_st.search.postgres.schema import STORAGES, check_name
     from contrastive_st.search.shards import FIRST
     from contrastive_st.vectors import PRECISIONS
@@ -249,8 +249,8 @@ def _corpus(args: argparse.Namespace) -> Any:
     else:
         corpus = open_corpus(args.corpus, column=args.column, metadata=args.metadata, hub_split=args.hub_split)
     if args.pool and args.split_into == "whole":
-        raise InputError("--pool averages the chunks of a document; say which with --split_into")
-    next(corpus.read(), None)  # a missing column is named before a model is loaded and the store knows of the corpus
+        raise InputError("--pool averages the chunks of a document; give --split_into too")
+    next(corpus.read(), None)  # a missing column is an error before a model is loaded and the corpus is registered
     return cut(corpus, args.split_into, args.pool)
 
 
@@ -259,7 +259,7 @@ def _encoder(args: argparse.Namespace) -> Any:
 
     encoder = open_encoder(args.model, precision=args.precision, pooling=args.pooling)
     if args.model is None:
-        say(f"model: {encoder.name}; a larger one finds more, slower: name it with --model", file=sys.stderr)
+        say(f"model: {encoder.name}; for better results choose a larger one with --model", file=sys.stderr)
     return encoder
 
 
@@ -272,11 +272,11 @@ def _created(args: argparse.Namespace, model: str, fingerprint: str, dimension: 
         storage=args.storage or "halfvec", partitions=args.partitions,
     ) as store:  # fmt: skip
         try:
-            store.check_build(args.index, args.build_memory)  # now, not when all is encoded
+            store.check_build(args.index, args.build_memory)  # check now, not after encoding
             yield store
         except BaseException:
             if store.made:
-                with suppress(InputError, OSError):  # the database may be what failed
+                with suppress(InputError, OSError):  # the database itself may have failed
                     store.drop(only_unused=True)
             raise
 
@@ -293,7 +293,7 @@ def _loader(
 
 
 def _finished(store: Any, outcome: Any, args: argparse.Namespace, started: float) -> None:
-    """Say what was added; build the index where all rows are there."""
+    """Print what was added; build the index if all rows are there."""
     _report(outcome, started, f"{len(store):,} in collection {store.collection!r} of {store.database.shown}")
     if outcome.complete and (args.index != store.index or outcome.encoded):
         started = time.perf_counter()
@@ -312,7 +312,7 @@ def _report(outcome: Any, started: float, where: str) -> None:
         file=sys.stderr,
     )
     if not outcome.complete:
-        say("other processes are at the rest; if one died, run the command again", file=sys.stderr)
+        say("other processes encode the rest; if one of them died, run the command again", file=sys.stderr)
 
 
 # --- search, similar
@@ -325,7 +325,7 @@ def _search(args: argparse.Namespace) -> None:
 
     query = sys.stdin.buffer.read().decode("utf-8", "replace") if args.query == "-" else args.query
     if not query.strip():
-        raise InputError("the query is empty; say what to look for")
+        raise InputError("the query is empty; give some words")
     k, filter = check_k(args.k), parse_filter(args.filter)
     with _opened(args) as index:
         vector = open_encoder_for(index, args.model).encode_query([query])[0]
@@ -368,11 +368,13 @@ def _print(index: Any, hits: Sequence[Any], filter: dict[str, Any], as_json: boo
 @_closes_the_store
 def _collections(args: argparse.Namespace) -> None:
     if args.delete and args.name is None:
-        raise InputError("--delete: name the collection to delete")
+        raise InputError("--delete needs the name of a collection")
     from contrastive_st.search.opening import open_database, vector_store
 
     store_class = vector_store()
-    with closing(open_database(args.store)) as database:  # keeps an embedded server up from one collection to the next
+    with closing(
+        open_database(args.store)
+    ) as database:  # keeps an embedded server running from one collection to the next
         for name in [args.name] if args.name else store_class.names(database):
             with store_class(args.store, name) as store:
                 if args.delete:
@@ -436,7 +438,7 @@ def _duplicates(args: argparse.Namespace) -> None:
             save(groups, path)
         say(f"{len(groups):,} groups in {args.output}", file=sys.stderr)
     elif not groups:
-        say(f"no two documents are as near as {args.threshold}", file=sys.stderr)
+        say(f"no two documents have a cosine of {args.threshold} or more", file=sys.stderr)
 
 
 # --- serve
@@ -446,7 +448,9 @@ def _duplicates(args: argparse.Namespace) -> None:
 def _serve(args: argparse.Namespace) -> None:
     names = list(dict.fromkeys(args.index or ["documents"]))
     if args.model and len(args.model) != len(names):
-        raise InputError(f"{len(args.model)} --model for {len(names)} indices; give one each, in their order, or none")
+        raise InputError(
+            f"{len(args.model)} --model for {len(names)} indices; give one for each, in the same order, or none"
+        )
     from contrastive_st.search.app.page import import_gradio
     from contrastive_st.search.app.serving import check_token, is_loopback, reserve, serve
     from contrastive_st.search.app.session import SearchSession, Source
@@ -465,7 +469,7 @@ def _serve(args: argparse.Namespace) -> None:
             encoder = open_encoder_for(index, args.model[i] if args.model else None)
             sources.append(Source(folder.name, index, encoder))
         if token is None and not is_loopback(args.host):
-            say(f"{args.host}: whoever reaches this machine can read these documents; --token asks for one",
+            say(f"{args.host}: everyone who reaches this machine can read these documents; --token requires a token",
                 file=sys.stderr)  # fmt: skip
         with suppress(KeyboardInterrupt):  # the usual end
             serve(SearchSession(sources), listener, token)

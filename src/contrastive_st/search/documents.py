@@ -1,4 +1,4 @@
-"""A corpus as a stream: files of any size, data sets of the Hub, the installed documentation."""
+"""Corpora, read as a stream: files of any size, data sets of the Hub, the installed documentation."""
 
 from __future__ import annotations
 
@@ -24,11 +24,13 @@ from contrastive_st.data.readers import (
 from contrastive_st.data.tables import hub_commit, is_saved, stored
 from contrastive_st.errors import InputError
 
-# --- Documents cut into sentences or passages.
+# --- Splitting of documents into sentences or passages.
 
 WHOLE, SENTENCES, PASSAGES = "whole", "sentences", "passages"
 PARTS = (WHOLE, SENTENCES, PASSAGES)
-PASSAGE_WORDS = 100  # about 130 tokens: what sentence encoders were trained on, and well below what they cut
+PASSAGE_WORDS = (
+    100  # about 130 tokens: the usual length in the training of sentence encoders, and well below their limit
+)
 _END = re.compile(
     r"(?<=[.!?。！？])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|(?<=[。！？])(?=\S)|\n\s*\n"
 )  # a mark and a capital or digit, CJK full stops, and blank lines
@@ -36,7 +38,7 @@ _ABBREVIATION = re.compile(r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Gen|Col|Lt|vs|cf
 
 
 def sentences(text: str) -> list[str]:
-    """The sentences of a text, by its marks; initials and common abbreviations end none.
+    """The sentences of a text, by its punctuation; initials and common abbreviations do not end a sentence.
 
     Example:
         >>> sentences("Gen. Meade won. Lee, however, lost! 1863 was over.")
@@ -55,9 +57,9 @@ def sentences(text: str) -> list[str]:
 
 
 def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
-    """A text as a whole, by sentences, or by passages of whole sentences with at most about `words` words.
+    """Split a text into sentences, or into passages of whole sentences with at most about `words` words.
 
-    A sentence longer than that is cut between words.
+    A longer sentence is split between words.
 
     Example:
         >>> split("One two. Three four. Five.", "passages", words=4)
@@ -81,9 +83,9 @@ def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
     return [" ".join(passage) for passage in passages]
 
 
-_SAMPLE = 1 << 20  # bytes at each end of a file that its fingerprint begins with
+_SAMPLE = 1 << 20  # bytes at each end of a file that enter its former fingerprint
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?")
-_LONGEST_VALUE = 1000  # characters of a text column that is kept as metadata unasked
+_LONGEST_VALUE = 1000  # longest text, in characters, that is kept as metadata by default
 
 
 @dataclass(frozen=True)
@@ -98,16 +100,16 @@ class Document:
 
 @dataclass(frozen=True)
 class Corpus:
-    """Documents in a fixed order, read as a stream, as often as wanted.
+    """Documents in a fixed order, read as a stream, any number of times.
 
     Args:
-        name: what it is called in the store; there, a corpus is indexed once.
-        fingerprint: changes when the content or the way of splitting does, so that an interrupted run is not taken up
-            with other documents.
-        read: gives the documents from the first on.
-        rows: how many rows the source has, about; None where that is not known.
-        former: the fingerprint as releases made it that looked at the ends of a file, and at no commit of the Hub: what
-            was indexed under it counts as unchanged, and gets the new one.
+        name: its name in the store, where a corpus is indexed once.
+        fingerprint: changes with the content or the way of splitting, so that an interrupted run is not continued with
+            other documents.
+        read: yields the documents, from the first on.
+        rows: about how many rows the source has; None if unknown.
+        former: the fingerprint of earlier releases, made from the ends of a file and without the commit of the Hub.
+            Documents that were indexed under it count as unchanged and get the new fingerprint.
     """
 
     name: str
@@ -124,18 +126,18 @@ def open_corpus(
     metadata: Sequence[str] | None = None,
     hub_split: str = "train",
 ) -> Corpus:
-    """A corpus of one document a row.
+    """Open a corpus with one document per row.
 
     Args:
         source: a `.txt` (a document a line), `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet` file, a `.md`, `.html` or
-            `.pdf` document, a folder of such, a folder of `save_to_disk`, or a data set of the Hub, "owner/name" or
-            "owner/name:config", which is streamed.
-        column: holds the text; by default the one named `text`, or the only one that holds text.
-        metadata: columns kept beside the text; by default all others that hold short texts, numbers or booleans.
-        hub_split: which split of a data set of the Hub, or of a folder that has splits.
+            `.pdf` document, a folder of such files, a folder of `save_to_disk`, or a data set of the Hub, "owner/name"
+            or "owner/name:config", which is streamed.
+        column: the column of the texts; by default the one named `text`, or the only one with text.
+        metadata: columns to keep as metadata; by default all others with short texts, numbers or booleans.
+        hub_split: the split of a data set of the Hub, or of a folder that has splits.
 
     Raises:
-        InputError: there is no such source, or it is not what its name says; with file, row and what to do.
+        InputError: the source does not exist or has another format than its name says; names file and row.
 
     Example:
         >>> import pathlib, tempfile
@@ -166,7 +168,7 @@ def open_corpus(
 
 
 def installed_docs_corpus() -> Corpus:
-    """The explanations in the docstrings of the installed packages, with `title`, `source` and `package`."""
+    """A corpus of explanations in the docstrings of the installed packages, with `title`, `source` and `package`."""
     from contrastive_st.data import installed_docs
     from contrastive_st.data.installed_docs import environment_fingerprint
 
@@ -192,12 +194,12 @@ def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str
 def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
     """The corpus with its documents split into `sentences` or `passages`.
 
-    Apart, each chunk becomes a document with `document` (the row it comes from) and `part` in its metadata. With `pool`
-    a document stays one, and its vector is the mean of its chunks'.
+    Each chunk becomes a document with `document` (the row it comes from) and `part` in its metadata. With `pool` the
+    documents stay whole, and the vector of a document is the mean of those of its chunks.
     """
     if into == WHOLE:
         return corpus
-    split("", into)  # an unknown word is named here, not by the first document
+    split("", into)  # an unknown value is an error here, not at the first document
 
     def read() -> Iterator[Document]:
         for document in corpus.read():
@@ -216,7 +218,7 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
 
 @dataclass(frozen=True)
 class _Choice:
-    """Which cells of a row are its text and its metadata."""
+    """Chooses the cells of a row that are its text and its metadata."""
 
     source: str
     column: str | None
@@ -251,7 +253,7 @@ class _Choice:
         if "text" in row or len(texts) == 1:
             return "text" if "text" in row else texts[0]
         found = ", ".join(texts or row) or "nothing"
-        raise InputError(f"{where}: which column holds the text? There is: {found}; name it with --column")
+        raise InputError(f"{where}: it is not clear which column has the text; choose one with --column: {found}")
 
     def _kept(self, row: Mapping[str, Any], column: str, where: str) -> dict[str, Any]:
         if self.metadata is not None:
@@ -266,7 +268,7 @@ class _Choice:
 
 
 def typed(cell: str) -> Any:
-    """A cell of metadata as a number where it is written as JSON writes one; `007` stays text."""
+    """A cell of metadata, as a number if it is one in JSON; `007` stays text."""
     if not _NUMBER.fullmatch(cell):
         return cell
     return float(cell) if "." in cell else int(cell)
@@ -281,14 +283,14 @@ def _is_finite(cell: Any) -> bool:
 
 
 def _plain(cell: Any) -> Any:
-    """A cell as JSON has it; dates and the like as text."""
+    """A cell as a JSON value; dates and other types as text."""
     if isinstance(cell, float) and not _is_finite(cell):
         return None
     return json.loads(json.dumps(cell, default=str))
 
 
 def _files(source: str) -> list[Path] | None:
-    """The files of a source in the order of their names; None where it names no file or folder."""
+    """The files of a source in the order of their names; None if it is not a file or folder."""
     with reading(source):
         path = path_of(source)
         if path.is_dir():
@@ -297,7 +299,7 @@ def _files(source: str) -> list[Path] | None:
             files = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and not file.is_dir())
             if not files:
                 known = ", ".join(FORMATS)
-                raise InputError(f"{source}: the folder holds none of {known}; name a file or another folder")
+                raise InputError(f"{source}: the folder has no {known} files; give a file or another folder")
             return files
         named = path.suffix.lower() in FORMATS or path.is_absolute() or source.startswith(".")
         return [path] if named or path.exists() else None
@@ -309,7 +311,7 @@ def _stored_rows(source: str, split: str, **options: str) -> Rows:
 
 
 def _contents(path: Path) -> tuple[list[str], list[str]]:
-    """What a fingerprint takes of a file: all of it; and, as earlier releases did, its name, size and both ends."""
+    """The contents of a file for its fingerprint; and, for that of earlier releases, its name, size and both ends."""
     with reading(path):
         size = path.stat().st_size
         with open(path, "rb") as file:

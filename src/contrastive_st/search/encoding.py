@@ -1,4 +1,4 @@
-"""A file of texts to a file of vectors, both of any size: it grows by pieces, and takes its name when it is whole."""
+"""`encode_file`: encode a file of texts of any size into a file of vectors, block by block; a killed run continues."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from contrastive_st.safety.writing import check_target, locked, writing, written
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.vectors import PRECISIONS, quantization_ranges, quantize
 
-PIECE = 16_384  # texts that are encoded and committed together: a kill costs the time of one such piece
+PIECE = 16_384  # texts that are encoded and committed together: a kill loses at most one such block
 _FORMATS = (".npy", ".parquet")
 _ROWS, _WHOLE, _STATE, _STDIN, _LOCK = "rows", "whole.parquet", "state.json", "stdin.txt", "lock"  # in OUTPUT.part
 _KINDS: Mapping[str, Any] = {"float32": np.float32, "int8": np.int8, "ubinary": np.uint8}
@@ -36,7 +36,7 @@ Item = TypeVar("Item")
 
 
 class Encoded(NamedTuple):
-    """What a call did: the vectors in the file, their dimension, and how many of them this call encoded."""
+    """Result of a call: the number of vectors in the file, their dimension, and how many of them this call encoded."""
 
     rows: int
     dimension: int
@@ -57,27 +57,28 @@ def encode_file(
     model_precision: str = "fp32",
     **options: Any,
 ) -> Encoded:
-    """Encode a file that may be larger than memory; after a kill, the same call goes on where it was.
+    """Encode a file that may be larger than memory; after a kill, the same call continues where it stopped.
 
-    Row i of the output is row i of the source, also where that is blank. What is done so far lies in `OUTPUT.part`; in
-    the end the output has the bytes that it has from a call that was never killed.
+    Row i of the output is row i of the source; blank rows are kept. Unfinished work is kept in `OUTPUT.part`. The
+    output has the same bytes as that of a call that was never killed.
 
     Args:
         source: as for `read_texts`; `-` is stdin, a text a line.
         output: `.npy`: vectors `[N, d]` for `numpy.load`; `.parquet`: the columns `text` and `embedding`.
         model: as for `open_encoder`.
-        column: to encode, by name or position; by default the first that holds text.
+        column: the column to encode, by name or position; by default the first one with text.
         normalize: write unit vectors.
-        precision: of the output: `float32`, `int8` or `ubinary`, as `contrastive_st.vectors.quantize` makes them.
-        ranges: of int8, a `.npy` file `[2, d]`; by default those of the first 16,384 texts. They are written beside the
-            output, as `NAME.ranges.npy`.
-        overwrite: replace an output that is there, and begin anew what was begun with something else.
+        precision: precision of the output: `float32`, `int8` or `ubinary` (see `contrastive_st.vectors.quantize`).
+        ranges: ranges of int8, a `.npy` file `[2, d]`; by default those of the first 16,384 texts. They are written
+            beside the output, as `NAME.ranges.npy`.
+        overwrite: replace an existing output, and restart work that was begun with another source or model.
         show_progress_bar: show the rate and the time left, on stderr.
         model_precision: the `precision` of `SentenceEncoder`.
-        options: of `open_encoder`, such as `pooling`.
+        options: options of `open_encoder`, such as `pooling`.
 
     Raises:
-        InputError: a fault of the source, an output that is there or was begun with something else, or a full disk.
+        InputError: the source is damaged, the output exists or was begun with another source or model, or the disk is
+        full.
 
     Example:
         >>> import tempfile
@@ -106,7 +107,7 @@ def encode_file(
 
 
 def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> None:
-    """Encode what is not there yet, and finish the file."""
+    """Encode the missing texts and finish the file."""
     options = {"normalize_embeddings": True} if normalize else {}
     for piece in _ahead(_pieces(texts(), growing.rows)):
         growing.add(encoder.encode(piece, **options))
@@ -132,25 +133,25 @@ def _read_ranges(path: Path) -> NDArray[np.float32]:
         what = f"an array {getattr(ranges, 'shape', '')}"
     except (OSError, ValueError, TypeError, EOFError) as error:
         what = first_line(error)
-    raise InputError(f"{path} holds no ranges ({what}); give a .npy file [2, d]: the least and the greatest values")
+    raise InputError(f"{path} has no ranges ({what}); give a .npy file [2, d] with the lowest and the highest values")
 
 
 @contextlib.contextmanager
 def _part_folder(output: Path) -> Iterator[Path]:
-    """The folder of what is done so far; it goes where no whole piece is in it."""
+    """The folder of unfinished work; it is removed if it has no complete block."""
     folder = output.with_name(f"{output.name}.part")
     with writing(output):
         folder.mkdir(exist_ok=True)
-    with locked(folder / _LOCK, f"another process encodes into {output}; wait for its end"):
+    with locked(folder / _LOCK, f"another process is encoding into {output}; wait until it ends"):
         try:
             yield folder
         finally:
             if not (folder / _STATE).exists():
                 for name in (_ROWS, _WHOLE, _STDIN, _LOCK):
                     (folder / name).unlink(missing_ok=True)
-                for scratch in folder.glob(".*.tmp"):  # of `written_whole`, in a process that was killed
+                for scratch in folder.glob(".*.tmp"):  # left by `written_whole` in a process that was killed
                     shutil.rmtree(scratch, ignore_errors=True)
-                with contextlib.suppress(OSError):  # there is something in it that is not ours
+                with contextlib.suppress(OSError):  # the folder has other files
                     folder.rmdir()
 
 
@@ -170,14 +171,14 @@ def _opened(source: str, column: str | int | None, folder: Path, output: Path) -
 
 
 def _pieces(texts: Iterator[str], after: int = 0) -> Iterator[list[str]]:
-    """Lists of `PIECE` texts, without the first so many texts."""
+    """Lists of `PIECE` texts, after skipping the first texts."""
     deque(islice(texts, after), maxlen=0)
     while piece := list(islice(texts, PIECE)):
         yield piece
 
 
 def _ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """The items; each is made in a thread while the one before is in use."""
+    """Yield the items; a thread makes each one while the one before it is in use."""
     source, end = iter(items), object()
     with ThreadPoolExecutor(1) as pool:
         coming: Future[Any] = pool.submit(next, source, end)
@@ -187,17 +188,17 @@ def _ahead(items: Iterable[Item]) -> Iterator[Item]:
 
 
 class _Growing:
-    """Vectors in `OUTPUT.part`: the bytes of a `.npy` file as far as it goes, and how many rows are there for good.
+    """Vectors in `OUTPUT.part`: the first bytes of a `.npy` file, and the number of rows that are committed.
 
-    A piece is written in a thread while the next is encoded.
+    A thread writes each block while the next one is encoded.
 
     Args:
-        output: the file in the end.
+        output: the final file.
         folder: `OUTPUT.part`.
-        made_of: all that decides the bytes.
+        made_of: everything that determines the bytes.
         dimension: d.
-        ranges: for int8; None takes those of the first piece.
-        overwrite: begin anew what was begun with something else.
+        ranges: ranges of int8; None takes those of the first block.
+        overwrite: restart work that was begun with another source, model or option.
     """
 
     def __init__(
@@ -234,7 +235,7 @@ class _Growing:
         self._writing = self._disk.submit(self._commit, np.ascontiguousarray(stored))
 
     def finish(self, texts: Texts) -> None:
-        """Give the output its name, and its texts where it has a place for them."""
+        """Move the output to its final name; a parquet file also gets the texts."""
         self._settle()
         if self.ranges is not None and self.precision == "int8":
             with written_whole(self.beside, overwrite=True) as path:
@@ -255,14 +256,14 @@ class _Growing:
         (self.folder / _STATE).unlink()
 
     def close(self) -> None:
-        """Wait for what is being written."""
+        """Wait until the last block is written."""
         self._disk.shutdown()
         self.file.close()
 
     # ------------------------------------------------------------------ inside
 
     def _begun(self) -> bool:
-        """Whether there are whole pieces to go on from; takes over their number and their ranges."""
+        """Whether there are complete blocks to continue from; loads their number and ranges."""
         try:
             state = json.loads((self.folder / _STATE).read_text(encoding="utf-8"))
             made_of, rows, ranges = state["made_of"], int(state["rows"]), state["ranges"]
@@ -274,7 +275,7 @@ class _Growing:
             other = ", ".join(name for name in self.made_of if made_of.get(name) != self.made_of[name])
             if self.overwrite:
                 return False
-            mend = "give --overwrite to begin anew, or choose another --output"
+            mend = "give --overwrite to start again, or choose another --output"
             raise InputError(f"{self.folder} was begun with another {other}; {mend}")
         self.rows, self.ranges = rows, None if ranges is None else np.array(ranges, dtype=np.float32)
         return True
@@ -310,7 +311,7 @@ class _Growing:
             for piece in _pieces(texts):
                 stored = np.frombuffer(self.file.read(len(piece) * self.width * self.kind.itemsize), self.kind)
                 if len(stored) != len(piece) * self.width:
-                    raise InputError("the source has changed since it was encoded; give --overwrite to begin anew")
+                    raise InputError("the source has changed since it was encoded; give --overwrite to start again")
                 columns = [
                     pa.array(piece, pa.string()),
                     pa.FixedSizeListArray.from_arrays(pa.array(stored), self.width),
@@ -319,7 +320,7 @@ class _Growing:
 
 
 def _header(kind: np.dtype[Any], shape: tuple[int, int]) -> bytes:
-    """What a `.npy` file begins with; of one length, whatever the number of rows."""
+    """The header of a `.npy` file; its length does not depend on the number of rows."""
     file = io.BytesIO()
     described = {"descr": np.lib.format.dtype_to_descr(kind), "fortran_order": False, "shape": shape}
     np.lib.format.write_array_header_1_0(file, described)

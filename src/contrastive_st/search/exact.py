@@ -1,4 +1,4 @@
-"""`ExactIndex`: nearest neighbours without a database, over memory-mapped vectors or a byte or a bit a number."""
+"""`ExactIndex`: exact nearest neighbours without a database, over memory-mapped float32, int8 or binary vectors."""
 
 from __future__ import annotations
 
@@ -43,22 +43,22 @@ from contrastive_st.vectors import (
 
 OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/quantized.py shows others
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
-_CACHED = 1 << 18  # numbers of int8 that are made float32 at a time: what a processor's cache holds
+_CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as many as a processor's cache holds
 _FUSED = 100
 Part = slice | Ids  # which rows
 
 
 class Codes:
-    """Vectors `[N, d]` as int8 or as packed signs, compared as they are: the first pass of a search.
+    """Vectors `[N, d]` as int8 or as packed signs, for the first pass of a search.
 
     Signs are compared by the number of those that differ; int8 with the query in full. `codes[rows]` gives unit vectors
-    near those that were quantized, float32 `[n, d]`.
+    close to those that were quantized, float32 `[n, d]`.
 
     Args:
         stored: int8 `[N, d]`, or uint64 `[W, N]`: 64 signs of all vectors in each row. May be memory-mapped.
         dimension: d.
-        ranges: `[2, d]`, what `quantize` was given, for int8.
-        rotation: `[d, b]`, for signs of `vectors @ rotation`; None for those of the vectors.
+        ranges: `[2, d]`, the ranges given to `quantize`, for int8.
+        rotation: `[d, b]` if the signs are those of `vectors @ rotation`; None if they are those of the vectors.
 
     Example:
         >>> codes = Codes.of(np.eye(3), "int8")
@@ -81,7 +81,8 @@ class Codes:
     def of(
         cls, vectors: NDArray[np.floating[Any]], precision: str, ranges: NDArray[np.floating[Any]] | None = None
     ) -> Codes:
-        """Those of vectors `[N, d]`; the ranges of int8 are by default those of the vectors, signs are of `_rotation`.
+        """The codes of vectors `[N, d]`; by default int8 takes the ranges of the vectors. Signs are taken after
+        `_rotation`.
 
         Raises:
             InputError: the precision is neither `int8` nor `ubinary`.
@@ -104,13 +105,13 @@ class Codes:
         return unit_vectors(dequantize(codes, self.precision, self.shape[1], self.ranges))
 
     def scores(self, queries: Vectors, rows: Part) -> NDArray[np.float32]:
-        """How near each row is to each query, `[Q, n]`: only their order means anything."""
+        """Scores of each row for each query, `[Q, n]`; only their order has a meaning."""
         if self.precision == "ubinary":
             rotated = queries if self.rotation is None else queries @ self.rotation
             words, signs = self.stored[:, rows], _in_rows(quantize(rotated, "ubinary"))
             return np.stack([(-differing_bits(words, query)).astype(np.float32) for query in signs.T])
         codes, dim = self.stored[rows], self.shape[1]
-        weights = queries * buckets([] if self.ranges is None else self.ranges, dim)[1]  # of a step of one bucket
+        weights = queries * buckets([] if self.ranges is None else self.ranges, dim)[1]  # width of one bucket
         step = max(_CACHED // dim, 1)
         found = np.empty((len(queries), len(codes)), dtype=np.float32)
         for start in range(0, len(codes), step):
@@ -119,20 +120,20 @@ class Codes:
 
 
 class ExactIndex:
-    """Documents whose vectors are compared one and all, in blocks: for small corpora, and to judge other indices by.
+    """An index that compares every vector, in blocks: for small corpora, and to measure the recall of other indices.
 
-    With `codes`, a first pass compares those, and the nearest `oversample * k` are compared again by their vectors, of
-    which a search then reads no others: they may lie on a disk (Yamada, Asai and Hajishirzi 2021, "Efficient Passage
+    With `codes`, a first pass compares those, and the nearest `oversample * k` are compared again by their vectors. A
+    search then reads only these vectors, so they may be on disk (Yamada, Asai and Hajishirzi 2021, "Efficient Passage
     Retrieval with Hashing for Open-domain Question Answering").
 
     Args:
-        ids: int64 `[N]`, each once.
+        ids: int64 `[N]`, distinct.
         texts: N texts.
-        vectors: `[N, d]`, in memory or memory-mapped; unit vectors. `Codes`, where nothing else is kept.
+        vectors: `[N, d]`, unit vectors in memory or memory-mapped; or `Codes`, if there are no float32 vectors.
         metadata: N JSON objects.
-        fingerprint: of the model that made the vectors.
+        fingerprint: fingerprint of the model that made the vectors.
         model: its name.
-        codes: of the same vectors, for the first pass.
+        codes: codes of the same vectors, for the first pass.
 
     Example:
         >>> index = ExactIndex([5, 6], ["up", "right"], np.eye(2), [{"axis": "y"}, {"axis": "x"}])
@@ -155,7 +156,7 @@ class ExactIndex:
         self.ids = np.asarray(ids, dtype=np.int64)
         if not len(self.ids) == len(texts) == len(vectors) or len(vectors.shape) != 2:
             raise InputError(
-                f"{len(self.ids)} ids, {len(texts)} texts, {len(vectors)} vectors: give one of each a document"
+                f"{len(self.ids)} ids, {len(texts)} texts, {len(vectors)} vectors: give one of each per document"
             )
         self._texts, self._vectors, self._metadata = texts, vectors, metadata
         self._codes = vectors if isinstance(vectors, Codes) else codes
@@ -167,17 +168,17 @@ class ExactIndex:
     def open(cls, folder: str | Path, *, fingerprint: str | None = None, precision: str | None = None) -> ExactIndex:
         """Open a folder that `contrastive-st index --output` wrote.
 
-        The first time, the shards are laid out in `exact/` for memory-mapping: nothing is read into memory as a whole.
+        The first call copies the shards into `exact/` for memory-mapping; no file is read into memory as a whole.
 
         Args:
-            folder: as above.
-            fingerprint: of the model whose vectors will be searched for; another is refused.
-            precision: `int8` or `ubinary` compares these first, and of the shards' float32 vectors, which stay on the
-                disk, only the rows that came nearest. By default what the shards hold is compared.
+            folder: the folder of the shards.
+            fingerprint: fingerprint of the model of the queries; an index of another model is refused.
+            precision: with `int8` or `ubinary` these codes are compared first, and then only the nearest of the shards'
+                float32 vectors, which stay on disk. By default the vectors are compared as the shards store them.
 
         Raises:
-            InputError: the folder holds no vectors, those of another model than `fingerprint`, or quantized ones where
-                another precision is asked for.
+            InputError: the folder has no vectors, vectors of another model than `fingerprint`, or quantized vectors of
+                another precision.
         """
         import pyarrow as pa
 
@@ -185,7 +186,7 @@ class ExactIndex:
         made = shards.encoding
         if fingerprint is not None and fingerprint != made.fingerprint:
             ours = f"fingerprint {made.fingerprint[:8]}, not {fingerprint[:8]}"
-            raise InputError(f"{folder} holds vectors of {made.model} ({ours}); open that model, or encode anew")
+            raise InputError(f"{folder} has vectors of {made.model} ({ours}); open that model, or encode again")
         place = _laid_out(shards)
         with pa.memory_map(str(place / "documents.arrow")) as file:
             table = pa.ipc.open_file(file).read_all()
@@ -212,9 +213,9 @@ class ExactIndex:
 
         Args:
             vectors, k, filter, text: as there.
-            exact: compare with every vector, also where there are codes.
-            oversample: candidates of the codes for each hit, which are compared again by their vectors.
-            options: not read.
+            exact: compare with every vector, even if there are codes.
+            oversample: candidates per hit that the codes give and that are compared again by their vectors.
+            options: ignored.
         """
         queries = as_queries(vectors, self.dimension)
         check_k(k)
@@ -249,11 +250,11 @@ class ExactIndex:
             yield self.ids[rows], texts, metadata, self._rows(rows)
 
     def columns(self) -> list[str]:
-        """The names of the metadata of all documents, ordered."""
+        """The names of the metadata of all documents, sorted."""
         return sorted({key for row in range(len(self)) for key in self._of(row)})
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing; this index holds no resources."""
 
     # ------------------------------------------------------------------ inside
 
@@ -265,7 +266,7 @@ class ExactIndex:
         return self._best(lambda part: queries @ self._rows(part).T, len(queries), k, rows)
 
     def _rescored(self, oversample: int, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
-        """The same of the rows whose codes are nearest, by their vectors."""
+        """As `_nearest`, among the rows with the nearest codes, scored by their vectors."""
         assert self._codes is not None
         compare = partial(self._codes.scores, queries)
         candidates, _ = self._best(compare, len(queries), min(oversample * k, max(len(self), 1)), rows)
@@ -277,7 +278,7 @@ class ExactIndex:
         return np.stack(near), np.stack(scores)
 
     def _best(self, compare: Callable[[Part], Any], queries: int, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
-        """The k best of all rows, or of these, compared block after block."""
+        """The k best of all rows, or of the given rows, compared block by block."""
         count = len(self) if rows is None else len(rows)
         best: Best = top_k(np.empty((queries, 0), dtype=np.float32), k)
         for start in range(0, count, _BLOCK):
@@ -289,18 +290,18 @@ class ExactIndex:
     def _matching(self, filter: Filter) -> Ids | None:
         if not filter:
             return None
-        matches({}, filter)  # a fault in the filter is named even where there are no documents
+        matches({}, filter)  # a faulty filter is an error even if there are no documents
         return np.array([i for i in range(len(self)) if matches(self._of(i), filter)], dtype=np.int64)
 
     def _by_words(self, text: str, k: int, rows: Ids | None) -> list[int]:
-        """Rows by TF-IDF, best first, those that share a word with the text."""
+        """The rows that share a word with the text, by TF-IDF, best first."""
         if self._words is None:
             from sklearn.feature_extraction.text import TfidfVectorizer
 
             vectorizer = TfidfVectorizer(sublinear_tf=True, token_pattern=r"\w+")
             try:
                 self._words = vectorizer, vectorizer.fit_transform(self._texts[i] for i in range(len(self)))
-            except ValueError:  # no document holds a word
+            except ValueError:  # no document contains a word
                 return []
         vectorizer, matrix = self._words
         chosen = np.arange(len(self)) if rows is None else rows
@@ -339,20 +340,20 @@ class _Column:
         return json.loads(cell) if self._parse else cell
 
 
-# --- A folder of shards, laid out for memory-mapping.
+# --- A folder of shards, copied for memory-mapping.
 
 _FILES = {"int8": "int8.npy", "ubinary": "ubinary.npy"}  # codes; float32 is vectors.npy
-_RANGES, _ROTATION = "ranges.npy", "rotation.npy"  # of codes that were made here
+_RANGES, _ROTATION = "ranges.npy", "rotation.npy"  # ranges or rotation of codes that were made here
 
 
 def _laid_out(shards: ShardFolder) -> Path:
-    """The folder with `documents.arrow` and the vectors as the shards hold them, made anew where those have changed."""
+    """The folder with `documents.arrow` and the vectors as stored; made again if the shards have changed."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     paths = shards.paths()
     if not paths:
-        raise InputError(f"{shards.folder} holds no shards yet; encode the corpus first")
+        raise InputError(f"{shards.folder} has no shards yet; encode the corpus first")
     place = shards.folder / "exact"
     state = [[path.name, path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
     try:
@@ -382,12 +383,15 @@ def _laid_out(shards: ShardFolder) -> Path:
 
 
 def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Any, Codes | None]:
-    """The vectors of a folder that is laid out, and the codes to compare first, made where they are missing."""
+    """The vectors of a prepared folder, and the codes to compare first, which are made if they are missing."""
     held, dim = shards.encoding.precision, shards.encoding.dimension
     if precision not in PRECISIONS:
         raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
     if precision != held != "float32":
-        raise InputError(f"{shards.folder} holds vectors in {held}, not in {precision}; encode the corpus anew in it")
+        raise InputError(
+            f"{shards.folder} has vectors in {held}, not in {precision}; encode the corpus again with "
+            f"--storage {precision}"
+        )
     if held != "float32":
         codes = Codes(np.load(place / _FILES[held], mmap_mode="r"), dim, shards.ranges)
         return codes, codes
@@ -398,7 +402,7 @@ def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Any, Code
         _make_codes(place, vectors, precision)
     ranges = np.load(place / _RANGES) if precision == "int8" else None
     rotation = np.load(place / _ROTATION) if precision == "ubinary" else None
-    if hasattr(vectors._mmap, "madvise"):  # else each row that is read brings its neighbours into memory
+    if hasattr(vectors._mmap, "madvise"):  # otherwise each row that is read brings its neighbours into memory
         vectors._mmap.madvise(mmap.MADV_RANDOM)
     return vectors, Codes(np.load(place / _FILES[precision], mmap_mode="r"), dim, ranges, rotation)
 
@@ -423,8 +427,8 @@ def _make_codes(place: Path, vectors: NDArray[np.float32], precision: str) -> No
 def _rotation(dim: int) -> NDArray[np.float32]:
     """Two random rotations side by side, `[d, 2 d]`.
 
-    Rotated, every dimension varies alike, so that each sign says as much as the next (Gong and Lazebnik 2011,
-    "Iterative Quantization"); with two, the signs take a sixteenth of float32.
+    After a rotation every dimension has about the same variance, so every sign carries about the same information (Gong
+    and Lazebnik 2011, "Iterative Quantization"). With two rotations the signs take a sixteenth of float32.
     """
     normal = np.random.default_rng(0).standard_normal((2, dim, dim))
     return np.concatenate([np.linalg.qr(part)[0] for part in normal], axis=1).astype(np.float32)
@@ -432,7 +436,7 @@ def _rotation(dim: int) -> NDArray[np.float32]:
 
 @contextmanager
 def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[NDArray[Any]]:
-    """A file of so many vectors, to be filled: it appears at the end."""
+    """A file for the vectors, to be filled; it appears when it is complete."""
     kinds = {
         "float32": (np.float32, (rows, dim)),
         "int8": (np.int8, (rows, dim)),
@@ -445,7 +449,7 @@ def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[NDA
 
 
 def _fill(array: NDArray[Any], start: int, stored: NDArray[Any]) -> None:
-    """Put quantized vectors, or float32 ones, into their places."""
+    """Write quantized or float32 vectors to their rows."""
     if array.dtype == np.uint64:
         array[:, start : start + len(stored)] = _in_rows(stored)
     else:
@@ -453,7 +457,7 @@ def _fill(array: NDArray[Any], start: int, stored: NDArray[Any]) -> None:
 
 
 def _in_rows(stored: NDArray[Any]) -> NDArray[Any]:
-    """Packed signs uint8 `[n, B]` as words uint64 `[W, n]`, so that one word of all lies in one run; int8 stays."""
+    """Packed signs uint8 `[n, B]` as words uint64 `[W, n]`, each word contiguous over the vectors; int8 stays."""
     if stored.dtype == np.int8:
         return stored
     padded = np.pad(stored, ((0, 0), (0, -stored.shape[1] % 8)))

@@ -1,4 +1,4 @@
-"""What every index of vectors can do: the interface that the command line, the page and the adapters build on."""
+"""`VectorIndex`, the interface of every index, which the command line, the page and the adapters use."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.vectors import unit_vectors
 
-RRF_CONSTANT = 60  # of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)
-MOST_HITS = 100_000  # of one search; whoever wants all documents scans
+RRF_CONSTANT = 60  # constant of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)
+MOST_HITS = 100_000  # most hits of one search; use `scan` for all documents
 _FILTER = re.compile(r"(?P<key>[^<>=!]+)(?P<compare>>=|<=|!=|==|=|<|>)(?P<value>.*)", re.DOTALL)
 _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "<": operator.lt,
@@ -26,7 +26,7 @@ _COMPARE: dict[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq,
     "!=": operator.ne,
 }
-Condition = tuple[str, list[tuple[str, Any]]]  # a key, and comparisons of which one must hold
+Condition = tuple[str, list[tuple[str, Any]]]  # a key, and comparisons of which at least one must hold
 Ids = NDArray[np.int64]  # [n]
 Vectors = NDArray[np.float32]  # [n, d]
 Metadata = Sequence[Mapping[str, Any]]
@@ -38,7 +38,7 @@ Batch = tuple[Ids, list[str], list[dict[str, Any]], Vectors]
 class Hit:
     """A document that was found: its id, the cosine to the query, its text and its metadata.
 
-    `score` is NaN where nothing was compared (`VectorIndex.get`).
+    `score` is NaN if nothing was compared (`VectorIndex.get`).
     """
 
     id: int
@@ -52,9 +52,9 @@ class VectorIndex(Protocol):
 
     `dimension` is the number d of the vectors' elements, `fingerprint` a hash of the model that made them.
 
-    A filter is a mapping from metadata keys to what is wanted, all of which must hold:
+    A filter is a mapping from metadata keys to conditions, all of which must hold:
 
-    * `{"source": "x"}`: equal to it; where the metadata holds a list, one of its elements is;
+    * `{"source": "x"}`: equal to the value; if the metadata is a list, one of its elements is equal;
     * `{"year": {">=": 2020, "<": 2030}}`: comparisons, of `<`, `<=`, `>`, `>=`, `==` and `!=`;
     * `{"source": ["x", "y"]}`: any of these.
     """
@@ -69,15 +69,15 @@ class VectorIndex(Protocol):
     def search(
         self, vectors: Vectors, k: int = 10, *, filter: Filter = None, text: str | None = None, **options: Any
     ) -> list[list[Hit]]:
-        """The k nearest documents by cosine, best first; one list a query.
+        """The k nearest documents by cosine, best first; one list per query.
 
         Args:
             vectors: one query `[d]` or several `[Q, d]`; they need not be unit vectors.
-            k: how many hits; fewer come back where fewer documents match.
+            k: number of hits; there are fewer if fewer documents match.
             filter: conditions on the metadata, as above.
-            text: words of the query: the ranking becomes hybrid, the reciprocal rank fusion (Cormack et al. 2009) of
-                nearness and full text. `score` stays the cosine. For one query only.
-            options: what an implementation takes besides, such as `ef_search` or `exact`.
+            text: words of the query, for a hybrid ranking: the reciprocal rank fusion (Cormack et al. 2009) of the
+                rankings by cosine and by full text. `score` is still the cosine. For one query only.
+            options: options of the implementation, such as `ef_search` or `exact`.
         """
         ...
 
@@ -94,11 +94,11 @@ class VectorIndex(Protocol):
         ...
 
     def columns(self) -> list[str]:
-        """The names of the metadata of all documents, ordered; what a filter may ask for."""
+        """The names of the metadata of all documents, sorted: the keys that a filter may use."""
         ...
 
     def close(self) -> None:
-        """Let go of what is held open."""
+        """Release connections and files."""
         ...
 
 
@@ -106,7 +106,7 @@ def as_queries(vectors: Any, dimension: int) -> Vectors:
     """One vector `[d]` or several `[Q, d]` as unit vectors `[Q, d]`.
 
     Raises:
-        InputError: another shape or dimension; NaN, infinite or zero vectors, to which nothing is near.
+        InputError: the shape or dimension is wrong, or a vector is NaN, infinite or zero.
 
     Example:
         >>> as_queries([0.0, 4.0], 2)
@@ -116,12 +116,12 @@ def as_queries(vectors: Any, dimension: int) -> Vectors:
     array = array[None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] != dimension:
         shape = " x ".join(map(str, array.shape))
-        raise InputError(f"vectors of {dimension} dimensions are wanted, not {shape}; is the model the same?")
+        raise InputError(f"the index needs vectors of {dimension} dimensions, not {shape}; use the model that made it")
     return unit_vectors(array, np.float64, of="the vectors given").astype(np.float32)
 
 
 def check_k(k: int) -> int:
-    """The number of hits asked for, if it can be.
+    """Check the number of hits and return it.
 
     Example:
         >>> check_k(0)
@@ -130,7 +130,7 @@ def check_k(k: int) -> int:
         contrastive_st.errors.InputError: k 0: ask for 1 to 100,000 hits
     """
     if not 1 <= k <= MOST_HITS:
-        raise InputError(f"k {k}: ask for 1 to {MOST_HITS:,} hits")
+        raise InputError(f"k {k}: give a number from 1 to {MOST_HITS:,}")
     return k
 
 
@@ -138,7 +138,7 @@ def check_columns(index: VectorIndex, filter: Mapping[str, Any]) -> None:
     """Raise an error for a filter on a column that no document has; called when a search found nothing.
 
     Raises:
-        InputError: with the columns that there are.
+        InputError: the column does not exist; lists those that do.
     """
     known = index.columns()
     if missing := [key for key in filter if key not in known]:
@@ -147,7 +147,7 @@ def check_columns(index: VectorIndex, filter: Mapping[str, Any]) -> None:
 
 
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RRF_CONSTANT) -> list[int]:
-    """Ids by the sum of `1 / (constant + rank)` over the rankings that hold them, best first; ties by id.
+    """Ids by the sum of `1 / (constant + rank)` over the rankings that contain them, best first; ties by id.
 
     Example:
         >>> reciprocal_rank_fusion([[1, 2, 3], [3, 4]])
@@ -161,7 +161,7 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RR
 
 
 def parse_filter(conditions: Sequence[str]) -> dict[str, Any]:
-    """`key=value`, `key>=value` and the like as a filter; numbers match numbers and the same digits as text.
+    """Parse conditions (`key=value`, `key>=value`, ...) into a filter; numbers also match the same digits as text.
 
     Example:
         >>> parse_filter(["source=torch", "year>=2020", "year<2030"])
@@ -171,7 +171,7 @@ def parse_filter(conditions: Sequence[str]) -> dict[str, Any]:
     for condition in conditions:
         match = _FILTER.fullmatch(condition)
         if match is None:
-            raise InputError(f"--filter {condition}: write key=value, or key>=number and the like")
+            raise InputError(f"--filter {condition}: write key=value, key>=number or similar")
         key, compare, value = match["key"].strip(), match["compare"], match["value"].strip()
         parsed = _parsed(value)
         if compare in ("=", "=="):
@@ -187,7 +187,7 @@ def parse_filter(conditions: Sequence[str]) -> dict[str, Any]:
 
 
 def _parsed(value: str) -> Any:
-    """The number, truth value, null or quoted text that a value is in JSON; else the value."""
+    """The value of a JSON number, boolean, null or quoted string; else the text itself."""
     try:
         parsed = json.loads(value)
         return parsed if _scalar("", parsed) == parsed else value
@@ -199,7 +199,7 @@ def conditions(filter: Mapping[str, Any]) -> list[Condition]:
     """The conditions of a filter (see `VectorIndex`), all of which must hold.
 
     Raises:
-        InputError: a comparison or a value of unknown kind; names the key.
+        InputError: a comparison or a value has an unknown type; names the key.
 
     Example:
         >>> conditions({"year": {">=": 2020, "<": 2030}, "source": ["x", "y"]})
@@ -216,7 +216,7 @@ def conditions(filter: Mapping[str, Any]) -> list[Condition]:
                 found.append((str(key), [(symbol, _scalar(key, value))]))
         elif isinstance(wanted, Sequence) and not isinstance(wanted, str):
             if not wanted:
-                raise InputError(f"filter on {key!r}: an empty list matches nothing; leave the key out, or fill it")
+                raise InputError(f"filter on {key!r}: an empty list matches nothing; remove the key, or give values")
             found.append((str(key), [("==", _scalar(key, value)) for value in wanted]))
         else:
             found.append((str(key), [("==", _scalar(key, wanted))]))
@@ -238,7 +238,7 @@ def as_jsonpath(filter: Mapping[str, Any]) -> str:
 
 
 def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
-    """Whether a document's metadata meets the filter, by the rules of jsonpath: values of other kinds do not compare.
+    """Whether a document's metadata meets the filter, by the rules of jsonpath: values of different types never match.
 
     Example:
         >>> matches({"year": 2021, "tags": ["a", "b"]}, {"year": {">": 2020}, "tags": "b"})
@@ -271,14 +271,14 @@ def _scalar(key: object, value: Any) -> Any:
 
 
 def _quoted(value: Any) -> str:
-    """As JSON; what neither JSON in PostgreSQL nor UTF-8 can hold is replaced, as it is in stored metadata."""
+    """The value as JSON; characters that PostgreSQL cannot store are replaced, as in stored metadata."""
     if isinstance(value, str):
         value = storable(value)
     return json.dumps(value, ensure_ascii=False)
 
 
 def storable(text: str) -> str:
-    """The text with NUL characters and half surrogate pairs replaced by U+FFFD: PostgreSQL can hold neither.
+    """The text with NUL characters and lone surrogates replaced by U+FFFD, because PostgreSQL cannot store them.
 
     Example:
         >>> storable("a\\x00b")
@@ -294,7 +294,7 @@ def storable(text: str) -> str:
 
 
 def storable_json(value: Any) -> Any:
-    """The same for every string inside of a JSON value."""
+    """As `storable`, for every string inside a JSON value."""
     if isinstance(value, str):
         return storable(value)
     if isinstance(value, Mapping):
@@ -317,7 +317,7 @@ def one_line(text: str, width: int = 110) -> str:
 
 @dataclass(frozen=True)
 class Sample:
-    """Some documents of an index, ordered by id.
+    """A sample of the documents of an index, ordered by id.
 
     Args:
         ids: int64 `[n]`.
@@ -335,7 +335,7 @@ class Sample:
 
 
 def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
-    """At most `size` documents, chosen by a hash of their ids: the same ones whatever the batches.
+    """At most `size` documents, chosen by a hash of their ids, so that the choice does not depend on the batches.
 
     Raises:
         InputError: the index is empty.
@@ -352,14 +352,14 @@ def sample(index: VectorIndex, size: int, seed: int = 0) -> Sample:
             kept = np.argpartition(keys, size)[:size]
             keys, vectors, rows = keys[kept], vectors[kept], [rows[i] for i in kept]
     if not rows:
-        raise InputError("the index holds no documents; fill it first (contrastive-st index CORPUS)")
+        raise InputError("the index has no documents; fill it first (contrastive-st index CORPUS)")
     order = np.argsort([row[0] for row in rows], kind="stable")
     ids, texts, metadata = zip(*(rows[i] for i in order), strict=True)
     return Sample(np.array(ids, dtype=np.int64), list(texts), list(metadata), unit_vectors(vectors[order]), total)
 
 
 def mix(ids: NDArray[np.int64], seed: int) -> NDArray[np.uint64]:
-    """The finalizer of SplitMix64 (Steele et al. 2014): numbers that look random, one for each id and seed."""
+    """The finalizer of SplitMix64 (Steele et al. 2014): a pseudo-random number for each id and seed."""
     x = ids.astype(np.uint64) + np.uint64((0x9E3779B97F4A7C15 * (seed + 1)) % 2**64)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
         x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)

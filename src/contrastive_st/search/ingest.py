@@ -1,4 +1,4 @@
-"""From a corpus to an index: read, encode, write, one shard after the other."""
+"""Indexing of a corpus: read, encode and write one shard after the other."""
 
 from __future__ import annotations
 
@@ -25,14 +25,16 @@ from contrastive_st.search.shards import FIRST, ShardFolder
 from contrastive_st.vectors import unit_vectors
 
 if TYPE_CHECKING:
-    from contrastive_st.models.encoder import SentenceEncoder  # it imports torch, which loading does without
+    from contrastive_st.models.encoder import (
+        SentenceEncoder,
+    )  # imported late: it imports torch, which loading does not need
 
-SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill costs the time of one such shard
+SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill loses at most one such shard
 Shard = tuple[int, int, list[Document]]  # its number, the place of its first row, its rows
 
 
 class Sink(Protocol):
-    """Where shards go: a `ShardFolder` or a `StoreLoader`."""
+    """Receives the shards: a `ShardFolder` or a `StoreLoader`."""
 
     def claim(self, shard: int) -> bool: ...
 
@@ -43,9 +45,9 @@ class Sink(Protocol):
 
 @dataclass
 class Outcome:
-    """What a run did: rows it encoded, rows the corpus has, and whether all of them are in the index now.
+    """Result of a run: rows it encoded, rows of the corpus, and whether all of them are in the index now.
 
-    `loading` is the part of its seconds that went into writing; the rest went into reading and encoding.
+    `loading` is the number of seconds spent on writing, as opposed to reading and encoding.
     """
 
     encoded: int = 0
@@ -57,17 +59,17 @@ class Outcome:
 def index_corpus(
     corpus: Corpus, encoder: SentenceEncoder, sink: Sink, *, shard_rows: int = SHARD_ROWS, progress: bool = False
 ) -> Outcome:
-    """Encode what is not yet there, and write it; to be called again after a kill, or by many processes at once.
+    """Encode and write the missing shards. It can be called again after a kill, and by many processes at once.
 
     Args:
-        corpus: read as a stream.
+        corpus: the corpus, read as a stream.
         encoder: the model.
-        sink: takes the shards, and knows which are there.
-        shard_rows: rows a shard. The same for all runs over a corpus: it is part of what a shard is.
+        sink: receives the shards and knows which of them exist.
+        shard_rows: rows per shard; must be the same in all runs over a corpus.
         progress: show a bar with the rate and the time left.
     """
     if shard_rows < 1:
-        raise InputError(f"{shard_rows} rows a shard: give 1 or more")
+        raise InputError(f"{shard_rows} rows per shard: give 1 or more")
     outcome = Outcome()
     with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index", file=sys.stderr) as bar:
 
@@ -76,7 +78,7 @@ def index_corpus(
                 outcome.rows = first + len(documents)
                 if sink.claim(shard):
                     yield shard, first, documents
-                else:  # counted as there from the first, or the rate and the time left would be wrong
+                else:  # existing shards count as done from the start, or the rate and the time left would be wrong
                     bar.initial = getattr(bar, "initial", 0) + _source_rows(documents)
                     bar.update(_source_rows(documents))
 
@@ -97,7 +99,7 @@ def index_corpus(
 
 
 def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> Outcome:
-    """Load what was encoded before, without a model."""
+    """Load shards that were encoded before, without a model."""
     outcome = Outcome()
     numbers = []
     with tqdm(total=len(folder.paths()), disable=not progress, unit=" shards", desc="load", file=sys.stderr) as bar:
@@ -109,27 +111,27 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
                 outcome.encoded += len(ids)
             bar.update(1)
     if numbers != list(range(len(numbers))):
-        raise InputError(f"{folder.folder} lacks shards; encode the corpus to its end first")
+        raise InputError(f"{folder.folder} is incomplete; finish encoding the corpus first")
     outcome.complete = sink.finish(len(numbers), outcome.rows)
     return outcome
 
 
 class StoreLoader:
-    """Takes the shards of one source. Any number of processes, on any machines, may load the same source at once.
+    """Loads the shards of one source. Any number of processes, on any machines, may load the same source at once.
 
-    Which shard is whose is settled by advisory locks, which the database takes back from a process that dies: its
-    shard falls to the next that asks. The rows of a shard and its mark are committed together, so that no kill makes a
-    row be lost or be there twice.
+    Advisory locks assign the shards. If a process dies, the database releases its lock, and the next process takes the
+    shard. The rows of a shard and the record of the shard are one transaction, so a kill neither loses nor repeats a
+    row.
 
     Args:
         store: the collection.
-        source: the corpus' name.
-        fingerprint: changes with its content.
-        replace: delete what the source brought before, if its fingerprint was another.
-        former: a fingerprint of the same content as earlier releases made it; a source that has it gets the new one.
+        source: the name of the corpus.
+        fingerprint: its fingerprint, which changes with its content.
+        replace: delete the earlier documents of the source if its fingerprint has changed.
+        former: the fingerprint that earlier releases gave the same content; such a source gets the new one.
 
     Raises:
-        InputError: shards of the source are there that were made of other content, and they are not to be replaced.
+        InputError: the source has shards of other content, and `replace` is not set.
     """
 
     def __init__(
@@ -143,7 +145,7 @@ class StoreLoader:
         self._done = self._loaded()
 
     def claim(self, shard: int) -> bool:
-        """Whether this process is to encode the shard: it is not there, and no other process is at it."""
+        """Whether this process should encode the shard: it is missing, and no other process encodes it."""
         if shard in self._done:
             return False
         with self._mutex:
@@ -151,11 +153,13 @@ class StoreLoader:
                 return self._lock(shard)
             except (psycopg.OperationalError, psycopg.InterfaceError):
                 self._locks = None
-                self.store.database.run(lambda connection: connection.execute("SELECT 1"))  # up again, if it is ours
+                self.store.database.run(
+                    lambda connection: connection.execute("SELECT 1")
+                )  # an embedded server is started again
                 return self._lock(shard)
 
     def add(self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors) -> None:
-        """Commit a shard; where another process was faster, or indexes the source anew, nothing is written."""
+        """Commit a shard; nothing is written if another process was faster or is replacing the source."""
         store = self.store
 
         def work(connection: StoreConnection) -> None:
@@ -177,7 +181,7 @@ class StoreLoader:
         self._unlock(shard)
 
     def finish(self, shards: int, rows: int) -> bool:
-        """Note how many shards the source has; whether all are there."""
+        """Record the number of shards of the source; return whether all of them are there."""
         self.store.database.run(
             lambda connection: connection.execute(
                 "UPDATE contrastive_st.sources SET shards = %s WHERE collection = %s AND number = %s",
@@ -188,7 +192,7 @@ class StoreLoader:
         return len(self._done) == shards
 
     def close(self) -> None:
-        """Let go of the locks, now and not when the database notices that the connection is gone."""
+        """Release the locks at once, not only when the database notices that the connection is closed."""
         if self._locks is not None:
             with contextlib.suppress(psycopg.Error):
                 self._locks.execute("SELECT pg_advisory_unlock_all()")
@@ -197,7 +201,7 @@ class StoreLoader:
     # ------------------------------------------------------------------ inside
 
     def _register(self, connection: StoreConnection, replace: bool, former: str | None) -> int:
-        """The number of the source, which is new where none of its shards is there."""
+        """The number of the source; a new one if it has no shards."""
         name = self.store.collection
         with connection.transaction():
             connection.execute("SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (name,))
@@ -218,7 +222,7 @@ class StoreLoader:
                 if row[2] and not replace:
                     raise InputError(
                         f"{self.source} has changed since it was indexed, or is split otherwise; "
-                        "give --replace to index it anew"
+                        "give --replace to index it again"
                     )
                 self.store.delete_source(connection, row[0])
             (number,) = connection.execute(
@@ -254,7 +258,7 @@ class StoreLoader:
                     key = (f"{self.store.collection} {self.number}", shard)
                     self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
             except (psycopg.OperationalError, psycopg.InterfaceError):
-                self._locks = None  # with the connection the locks are gone
+                self._locks = None  # the locks ended with the connection
 
 
 def _shards(corpus: Corpus, shard_rows: int) -> Iterator[Shard]:
@@ -273,7 +277,7 @@ def _source_rows(documents: Sequence[Document]) -> int:
 
 
 def _pooled(documents: Sequence[Document], vectors: Vectors) -> Vectors:
-    """One unit vector a document: the mean of those of its chunks, or the last one's where they cancel out."""
+    """One unit vector per document: the mean of those of its chunks, or the last one if they cancel out."""
     if len(vectors) == len(documents):
         return vectors
     ends = np.cumsum([len(document.chunks) for document in documents])

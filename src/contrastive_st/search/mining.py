@@ -1,8 +1,8 @@
-"""Hard negatives: for each anchor the nearest texts that are none of its positives, out of all of them, exactly.
+"""Mining of hard negatives: an exact search for the texts nearest to each anchor that are not its positives.
 
-Nearest neighbours of a trained encoder as negatives: Xiong et al. 2021 (ANCE), https://arxiv.org/abs/2007.00808. The
-limits against the positive's score: Moreira et al. 2024 (NV-Retriever), https://arxiv.org/abs/2407.15831. A
-cross-encoder as the judge: Qu et al. 2021 (RocketQA), https://arxiv.org/abs/2010.08191.
+Nearest neighbours of a trained encoder as negatives: Xiong et al. 2021 (ANCE), https://arxiv.org/abs/2007.00808. Limits
+relative to the positive's score: Moreira et al. 2024 (NV-Retriever), https://arxiv.org/abs/2407.15831. Scores of a
+cross-encoder: Qu et al. 2021 (RocketQA), https://arxiv.org/abs/2010.08191.
 """
 
 from __future__ import annotations
@@ -38,11 +38,13 @@ from contrastive_st.terminal import peak_resident
 from contrastive_st.vectors import top_k, unit_vectors
 
 if TYPE_CHECKING:
-    from contrastive_st.evaluation.embedding_store import Encoder  # it imports torch, which static models do without
+    from contrastive_st.evaluation.embedding_store import (
+        Encoder,
+    )  # imported late: it imports torch, which static models do not need
 
-_ANCHORS = 2048  # that are searched for at a time
-_DOCUMENTS = 16_384  # that they are compared with at a time: 2048 x 16,384 float32 are 128 MiB
-_PAIRS = 8192  # whose vectors are fetched at a time, to score them
+_ANCHORS = 2048  # anchors that are searched for at a time
+_DOCUMENTS = 16_384  # documents that they are compared with at a time: 2048 x 16,384 float32 are 128 MiB
+_PAIRS = 8192  # candidates whose vectors are loaded at a time, to score them
 FORMATS = ("n-tuple", "triplet")
 STRATEGIES = ("top", "random")
 Numbers = NDArray[np.int64]
@@ -52,18 +54,19 @@ Columns = dict[str, list[str]]  # rows of the output, by column
 
 @dataclass(frozen=True)
 class NegativeRules:
-    """Which of the documents nearest to an anchor become its negatives; the names are sentence-transformers'.
+    """Rules that choose negatives among the documents nearest to an anchor; the names are those of
+    sentence-transformers.
 
     Args:
-        range_min: rank of the nearest document that may, counted from 0 without the anchor's positives.
-        range_max: rank of the first that may not; by default `range_min + 10 * num_negatives`.
-        num_negatives: of an anchor.
+        range_min: lowest rank of a negative, counted from 0 without the anchor's positives.
+        range_max: highest rank of a negative, exclusive; by default `range_min + 10 * num_negatives`.
+        num_negatives: negatives per anchor.
         max_score: highest score of a negative.
         min_score: lowest score of a negative.
-        absolute_margin: a negative scores at least so much less than the positive.
+        absolute_margin: a negative scores at least this much less than the positive.
         relative_margin: the same, as a share of the positive's score: 0.05 allows 95% of it.
-        sampling_strategy: `top` takes those with the highest scores, `random` any that may.
-        seed: of `random`.
+        sampling_strategy: `top` takes those with the highest scores, `random` draws from all that the rules allow.
+        seed: seed of `random`.
 
     Raises:
         InputError: a number is out of range.
@@ -92,25 +95,26 @@ class NegativeRules:
             if not math.isfinite(getattr(self, name) or 0.0):
                 raise InputError(f"{name} {getattr(self, name)}: give a finite number")
         if self.range_min + self.num_negatives > self.candidates:
-            room = f"ranks {self.range_min} to {self.range_max} hold fewer than {self.num_negatives} negatives"
+            room = f"ranks {self.range_min} to {self.range_max} have fewer than {self.num_negatives} negatives"
             raise InputError(f"range_max {self.range_max}: {room}; give {self.range_min + self.num_negatives} or more")
         if self.sampling_strategy not in STRATEGIES:
             raise InputError(f"sampling_strategy {self.sampling_strategy}: choose one of {', '.join(STRATEGIES)}")
 
     @property
     def candidates(self) -> int:
-        """How many of the nearest documents are looked at."""
+        """The number of nearest documents that are considered."""
         return self.range_min + 10 * self.num_negatives if self.range_max is None else self.range_max
 
     def choose(
         self, scores: NDArray[np.floating[Any]], positive: NDArray[np.floating[Any]], random: np.random.Generator
     ) -> Numbers:
-        """Places of the negatives among the candidates of each anchor, highest score first, and -1 where none is left.
+        """Choose the negatives: their positions among the candidates of each anchor, highest score first, padded with
+        -1.
 
         Args:
-            scores: `[Q, k]` of the candidates by their ranks; -inf where there is none.
-            positive: `[Q]` of the anchors' positives; the lowest where there are several.
-            random: where `random` draws from.
+            scores: scores `[Q, k]` of the candidates by rank; -inf if there is no candidate.
+            positive: scores `[Q]` of the anchors' positives; the lowest one if there are several.
+            random: the generator for `random`.
 
         Returns:
             `[Q, num_negatives]`.
@@ -135,14 +139,14 @@ class NegativeRules:
 
 @dataclass
 class MiningCounts:
-    """What was mined so far.
+    """Counts of the mining so far.
 
     Args:
-        anchors: distinct ones that were looked at.
-        rows: written.
-        negatives: in these rows; one that an anchor has in the rows of several positives counts once.
-        without: anchors that have no row: no negative, or for n-tuples too few.
-        seconds: from the start.
+        anchors: distinct anchors that were searched.
+        rows: rows written.
+        negatives: negatives in these rows; a negative in the rows of several positives of an anchor counts once.
+        without: anchors without a row, because they have no negative or, for n-tuples, too few.
+        seconds: seconds since the start.
     """
 
     anchors: int = 0
@@ -154,29 +158,29 @@ class MiningCounts:
     def __str__(self) -> str:
         found = f"{self.negatives:,} negatives of {self.anchors:,} anchors in {self.rows:,} rows"
         cost = f"{self.seconds:,.1f} s, peak memory {peak_resident() / 2**30:.2f} GiB"
-        return f"{found}; {self.without:,} anchors left out with too few; {cost}"
+        return f"{found}; {self.without:,} anchors with too few are left out; {cost}"
 
 
 def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> datasets.Dataset:
-    """Pairs with hard negatives, in memory: the texts nearest to each anchor that are not its positives.
+    """Mine hard negatives for pairs, in memory: the texts nearest to each anchor that are not its positives.
 
-    Every anchor is compared with every document. What equals one of its positives or the anchor itself, apart from case
-    and white space, is never its negative, and no negative stands twice in a row. Memory is that of blocks and of 50
-    bytes a text: the vectors lie in a temporary file as float16 (2 d bytes a text, cosines to about 1e-4).
+    Every anchor is compared with every document. A text that equals the anchor or one of its positives, apart from case
+    and white space, is never its negative, and a row never has a negative twice. Memory is that of a block plus 50
+    bytes per text; the vectors are in a temporary file as float16 (2 d bytes per text, cosines to about 1e-4).
 
     Args:
-        dataset: pairs: a file, a folder, a data set of the Hub, or a `datasets.Dataset`. The names of its columns say
+        dataset: pairs: a file, a folder, a data set of the Hub, or a `datasets.Dataset`. The names of its columns tell
             which is the anchor and which the positive.
-        model: the encoder: whatever `SentenceEncoder` opens, or a function from texts to vectors. Recorded prompts
+        model: the encoder: a model that `SentenceEncoder` opens, or a function from texts to vectors. Recorded prompts
             named `query` and `document` are put before anchors and documents.
-        options: of `HardNegatives` and `NegativeRules`.
+        options: options of `HardNegatives` and `NegativeRules`.
 
     Returns:
         Columns `anchor`, `positive` and `negative_1`, `negative_2`, ...; `negative` with `output_format="triplet"`. The
-        rows of an anchor stand together.
+        rows of an anchor are adjacent.
 
     Raises:
-        InputError: the pairs cannot be read, an option is out of range, or no anchor has negatives enough.
+        InputError: the pairs cannot be read, an option is out of range, or no anchor has enough negatives.
 
     Example:
         >>> pairs = datasets.Dataset.from_dict({
@@ -191,9 +195,9 @@ def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> data
 def write_hard_negatives(
     dataset: Any, output: str | Path, model: Any = None, *, overwrite: bool = False, **options: Any
 ) -> MiningCounts:
-    """`mine_hard_negatives` into a .jsonl, .csv or .parquet file, written as they are found.
+    """Mine hard negatives into a .jsonl, .csv or .parquet file, which is written as they are found.
 
-    The file takes its name when it is whole.
+    The file appears when it is complete.
 
     Args:
         dataset: as for `mine_hard_negatives`.
@@ -203,7 +207,7 @@ def write_hard_negatives(
         options: as for `mine_hard_negatives`.
 
     Raises:
-        InputError: as for `mine_hard_negatives`; or the file is there already or cannot be written.
+        InputError: as for `mine_hard_negatives`; or the file exists already or cannot be written.
     """
     if Path(output).suffix not in _WRITERS:
         raise InputError(f"--output {output}: write one of {', '.join(_WRITERS)}")
@@ -220,18 +224,18 @@ class HardNegatives:
 
     Args:
         dataset, model: as for `mine_hard_negatives`.
-        anchor_column_name: column of the anchors, where its name does not say so; given with the next.
+        anchor_column_name: column of the anchors, if its name does not tell; needs `positive_column_name` too.
         positive_column_name: column of the positives.
         corpus: texts to take negatives from instead of the positives: a file, or strings.
-        corpus_column: of a file with several columns of text.
-        guide: another encoder, whose scores the limits and the choice go by; the ranks stay the model's.
-        cross_encoder: the same of a `CrossEncoder` of sentence-transformers, by name or as it is.
-        pooling: of a model that records none.
-        precision: of the model and the guide, as for `SentenceEncoder`.
-        output_format: `n-tuple`, a row for each pair whose anchor has `num_negatives`, or `triplet`, one for each
-            negative of each pair.
+        corpus_column: column of the texts in the corpus, if it has several.
+        guide: another encoder whose scores are used for the limits and the choice; the ranks are still the model's.
+        cross_encoder: as `guide`, a `CrossEncoder` of sentence-transformers, as an object or by name.
+        pooling: pooling of a model that records none.
+        precision: precision of the model and the guide, as for `SentenceEncoder`.
+        output_format: `n-tuple` (one row for each pair whose anchor has `num_negatives`) or `triplet` (one row for each
+            negative of each pair).
         verbose: show progress bars on stderr.
-        rules: of `NegativeRules`.
+        rules: arguments of `NegativeRules`.
     """
 
     def __init__(
@@ -254,7 +258,7 @@ class HardNegatives:
         if output_format not in FORMATS:
             raise InputError(f"output_format {output_format}: choose one of {', '.join(FORMATS)}")
         if guide is not None and cross_encoder is not None:
-            raise InputError("a guide and a cross-encoder: give one judge")
+            raise InputError("a guide and a cross-encoder are given; give only one of them")
         self._started = time.perf_counter()
         self.rules, self.counts, self.verbose = NegativeRules(**rules), MiningCounts(), verbose
         names = [f"negative_{i}" for i in range(1, self.rules.num_negatives + 1)]
@@ -288,7 +292,7 @@ class HardNegatives:
             raise InputError(f"{few}; allow higher scores or more ranks, or give a corpus")
 
     def _negatives(self, block: _Block, finder: _EncoderScores, judge: _Scores, random: np.random.Generator) -> Numbers:
-        """The documents that are negatives, `[Q, num_negatives]`, -1 where there are fewer."""
+        """The numbers of the negatives, `[Q, num_negatives]`, padded with -1."""
         asked = finder.ask(block.anchors)
         numbers = finder.nearest(asked, self.rules.candidates, self._pairs.searched, block)
         there = numbers >= 0
@@ -300,11 +304,11 @@ class HardNegatives:
         positive = np.full(len(numbers), np.inf, dtype=np.float32)
         np.minimum.at(positive, block.rows, judged[there.sum() :])
         places = self.rules.choose(scores, positive, random)
-        padded = np.concatenate([numbers, np.full((len(numbers), 1), -1)], axis=1)  # place -1 is the last
+        padded = np.concatenate([numbers, np.full((len(numbers), 1), -1)], axis=1)  # index -1 would be the last
         return np.take_along_axis(padded, places, axis=1)
 
     def _rows(self, block: _Block, negatives: Numbers) -> Iterator[Columns]:
-        """The rows of a block of anchors, if there are any."""
+        """The rows of a block of anchors; None if there are none."""
         found = (negatives >= 0).sum(axis=1)
         kept = found >= (1 if self.triplets else self.rules.num_negatives)
         pair = np.flatnonzero(kept[block.rows])  # which of the block's pairs have rows
@@ -322,7 +326,7 @@ class HardNegatives:
             yield dict(zip(self.columns, [*given, *negative], strict=True))
 
 
-# --- What is read: distinct anchors and documents by number, and which belong together.
+# --- The input: distinct anchors and documents by number, and which of them are pairs.
 
 
 def _read_pairs(dataset: Any, anchor: str | None, positive: str | None) -> tuple[_Column, _Column]:
@@ -336,7 +340,7 @@ def _read_pairs(dataset: Any, anchor: str | None, positive: str | None) -> tuple
         rows, roles = read_examples(str(dataset), wanted)
     if roles.gold or len(roles.texts) < 2:
         mend = "name two columns of text, --anchor_column_name and --positive_column_name"
-        raise InputError(f"{roles.source} holds {roles.words}, and mining takes anchors and their positives; {mend}")
+        raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {mend}")
     return _Column(rows, roles.texts[0], roles.source), _Column(rows, roles.texts[1], roles.source)
 
 
@@ -348,12 +352,12 @@ def _read_corpus(corpus: str | Path | Sequence[str], column: str | None) -> _Col
     rows = read_texts(str(corpus), None if column is None else [column])
     names = rows.column_names
     if len(names) > 1 and "text" not in names:
-        raise InputError(f"{corpus} holds several columns of text; choose one with --corpus_column: {', '.join(names)}")
+        raise InputError(f"{corpus} has several columns of text; choose one with --corpus_column: {', '.join(names)}")
     return _Column(rows, "text" if "text" in names else names[0], str(corpus))
 
 
 class _Column:
-    """A column of text, which may lie on disk."""
+    """A column of text, which may be on disk."""
 
     def __init__(self, rows: datasets.Dataset, name: str, source: str) -> None:
         self.rows, self.name, self.source = rows.select_columns([name]).with_format("arrow"), name, source
@@ -373,7 +377,9 @@ class _Column:
             texts = table[self.name].to_pylist()
             for number, text in enumerate(texts, start):
                 if not isinstance(text, str) or not text.strip():
-                    raise InputError(f"{self.source}, row {number + 1}: {self.name!r} is no text, or blank; drop it")
+                    raise InputError(
+                        f"{self.source}, row {number + 1}: {self.name!r} is blank or not a text; remove the row"
+                    )
                 found[number] = _key(text)
             start += len(texts)
         return found
@@ -385,7 +391,7 @@ def _key(text: str) -> int:
 
 
 class _Distinct:
-    """The distinct texts of some columns, numbered by where they come first; `[numbers]` gives them."""
+    """The distinct texts of some columns, numbered in the order of their first occurrence; `[numbers]` gives them."""
 
     def __init__(self, columns: Sequence[_Column]) -> None:
         self.columns = columns
@@ -412,14 +418,14 @@ class _Distinct:
 
 @dataclass(frozen=True)
 class _Block:
-    """Some anchors, with rows counted from the first of them.
+    """A block of anchors; rows are counted from its first anchor.
 
     Args:
         anchors: Q texts.
-        rows: `[P]` of the anchor of each pair, rising.
-        positives: `[P]` numbers of documents.
-        places: `[P]` of the pairs among all.
-        barred: rows and numbers of what may not be a negative.
+        rows: row `[P]` of the anchor of each pair, ascending.
+        positives: document number `[P]` of the positive of each pair.
+        places: position `[P]` of each pair among all pairs.
+        barred: rows and document numbers that may not be negatives.
     """
 
     anchors: list[str]
@@ -432,7 +438,7 @@ class _Block:
 class _Pairs:
     """Distinct anchors, distinct documents, and the positives of each anchor.
 
-    The first `searched` documents are those that may be negatives.
+    Only the first `searched` documents may be negatives.
     """
 
     def __init__(self, anchors: _Column, positives: _Column, corpus: Sequence[_Column]) -> None:
@@ -453,30 +459,30 @@ class _Pairs:
         return _Block(texts, *self._of(self._pairs, start, stop), barred[:2])
 
     def given(self, places: Numbers) -> tuple[list[str], list[str]]:
-        """Anchors and positives of some pairs, to the letter."""
+        """Anchors and positives of some pairs, as given."""
         anchors, positives = self.columns
         return anchors[self._rows[places]], positives[self._rows[places]]
 
     def _of(self, pairs: Numbers, start: int, stop: int) -> tuple[Numbers, Numbers, Numbers]:
-        """Of these anchors, the rows counted from the first, the documents, and where they are in `pairs`."""
+        """For these anchors: the rows counted from the first one, the documents, and their positions in `pairs`."""
         count = len(self.documents)
         first, last = np.searchsorted(pairs, [start * count, stop * count])
         return pairs[first:last] // count - start, pairs[first:last] % count, np.arange(first, last)
 
 
-# --- Scores of anchors and documents: of an encoder, which also finds what is near, or of a cross-encoder.
+# --- Scores of anchors and documents: by an encoder, which also searches, or by a cross-encoder.
 
 
 class _Scores(Protocol):
     def ask(self, anchors: list[str]) -> Any:
-        """What `score` takes for these anchors."""
+        """The representation of these anchors that `score` takes."""
 
     def score(self, asked: Any, rows: Numbers, numbers: Numbers) -> Vectors:
-        """Scores `[m]` of the anchor in each row with the document of each number."""
+        """Scores `[m]` of pairs, each given by the row of its anchor and the number of its document."""
 
 
 class _EncoderScores:
-    """Cosines by one encoder; the unit vectors of the documents lie in a file, in float16."""
+    """Cosines by one encoder; the unit vectors of the documents are in a file, in float16."""
 
     def __init__(self, encoder: Encoder, documents: _Distinct, path: Path, verbose: bool) -> None:
         self.encoder, self.path, self.dim = encoder, path, 0
@@ -496,7 +502,7 @@ class _EncoderScores:
         return self._encoded(anchors, "encode_query")
 
     def nearest(self, asked: Vectors, k: int, searched: int, block: _Block) -> Numbers:
-        """The k nearest of the first `searched` documents that are not barred, `[Q, k]`; -1 where there are fewer."""
+        """The k nearest of the first `searched` documents that are not barred, `[Q, k]`, padded with -1."""
         rows, numbers = block.barred
         best = top_k(np.empty((len(asked), 0), dtype=np.float32), k)
         for start in range(0, searched, _DOCUMENTS):
@@ -525,7 +531,7 @@ class _EncoderScores:
         encode: Callable[[list[str]], Any] = getattr(self.encoder, how)
         vectors = unit_vectors(encode(texts), np.float32)
         if not np.isfinite(vectors).all():
-            raise InputError(f"{self.encoder.name} gives NaN or infinite vectors; did training diverge?")
+            raise InputError(f"{self.encoder.name} returns NaN or infinite vectors; did training diverge?")
         return vectors
 
 
@@ -542,7 +548,9 @@ class _CrossScores:
         pairs = list(zip((asked[row] for row in rows), self.documents[numbers], strict=True))
         scores = np.asarray(self.model.predict(pairs, show_progress_bar=False), dtype=np.float32)
         if scores.shape != (len(pairs),):
-            raise InputError(f"the cross-encoder gives {scores.shape[1:]} scores of a pair; take one that gives one")
+            raise InputError(
+                f"the cross-encoder returns {scores.shape[1:]} scores per pair; use one that returns a single score"
+            )
         return scores
 
 
@@ -565,11 +573,11 @@ def _open_cross_encoder(model: Any) -> Any:
     check_weights(folder, model)
     try:
         return CrossEncoder(str(folder), trust_remote_code=False)
-    except Exception as error:  # of bytes from anywhere
+    except Exception as error:  # the file may contain anything, so any exception is possible
         raise InputError(f"cannot open the cross-encoder {model}: {first_line(error)}") from error
 
 
-# --- A table that is written as it is made: a context that gives the function which adds rows.
+# --- Writers of a table, row by row: a context manager that yields a function which adds rows.
 
 Write = Callable[[Columns], object]
 

@@ -1,4 +1,4 @@
-"""Open an index wherever it is, with a clear line where something is missing."""
+"""Open an index in a store or a folder, with a clear error if something is missing."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 def open_index(
     where: str | Path | None = None, collection: str = "documents", *, fingerprint: str | None = None
 ) -> VectorIndex:
-    """A store (DSN, or folder of the embedded server; None is the default one) or a folder of encoded shards.
+    """Open a store (a DSN or a folder of the embedded server; by default the default store) or a folder of shards.
 
     Args:
         where: as above.
         collection: of a store.
-        fingerprint: of the model whose vectors will be searched for; another is refused.
+        fingerprint: fingerprint of the model of the queries; an index of another model is refused.
 
     Raises:
-        InputError: there is no such index, another model made it, or the extra `search` is not installed.
+        InputError: the index does not exist, another model made it, or the extra `search` is not installed.
     """
     where = str(where or default_store())
     if Path(where).expanduser().joinpath(RECORD).is_file():
@@ -43,10 +43,10 @@ def open_index(
 
 
 def open_database(where: str | Path | None = None) -> Database:
-    """The database of a store that is there, whatever its collections.
+    """Open the database of an existing store, with any collections or none.
 
     Raises:
-        InputError: there is none, or the extra `search` is not installed.
+        InputError: it does not exist, or the extra `search` is not installed.
     """
     where = str(where or default_store())
     vector_store()
@@ -57,7 +57,7 @@ def open_database(where: str | Path | None = None) -> Database:
 
 
 def vector_store() -> type[VectorStore]:
-    """The class `VectorStore`, or one line on what to install."""
+    """The class `VectorStore`, or an error that says what to install."""
     missing = [name for name in ("psycopg", "psycopg_pool", "pgvector") if importlib.util.find_spec(name) is None]
     if missing:
         raise InputError(f"a store needs {', '.join(missing)}; pip install 'contrastive-st[search]'")
@@ -69,7 +69,7 @@ def vector_store() -> type[VectorStore]:
 def open_encoder_for(
     index: VectorIndex, model: str | SentenceEncoder | None = None, **options: Any
 ) -> SentenceEncoder | StaticVectors:
-    """The encoder for queries of an index: the model named, else the one that made the index.
+    """The encoder for the queries of an index: the given model, else the one that made the index.
 
     Raises:
         InputError: it cannot be opened, or is not the model that made the index.
@@ -77,13 +77,15 @@ def open_encoder_for(
     made_by = getattr(index, "model", "")
     encoder = open_encoder(model or made_by or None, **{"precision": "auto", **options})
     if encoder.fingerprint != index.fingerprint:
-        what = f"the index holds vectors of {made_by or 'another model'} (fingerprint {index.fingerprint[:8]})"
-        raise InputError(f"{what}, not of {encoder.name} ({encoder.fingerprint[:8]}); name that --model, or index anew")
+        what = f"the index has vectors of {made_by or 'another model'} (fingerprint {index.fingerprint[:8]})"
+        raise InputError(
+            f"{what}, not of {encoder.name} ({encoder.fingerprint[:8]}); give that --model, or index again"
+        )
     return encoder
 
 
 def _check_there(where: str) -> None:
-    """A folder must hold an embedded database; what a DSN names is taken to be there."""
+    """Check that a folder has an embedded database; a DSN is not checked."""
     from contrastive_st.search.postgres.database import is_dsn
 
     if not is_dsn(where) and not Path(where).expanduser().joinpath("pgdata").exists():

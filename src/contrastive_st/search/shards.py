@@ -1,4 +1,4 @@
-"""A folder of encoded shards: parquet files that appear whole or not at all."""
+"""A folder of encoded shards: parquet files that appear only when they are complete."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from contrastive_st.vectors import dequantize, quantization_ranges, quantize, un
 
 RECORD, RANGES = "encoding.json", "ranges.npy"
 _RENAMED = {"mark": "corpus_fingerprint"}  # in records of version 0.1
-FIRST = 1 << 40  # documents of a source: ids are `source number * FIRST + place in the source`
+FIRST = 1 << 40  # most documents of a source: ids are `source number * FIRST + row in the source`
 
 
 @dataclass(frozen=True)
 class Encoding:
-    """What made the vectors of a folder, of what, and how they are stored: `float32`, `int8` or `ubinary`."""
+    """The record of a folder: its model, its corpus, and how vectors are stored (`float32`, `int8`, `ubinary`)."""
 
     model: str
     fingerprint: str
@@ -38,21 +38,20 @@ class Encoding:
 
 
 class ShardFolder:
-    """Vectors with their texts and metadata in `shard-000000.parquet`, ...: what a bulk encoding leaves behind.
+    """Vectors with their texts and metadata in `shard-000000.parquet`, ...: the output of a bulk encoding.
 
-    After a kill each shard is there as a whole or not at all. Of several processes, each takes every n-th shard (`rank`
-    and `world`).
+    After a kill each shard is complete or missing. Of n processes, each takes every n-th shard (`rank` and `world`).
 
-    Columns: `id` int64, `text`, `metadata` (JSON), `embedding`: unit vectors, as a fixed-size list of float32 or of
-    what `quantize` makes of them. The ranges of int8 are those of the shard that was ready first, in `ranges.npy`.
+    Columns: `id` int64, `text`, `metadata` (JSON), `embedding`: unit vectors, as a fixed-size list of float32, or
+    quantized by `quantize`. The ranges of int8 are those of the shard that was encoded first, in `ranges.npy`.
 
     Args:
-        folder: where they lie.
-        encoding: what made them, to begin or continue the folder; None opens one that is there.
+        folder: the folder of the shards.
+        encoding: the record, to start or continue the folder; None opens an existing folder.
         rank: number of this process, of `world`.
 
     Raises:
-        InputError: the folder holds other vectors, or none.
+        InputError: the folder has other vectors, or none.
     """
 
     def __init__(self, folder: str | Path, encoding: Encoding | None = None, rank: int = 0, world: int = 1) -> None:
@@ -66,16 +65,16 @@ class ShardFolder:
             recorded = json.loads(record.read_text(encoding="utf-8"))
             self.encoding = Encoding(**{_RENAMED.get(name, name): value for name, value in recorded.items()})
         except OSError:
-            raise InputError(f"{folder} holds no encoded vectors (no {RECORD})") from None
+            raise InputError(f"{folder} has no encoded vectors (no {RECORD})") from None
         except (ValueError, TypeError, AttributeError) as error:
             raise InputError(f"{record} cannot be read ({error}); encode into another folder") from None
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
             other = ", ".join(f"{name} {theirs[name]}, not {ours[name]}" for name in ours if ours[name] != theirs[name])
-            raise InputError(f"{folder} was begun with something else ({other}); remove it, or choose another --output")
+            raise InputError(f"{folder} was begun with other settings ({other}); remove it, or choose another --output")
 
     def claim(self, shard: int) -> bool:
-        """Whether this process is to encode the shard."""
+        """Whether this process should encode the shard."""
         return shard % self.world == self.rank and not self._path(shard).exists()
 
     def add(self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors) -> None:
@@ -98,14 +97,14 @@ class ShardFolder:
             pq.write_table(table, path, use_dictionary=["metadata"])
 
     def finish(self, shards: int, rows: int) -> bool:
-        """Called when the corpus has been read to its end; whether all shards are there."""
+        """Whether all shards exist; called when the corpus has been read to its end."""
         return len(self.paths()) == shards
 
     def close(self) -> None:
         """Nothing is held open."""
 
     def paths(self) -> list[Path]:
-        """The shards that are there, in their order."""
+        """The existing shards, in their order."""
         return sorted(self.folder.glob("shard-*.parquet"))
 
     def batches(self) -> Iterator[tuple[int, Batch]]:
@@ -114,7 +113,7 @@ class ShardFolder:
             yield int(path.stem.removeprefix("shard-")), self.read(path)
 
     def read(self, path: Path) -> Batch:
-        """Ids, texts, metadata and vectors of one file; unit vectors, near the first ones where they are quantized."""
+        """Ids, texts, metadata and unit vectors of one file; quantized vectors are decoded."""
         table, stored = read_table(path)
         vectors = stored
         if self.encoding.precision != "float32":
@@ -125,12 +124,12 @@ class ShardFolder:
 
     @property
     def ranges(self) -> NDArray[np.float32] | None:
-        """Least and greatest value of each dimension, `[2, d]`, of int8; None before the first shard."""
+        """Lowest and highest value of each dimension, `[2, d]`, for int8; None before the first shard."""
         path = self.folder / RANGES
         return np.load(path) if self.encoding.precision == "int8" and path.exists() else None
 
     def _calibrate(self, vectors: Vectors) -> None:
-        """Take the ranges of these vectors, but where another process was first: then its own are for all."""
+        """Take the ranges of these vectors, or those of another process if it was first."""
         own = self.folder / f".{secrets.token_hex(8)}.npy"
         try:
             with open(own, "wb") as file:
@@ -147,12 +146,12 @@ class ShardFolder:
 
 
 def read_table(path: Path) -> tuple[Any, NDArray[Any]]:
-    """The table of one file, and its vectors `[n, ...]` as they are stored."""
+    """The table of one file, and its vectors `[n, ...]` as stored."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
         table = pq.read_table(path).combine_chunks()
     except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path}: not a sound parquet file ({first_line(error)}); encode it again") from error
+        raise InputError(f"{path}: damaged parquet file ({first_line(error)}); encode it again") from error
     return table, table["embedding"].combine_chunks().flatten().to_numpy().reshape(len(table), -1)

@@ -1,1 +1,1 @@
-"""What a collection holds: topics over time, a map, near-duplicates, what made a hit."""
+"""Analysis of a collection: topics over time, a map, near-duplicates."""

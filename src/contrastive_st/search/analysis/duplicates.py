@@ -1,4 +1,4 @@
-"""Near-duplicates of an index, exactly: every pair is looked at, and no N x N matrix is ever held."""
+"""Exact search for near-duplicates in an index: every pair is compared, without an N x N matrix in memory."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.vectors import unit_vectors
 
-ROWS = 2048  # of a block of scores: 2048 x 8192 float32 are 64 MiB
+ROWS = 2048  # rows and columns of a block of scores: 2048 x 8192 float32 are 64 MiB
 COLUMNS = 8192
-HEAD = 64  # dimensions that decide about most pairs
-_SLACK = 1e-5  # more than float32 rounding of a bound: it lets pairs through, never keeps one away
+HEAD = 64  # dimensions that are enough to exclude most pairs
+_SLACK = 1e-5  # larger than the float32 rounding of a bound, so that no pair is lost
 
 
 @dataclass(frozen=True)
@@ -33,11 +33,11 @@ class Member:
     """One document of a group.
 
     Args:
-        id: of the document.
-        similarity: cosine to the member nearest to it.
+        id: id of the document.
+        similarity: cosine to the nearest other member.
         nearest: id of that member.
-        text: of the document.
-        metadata: of the document.
+        text: text of the document.
+        metadata: metadata of the document.
     """
 
     id: int
@@ -53,17 +53,19 @@ Group = list[Member]
 def find_duplicates(
     index: VectorIndex, threshold: float = 0.95, *, progress: bool = False, limit: int | None = None
 ) -> list[Group]:
-    """Groups of documents chained by pairs of cosine `threshold` or more, largest first; members ordered by id.
+    """Groups of documents connected by pairs with a cosine of `threshold` or more, largest first; members ordered by
+    id.
 
-    The vectors are scanned once into a temporary file, turned so that their first 64 dimensions hold most of their
-    length. By Cauchy and Schwarz the cosine is at most the product over these 64 plus the product of the lengths of the
-    rest: one matrix product 65 wide tells which pairs of a block need the full one, so that no pair is missed.
+    The vectors are read once into a temporary file and rotated so that their first 64 dimensions have most of their
+    length. By the Cauchy-Schwarz inequality the cosine is at most the product over these 64 dimensions plus the product
+    of the lengths of the rest. So one matrix product of width 65 tells which pairs of a block need the full product,
+    and no pair is missed.
 
     Args:
         index: any `VectorIndex`.
         threshold: a cosine above 0, at most 1.
         progress: show a bar with the time left.
-        limit: of groups; their texts are fetched, the others' are not.
+        limit: most groups to return; texts are loaded only for these.
 
     Raises:
         InputError: the index is empty, or the threshold is not above 0 and at most 1.
@@ -84,8 +86,8 @@ def find_duplicates(
 def _pairs_of_block(
     heads: Any, vectors: Any, i: int, j: int, threshold: float
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Rows, columns and cosines of the pairs, row before column, of one block."""
-    # heads hold (first dimensions, length of the rest): their product is the bound itself
+    """Rows, columns and cosines of the pairs of one block, with row < column."""
+    # heads are (first dimensions, length of the rest), so their product is the bound
     rows, columns = np.nonzero(heads[i : i + ROWS] @ heads[j : j + COLUMNS].T >= threshold - _SLACK)
     rows, columns = rows + i, columns + j
     upper = rows < columns
@@ -99,7 +101,7 @@ def _pairs_of_block(
 
 
 class _Links:
-    """Union-find over the places 0 to n-1, and for each the nearest other; whole arrays of pairs at a time."""
+    """Union-find over the numbers 0 to n-1, with the nearest neighbour of each; takes whole arrays of pairs."""
 
     def __init__(self, n: int) -> None:
         self.parent = np.arange(n)
@@ -109,14 +111,14 @@ class _Links:
         if not len(a):
             return
         for one, other in ((a, b), (b, a)):
-            order = np.lexsort((-other, cosines))  # the largest cosine is written last, and of equals the first place
+            order = np.lexsort((-other, cosines))  # the largest cosine is written last; of equal ones, the first number
             one, other, values = one[order], other[order], cosines[order]
             better = values > self.best[one]
             self.best[one[better]], self.nearest[one[better]] = values[better], other[better]
         self._union(self._find(a), self._find(b))
 
     def groups(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """The places that have a link, in order of their roots, and these roots."""
+        """The numbers that have a link, in the order of their roots, and these roots."""
         members = np.flatnonzero(self.nearest >= 0)
         roots = self._find(members)
         order = np.argsort(roots, kind="stable")
@@ -141,7 +143,7 @@ class _Links:
 
 @contextmanager
 def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any, Any]]:
-    """Ids `[N]`, heads `[N, 65]` and turned unit vectors `[N, d]`, the latter two in files that the system may page."""
+    """Ids `[N]`, heads `[N, 65]` and rotated unit vectors `[N, d]`; the latter two are memory-mapped files."""
     basis = _principal_basis(index)
     head = min(HEAD, index.dimension)
     with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
@@ -160,7 +162,7 @@ def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any
 
 
 def _principal_basis(index: VectorIndex) -> NDArray[np.float32]:
-    """An orthonormal basis `[d, d]`, the directions that hold most of a sample's length first."""
+    """An orthonormal basis `[d, d]`, ordered by the share of a sample's length in each direction."""
     vectors = sample(index, 5_000).vectors.astype(np.float64)
     return np.linalg.eigh(vectors.T @ vectors)[1][:, ::-1].astype(np.float32)
 
@@ -175,10 +177,10 @@ def _with_texts(index: VectorIndex, places: NDArray[np.int64], ids: NDArray[np.i
 
 
 def save(groups: list[Group], path: str | os.PathLike[str]) -> Path:
-    """Write `.csv` (a row a document: group, id, similarity, nearest, text) or `.json`.
+    """Write `.csv` (a row per document: group, id, similarity, nearest, text) or `.json`.
 
     Raises:
-        InputError: the name ends otherwise.
+        InputError: the name has another ending.
     """
     path = Path(path)
     if path.suffix == ".json":

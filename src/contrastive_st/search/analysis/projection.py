@@ -17,7 +17,7 @@ from contrastive_st.search.index import Sample, VectorIndex, one_line, sample
 from contrastive_st.terminal import clean
 
 POINTS = 2_000
-COLOURS = (  # 16 that are told apart on white and on black; beyond them the colours come again
+COLOURS = (  # 16 colours that can be told apart on white and on black; more clusters repeat them
     "#4477aa", "#ee6677", "#228833", "#b8941f", "#33a6cc", "#aa3377", "#8c6d31", "#7f7f7f",
     "#e6872c", "#5ab4ac", "#7b5ea7", "#c2185b", "#6a8f2f", "#a0522d", "#5c6bc0", "#d081b5",
 )  # fmt: skip
@@ -25,13 +25,13 @@ COLOURS = (  # 16 that are told apart on white and on black; beyond them the col
 
 @dataclass(frozen=True)
 class Map:
-    """Documents laid out on a plane: near on the map means near in the space, far says little.
+    """A 2-D map of documents: near on the map means near in the embedding space; large distances mean little.
 
     Args:
         sample: the documents.
-        xy: their places, float32 `[n, 2]`.
-        labels: their clusters `[n]`, places in `names`.
-        names: of the clusters.
+        xy: their positions, float32 `[n, 2]`.
+        labels: their clusters `[n]`, indices into `names`.
+        names: names of the clusters.
     """
 
     sample: Sample
@@ -40,7 +40,7 @@ class Map:
     names: list[str]
 
     def place(self, vectors: NDArray[np.float32], neighbours: int = 3) -> NDArray[np.float32]:
-        """Where vectors `[m, d]` of other documents or queries fall: the mean of their nearest sampled documents."""
+        """Positions of other vectors `[m, d]`: the mean of the positions of their nearest sampled documents."""
         cosines = vectors @ self.sample.vectors.T
         near = np.argsort(-cosines, axis=1)[:, :neighbours]
         weights = np.maximum(np.take_along_axis(cosines, near, 1), 1e-6)[..., None] ** 8
@@ -55,9 +55,9 @@ def lay_out(index: VectorIndex, trends: Trends, points: int = POINTS, seed: int 
 
 
 def project(vectors: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
-    """Unit vectors `[n, d]` to places `[n, 2]`; the same ones for the same vectors and seed."""
+    """Positions `[n, 2]` of unit vectors `[n, d]`; reproducible for the same vectors and seed."""
     n = len(vectors)
-    if n < 5 or len(np.unique(vectors, axis=0)) < 5:  # t-SNE has nothing to arrange: a circle
+    if n < 5 or len(np.unique(vectors, axis=0)) < 5:  # too few points for t-SNE: put them on a circle
         angles = 2 * np.pi * np.arange(n) / n
         return np.stack([np.cos(angles), np.sin(angles)], axis=1).astype(np.float32)
     # on unit vectors the squared Euclidean distance is 2 - 2 cosine: no other metric is needed
@@ -66,7 +66,7 @@ def project(vectors: NDArray[np.float32], seed: int = 0) -> NDArray[np.float32]:
 
 
 def draw_map(layout: Map, path: str | Path, title: str | None = None) -> Path:
-    """Write the map as a PNG, each cluster's name at its middle and no two names one over the other.
+    """Write the map as a PNG, with the name of each cluster at its middle; names do not overlap.
 
     Raises:
         InputError: matplotlib is not installed.
@@ -110,10 +110,10 @@ def draw_sizes(trends: Trends, path: str | Path) -> Path:
 
 
 def place_labels(axes: Any, labels: Sequence[tuple[str, NDArray[np.float32], str]]) -> list[Any]:
-    """Write (text, place, colour) on the axes, each as close to its place as possible without overlap.
+    """Write (text, position, colour) on the axes, each as close to its position as possible without overlap.
 
     Returns:
-        The texts of matplotlib, in that order.
+        The matplotlib texts, in the same order.
     """
     renderer = axes.figure.canvas.get_renderer()
     frame = axes.get_window_extent(renderer)
@@ -139,13 +139,14 @@ def spread(
     frame: tuple[float, float, float, float],
     taken: Sequence[tuple[Any, tuple[float, float]]] = (),
 ) -> list[NDArray[np.float64]]:
-    """Middles of boxes of these sizes that do not overlap, each as near to its target as it goes, within the frame.
+    """Middles of boxes of the given sizes that do not overlap, each as near to its target as possible, within the
+    frame.
 
     Args:
         targets: where each middle should be, x and y.
         sizes: width and height of each box.
         frame: left, bottom, right and top.
-        taken: middles and sizes of boxes that are there already.
+        taken: middles and sizes of existing boxes.
 
     Example:
         >>> [place.round().tolist() for place in spread([(5, 5), (50, 50)], [(20, 10)] * 2, (0, 0, 100, 100))]
@@ -165,7 +166,7 @@ def spread(
 
 
 def new_figure(width: float, height: float, constrained: bool = False) -> Any:
-    """A matplotlib figure of so many inches that needs no screen.
+    """A matplotlib figure of a size in inches, without a screen.
 
     Raises:
         InputError: matplotlib is not installed.
@@ -181,7 +182,7 @@ def new_figure(width: float, height: float, constrained: bool = False) -> Any:
 
 
 def _plain(text: str, width: int) -> str:
-    """One line that matplotlib shows as it is: between two dollar signs it would read a formula."""
+    """One line with dollar signs escaped, because matplotlib would read a formula between them."""
     return clean(one_line(text, width)).replace("$", r"\$")
 
 
@@ -198,7 +199,7 @@ def middles(layout: Map) -> Iterator[tuple[str, NDArray[np.float32], str]]:
 
 
 def _densest(xy: NDArray[np.float32]) -> NDArray[np.float32]:
-    """The point nearest to a tenth of the others: it lies among them, as the median of two heaps does not."""
+    """The point that is nearest to a tenth of the others. (A median could lie between two groups of points.)"""
     distances = np.linalg.norm(xy[:, None] - xy, axis=2)
     return np.asarray(xy[np.sort(distances, axis=1)[:, len(xy) // 10].argmin()])
 

@@ -1,4 +1,4 @@
-"""What a collection is about: clusters, named, with their sizes over the values of a metadata column."""
+"""Topics of a collection: named clusters, with their sizes by the values of a metadata column."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.index import Batch, VectorIndex, one_line, sample
 from contrastive_st.vectors import unit_vectors
 
-# --- The values of a metadata column, put into few groups: years, months, ranges of numbers, or the commonest values.
+# --- Groups of the values of a metadata column: years, months, ranges of numbers, or the most frequent values.
 
 MOST = 24  # groups; more cannot be read in a table or a picture
 MISSING, OTHERS = "(none)", "(others)"
@@ -34,9 +34,9 @@ class Groups:
     """Groups of values.
 
     Args:
-        names: what the groups are called, in order.
-        of: the place in `names` of each value.
-        ordered: whether their order means something, as that of years does.
+        names: names of the groups, in order.
+        of: index into `names` for each value.
+        ordered: whether their order has a meaning, as that of years does.
     """
 
     names: list[str]
@@ -44,7 +44,7 @@ class Groups:
     ordered: bool
 
     def count(self, values: Mapping[Any, int]) -> list[int]:
-        """How many of the counted values are in each group."""
+        """The number of counted values in each group."""
         counts = [0] * len(self.names)
         for value, n in values.items():
             counts[self.of[value]] += n
@@ -55,7 +55,8 @@ def group_values(counted: Mapping[Any, int]) -> Groups:
     """Put the values, given with how often they occur, into at most 24 groups.
 
     Numbers (also as texts) and ISO dates keep their order: numbers in ranges of a round width, dates in days, months,
-    years or decades. Of other values the commonest have a group each. A missing value makes the groups have no order.
+    years or decades. Of other values, each of the most frequent gets a group. With a missing value the groups have no
+    order.
 
     Example:
         >>> group_values({2019: 4, 2021: 1}).names
@@ -77,7 +78,7 @@ def group_values(counted: Mapping[Any, int]) -> Groups:
 
 
 def _number(value: Any) -> float:
-    """The number that a value is or, in a table of texts, says; NaN where it does not."""
+    """A value as a number, also if it is written as text; NaN if it is not a number."""
     try:
         return math.nan if isinstance(value, bool) else float(value)
     except (TypeError, ValueError):
@@ -122,25 +123,25 @@ def _of_names(counted: Mapping[Any, int]) -> Groups:
     return Groups(kept, {value: place[str(value)] for value in counted if value is not None}, False)
 
 
-SAMPLE = 20_000  # documents that the centres and the vocabulary are learned from
-_WORDS = 20_000  # kept in the vocabulary
-_DISTINCT = 100_000  # values of the --by column
+SAMPLE = 20_000  # documents from which the centres and the vocabulary are computed
+_WORDS = 20_000  # terms kept in the vocabulary
+_DISTINCT = 100_000  # most values of the --by column
 
 
 @dataclass
 class Cluster:
-    """Documents about one thing.
+    """A cluster: documents on the same topic.
 
     Args:
-        name: its most distinctive terms, parted by commas.
-        size: documents in it.
+        name: its most distinctive terms, separated by commas.
+        size: number of documents.
         central: the text nearest to its centre.
         central_id: id of that document.
         cohesion: mean cosine of its documents to its centre.
         terms: the most distinctive terms, best first, by class-based TF-IDF (Grootendorst 2022).
         counts: documents by value of the `by` column, in the order of `Trends.values`.
-        change: percentage points by which its share in the later half of the values exceeds that in the earlier half;
-            None where the values have no order.
+        change: difference of its share in the later and in the earlier half of the values, in percentage points;
+            None if the values have no order.
     """
 
     name: str
@@ -158,10 +159,10 @@ class Trends:
     """The clusters of an index, largest first.
 
     Args:
-        clusters: as above.
-        total: documents in all.
-        by: the metadata column they were counted by, or None.
-        values: its values, or the ranges they were put into, in order.
+        clusters: the clusters.
+        total: number of documents.
+        by: the metadata column by which they were counted, or None.
+        values: its values or ranges of values, in order.
         centres: unit vectors `[clusters, d]`, in the order of the clusters.
     """
 
@@ -172,11 +173,11 @@ class Trends:
     centres: NDArray[np.float32]
 
     def assign(self, vectors: NDArray[np.float32]) -> NDArray[np.int64]:
-        """The cluster of each of the vectors `[n, d]`: that of the nearest centre."""
+        """The cluster of each vector `[n, d]`: the one with the nearest centre."""
         return np.asarray((vectors @ self.centres.T).argmax(1))
 
     def rows(self) -> list[dict[str, Any]]:
-        """One flat dict a cluster, for tables."""
+        """One flat dict per cluster, for tables."""
         found = []
         for cluster in self.clusters:
             row: dict[str, Any] = {"cluster": cluster.name, "size": cluster.size}
@@ -204,15 +205,16 @@ class Trends:
 def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None = None, seed: int = 0) -> Trends:
     """Cluster an index by k-means over its unit vectors, in two passes of bounded memory.
 
-    The first pass draws a sample of 20,000 documents, from which the centres and the vocabulary are learned; the second
-    puts every document to its nearest centre and counts.
+    The first pass draws a sample of 20,000 documents, from which the centres and the vocabulary are computed; the
+    second pass assigns every document to its nearest centre and counts.
 
     Args:
         index: any `VectorIndex`.
-        by: a metadata column; the sizes are counted by its values. Many numbers or dates are put into ranges.
-        clusters: how many; by default one for every 50 documents, from 2 to 16, which is what a map can show. Measures
-            that would choose the number (the silhouette) hardly change from 4 to 45 clusters on sentence embeddings.
-        seed: of the sample and of k-means.
+        by: a metadata column by whose values the sizes are counted. Many numbers or dates are grouped into ranges.
+        clusters: number of clusters; by default one for every 50 documents, from 2 to 16, as many as a map can show.
+            (Measures to choose the number, such as the silhouette, hardly change from 4 to 45 clusters on sentence
+            embeddings.)
+        seed: seed of the sample and of k-means.
 
     Raises:
         InputError: the index is empty, has fewer documents than clusters, or no document has the column.
@@ -223,7 +225,7 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
     count = clusters or int(np.clip(drawn.total // 50, 2, 16))
     distinct = len(np.unique(drawn.vectors[: 10 * count + 1000], axis=0))
     if clusters is not None and not 1 <= clusters <= distinct:
-        raise InputError(f"{clusters} clusters of {distinct} distinct documents; ask for 1 to {distinct}")
+        raise InputError(f"{clusters} clusters of {distinct} distinct documents; give a number from 1 to {distinct}")
     means = MiniBatchKMeans(min(count, distinct), random_state=seed, n_init=5, batch_size=4096).fit(drawn.vectors)
     tally = _Tally(unit_vectors(means.cluster_centers_.astype(np.float32)), _vocabulary(drawn.texts), by)
     for batch in index.scan():
@@ -232,7 +234,7 @@ def find_trends(index: VectorIndex, by: str | None = None, clusters: int | None 
 
 
 class _Tally:
-    """What the second pass counts, for each centre."""
+    """The counts of the second pass for each centre."""
 
     def __init__(self, centres: NDArray[np.float32], counter: CountVectorizer | None, by: str | None) -> None:
         self.centres, self.counter, self.by = centres, counter, by
@@ -306,7 +308,7 @@ def distinctive_terms(counts: NDArray[np.float64], counter: CountVectorizer | No
 
 
 def _new_name(terms: Sequence[str], text: str, taken: set[str]) -> str:
-    """Three terms, of which none is the beginning of another, as singular and plural are; more where it is taken."""
+    """A name of three terms; more if it is taken. No term is a prefix of another one, to avoid singular and plural."""
     words = [term for i, term in enumerate(terms) if not any(_alike(term, other) for other in terms[:i])]
     names = [", ".join(words[:n]) for n in range(min(3, len(words)), len(words) + 1) if words]
     names = names or [one_line(text, 40) or "(no words)"]
@@ -320,7 +322,7 @@ def _alike(a: str, b: str) -> bool:
 
 
 def _vocabulary(texts: Sequence[str]) -> CountVectorizer | None:
-    """A counter of the words that say something: no stop words, none that is in one text alone."""
+    """A counter of informative words: without stop words, and without words that are in a single text."""
     for fewest in (2, 1):
         counter = CountVectorizer(
             stop_words="english", token_pattern=r"(?u)\b[^\W\d_]{3,}\b", min_df=fewest, max_features=_WORDS
@@ -333,14 +335,14 @@ def _vocabulary(texts: Sequence[str]) -> CountVectorizer | None:
 
 
 def _changes(counts: NDArray[np.int64]) -> list[float]:
-    """By how many points the share of each row of `[clusters, values]` is larger in the later half of the columns."""
+    """Change of the share of each row of `[clusters, values]` from the earlier to the later half of the columns."""
     half = counts.shape[1] // 2
     early, late = counts[:, :half].sum(1), counts[:, counts.shape[1] - half :].sum(1)
     return [float(change) for change in 100 * (late / max(late.sum(), 1) - early / max(early.sum(), 1))]
 
 
 def table(trends: Trends, width: int = 150) -> Iterator[str]:
-    """Lines to print: size, share, change and curve where the clusters were counted by something, name and centre."""
+    """Lines to print: size, share, name and centre; also change and curve if the clusters were counted by a column."""
     ordered = any(cluster.change is not None for cluster in trends.clusters)
     names = max([len(cluster.name) for cluster in trends.clusters])
     for cluster in trends.clusters:
@@ -352,7 +354,7 @@ def table(trends: Trends, width: int = 150) -> Iterator[str]:
 
 
 def sparkline(counts: Iterable[int]) -> str:
-    """Bars as high as the counts.
+    """A sparkline: a bar for each count.
 
     Example:
         >>> sparkline([0, 1, 4, 8])

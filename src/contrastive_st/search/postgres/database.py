@@ -1,4 +1,4 @@
-"""A bounded pool of connections to a PostgreSQL: one that was named, or the embedded one of a folder."""
+"""A bounded pool of connections to a PostgreSQL: your own by its DSN, or the embedded server of a folder."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Result = TypeVar("Result")
 
 
 class StoreConnection(psycopg.Connection[Any]):
-    """A connection that remembers which settings it has, so that they are sent only when they change."""
+    """A connection that remembers its settings, so that they are sent only when they change."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -36,7 +36,7 @@ class StoreConnection(psycopg.Connection[Any]):
 
 
 class Database:
-    """Runs statements; brings the embedded server up, and up again where it was killed.
+    """Runs statements; starts the embedded server, and starts it again if it was killed.
 
     Args:
         where: a folder for the embedded server, or a DSN (`postgresql://...`); None is `default_store()`.
@@ -63,7 +63,7 @@ class Database:
             raise
 
     def run(self, work: Callable[[StoreConnection], Result]) -> Result:
-        """Call `work` with a connection. It must be safe to repeat: where the server goes away it is, once."""
+        """Call `work` with a connection, and once more if the connection breaks, so `work` must be repeatable."""
         try:
             with self._pool.connection() as connection:
                 return work(connection)
@@ -86,7 +86,7 @@ class Database:
             raise InputError(f"the database {where} went away: {first_line(error)}; run again when it is up") from error
 
     def connect(self, **settings: str) -> StoreConnection:
-        """A connection of one's own, outside of the pool, for what takes long or holds a lock; close it."""
+        """A separate connection outside the pool, for long work or locks; close it after use."""
         open_one = functools.partial(
             StoreConnection.connect, self.dsn, autocommit=True, application_name="contrastive-st"
         )
@@ -118,7 +118,7 @@ class Database:
 
 
 def is_dsn(where: str) -> bool:
-    """Whether this names a database rather than a folder.
+    """Whether this is a DSN rather than a folder.
 
     Example:
         >>> is_dsn("postgresql://host/name"), is_dsn("host=/run dbname=x"), is_dsn("./store")
@@ -146,6 +146,6 @@ def hide_password(dsn: str) -> str:
 
 def _configure(connection: psycopg.Connection[Any]) -> None:
     register_vector(connection)
-    # Plans are made for the values at hand: a generic plan knows neither LIMIT nor filter, and may scan everything.
+    # Plans are made for the actual values: a generic plan knows neither LIMIT nor filter and may scan everything.
     for setting in ("plan_cache_mode = force_custom_plan", "work_mem = '32MB'", "hnsw.max_scan_tuples = 200000"):
         connection.execute(f"SET {setting}".encode())

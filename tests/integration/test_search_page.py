@@ -117,6 +117,9 @@ def test_type_enter_and_read(page, tmp_path):
     assert "encode" in page.locator(".times").first.inner_text()
     assert "query" in page.locator(".times").first.inner_text()
     assert {"cat", "dog"} <= set(hits.first.locator("u").all_inner_texts())
+    legend = page.locator(".legend")
+    assert legend.bounding_box()["y"] > hits.last.bounding_box()["y"]
+    assert "#1" not in page.locator(".hits").inner_text()
     page.screenshot(path=tmp_path / "page.png")
     assert (tmp_path / "page.png").stat().st_size > 10_000
 
@@ -138,14 +141,52 @@ def test_the_keyboard_goes_everywhere(page):
 
 
 def test_filter_and_its_errors(page):
-    page.locator("#filter input, #filter textarea").fill("source=odd")
+    page.locator("#filter input").click()  # what the column holds is offered
+    page.get_by_role("option", name="source=odd").click()
     search(page, "the old town")
     assert page.locator(".hits > li").count() == 4
     assert all("odd" in text for text in page.locator(".hits .meta").all_inner_texts())
-    page.locator("#filter input, #filter textarea").fill("nonsense & more")
+    page.locator("#filter input").click()
+    page.keyboard.type("nonsense & more")  # and others can be typed; each searches anew
     page.keyboard.press("Enter")
     page.wait_for_selector("[role=alert]", timeout=60_000)
     assert "nonsense & more" in page.locator("[role=alert]").inner_text()
+
+
+def test_an_example_searches_and_a_hit_is_copied_and_leads_to_similar_ones(page, address):
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address.rstrip("/"))
+    assert page.locator(".legend").count() == 0
+    example = page.locator(".examples button").nth(1)
+    text = example.inner_text()
+    assert text in SENTENCES
+    example.click()
+    page.wait_for_selector(".hits mark", timeout=60_000)
+    assert page.locator(QUERY).input_value() == text
+    hit = page.locator(".hits > li").nth(1)
+    other = hit.locator(".text").inner_text()
+    hit.get_by_role("button", name="Copy").click()
+    page.wait_for_selector("button:has-text('Copied')")
+    assert page.evaluate("navigator.clipboard.readText()") == other
+    for _ in range(2):  # the second time from a hit of the first
+        other = page.locator(".hits > li").nth(1).locator(".text").inner_text()
+        page.locator(".hits > li").nth(1).get_by_role("button", name="Similar to this").click()
+        page.wait_for_selector(f".found:has-text('{other[:20]}')", timeout=60_000)
+        page.wait_for_selector(".hits mark", timeout=60_000)
+        assert other not in page.locator(".hits .text").all_inner_texts()
+        assert page.locator(".hits > li").count() == 8
+
+
+def test_a_phone_shows_everything_within_its_width(browser, address):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
+    page.goto(address)
+    page.wait_for_selector(".examples button", timeout=60_000)
+    search(page, "a cat and a dog")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    assert all(
+        button.bounding_box()["x"] + button.bounding_box()["width"] <= 390
+        for button in page.locator(".hits button").all()
+    )
+    page.close()
 
 
 def test_two_models_side_by_side(page):

@@ -1,6 +1,7 @@
 """The page without a browser: the session, the HTML, who is let in."""
 
 import html
+import json
 import re
 import threading
 
@@ -10,7 +11,16 @@ from search_fakes import WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
 from contrastive_st.search.app import session
-from contrastive_st.search.app.page import answer_html, columns_html, find, map_svg, show_map
+from contrastive_st.search.app.page import (
+    FIRST,
+    answer_html,
+    find,
+    find_similar,
+    map_svg,
+    offers,
+    render,
+    show_map,
+)
 from contrastive_st.search.app.serving import COOKIE, Guard, check_token, is_loopback, reserve
 from contrastive_st.search.app.session import LONGEST_QUERY, SearchSession, Source, Span, explain, pieces
 
@@ -27,7 +37,7 @@ HOSTILE = [
 ]
 
 OURS = {
-    *("section", "p", "ol", "li", "div", "span", "b", "u", "mark", "details", "summary"),
+    *("section", "p", "ol", "ul", "li", "div", "span", "b", "u", "mark", "details", "summary", "button"),
     *("svg", "g", "circle", "title", "text"),
 }
 
@@ -62,13 +72,13 @@ def test_hostile_queries_are_searched_for_like_others(served, query):
         assert len(answer.hits) == 10
         assert len(answer.query) <= LONGEST_QUERY
     assert bool(answer.notes) == (len(query) > LONGEST_QUERY or "\0" in query or "\ud800" in query)
-    (_, views), *_ = find(served, query, "", 10, ["long", "short"], ["Show evidence"])
+    (_, views), *_ = find(served, query, [], 10, ["long", "short"], ["Show evidence"])
     assert_harmless("".join(views))
 
 
 @pytest.mark.parametrize("query", ["", " \n\t ", "\0", "\u00a0", None])
 def test_empty_queries_are_told_so(served, query):
-    ((answers, (view,)),) = find(served, query, "", 10, ["long"], [])
+    ((answers, (view,)),) = find(served, query, [], 10, ["long"], [])
     assert answers == []
     assert "empty" in view
     assert 'role="alert"' in view
@@ -76,7 +86,7 @@ def test_empty_queries_are_told_so(served, query):
 
 @pytest.mark.parametrize("condition", ["nonsense", "year>=2000; year=2001", "<script>x</script>"])
 def test_filters_that_cannot_be_read_are_told_so(served, condition):
-    ((_, (view,)),) = find(served, "tide", condition, 10, ["long"], [])
+    ((_, (view,)),) = find(served, "tide", [condition], 10, ["long"], [])
     assert 'role="alert"' in view
     assert html.escape(condition.split(";")[-1].strip()) in view
     assert_harmless(view)
@@ -92,10 +102,12 @@ def assert_harmless(view):
 
 
 def test_hits_are_escaped_and_marked(served):
-    views = [views for _, views in find(served, "tide script window", "year=2001", 50, ["long"], ["Show evidence"])]
-    assert len(views) == 2
+    steps = list(find(served, "tide script window", ["year=2001"], 50, ["long"], ["Show evidence"]))
+    views = [views for _, views in steps]
+    assert [len(answer.spans) for (answer,), _ in steps] == [0, FIRST, len(steps[0][0][0].hits)]
     assert "<mark" not in views[0][0]
     assert "<mark" in views[1][0]
+    assert views[1][0].count("<mark") < views[2][0].count("<mark")
     for (view,) in views:
         assert_harmless(view)
         assert "&lt;script&gt;" in view.replace("<u>", "").replace("</u>", "")
@@ -105,14 +117,14 @@ def test_hits_are_escaped_and_marked(served):
 
 
 def test_two_models_side_by_side_and_unknown_ones(served):
-    *_, (answers, views) = find(served, "tide", "", 3, ["long", "short", "long"], [])
+    *_, (answers, views) = find(served, "tide", [], 3, ["long", "short", "long"], [])
     assert [answer.source for answer in answers] == ["long", "short"]
     assert answers[0].hits != answers[1].hits
     assert "long: 3 hits" in views[0]
     assert "short: 3 hits" in views[1]
-    ((_, (view,)),) = find(served, "tide", "", 3, ["<i>none</i>"], [])
+    ((_, (view,)),) = find(served, "tide", [], 3, ["<i>none</i>"], [])
     assert "&lt;i&gt;none" in view
-    *_, (answers, _) = find(served, "tide", "", 3, [], [])
+    *_, (answers, _) = find(served, "tide", [], 3, [], [])
     assert answers[0].source == "long"
     for names in ([], ["a", "a"]):
         with pytest.raises(InputError):
@@ -135,6 +147,49 @@ def test_the_evidence_is_what_the_cosine_loses(served):
     assert len(answer.spans) == 3
 
 
+def test_the_evidence_of_all_hits_is_encoded_in_one_call_and_none_of_it_twice(served):
+    answer = served.answer("long", "tide ship", k=5)
+    encoder, calls = served.sources["long"].encoder, []
+    encoder.encode_document = lambda texts: calls.append(list(texts)) or encoder.encode(texts)
+    whole = served.explained(answer)
+    assert len(calls) == 1
+    calls.clear()
+    part = served.explained(answer, 2)
+    assert [len(spans) for spans in part.spans] == [len(spans) for spans in whole.spans[:2]]
+    rest = served.explained(part)
+    assert [[span.text for span in own] for own in rest.spans] == [[span.text for span in own] for own in whole.spans]
+    effects = [[span.effect for own in found.spans for span in own] for found in (rest, whole)]
+    assert effects[0] == pytest.approx(effects[1], abs=1e-6)
+    assert len(calls) == 2
+    assert not {hit.text for hit in answer.hits[:2]} & set(calls[1])
+
+
+def test_documents_similar_to_a_hit(served):
+    *_, (last, _) = find(served, "tide ship", [], 4, ["long", "short"], [])
+    wanted = last[0].hits[1]
+    clicked = json.dumps(["long", str(wanted.id), 0])
+    steps = list(find_similar(served, clicked, ["year>=2000"], 4, ["Show evidence"], last))
+    (answer, other), views = steps[-1]
+    assert answer.hits == served.sources["long"].index.similar(wanted.id, 4, filter={"year": {">=": 2000}})
+    assert wanted.id not in [hit.id for hit in answer.hits]
+    assert answer.query == wanted.text
+    assert len(answer.spans) == 4
+    assert f"long: 4 hits similar to “{wanted.text}”" in views[0]
+    assert other.hits == last[1].hits
+    assert "similar to “" not in views[1]
+    assert_harmless("".join(views))
+    for clicked, words in (
+        (json.dumps(["long", "5000000", 0]), "no document"),
+        (json.dumps(["<i>", "3", 0]), "no index"),
+    ):
+        ((answers, (view,)),) = find_similar(served, clicked, [], 4, [], last)
+        assert answers == []
+        assert words in view
+        assert_harmless(view)
+    for clicked in ("", "null", "[]", '["long", "x", 0]', '["long", null, 0]', "{"):
+        assert list(find_similar(served, clicked, [], 4, [], last)) == []
+
+
 @pytest.mark.parametrize("text", ["", "word", "One. Two. Three.", "w " * 500, "x" * 9000, "A b. " * 3000, "\n\n a \n"])
 def test_pieces_make_up_the_text(text):
     own, rest = pieces(text)
@@ -149,22 +204,51 @@ def test_long_hits_unfold_and_end(served):
     answer = served.answer("long", "tide", k=1)
     view = answer_html(session.replace(answer, spans=[long]))
     assert "<details>" in view
+    assert not re.search(r"#1\b|>id ", view)
     assert len(view) < 25_000
 
 
-def test_columns_are_shown_with_examples(served):
-    columns = served.columns("long")
+def test_filters_are_offered_that_find_documents(served):
+    columns = served.filters("long")
     assert set(columns) == {"topic", "year", "date", "number"}
-    assert set(columns["topic"]) == {"sea", "kitchen", "space"}
-    assert columns["year"]
-    assert len(columns["date"]) == 3
-    view = columns_html({"long": columns, "<short>": {"x<y": ["<b>"]}})
-    assert "<b>" not in view
-    assert "&lt;short&gt;" in view
+    assert set(columns["topic"]) >= {"topic=sea", "topic=kitchen", "topic=space"}
+    assert "year=2001" in columns["year"]
+    for conditions in columns.values():
+        for condition in conditions:
+            assert served.answer("long", "tide", filter=condition).hits
+    offered, help = offers([columns, {"colour": [], "topic": ["topic=red"]}])
+    assert offered[:1] + offered[-1:] == [columns["topic"][0], columns["number"][-1]]
+    assert "topic=red" in offered
+    assert "topic, year, date, number, colour" in help
+    assert offers([{}])[0] == []
+
+
+def test_values_that_no_condition_can_be_written_for_are_not_offered():
+    values = ["a;b", "=x", "  ", "x" * 80, "plain", "12", 12, True, 2.5, ["one", "two"], {"a": 1}, None]
+    metadata = [{"what": value, "number": i} for i, value in enumerate(values * 3)]
+    index = topic_index(texts=[f"text {i}" for i in range(len(metadata))], metadata=metadata)
+    filters = SearchSession([Source("one", index, WordEncoder())]).filters("one")
+    assert filters["what"] == ["what=12", "what=2.5", "what=one", "what=plain", "what=true", "what=two"]
+    assert filters["number"] == []
+
+
+def test_examples_are_titles_or_first_sentences_of_documents(served):
+    examples = served.examples("long")
+    texts = [hit.text for hit in served.sources["long"].index.get([3 + 7 * i for i in range(181)])]
+    assert len(set(examples)) == 4
+    assert set(examples) <= set(texts)
+    texts = ["Too long " * 40, "A first sentence. A second.", "short", "The rest of it"]
+    metadata = [{}, {}, {}, {"title": "A title of <b>a document</b>"}]
+    session = SearchSession([Source("one", topic_index(texts=texts, metadata=metadata), WordEncoder())])
+    assert session.examples("one") == ["A first sentence.", "A title of <b>a document</b>"]
+    view = render("examples", [*session.examples("one"), HOSTILE[1]])
+    assert_harmless(view)
+    assert 'data-query="A first sentence."' in view
+    assert "try" not in render("examples", [])
 
 
 def test_the_map_shows_the_hits_of_the_first_source(served):
-    *_, (answers, _) = find(served, "tide ship", "", 4, ["long", "short"], [])
+    *_, (answers, _) = find(served, "tide ship", [], 4, ["long", "short"], [])
     view = show_map(served, ["long"], answers)
     assert_harmless(view)
     assert view.count('class="hit"') == 4

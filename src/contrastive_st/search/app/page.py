@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -36,35 +37,50 @@ def build_page(session: SearchSession) -> Any:
     with gr.Blocks(title="Semantic search", analytics_enabled=False, fill_width=True) as page:
         gr.HTML(_heading(session))
         with gr.Row():
-            query = gr.Textbox(label="Query", placeholder="what to look for; Enter searches", scale=8, max_lines=1,
+            query = gr.Textbox(label="Query", placeholder="what to look for", scale=8, max_lines=1,
                                lines=1, autofocus=True, elem_id="query")  # fmt: skip
             button = gr.Button("Search", variant="primary", scale=1, min_width=110, elem_id="search")
         with gr.Row():
-            condition = gr.Textbox(label="Filter", placeholder="source=x; year>=2020", max_lines=1, lines=1, scale=3,
-                                   elem_id="filter")  # fmt: skip
+            offered, help = offers([session.filters(name) for name in names])
+            condition = gr.Dropdown(offered, value=[], label="Filter", info=help, multiselect=True,
+                                    allow_custom_value=True, scale=3, elem_id="filter")  # fmt: skip
             k = gr.Number(label="Hits", value=10, minimum=1, maximum=MOST_HITS, precision=0, scale=1, min_width=90)
             chosen = gr.CheckboxGroup(names, value=names[:1], label="Search in (several: side by side)", scale=3,
                                       visible=len(names) > 1, elem_id="sources")  # fmt: skip
             options = gr.CheckboxGroup(list(OPTIONS), value=list(OPTIONS)[:1], label="Options", scale=3, min_width=330)
-        gr.HTML(columns_html({name: session.columns(name) for name in names}))
         with gr.Tabs():
             with gr.Tab("Hits"):
-                gr.HTML(legend())
                 with gr.Row():
                     panes = [gr.HTML(visible=i == 0, min_width=320, elem_classes="pane") for i in range(len(names))]
-                panes[0].value = notice("Nothing searched for yet.")
+                panes[0].value = render("examples", session.examples(names[0]))
+                key = gr.HTML(legend(), visible=False)
             with gr.Tab("Map") as tab:
                 picture = gr.HTML(notice("The map is made when it is first looked at."), elem_id="map")
         last = gr.State([])
+        document = gr.Textbox(visible="hidden", elem_id="similar")  # of which `head.html` says that it was clicked
+
+        def shown(steps: Iterator[tuple[list[Answer], list[str]]]) -> Iterator[Any]:
+            for answers, views in steps:
+                hidden = [gr.HTML("", visible=False)] * (len(panes) - len(views))
+                filled = [gr.HTML(view, visible=True) for view in views]
+                yield [*filled, *hidden, gr.HTML(visible=any(answer.hits for answer in answers)), answers]
 
         def search(*inputs: Any) -> Iterator[Any]:
-            for answers, views in find(session, *inputs):
-                hidden = [gr.HTML("", visible=False)] * (len(panes) - len(views))
-                yield [gr.HTML(view, visible=True) for view in views] + hidden + [answers]
+            yield from shown(find(session, *inputs))
 
-        event = {"fn": search, "inputs": [query, condition, k, chosen, options], "outputs": [*panes, last]}
-        for trigger in (query.submit, condition.submit, k.submit, button.click):
-            trigger(**event, api_name=False)
+        def refine(*inputs: Any) -> Iterator[Any]:
+            """Search again with another filter; nothing where there is no query yet."""
+            yield from search(*inputs) if inputs[0].strip() else [[gr.skip()] * (len(panes) + 2)]
+
+        def similar(*inputs: Any) -> Iterator[Any]:
+            yield from shown(find_similar(session, *inputs))
+
+        event = {"outputs": [*panes, key, last], "api_name": False, "trigger_mode": "always_last"}
+        asked = [query, condition, k, chosen, options]
+        for trigger in (query.submit, k.submit, button.click):
+            trigger(search, asked, **event)
+        condition.change(refine, asked, **event)
+        document.change(similar, [document, condition, k, options, last], **event)
         tab.select(lambda names, last: show_map(session, names, last), [chosen, last], picture, api_name=False)
     return page
 
@@ -72,25 +88,64 @@ def build_page(session: SearchSession) -> Any:
 OPTIONS = {"Show evidence": "evidence", "Also by words": "hybrid"}
 
 
+FIRST = 3  # hits whose evidence is shown before that of the others
+
+
 def find(
-    session: SearchSession, query: str, condition: str, k: Any, names: Sequence[str], options: Sequence[str]
+    session: SearchSession, query: str, condition: Sequence[str], k: Any, names: Sequence[str], options: Sequence[str]
 ) -> Iterator[tuple[list[Answer], list[str]]]:
-    """Answers, and the HTML of each: first the hits as soon as they are there, then with their evidence.
+    """Answers, and the HTML of each: first the hits as soon as they are there, then with the evidence of the best ones,
+    then with that of all.
 
     What cannot be searched for is said in the HTML, with no answer.
     """
-    wanted = {OPTIONS[option] for option in options or () if option in OPTIONS}
+    wanted, filter = _wanted(options), "; ".join(condition)
     answers: list[Answer] = []
     try:
         for name in dict.fromkeys(names) if names else session.names[:1]:
-            answers.append(session.answer(name, query or "", int(k or 10), condition or "", "hybrid" in wanted))
+            answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted))
     except InputError as error:
         yield [], [notice(str(error), bad=True)]
         return
+    yield from _explained(session, answers, "evidence" in wanted)
+
+
+def find_similar(
+    session: SearchSession, clicked: str, condition: Sequence[str], k: Any, options: Sequence[str], last: list[Answer]
+) -> Iterator[tuple[list[Answer], list[str]]]:
+    """The same for the documents similar to one that was found, in the place of its source's last answer.
+
+    Args:
+        session: to search in.
+        clicked: JSON of the name of a source, the id of its document as text (ids have 64 bits, JavaScript's numbers
+            53), and the time of the click.
+        condition, k, options: as they stand on the page.
+        last: the answers that are shown.
+    """
+    try:
+        source, id, _ = json.loads(clicked)
+        answer = session.similar(source, int(id), int(k or 10), "; ".join(condition))
+    except InputError as error:
+        yield [], [notice(str(error), bad=True)]
+        return
+    except (ValueError, TypeError):  # not of this page
+        return
+    answers = [answer if other.source == source else other for other in last] or [answer]
+    yield from _explained(session, answers, "evidence" in _wanted(options))
+
+
+def _wanted(options: Sequence[str]) -> set[str]:
+    return {OPTIONS[option] for option in options if option in OPTIONS}
+
+
+def _explained(
+    session: SearchSession, answers: list[Answer], evidence: bool
+) -> Iterator[tuple[list[Answer], list[str]]]:
+    """The answers as they are, then with the evidence of their best hits, then with that of all."""
     yield answers, [answer_html(answer) for answer in answers]
-    if "evidence" in wanted:
-        for i, answer in enumerate(answers):
-            answers[i] = session.explained(answer)
+    most = max(len(answer.hits) for answer in answers)
+    for hits in (FIRST, most) if evidence and most > FIRST else (most,) if evidence else ():
+        answers = [session.explained(answer, hits) for answer in answers]
         yield answers, [answer_html(answer) for answer in answers]
 
 
@@ -102,7 +157,8 @@ def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Ans
     answer = next((answer for answer in answers if answer.source == name and answer.hits), None)
     if answer is None:
         return notice(words + " Point at a dot to read it.") + map_svg(layout)
-    words += f" Numbered: the hits of “{one_line(answer.query, 60)}”. Point at a dot to read it."
+    what = "what is similar to" if answer.similar else "the hits of"
+    words += f" Numbered: {what} “{one_line(answer.query, 60)}”. Point at a dot to read it."
     return notice(words) + map_svg(layout, answer.hits, session.places(answer))
 
 
@@ -178,9 +234,11 @@ def resource(name: str) -> str:
 def answer_html(answer: Answer) -> str:
     """The name of the source, the times, the notes and the hits."""
     times = [("encode", answer.encode_seconds), ("query", answer.query_seconds)]
-    times += [("evidence", answer.explain_seconds)] if answer.spans is not None else []
+    times += [("evidence", answer.explain_seconds)] if answer.spans else []
     hits = [_hit(answer, i) for i in range(len(answer.hits))]
-    return render("answer", answer.source, [(what, _time(seconds)) for what, seconds in times], answer.notes, hits)
+    similar = one_line(answer.query, 60) if answer.similar else ""
+    said = [(what, _time(seconds)) for what, seconds in times]
+    return render("answer", answer.source, said, answer.notes, hits, similar)
 
 
 def legend() -> str:
@@ -193,22 +251,19 @@ def notice(text: str, bad: bool = False) -> str:
     return render("notice", text, bad)
 
 
-def columns_html(sources: Mapping[str, Mapping[str, Sequence[str]]]) -> str:
-    """The metadata columns of each source, with examples, to write filters from; alike sources share a line."""
-    alike: list[tuple[list[str], Mapping[str, Sequence[str]]]] = []
-    for name, known in sources.items():
-        own = next((names for names, other in alike if other == known), None)
-        if own is None:
-            alike.append(([name], known))
-        else:
-            own.append(name)
-    return "".join(render("columns", names if len(alike) > 1 else [], known) for names, known in alike)
+def offers(sources: Sequence[Mapping[str, Sequence[str]]]) -> tuple[list[str], str]:
+    """The conditions to filter by that the columns of all sources offer, and a line on what else can be written."""
+    columns = list(dict.fromkeys(key for columns in sources for key in columns))
+    conditions = dict.fromkeys(condition for key in columns for known in sources for condition in known.get(key, ()))
+    if not columns:
+        return [], "The documents have no columns to filter by."
+    return list(conditions), f"Choose, or type column>=value. Columns: {', '.join(columns)}."
 
 
 def _hit(answer: Answer, i: int) -> dict[str, Any]:
     """What the template shows of a hit; a span that goes on beyond what is seen at once is parted."""
     hit = answer.hits[i]
-    spans = answer.spans[i] if answer.spans is not None else [Span(" ".join(hit.text.split()))]
+    spans = answer.spans[i] if i < len(answer.spans) else [Span(" ".join(hit.text.split()))]
     shared = shared_words(answer.query, hit.text[:SENT])
     highest = max([span.effect for span in spans] + [1e-4])
     seen: list[dict[str, Any]] = []

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -18,7 +19,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.documents import sentences
-from contrastive_st.search.index import Hit, VectorIndex, check_columns, one_line, parse_filter, storable
+from contrastive_st.search.index import Hit, VectorIndex, check_columns, matches, one_line, parse_filter, storable
 from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
@@ -60,8 +61,9 @@ class Answer:
         encode_seconds: that the model took for the query.
         query_seconds: that the index took.
         notes: what was done to the query, in words.
-        spans: of each hit, with their effect; None before `SearchSession.explained`.
+        spans: of the first hits, with their effect; `SearchSession.explained` finds them.
         explain_seconds: that these took.
+        similar: the query is the text of a document, and the hits are those similar to it.
     """
 
     source: str
@@ -71,8 +73,9 @@ class Answer:
     encode_seconds: float
     query_seconds: float
     notes: list[str] = field(default_factory=list)
-    spans: list[list[Span]] | None = None
+    spans: list[list[Span]] = field(default_factory=list)
     explain_seconds: float = 0.0
+    similar: bool = False
 
 
 class SearchSession:
@@ -124,20 +127,59 @@ class SearchSession:
             check_columns(chosen.index, conditions)
         return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
 
-    def explained(self, answer: Answer) -> Answer:
-        """The answer with the spans of its hits and their effect."""
+    def similar(self, source: str, id: int, k: int = 10, filter: str = "") -> Answer:
+        """The documents of one source that are nearest to its document `id`, without itself.
+
+        Args:
+            source: its name.
+            id: of a document.
+            k: hits, 1 to 50.
+            filter: as for `answer`.
+
+        Raises:
+            InputError: there is no such document, or the filter is at fault.
+        """
+        chosen = self._source(source)
+        conditions = read_filter(filter)
+        text = chosen.index.get([id])[0].text
         started = time.perf_counter()
         with self._encoding:
-            encoder = self._source(answer.source).encoder
-            spans = explain(encoder, answer.vector, [hit.text for hit in answer.hits])
-        return replace(answer, spans=spans, explain_seconds=time.perf_counter() - started)
+            vector = unit_vectors(chosen.encoder.encode_document([text]), of=chosen.encoder.name)[0]
+        encoded = time.perf_counter()
+        hits = chosen.index.similar(id, int(np.clip(k, 1, MOST_HITS)), filter=conditions or None)
+        if not hits:
+            check_columns(chosen.index, conditions)
+        seconds = encoded - started, time.perf_counter() - encoded
+        return Answer(source, text, vector, hits, *seconds, similar=True)
 
-    def columns(self, source: str, rows: int = 500) -> dict[str, list[str]]:
-        """Metadata columns of the first documents, each with its three most frequent values if these recur."""
+    def explained(self, answer: Answer, hits: int | None = None) -> Answer:
+        """The answer with the spans of its first `hits` hits (by default all) and their effect.
+
+        All that is left out of them is encoded in one call; hits that have their spans already are not encoded again.
+        """
+        started = time.perf_counter()
+        texts = [hit.text for hit in answer.hits[len(answer.spans) : hits]]
+        with self._encoding:
+            spans = answer.spans + explain(self._source(answer.source).encoder, answer.vector, texts)
+        return replace(answer, spans=spans, explain_seconds=answer.explain_seconds + time.perf_counter() - started)
+
+    def filters(self, source: str, rows: int = 10_000) -> dict[str, list[str]]:
+        """Conditions to filter by, such as "topic=sea", for each metadata column of the first documents.
+
+        They are those of a column's most frequent values; a column whose values do not recur has none.
+        """
         for _, _, metadata, _ in self._source(source).index.scan(rows):
             keys = dict.fromkeys(key for entry in metadata for key in entry)
-            return {key: _commonest([entry.get(key) for entry in metadata]) for key in keys}
+            return {key: _conditions(key, [entry.get(key) for entry in metadata]) for key in keys}
         return {}
+
+    def examples(self, source: str, count: int = 4, rows: int = 1_000) -> list[str]:
+        """Queries to try: titles or first sentences of documents, evenly spaced among the first ones."""
+        for _, texts, metadata, _ in self._source(source).index.scan(rows):
+            pairs = zip(texts, metadata, strict=True)
+            found = list(dict.fromkeys(short for text, entry in pairs if (short := _short(text, entry))))
+            return [found[i * len(found) // count] for i in range(count)] if len(found) >= count else found
+        return []
 
     def map(self, source: str) -> Map:
         """The map of a source; made when first asked for, which takes a scan or three and some seconds."""
@@ -187,16 +229,39 @@ def _clean(query: str) -> tuple[str, list[str]]:
     return clean, notes
 
 
-def _commonest(values: Sequence[Any]) -> list[str]:
-    texts = Counter(one_line(str(value), 30) for value in values if value is not None)
-    total = sum(texts.values())
-    return [text for text, _ in texts.most_common(3)] if 2 * len(texts) <= total or total == 1 else []
+def _conditions(key: str, values: Sequence[Any], most: int = 20) -> list[str]:
+    """`key=value` for the most frequent values, ordered; none where most occur once."""
+    flat = [one for value in values for one in (value if isinstance(value, list) else [value]) if one is not None]
+    written = [one if isinstance(one, str) else json.dumps(one) for one in flat]
+    counts = Counter(written)
+    if 2 * len(counts) > len(flat) > 1:
+        return []
+    known = dict(zip(written, flat, strict=True))
+    chosen = sorted(text for text, _ in counts.most_common(most))
+    return [f"{key}={text}" for text in chosen if len(text) <= 40 and _finds(f"{key}={text}", {key: known[text]})]
+
+
+def _finds(condition: str, metadata: Mapping[str, Any]) -> bool:
+    """Whether the condition, written in the page's filter, finds a document."""
+    try:
+        return matches(metadata, read_filter(condition))
+    except InputError:
+        return False
+
+
+def _short(text: str, metadata: Mapping[str, Any]) -> str:
+    """The title of a document, or its first sentence, where it is as long as a query is."""
+    title = metadata.get("title")
+    candidates = [title if isinstance(title, str) else "", *sentences(text[:200])[:1]]
+    lines = (" ".join(storable(candidate).split()) for candidate in candidates)
+    return next((line for line in lines if 10 <= len(line) <= 80), "")
 
 
 # --- What in a hit makes it similar to the query: the similarity it loses when a part of it is left out.
 
-MOST_SPANS = 48  # of a hit; each is one more text to encode
-READ = 4000  # characters of a hit, more than models read
+MOST_SPANS, LEAST_SPANS = 48, 8  # of a hit; each is one more text to encode
+READ = 4_000  # characters of a hit, more than models read
+READ_AGAIN = 8_000  # characters that are encoded to explain a hit: a longer one is cut into fewer spans
 WORD = re.compile(r"\w+")
 
 
@@ -240,7 +305,7 @@ def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> l
 
 
 def pieces(text: str) -> tuple[list[str], str]:
-    """At most 48 pieces of the first 4,000 characters, and the rest.
+    """At most 48 pieces of the first 4,000 characters, and the rest; the longer the text, the fewer, down to 8.
 
     Example:
         >>> pieces("One sentence."), pieces("One.  Two.")
@@ -251,7 +316,7 @@ def pieces(text: str) -> tuple[list[str], str]:
     units = sentences(head)
     if len(units) < 2:
         units = head.split(" ")
-    size = -(-len(units) // MOST_SPANS)
+    size = -(-len(units) // min(max(READ_AGAIN // max(len(head), 1), LEAST_SPANS), MOST_SPANS))
     own = [" ".join(units[start : start + size]) for start in range(0, len(units), size)]
     return [piece + " " for piece in own[:-1]] + own[-1:], rest
 

@@ -145,9 +145,9 @@ def test_sentences_are_translated_first(translator, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--train_file", "some.txt"], "name --translate_there"),
+        (["--train_file", "some.txt"], "needs --translate_there"),
         (["--pairs_file", "PAIRS", "--task", "STS12", "--eval_data", "hub"], "choose TREC"),
-        (["--pairs_file", "PAIRS", "--task", "TREC"], "CONTRASTIVE_ST_DATA names a folder"),
+        (["--pairs_file", "PAIRS", "--task", "TREC"], "CONTRASTIVE_ST_DATA to a folder"),
     ],
 )
 def test_what_cannot_be_run(arguments, words, tmp_path, monkeypatch):

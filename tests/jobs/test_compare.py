@@ -107,11 +107,9 @@ def test_bad_input_is_told_before_anything_is_trained(data, tmp_path):
         compare.main(["--only", "next", "--data", str(tmp_path / "nowhere"), "--output_dir", str(tmp_path / "out")])
     compare.main(command(data, "--only", "next"))
     kept = (data.parent / "out" / "next" / "seed-42" / "model.safetensors").read_bytes()
-    with pytest.raises(
-        InputError, match="seed-42 holds a method trained with other flags; choose another --output_dir"
-    ):
+    with pytest.raises(InputError, match="seed-42 has a method trained with other flags; choose another --output_dir"):
         compare.main(command(data, "--only", "next", "--weight_decay", "0.5"))
-    with pytest.raises(InputError, match="a comparison takes --seeds"):
+    with pytest.raises(InputError, match="--seed is not an option of compare"):
         compare.main(command(data, "--only", "next", "--seed", "7"))
     with pytest.raises(InputError, match="unknown argument --sede"):
         compare.main(command(data, "--only", "tfidf", "--sede", "7"))

@@ -125,7 +125,7 @@ ONE = "datasets:\n  - {name: nli, train_file: nli.csv}\n"
 WRONG = {
     "": "takes datasets",
     "datasets: []": "no data sets",
-    "datasets: [a]": "data set 1: 'a' holds no keys",
+    "datasets: [a]": "data set 1: 'a' has no keys",
     "data: [a]": "unknown key 'data'; did you mean datasets",
     "datasets: [": "line 2: not YAML",
     "datasets: [{train_file: nli.csv}]": "data set 1: name is None",
@@ -150,7 +150,7 @@ WRONG = {
     ONE.replace("nli.csv", "none.csv"): "nli: none.csv",
     ONE.replace("nli.csv", "sts.tsv"): "nli: .*sts.tsv: the score 2 .*give the scale",
     ONE.replace("nli.csv", "sts.tsv, score_scale: [5, 0]"): r"nli, score_scale: \[5, 0\]",
-    ONE.replace("nli.csv", "sts.tsv, streaming: true, weight: 1"): "nli: .*holds texts alone",
+    ONE.replace("nli.csv", "sts.tsv, streaming: true, weight: 1"): "nli: .*may have only texts",
 }
 
 
@@ -168,7 +168,7 @@ def test_what_is_wrong_with_a_file_is_one_line(folder, text):
     [
         (["--mixture", "none.yaml"], "none.yaml"),
         (["mixture"], "needs --mixture"),
-        (["--mixture", "long.yaml"], "--max_steps is needed"),
+        (["--mixture", "long.yaml"], "give --max_steps"),
         (["--mixture", "mix.yaml", "--per_device_train_batch_size", "64"], "has fewer rows (48) than a batch of 64"),
         (["--mixture", "mix.yaml", "--train_file", "nli.csv"], "unknown argument --train_file"),
     ],

@@ -184,7 +184,7 @@ def test_dimensions_and_a_guide(flags, num_columns, tmp_path, monkeypatch):
     [
         ("--matryoshka_dims 64", "has 16 dimensions"),
         ("--matryoshka_dims 4 4", "different"),
-        ("--matryoshka_weights 1", "give these too"),
+        ("--matryoshka_weights 1", "give it too"),
         ("--matryoshka_dims 8 4 --matryoshka_weights 1", "one positive number"),
         ("--matryoshka_dims 16 4 --symmetric true --momentum_queue 6", "not symmetric"),
         ("--guide no/such-guide", "no/such-guide"),
@@ -299,7 +299,7 @@ def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path, monkeypatch):
         (["--default_prompt_name", "topic"], "'topic' is none of the prompts (none are given)"),
         ([*NAMED, "--max_length", "4"], "takes 4 of the 4 tokens"),
         ([*NAMED, "--include_prompt", "false"], "goes with mean"),
-        ([*NAMED, "--templates", "[X] the [MASK]"], "take texts alone"),
+        ([*NAMED, "--templates", "[X] the [MASK]"], "do not work with prompts"),
         (["--truncate_dim", "4"], "none of --matryoshka_dims"),
         (["--truncate_dim", "8", "--matryoshka_dims", "16", "4"], "none of --matryoshka_dims"),
     ],

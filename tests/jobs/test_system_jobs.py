@@ -126,7 +126,7 @@ def test_simcse_does_not_train_scores_as_texts(tmp_path, capsys):
     assert main(["train", "simcse", "--train_file", str(tmp_path / "t.csv"), "--output_dir", str(tmp_path / "o")]) == 2
     assert "--columns question answer" in capsys.readouterr().err
     assert main(["train", "--max_length", "8"]) == 2
-    assert "name a job, or data with --train_file" in capsys.readouterr().err
+    assert "give a job, --train_file" in capsys.readouterr().err
 
 
 def test_scored_pairs_are_ranked_by_the_losses_asked_for(files, capsys):

@@ -201,7 +201,7 @@ def test_a_run_resumes_and_its_folder_is_an_encoder_for_every_loader(text_file, 
         (["--chunk_size", "2"], "TSDAE learns from the words of each sentence, which views do not hold"),
         (["--momentum_queue", "8"], "leave out momentum_queue"),
         (["--do_mlm", "true"], "leave out --do_mlm"),
-        (["--model_name_or_path", "static-minilm"], "is no transformer"),
+        (["--model_name_or_path", "static-minilm"], "is not a transformer"),
     ],
 )
 def test_what_does_not_go_with_it_is_one_line(args, words, text_file, tmp_path):

@@ -273,7 +273,7 @@ def retrieval_evaluator(
 
 
 def sts_evaluator(tokenizer: Any) -> Callable[[Any], dict[str, float]] | None:
-    """An evaluator for `ContrastiveTrainer`: Spearman's rho of STS-B dev; None if its file is not available."""
+    """An evaluator for `ContrastiveTrainer`: Spearman of STS-B dev; None if SentEval's file is missing."""
     path = find_stsb("dev")
     if path is None:
         return None

@@ -117,7 +117,7 @@ def tasks(folds: int = 10) -> dict[str, Task]:
 
 
 def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
-    """Tasks by name or group, "a,b" or a list; "all" is every one.
+    """Select tasks by name or group, from a string "a,b" or a list; "all" selects every task.
 
     Raises:
         InputError: a name is unknown; the message lists all names.

@@ -1,4 +1,4 @@
-"""Complete jobs, from arguments to a reported checkpoint, and the data and measures that they make for themselves."""
+"""Complete jobs, from arguments to a reported checkpoint, with their built-in data and evaluators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""CERT: contrast sentences with their back-translations against a momentum queue, then learn a labelled task."""
+"""CERT: contrastive training on back-translations with a momentum queue, then fine-tuning on a labelled task."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArgum
 
 @dataclass
 class CERTArguments(JobArguments):
-    """What to contrast, what to train, and the labelled task that follows."""
+    """Pairs, model, and the labelled task of the fine-tuning."""
 
     pairs_file: str | None = field(
         default=None,
@@ -58,7 +58,7 @@ class CERTArguments(JobArguments):
     )
     columns: list[str] | None = field(default=None, metadata={"help": "The two columns, by name or position."})
     train_file: str | None = field(
-        default=None, metadata={"help": "Sentences that are translated and back first; the pairs are kept as a file."}
+        default=None, metadata={"help": "Sentences to translate there and back; the pairs are saved as a file."}
     )
     translate_there: str | None = field(
         default=None, metadata={"help": "Translation model, folder or Hub name, such as Helsinki-NLP/opus-mt-en-de."}
@@ -67,19 +67,19 @@ class CERTArguments(JobArguments):
     model_name_or_path: str | None = field(
         default=None, metadata={"help": "Encoder to start from; by default a small BERT from scratch."}
     )
-    temperature: float = field(default=0.07, metadata={"help": "Divides the cosine scores."})
-    max_length: int = field(default=64, metadata={"help": "Tokens a text is cut to."})
-    num_layers: int = field(default=2, metadata={"help": "From scratch: transformer layers."})
-    hidden_size: int = field(default=128, metadata={"help": "From scratch: width."})
-    vocab_size: int = field(default=16_000, metadata={"help": "From scratch: word pieces."})
+    temperature: float = field(default=0.07, metadata={"help": "Temperature; divides the cosines."})
+    max_length: int = field(default=64, metadata={"help": "Longest text, in tokens."})
+    num_layers: int = field(default=2, metadata={"help": "Layers of an encoder from scratch."})
+    hidden_size: int = field(default=128, metadata={"help": "Width of an encoder from scratch."})
+    vocab_size: int = field(default=16_000, metadata={"help": "Vocabulary of an encoder from scratch."})
     task: str = field(default="TREC", metadata={"help": "Labelled task with a training part: TREC, SST2, MRPC, SICKE."})
     eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
-    label_samples: int = field(default=400, metadata={"help": "Labelled rows to train on."})
-    task_epochs: float = field(default=10, metadata={"help": "Passes over them."})
-    task_learning_rate: float = field(default=5e-4, metadata={"help": "Of the fine-tuning."})
-    task_batch_size: int = field(default=32, metadata={"help": "Of the fine-tuning."})
+    label_samples: int = field(default=400, metadata={"help": "Labelled rows for the fine-tuning."})
+    task_epochs: float = field(default=10, metadata={"help": "Epochs of the fine-tuning."})
+    task_learning_rate: float = field(default=5e-4, metadata={"help": "Learning rate of the fine-tuning."})
+    task_batch_size: int = field(default=32, metadata={"help": "Batch size of the fine-tuning."})
     task_seeds: int = field(
-        default=3, metadata={"help": "Fine-tunings of each start, from other seeds; 0 ends after the contrast."}
+        default=3, metadata={"help": "Fine-tunings of each start, with different seeds; 0 skips the fine-tuning."}
     )
 
 
@@ -100,7 +100,7 @@ STAGES = ("before", "contrastive")
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, list[float]]:
-    """Run the whole job; returns the accuracies of each stage, one a seed."""
+    """Run the whole job; return the accuracies of each stage, one per seed."""
     args, training = parse(argv)
     say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)
@@ -136,9 +136,7 @@ def pairs_and_task(args: CERTArguments, folder: Path) -> tuple[Dataset, Task]:
         file = args.pairs_file or str(folder / "pairs.csv")
         if args.pairs_file is None:
             if not (args.translate_there and args.translate_back):
-                raise InputError(
-                    "--train_file is to be translated: name --translate_there and --translate_back, or pairs"
-                )
+                raise InputError("--train_file needs --translate_there and --translate_back; or give --pairs_file")
             there, back = Translator(args.translate_there), Translator(args.translate_back)
             folder.mkdir(parents=True, exist_ok=True)
             texts = read_texts(str(args.train_file), None)
@@ -161,7 +159,7 @@ def labelled(task: Task, args: CERTArguments) -> Splits:
     else:
         where = args.eval_data or os.environ.get("CONTRASTIVE_ST_DATA")
         if not where:
-            raise InputError("the labelled task needs data: --eval_data or CONTRASTIVE_ST_DATA names a folder, or hub")
+            raise InputError("the labelled task needs data; set --eval_data or CONTRASTIVE_ST_DATA to a folder or hub")
         parts = task.load(where)
     if "train" not in parts or "test" not in parts or parts["train"].gold.dtype.kind != "i":
         raise InputError(f"{task.name} has no classes in a training and a test part; choose TREC, SST2, MRPC or SICKE")
@@ -170,7 +168,7 @@ def labelled(task: Task, args: CERTArguments) -> Splits:
 
 
 def open_model(args: CERTArguments, pairs: Dataset) -> tuple[Any, Any]:
-    """The encoder to start from, its head on the first token: a checkpoint, or a small BERT."""
+    """The encoder to start from, with its head on the first token: a checkpoint, or a small BERT from scratch."""
     settings: dict[str, Any] = {"pooling": "cls", "temperature": args.temperature}
     if args.model_name_or_path:
         model = AutoModelForCL.from_pretrained(args.model_name_or_path, **settings)

@@ -20,7 +20,7 @@ _FOLDER = Path(__file__).parent
 
 
 class Job(NamedTuple):
-    """A training job: its module in this folder, whether it is on the installed documentation, and what it is."""
+    """A training job: its module in this folder, whether it trains on the installed documentation, and its help."""
 
     module: str
     help: str
@@ -28,27 +28,25 @@ class Job(NamedTuple):
 
 
 JOBS = {
-    "simcse": Job("simcse", "SimCSE: sentences, pairs or triplets of a file; PromptBERT, TSDAE"),
+    "simcse": Job("simcse", "SimCSE on sentences, pairs or triplets of a file; PromptBERT, TSDAE"),
     "docs": Job("simcse", "SimCSE: a search encoder of the installed Python documentation", docs=True),
     "sbert": Job("sbert", "Sentence-BERT: pairs with labels or scores, triplets"),
     "sbert_docs": Job("sbert", "the same, three losses and three poolings, on the documentation", docs=True),
     "quickthoughts": Job("quickthoughts_job", "QuickThoughts: sentences in order; neighbours, or shared words"),
     "quickthoughts_docs": Job("quickthoughts_job", "the same on the documentation", docs=True),
-    "infersent": Job("infersent_job", "InferSent: a BiLSTM that tells the labels of pairs"),
+    "infersent": Job("infersent_job", "InferSent: a BiLSTM that predicts the labels of pairs"),
     "infersent_docs": Job("infersent_job", "the same on the documentation", docs=True),
-    "mixture": Job(
-        "mixture_job", "several data sets of a .yaml file, each with its own loss, a batch of one at a time"
-    ),
+    "mixture": Job("mixture_job", "several data sets of a .yaml file, each with its own loss"),
     "use": Job("use", "Universal Sentence Encoder: neighbours, answers and labelled pairs at once"),
     "skipthoughts": Job("skipthoughts_job", "Skip-Thoughts beside QuickThoughts, on the same sentences"),
-    "cert": Job("cert", "CERT: back-translations against a momentum queue, then a labelled task"),
+    "cert": Job("cert", "CERT: back-translations with a momentum queue, then a labelled task"),
     "distill": Job("distill", "a small student of a teacher's distances and angles"),
     "sequences": Job("sequences_job", "DNA or protein sequences as sentences of k-mers"),
 }
 
 
 def train(argv: Sequence[str]) -> None:
-    """Run the job that the first word names, or the one that the columns of the data ask for."""
+    """Run the job that the first word names, or the one that fits the columns of the data."""
     if not argv or argv[0] in ("-h", "--help"):
         print(_jobs_help())
         return
@@ -67,7 +65,7 @@ def train(argv: Sequence[str]) -> None:
 
 
 def job_by_columns(argv: Sequence[str]) -> str:
-    """The job of `--mixture`, or the one that suits the columns of `--train_file`; says what each is taken for."""
+    """The job of `--mixture`, or the one that fits the columns of `--train_file`; prints the role of each column."""
     parser = Parser(prog="contrastive-st train", add_help=False)
     parser.add_argument("--train_file")
     parser.add_argument("--columns", nargs="+")
@@ -76,15 +74,13 @@ def job_by_columns(argv: Sequence[str]) -> str:
     if given.mixture is not None:
         return "mixture"
     if given.train_file is None:
-        raise InputError(
-            "name a job, or data with --train_file or --mixture; contrastive-st train --help lists the jobs"
-        )
+        raise InputError("give a job, --train_file or --mixture; contrastive-st train --help lists the jobs")
     from contrastive_st.data.roles import column_roles
     from contrastive_st.data.tables import preview
 
     roles = column_roles(preview(given.train_file), given.columns, source=given.train_file)
     name = "simcse" if roles.gold is None else "sbert"
-    say(f"{given.train_file} holds {roles.words}: contrastive-st train {name}", file=sys.stderr)
+    say(f"{given.train_file} has {roles.words}: contrastive-st train {name}", file=sys.stderr)
     return name
 
 
@@ -103,7 +99,7 @@ def distill(argv: Sequence[str]) -> None:
     main(args)
 
 
-#: How a static student is trained, and where a student of layers is trained otherwise
+#: Defaults of the training of static students, and those that differ for layer students
 STATIC: dict[str, Any] = {
     "batch_size": 512, "pair_batch_size": 512, "learning_rate": 1e-3, "steps": 1600, "pair_weight": 0.1,
     "temperature": 0.05, "seed": 0, "minutes": 0.0,
@@ -112,9 +108,9 @@ LAYERS: dict[str, Any] = {
     **STATIC, "batch_size": 128, "pair_batch_size": 64, "learning_rate": 5e-4, "steps": 0, "pair_weight": 0.05,
 }  # fmt: skip
 _MEANING = {
-    "batch_size": "texts a step", "pair_batch_size": "pairs or triplets a step", "learning_rate": "of AdamW",
-    "steps": "0 for one pass over the texts", "pair_weight": "of InfoNCE over the pairs; the distance has 1",
-    "temperature": "of InfoNCE", "seed": "of the order", "minutes": "longest time to train; 0 for no limit",
+    "batch_size": "texts per step", "pair_batch_size": "pairs or triplets per step", "learning_rate": "rate of AdamW",
+    "steps": "steps; 0 for one pass over the texts", "pair_weight": "weight of InfoNCE on pairs; the distance has 1",
+    "temperature": "temperature of InfoNCE", "seed": "seed of the order", "minutes": "time limit; 0: none",
 }  # fmt: skip
 
 
@@ -124,18 +120,23 @@ def distill_parser() -> Parser:
     add = parser.add_argument
     add("teacher", help="checkpoint folder or Hub name")
     add("--student", default="static", help="static; layers=0,3,5: the teacher's layers to keep; or the "
-        "folder of a layer student, to train it on (default: static)")  # fmt: skip
+        "folder of a layer student, to continue its training (default: static)")  # fmt: skip
     add("--train_file", nargs="+", required=True, help="texts: .txt, .parquet, .jsonl, .csv ...")
-    add("--pairs", help="pairs or triplets beside them: a table with 2 or 3 columns of text")
+    add("--pairs", help="also pairs or triplets: a table with 2 or 3 columns of text")
     add("--output", "-o", required=True, help="folder of the student")
-    add("--overwrite", action="store_true", help="write into a folder that holds files")
-    add("--max_train_samples", type=int, help="texts, drawn at random (default: all)")
-    add("--pooling", help="for a teacher that records none")
+    add("--overwrite", action="store_true", help="write into a folder that has files")
+    add("--max_train_samples", type=int, help="number of texts, drawn at random (default: all)")
+    add("--pooling", help="pooling of a teacher that records none")
     add("--cache", help="folder that keeps the teacher's vectors (default: beside --output)")
     add("--dim", type=int, default=256, help="dimension of a static student (default: 256)")
-    add("--storage", default="float16", choices=("float32", "float16", "int8"), help="of the weights (int8: static)")
-    add("--regularization", type=float, default=0.1, help="of the closed form (default: 0.1)")
-    add("--max_length", type=int, default=128, help="tokens a layer student reads (default: 128)")
+    add(
+        "--storage",
+        default="float16",
+        choices=("float32", "float16", "int8"),
+        help="storage of the weights (int8: static)",
+    )
+    add("--regularization", type=float, default=0.1, help="regularization of the fit (default: 0.1)")
+    add("--max_length", type=int, default=128, help="longest text of a layer student, in tokens (default: 128)")
     for name, default in STATIC.items():
         otherwise = f"; layers: {LAYERS[name]}" if LAYERS[name] != default else ""
         add(f"--{name}", type=type(default), help=f"{_MEANING[name]} (default: {default}{otherwise})")
@@ -153,7 +154,9 @@ def mine(argv: Sequence[str]) -> None:
 
 def mine_parser() -> Parser:
     """The flags of `contrastive-st mine`."""
-    parser = Parser(prog="contrastive-st mine", description="The texts nearest to each anchor, but for its positives.")
+    parser = Parser(
+        prog="contrastive-st mine", description="Find the texts nearest to each anchor that are not its positives."
+    )
     add = parser.add_argument
     add("pairs", help="anchors and positives: any file or data set that train reads")
     add("--output", "-o", required=True, help="a .jsonl, .csv or .parquet file; train reads it")
@@ -161,23 +164,23 @@ def mine_parser() -> Parser:
     add("--model", "-m", help=MODEL_HELP)
     add("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
     add("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model (default: auto)")
-    add("--anchor_column_name", help="where its name does not say so; with --positive_column_name")
-    add("--positive_column_name", help="the same of the positives")
+    add("--anchor_column_name", help="column of the anchors; with --positive_column_name")
+    add("--positive_column_name", help="column of the positives")
     add("--corpus", metavar="FILE", help="take negatives from these texts (default: from the positives)")
-    add("--corpus_column", help="of a corpus with several columns of text")
-    add("--num_negatives", type=int, default=3, help="of each anchor (default: 3)")
-    add("--range_min", type=int, default=0, help="pass over so many of the nearest (default: 0)")
-    add("--range_max", type=int, help="look at so many of the nearest (default: range_min + 10 x num_negatives)")
+    add("--corpus_column", help="column of a corpus with several columns of text")
+    add("--num_negatives", type=int, default=3, help="negatives per anchor (default: 3)")
+    add("--range_min", type=int, default=0, help="skip this many of the nearest texts (default: 0)")
+    add("--range_max", type=int, help="highest rank, exclusive (default: range_min + 10 x num_negatives)")
     add("--max_score", type=float, help="highest score of a negative")
     add("--min_score", type=float, help="lowest score of a negative")
-    add("--absolute_margin", type=float, help="a negative scores at least so much less than the positive")
+    add("--absolute_margin", type=float, help="a negative scores at least this much less than the positive")
     add("--relative_margin", type=float, help="the same as a share of the positive's score: 0.05 allows 95%% of it")
     add("--sampling_strategy", "--sampling", choices=("top", "random"), default="top", help="(default: top)")
-    add("--seed", type=int, default=0, help="of random sampling (default: 0)")
-    add("--guide", metavar="MODEL", help="another encoder, whose scores the limits and the choice go by")
-    add("--cross_encoder", metavar="MODEL", help="the same of a CrossEncoder of sentence-transformers")
+    add("--seed", type=int, default=0, help="seed of random sampling (default: 0)")
+    add("--guide", metavar="MODEL", help="another encoder, whose scores are used for limits and sampling")
+    add("--cross_encoder", metavar="MODEL", help="as --guide, a CrossEncoder of sentence-transformers")
     add("--output_format", "--format", choices=("n-tuple", "triplet"), default="n-tuple",
-        help="a row a pair, with all negatives, or a row a negative (default: n-tuple)")  # fmt: skip
+        help="a row per pair, with all negatives, or a row per negative (default: n-tuple)")  # fmt: skip
     return parser
 
 
@@ -201,13 +204,13 @@ def soup(argv: Sequence[str]) -> None:
 
 def soup_parser() -> Parser:
     """The flags of `contrastive-st soup`."""
-    parser = Parser(prog="contrastive-st soup", description="One checkpoint with the mean of the weights of several.")
+    parser = Parser(prog="contrastive-st soup", description="Average the weights of several checkpoints into one.")
     add = parser.add_argument
     add("checkpoints", nargs="+", metavar="CHECKPOINT", help="folders or Hub names, of one architecture")
     add("--output", "-o", required=True, help="a new folder")
-    add("--weights", nargs="+", type=float, help="one a checkpoint (default: all alike)")
-    add("--greedy", action="store_true", help="add a checkpoint where the dev figure of the mean does not fall")
-    add("--task", help="whose dev figure: STSB, SICKR, or both parted by a comma (default: STSB)")
+    add("--weights", nargs="+", type=float, help="one per checkpoint (default: equal)")
+    add("--greedy", action="store_true", help="keep a checkpoint if the dev score of the mean does not fall")
+    add("--task", help="task of the dev score: STSB, SICKR, or both separated by a comma (default: STSB)")
     add("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
     add("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
     return parser
@@ -223,9 +226,9 @@ class Command(NamedTuple):
 COMMANDS = {
     "train": Command(train, "train an encoder: contrastive-st train [JOB] --train_file FILE ..."),
     "mine": Command(mine, "add hard negatives to pairs: the texts nearest to each anchor that are not its positives"),
-    "distill": Command(distill, "a small encoder that copies a teacher's embeddings: static, or some of its layers"),
+    "distill": Command(distill, "train a small encoder that copies a teacher: static, or some of its layers"),
     "soup": Command(soup, "average the weights of checkpoints, all of them or those that help"),
-    "compare": Command(compare, "train every method on one budget, and lay the metrics side by side"),
+    "compare": Command(compare, "train every method on the same budget and compare the metrics"),
 }
 
 
@@ -243,13 +246,13 @@ def _jobs_help() -> str:
     )
 
 
-# --- The help of a job. Its module imports torch, which takes seconds; its arguments need none of it.
+# --- The help of a job, without importing its module, because that imports torch and takes seconds.
 
 
 def job_arguments(name: str) -> tuple[list[dataclasses.Field[Any]], dict[str, Any]]:
     """The fields of a job's own arguments and of this package's training arguments, and the defaults that it sets.
 
-    Read without an import: of the source, only the dataclasses and the constants are run.
+    Read without an import: only the dataclasses and the constants of the source are run.
     """
     found: dict[str, Any] = {"__name__": __name__, "TrainingArguments": object, "InputError": InputError}
     found |= {"dataclass": dataclasses.dataclass, "field": dataclasses.field, "Any": Any}
@@ -271,7 +274,7 @@ def _run_light_parts(path: Path, names: dict[str, Any]) -> None:
             try:
                 exec(code, names)
             except (NameError, AttributeError):
-                continue  # made of what was not imported, so no default of a flag
+                continue  # depends on an import, so it is not the default of a flag
 
 
 def job_help(name: str) -> str:

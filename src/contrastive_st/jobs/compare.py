@@ -1,4 +1,4 @@
-"""Train each method on the same budget, and lay the metrics beside published ones."""
+"""Train each method on the same budget and compare the metrics with published ones."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ Results = list[dict[str, Any]]  # of one method, a result for each seed
 
 
 def tables(methods: Sequence[Method], figures: dict[str, Results]) -> str:
-    """Measured rows, the published row below each that has one; and every method in one table, with its cost."""
+    """The tables: measured rows with the published row below, if any; and all methods in one table, with their cost."""
     parts = []
     for title, rows, columns in (
         ("Losses", [m for m in methods if m in LOSS_METHODS], LOSS_COLUMNS),
@@ -84,7 +84,7 @@ def _table(
 
 
 def values_of(results: Results, column: str) -> list[float]:
-    """The figures of one column, x100, one for each seed; none where it was not run."""
+    """The figures of one column, x100, one per seed; none if it was not run."""
     wanted = FIGURE_OF.get(column, (column, None, None))
     found = []
     for result in results:
@@ -103,7 +103,7 @@ def row_of(results: Results, columns: Sequence[str]) -> list[str]:
 
 
 def cell_of(values: Sequence[float]) -> str:
-    """Mean and standard deviation as a table has them.
+    """Mean and standard deviation as text of a table cell.
 
     Example:
         >>> cell_of([61.0, 63.0]), cell_of([61.0]), cell_of([])
@@ -122,7 +122,7 @@ def other_columns(methods: Sequence[Method], figures: dict[str, Results], column
 
 
 def write_csv(path: Path, methods: Sequence[Method], figures: dict[str, Results]) -> None:
-    """One line a method, task and seed; one a published figure."""
+    """One line per method, task and seed, and one per published figure."""
     with open(path, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         of_run = ["seed", "learning_rate", "texts", "seconds"]
@@ -139,9 +139,9 @@ def write_csv(path: Path, methods: Sequence[Method], figures: dict[str, Results]
 
 
 def draw(methods: Sequence[Method], figures: dict[str, Results], path: Path) -> Path | None:
-    """Write a PNG with one panel for classification and one for STS: means over the tasks that were run.
+    """Write a PNG with two panels, classification and STS, that show the means over the tasks that were run.
 
-    A published bar is the mean over the same tasks. None where matplotlib is missing or nothing was run.
+    A published bar is the mean over the same tasks. Returns None if matplotlib is missing or nothing was run.
     """
     import numpy as np
 
@@ -186,10 +186,10 @@ TASKS_TO_CHOOSE_BY = "STSB"
 
 
 def main(argv: Sequence[str] | None = None) -> str:
-    """Run the comparison; returns the tables as Markdown. A model that is there already is not trained again."""
+    """Run the comparison; return the tables as Markdown. Existing models are not trained again."""
     args, extra = _parser().parse_known_args(argv)
     if "--seed" in extra:
-        raise InputError("--seed: a comparison takes --seeds, one or more")
+        raise InputError("--seed is not an option of compare; give --seeds")
     output, methods = Path(args.output_dir), chosen(args.only)
     from contrastive_st.evaluation.suite import load
     from contrastive_st.evaluation.tasks import chosen as tasks_named
@@ -197,7 +197,7 @@ def main(argv: Sequence[str] | None = None) -> str:
 
     say_what_happens()
     if args.data:
-        load(tasks_named(TASKS, 10), args.data)  # before hours of training
+        load(tasks_named(TASKS, 10), args.data)  # checked before hours of training
     asked = {
         method.name: [
             *flags_of(method, args.scale, args.data, args.train_file or (), args.encoder, args.teacher), *extra,
@@ -208,7 +208,7 @@ def main(argv: Sequence[str] | None = None) -> str:
         for folder in output.joinpath(name).glob("*"):
             if (found := found_in(folder)) and found["flags"][: len(flags)] != flags:
                 raise InputError(
-                    f"{folder} holds a method trained with other flags; choose another --output_dir, or remove it"
+                    f"{folder} has a method trained with other flags; choose another --output_dir, or remove it"
                 )
     figures = {method.name: measured(method, output / method.name, asked[method.name], args) for method in methods}
     text = tables(methods, figures)
@@ -222,13 +222,13 @@ def main(argv: Sequence[str] | None = None) -> str:
 
 
 def measured(method: Method, folder: Path, flags: list[str], args: argparse.Namespace) -> Results:
-    """A result for each seed, at the method's own learning rate or at the best of those that are to be tried.
+    """A result for each seed, at the method's own learning rate or at the best one of the grid.
 
-    Each is tried with the first seed on a tenth of the steps, and judged on STS-B dev (without data, on the dev part of
-    the documentation task).
+    Each rate of the grid is tried with the first seed on a tenth of the steps and scored on STS-B dev (without data, on
+    the dev part of the documentation task).
     """
     seeds = [["--seed", str(seed)] for seed in args.seeds]
-    if args.learning_rates and "--max_steps" not in method.flags:  # what is not trained has no rate
+    if args.learning_rates and "--max_steps" not in method.flags:  # a method without training has no learning rate
         tenth = _tenth(flags)
         tried = {
             rate: dev_of(measure(
@@ -253,13 +253,13 @@ def _tenth(flags: Sequence[str]) -> list[str]:
 
 
 def dev_of(result: dict[str, Any]) -> float:
-    """The dev figure that a learning rate is chosen by; the worst where the model gives none."""
+    """The dev score by which a learning rate is chosen; the lowest if the model has none."""
     values = [figure["value"] for figure in result["figures"] if figure["split"] == "dev"]
     return values[0] if values and values[0] is not None else -1.0
 
 
 def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None, tasks: str = TASKS) -> dict[str, Any]:
-    """Train and evaluate one method, or read what was found the last time."""
+    """Train and evaluate one method, or read its earlier results."""
     if before := found_in(folder):
         logger.info(f"{method.label}: measured before, in {folder}")
         return before
@@ -285,13 +285,13 @@ def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None
 
 
 def found_in(folder: Path) -> dict[str, Any] | None:
-    """What was measured of the method in a folder, where it was trained to its end."""
+    """The results of a method in a folder, if its training was finished."""
     found = folder / FIGURES
     return json.loads(found.read_text(encoding="utf-8")) if found.is_file() else None
 
 
 def documentation_tasks() -> list[Task]:
-    """What is measured where there is no data: the package of a paragraph of the documentation."""
+    """The tasks without data: predict the package of a paragraph of the documentation."""
     from contrastive_st.data import installed_docs, split_pairs
     from contrastive_st.jobs.docs_search import HELDOUT, package_task
 
@@ -309,7 +309,7 @@ def chosen(names: Sequence[str] | None) -> list[Method]:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog="contrastive-st compare",
-        description="Compare methods; any flag of transformers.TrainingArguments may follow and holds for every one.",
+        description="Compare methods; flags of transformers.TrainingArguments apply to all methods.",
     )
     parser.add_argument(
         "--scale", choices=SCALES, default="small", help="tiny: a few steps, to see it run; small: 240,000 texts each, "
@@ -318,7 +318,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", metavar="METHOD", help=", ".join(method.name for method in EVERY))
     parser.add_argument(
         "--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder with novels.parquet, wikipedia.parquet, "
-        "nli/ and SentEval's files; the Python documentation stands in for what is missing",
+        "nli/ and SentEval's files; the Python documentation replaces missing files",
     )  # fmt: skip
     parser.add_argument("--train_file", nargs="+", help="sentences in order, in place of the novels and Wikipedia")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Distil a teacher into a small student by its relations, over the corpus shuffled and put in order by the teacher."""
+"""Distil a teacher's relations into small students, on the shuffled corpus and on the corpus ordered by the teacher."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ ORDERS = ("shuffled", "ordered")
 
 @dataclass
 class DistillArguments(JobArguments):
-    """Who teaches, on what, and whom."""
+    """Teacher, data and students of the job."""
 
     train_file: str | None = field(
         default=None,
@@ -64,24 +64,26 @@ class DistillArguments(JobArguments):
             "help": "Checkpoint folder or Hub name. Without it: out/demo if there is one, else TF-IDF reduced by SVD."
         },
     )
-    teacher_pooling: str | None = field(default=None, metadata={"help": "For a teacher that records none."})
+    teacher_pooling: str | None = field(default=None, metadata={"help": "Pooling of a teacher that records none."})
     cache: str | None = field(
         default=None, metadata={"help": "Folder that keeps the teacher's embeddings, or none (default: ~/.cache)."}
     )
-    similarity_weight: float = field(default=0.0, metadata={"help": "Of the softmax of similarities."})
-    distance_weight: float = field(default=1.0, metadata={"help": "Of the distances."})
-    angle_weight: float = field(default=2.0, metadata={"help": "Of the angles."})
-    temperature: float = field(default=0.05, metadata={"help": "Of the softmax of similarities."})
+    similarity_weight: float = field(default=0.0, metadata={"help": "Weight of the similarities."})
+    distance_weight: float = field(default=1.0, metadata={"help": "Weight of the distances."})
+    angle_weight: float = field(default=2.0, metadata={"help": "Weight of the angles."})
+    temperature: float = field(default=0.05, metadata={"help": "Temperature of the similarities."})
     orders: list[str] = field(
         default_factory=lambda: list(ORDERS),
-        metadata={"help": "A student each: shuffled, and ordered along the teacher's short path."},
+        metadata={"help": "Train a student for each order: shuffled, ordered (along a short path of the teacher)."},
     )
-    order_seconds: float = field(default=60.0, metadata={"help": "Time to shorten the path."})
+    order_seconds: float = field(default=60.0, metadata={"help": "Seconds to shorten the path."})
     num_layers: int = field(default=2, metadata={"help": "The student's transformer layers."})
     hidden_size: int = field(default=128, metadata={"help": "The student's width."})
-    vocab_size: int = field(default=16_000, metadata={"help": "The student's word pieces."})
-    max_length: int = field(default=64, metadata={"help": "Tokens a text is cut to."})
-    dropout: float = field(default=0.0, metadata={"help": "Of the student: a target is given, so nothing overfits."})
+    vocab_size: int = field(default=16_000, metadata={"help": "The student's vocabulary, in word pieces."})
+    max_length: int = field(default=64, metadata={"help": "Longest text, in tokens."})
+    dropout: float = field(
+        default=0.0, metadata={"help": "Dropout of the student; by default 0, since every sentence has a target."}
+    )
     eval_tasks: str = field(
         default="STSB,STS12,STS14,STS15,MR,CR,SST2,TREC",
         metadata={"help": "Tasks measured where CONTRASTIVE_ST_DATA or --eval_data names their files."},
@@ -128,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
     orders: dict[str, NDArray[np.int64] | None] = {"shuffled": None}
     if "ordered" in args.orders:
         started = time.monotonic()
-        # the first process's: how far the moves get hangs on the clock
+        # that of the first process: the number of moves depends on the clock
         order = from_first(lambda: order_corpus(embeddings, seconds=args.order_seconds, seed=training.seed))
         orders["ordered"] = order
         if is_first_process():
@@ -150,7 +152,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
 
 
 def training_texts(args: DistillArguments, docs: DocsSearch | None) -> list[str]:
-    """At most `max_train_samples` distinct sentences, drawn at random, in an order that means nothing."""
+    """At most `max_train_samples` distinct sentences, drawn at random, in random order."""
     if docs is not None:
         texts = docs.training_texts()
     else:
@@ -160,7 +162,7 @@ def training_texts(args: DistillArguments, docs: DocsSearch | None) -> list[str]
 
 
 def open_teacher(args: DistillArguments, texts: Sequence[str]) -> Encoder:
-    """The teacher named; else a checkpoint in `out/demo`; else TF-IDF reduced to 256 dimensions."""
+    """The given teacher; else the checkpoint in `out/demo`; else TF-IDF reduced to 256 dimensions."""
     if args.teacher or DEMO.joinpath("config.json").is_file():
         return as_encoder(args.teacher or DEMO, pooling=args.teacher_pooling)
     counts = TfidfVectorizer(sublinear_tf=True, stop_words="english")
@@ -182,7 +184,7 @@ def folder_of(cache: str | None) -> str | None:
 def make_trainer(
     args: DistillArguments, training: ContrastiveTrainingArguments, tokenizer: Any, rows: TeacherRows
 ) -> ContrastiveTrainer:
-    """A fresh student, the same for every order."""
+    """The trainer of a new student, which is the same for every order."""
     set_seed(training.seed)
     config = small_bert(args, len(tokenizer), hidden_dropout_prob=args.dropout)
     model = BertForCL(
@@ -202,7 +204,7 @@ def student_of(trainer: ContrastiveTrainer, tokenizer: Any) -> Encoder:
 
 
 def measure_of(args: DistillArguments, docs: DocsSearch | None) -> Measure:
-    """Search among held-out paragraphs of the documentation; or the quoted figure of each task there is data for."""
+    """The evaluator: search in held-out documentation, or the main score of each task whose data are available."""
     if docs is not None:
 
         def search(encoder: Encoder) -> dict[str, float]:
@@ -227,7 +229,7 @@ def measure_of(args: DistillArguments, docs: DocsSearch | None) -> Measure:
 
 
 def size_and_speed(encoder: Encoder, texts: Sequence[str]) -> dict[str, float]:
-    """Parameters in millions, where there are any, and sentences encoded a second."""
+    """Parameters in millions, if there are any, and sentences encoded per second."""
     some = list(texts[:1000])
     encoder.encode(some[:32])
     started = time.perf_counter()

@@ -56,14 +56,14 @@ class Training:
     """How a student is trained.
 
     Args:
-        batch_size: texts a step.
-        pair_batch_size: pairs or triplets a step, where there are any.
-        learning_rate: of AdamW, after a warm-up of 50 steps, falling to 0 in a line.
-        steps: how many; 0 for one pass over the texts.
-        pair_weight: of InfoNCE over the pairs, beside 1 for the distance to the teacher.
-        temperature: of InfoNCE.
-        seed: of the order of texts and pairs.
-        minutes: the longest time to train; the rate then falls to 0 at its end. 0 for no limit.
+        batch_size: texts per step.
+        pair_batch_size: pairs or triplets per step, if there are any.
+        learning_rate: peak rate of AdamW, after a warm-up of 50 steps and with linear decay to 0.
+        steps: number of steps; 0 for one pass over the texts.
+        pair_weight: weight of InfoNCE over the pairs; the distance to the teacher has 1.
+        temperature: temperature of InfoNCE.
+        seed: seed of the order of texts and pairs.
+        minutes: time limit, 0 for none; the learning rate falls to 0 at its end.
     """
 
     batch_size: int
@@ -87,25 +87,25 @@ class Pairs:
         return len(self.pairs) + len(self.triplets)
 
     def lengths(self) -> list[int]:
-        """Tokens of the longest text of each row."""
+        """Length of the longest text of each row, in tokens."""
         return [max(map(len, row)) for row in (*self.pairs, *self.triplets)]
 
     def batch(self, numbers: NDArray[np.int64]) -> list[list[list[list[int]]]]:
-        """The rows of these numbers: those with two texts, and those with three."""
+        """The given rows as two batches: those with two texts, and those with three."""
         cut = len(self.pairs)
         found = [[self.pairs[i] for i in numbers if i < cut], [self.triplets[i - cut] for i in numbers if i >= cut]]
         return [rows for rows in found if len(rows) > 1]
 
 
 def main(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the whole job, with the flags of `contrastive-st distill`; returns the table that it prints."""
+    """Run the whole job, with the flags of `contrastive-st distill`; return the table that it prints."""
     output = Path(args.output)
     if output.exists() and any(output.iterdir()) and not args.overwrite:
-        raise InputError(f"{output} holds files; choose another --output or give --overwrite")
+        raise InputError(f"{output} has files; choose another --output or give --overwrite")
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
     if not static and args.storage == "int8":
-        raise InputError("--storage int8 is for static students; a layer student takes float16 or float32")
+        raise InputError("--storage int8 is for static students only; give float16 or float32 for a layer student")
     defaults = STATIC if static else LAYERS
     given = {name: getattr(args, name) for name in defaults}
     training = Training(**{**defaults, **{name: value for name, value in given.items() if value is not None}})
@@ -125,18 +125,18 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
     run = train(encoder.model, read(texts), targets, read_pairs_of(args.pairs, read), training)
     encoder.model.drop_heads()
     if isinstance(encoder.model, StaticEncoder):
-        encoder.model.embeddings.data[silent_ids(encoder.tokenizer)] = 0  # which training moved
+        encoder.model.embeddings.data[silent_ids(encoder.tokenizer)] = 0  # zero vectors, which the training has changed
     save(encoder, output, args.storage)
     write_training_metadata(metadata_of(args, teacher, encoder.model, len(texts), training, run), output)
     write_card(output)
     table = compare(args.teacher, teacher, output, texts)
     print_table(table)
-    say(f"the student and its card are in {output}; judge it: contrastive-st evaluate {output} -o {output}/evaluation")
+    say(f"the student and its card are in {output}; next: contrastive-st evaluate {output} -o {output}/evaluation")
     return table
 
 
 def layer_student(teacher: str, student: str) -> tuple[str, list[int] | None]:
-    """Where a layer student comes from: layers of the teacher for `layers=0,3,5`, or a folder whole, to train on.
+    """The start of a layer student: layers of the teacher for `layers=0,3,5`, or a whole folder to continue with.
 
     Example:
         >>> layer_student("teacher", "layers=0,3,5")
@@ -148,7 +148,7 @@ def layer_student(teacher: str, student: str) -> tuple[str, list[int] | None]:
             return teacher, [int(number) for number in numbers.split(",")]
     elif Path(student, "config.json").is_file():
         return student, None
-    raise InputError(f"--student {student}: give static, layers=0,3,5, or the folder of a student to train on")
+    raise InputError(f"--student {student}: give static, layers=0,3,5, or the folder of a layer student")
 
 
 def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[str]:
@@ -176,14 +176,14 @@ def fitted_static(
 
 
 def reader_of(encoder: SentenceEncoder) -> Any:
-    """Texts to token ids, as the encoder reads them."""
+    """A function from texts to token ids, as the encoder tokenizes them."""
     if isinstance(encoder.model, StaticEncoder):
         return lambda texts: token_rows(encoder.tokenizer, texts)
     return lambda texts: encoder.tokenizer(list(texts), truncation=True)["input_ids"]
 
 
 def read_pairs_of(file: str | None, read: Any) -> Pairs:
-    """Pairs and triplets of a file; an empty third cell makes a pair of a row."""
+    """Pairs and triplets of a file; a row with an empty third cell is a pair."""
     if file is None:
         return Pairs()
     rows: list[list[str]] = []
@@ -200,13 +200,13 @@ def read_pairs_of(file: str | None, read: Any) -> Pairs:
 
 
 def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> dict[str, Any]:
-    """Train a student in place; returns how far that went, as training metadata say it."""
+    """Train a student in place; return its entries of the training metadata."""
     rate = options.learning_rate
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0, betas=(0.9, 0.99), fused=True)
     steps = options.steps or len(rows) // options.batch_size
     if steps < 1:
         raise InputError(
-            f"{len(rows)} texts make no batch of {options.batch_size}; give more, or a smaller --batch_size"
+            f"{len(rows)} texts are fewer than a batch of {options.batch_size}; give more, or a smaller --batch_size"
         )
     by_length = not isinstance(model, StaticEncoder)
     batches = endless_batches([len(row) for row in rows], options.batch_size, options.seed, by_length)
@@ -242,9 +242,9 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
 def step_loss(
     model: Any, rows: Rows, targets: NDArray[np.floating], groups: Sequence[Sequence[Rows]], options: Training
 ) -> tuple[Tensor, Tensor]:
-    """The loss of a step and the distance in it: of texts to their targets `[N, d]`, and InfoNCE over groups of pairs.
+    """The loss of a step and its first part: distance of texts to targets `[N, d]`, plus InfoNCE over groups of pairs.
 
-    All texts are encoded together: the gradient of the word vectors is as large as the vocabulary, and is made once.
+    All texts are encoded together, so that the gradient of the word vectors, as large as the vocabulary, is made once.
     """
     every, hashes = embed(model, [*rows, *(text for group in groups for row in group for text in row)])
     wanted = torch.from_numpy(np.asarray(targets, np.float32)).to(model.device)
@@ -268,7 +268,7 @@ def _say(step: int, steps: int, losses: list[float], started: float, progress: f
 
 
 def embed(model: Any, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Embeddings `[N, d]` of token ids, in bfloat16 products where these are fast, and the hashes `[N]` of the ids."""
+    """Embeddings `[N, d]` of token ids, computed in bfloat16 if that is fast, and the hashes `[N]` of the ids."""
     ids, mask = (tensor.to(model.device) for tensor in pad_rows(rows, model.config.pad_token_id))
     half = not isinstance(model, StaticEncoder) and bf16_is_fast(model.device)
     with torch.autocast(model.device.type, torch.bfloat16, enabled=half):
@@ -277,7 +277,7 @@ def embed(model: Any, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
 
 
 def endless_batches(lengths: Sequence[int], size: int, seed: int, by_length: bool) -> Iterator[NDArray[np.int64]]:
-    """Batches of row numbers, pass after pass; with `by_length` of rows of about one length, in random order.
+    """Endless batches of row numbers, epoch after epoch; with `by_length`, of rows of similar length, in random order.
 
     Example:
         >>> batches = endless_batches([3, 1, 2, 1], 2, seed=0, by_length=True)
@@ -298,13 +298,13 @@ def endless_batches(lengths: Sequence[int], size: int, seed: int, by_length: boo
 
 
 def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
-    """Write model and tokenizer; layer students in float16 unless float32 was asked for."""
+    """Write model and tokenizer; layer students in float16 unless `storage` is float32."""
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(encoder.model, StaticEncoder):
         encoder.model.save_pretrained(folder, storage=storage)
     else:
         encoder.model.save_pretrained(folder)
-        if storage == "float16":  # the config still says float32, as which the weights are opened
+        if storage == "float16":  # the config still says float32, so the weights are opened as float32
             weights = {name: tensor.half() for name, tensor in load_file(folder / "model.safetensors").items()}
             write_tensors(weights, folder / "model.safetensors")
     encoder.tokenizer.save_pretrained(folder)
@@ -313,7 +313,7 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
 def metadata_of(
     args: argparse.Namespace, teacher: SentenceEncoder, model: Any, rows: int, training: Training, run: dict[str, Any]
 ) -> dict[str, Any]:
-    """What the run was, as a model card tells it."""
+    """The training metadata of the run, for the model card."""
     loss = EmbeddingDistillationLoss()
     files = [*args.train_file, *([args.pairs] if args.pairs else [])]
     static = {"dim": args.dim, "regularization": args.regularization} if args.student == "static" else {}

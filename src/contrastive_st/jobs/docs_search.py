@@ -1,4 +1,4 @@
-"""The embedded default: search the documentation of the installed Python packages."""
+"""The built-in data: the documentation of the installed Python packages, for search and for labelled jobs."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ from contrastive_st.evaluation.scorers.retrieval import (
 from contrastive_st.evaluation.tasks import Task
 from contrastive_st.models import SentenceEncoder
 
-# --- The embedded corpus in order: sentences of the installed Python documentation, module by module.
+# --- The built-in ordered corpus: sentences of the installed Python documentation, module by module.
 
 HELDOUT, CLASSES = 4000, 4
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 def write_docs_corpus(path: str | Path) -> list[DocPair]:
-    """Write the corpus, a sentence a line and a blank line after each module or class; returns the held-out pairs.
+    """Write the corpus, one sentence per line and a blank line after each module or class; return the held-out pairs.
 
     The docstrings of one module or class are one document, in the order of its source.
     """
@@ -56,9 +56,9 @@ def write_docs_corpus(path: str | Path) -> list[DocPair]:
 
 
 def package_task(heldout: Sequence[DocPair]) -> Task:
-    """Tell from a held-out paragraph which of the four most documented packages it comes from."""
+    """A task: predict from which of the four most documented packages a held-out paragraph comes."""
     names = [name for name, _ in Counter(_package(pair) for pair in heldout).most_common(CLASSES)]
-    chosen = [pair for pair in heldout if _package(pair) in names]  # in the order of their hashes: at random
+    chosen = [pair for pair in heldout if _package(pair) in names]  # in the order of their hashes, which is random
     gold = np.array([names.index(_package(pair)) for pair in chosen])
     rows = Rows(([pair.text for pair in chosen],), gold)
     half, end = len(chosen) // 2, len(chosen) * 3 // 4
@@ -96,7 +96,7 @@ class DocsSearch:
         )
 
     def training_pairs(self) -> Dataset:
-        """Two columns of what belongs together: first line and paragraph, and the first sentence of a paragraph with
+        """Two columns of positive pairs: first line and paragraph, and the first sentence of a paragraph with
         the rest of it and with the first line."""
         found = [(pair.title, pair.text) for pair in self.training]
         for pair in self.training:
@@ -113,7 +113,7 @@ class DocsSearch:
     def lexical_ranks(self) -> tuple[str, NDArray[np.int64]]:
         """The best of four lexical baselines on the held-out pairs, by MRR@10, and its ranks `[N]`.
 
-        They are fitted on the training text; that the best is chosen on the held-out pairs is to its advantage.
+        They are fitted on the training text. The best one is chosen on the held-out pairs, which favours the baseline.
         """
         corpus = [text for pair in self.training for text in (pair.title, pair.text)]
         titles, texts = ([pair[i] for pair in self.heldout] for i in (0, 1))
@@ -149,7 +149,7 @@ class DocsSearch:
         return "\n".join([*lines, *self.answers(encoder)])
 
     def answers(self, encoder: SentenceEncoder, each: int = 3) -> list[str]:
-        """Lines with the paragraphs nearest to three queries, of all documentation, trained on or held out."""
+        """Lines with the paragraphs nearest to three queries, among all documentation, held out or not."""
         pairs = [*self.training, *self.heldout]
         vectors = encoder.encode_document([pair.text for pair in pairs], normalize_embeddings=True)
         scores = encoder.encode_query(QUERIES, normalize_embeddings=True) @ vectors.T
@@ -189,7 +189,7 @@ def labelled_docs(pairs: Sequence[DocPair], seed: int = 0) -> Dataset:
 
 
 def triplets_of(rows: Dataset) -> Dataset:
-    """Anchor, positive, negative of `labelled_docs`: the nearest negative that there is."""
+    """Anchor, positive, negative from `labelled_docs`: the nearest available negative."""
     found: dict[str, list[str]] = {"anchor": [], "positive": [], "negative": []}
     first, second, label = rows["first"][:], rows["second"][:], rows["label"][:]
     for i in range(len(label) - 1):
@@ -200,6 +200,6 @@ def triplets_of(rows: Dataset) -> Dataset:
 
 
 def docs_mrr(tokenizer: Any, heldout: Sequence[DocPair]) -> Callable[[Any], float]:
-    """Find a held-out paragraph of the documentation among all of them by its summary: MRR@10."""
+    """MRR@10 of finding held-out paragraphs of the documentation by their summaries."""
     search = retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout])
     return lambda model: search(model)["mrr@10"]

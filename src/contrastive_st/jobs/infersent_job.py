@@ -1,4 +1,4 @@
-"""Train InferSent: a max-pooled BiLSTM that tells the labels of pairs, from NLI or from the installed documentation."""
+"""Train InferSent: a max-pooled BiLSTM that predicts the labels of pairs, of NLI or the installed documentation."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ from contrastive_st.training.callbacks import DevDecay
 
 @dataclass
 class InferSentArguments(JobArguments):
-    """What to train on, and what to train."""
+    """Data and model of the job."""
 
     train_file: str | None = field(
         default=None,
@@ -49,7 +49,9 @@ class InferSentArguments(JobArguments):
             "summaries and paragraphs of the installed documentation."
         },
     )
-    max_train_samples: int | None = field(default=None, metadata={"help": "Train on so many, drawn at random."})
+    max_train_samples: int | None = field(
+        default=None, metadata={"help": "Number of pairs to train on, drawn at random."}
+    )
     word_vectors: str | None = field(
         default=None,
         metadata={
@@ -58,10 +60,10 @@ class InferSentArguments(JobArguments):
         },
     )
     vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
-    embedding_size: int = field(default=100, metadata={"help": "Width of a word vector, without a file of them."})
-    hidden_size: int = field(default=256, metadata={"help": "Of one direction; 2048 in the paper."})
+    embedding_size: int = field(default=100, metadata={"help": "Dimension of the word vectors without a file of them."})
+    hidden_size: int = field(default=256, metadata={"help": "Width of one direction; 2048 in the paper."})
     head_hidden: int = field(default=512, metadata={"help": "Hidden layers of the classifier; 0 for a linear one."})
-    max_length: int = field(default=50, metadata={"help": "Words a text is cut to."})
+    max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
 
 
 DEFAULTS: dict[str, Any] = {
@@ -78,7 +80,7 @@ DOCS_DEFAULTS: dict[str, Any] = {
 
 
 def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, float]:
-    """Run the whole job, on a file or on the installed documentation; returns the final figures."""
+    """Run the whole job, on a file or on the installed documentation; return the final figures."""
     args, training = parse_job(InferSentArguments, argv, "Train InferSent.", DOCS_DEFAULTS if docs else DEFAULTS)
     check_data(docs, args.train_file, "infersent")
     say_what_happens()
@@ -110,7 +112,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
 
 
 def vocabulary(args: InferSentArguments, train: Any) -> tuple[Any, Any]:
-    """The tokenizer, and the vectors of its words: a file's, or by latent semantic analysis of the training texts."""
+    """The tokenizer and its word vectors: from a file, or by latent semantic analysis of the training texts."""
     if args.word_vectors:
         vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
         tokenizer = vector_tokenizer(vectors, args.max_length)

@@ -1,4 +1,4 @@
-"""What every job shares: its arguments, the folder it writes, the small encoder from scratch, and its end."""
+"""The common parts of the jobs: arguments, output folder, the small encoder from scratch, training and report."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class JobArguments:
         default=None, metadata={"help": "Licence of the training data, for the training metadata and the model card."}
     )
     overwrite_output_dir: bool = field(
-        default=False, metadata={"help": "Write into an output folder that holds another run."}
+        default=False, metadata={"help": "Write into an output folder that has another run."}
     )
 
     def __post_init__(self) -> None:
         check_ranges(self, _RANGES)
 
 
-#: Of the arguments of all jobs; what a loss or a tokenizer says of its own settings is not said here
+#: Ranges of the arguments of all jobs; losses and tokenizers check their own settings
 _RANGES: Ranges = (
     (
         "vocab_size hidden_size embedding_size head_hidden idf_sentences max_train_samples k "
@@ -73,7 +73,7 @@ _RANGES: Ranges = (
 
 @dataclass
 class MatryoshkaArguments(JobArguments):
-    """Arguments of jobs whose loss can be taken of several first dimensions of the embedding at once."""
+    """Arguments of jobs whose loss can be computed at several dimensions of the embedding (Matryoshka)."""
 
     matryoshka_dims: list[int] | None = field(
         default=None,
@@ -83,7 +83,7 @@ class MatryoshkaArguments(JobArguments):
         },
     )
     matryoshka_weights: list[float] | None = field(
-        default=None, metadata={"help": "Weights of these terms; by default 1 each."}
+        default=None, metadata={"help": "Weights of these dimensions; by default 1 each."}
     )
     truncate_dim: int | None = field(
         default=None,
@@ -92,10 +92,10 @@ class MatryoshkaArguments(JobArguments):
 
 
 def with_matryoshka(loss: Mapping[str, Any], args: MatryoshkaArguments) -> dict[str, Any]:
-    """The settings of a loss, or of `MatryoshkaLoss` over it where dimensions are asked for.
+    """The settings of a loss, or of `MatryoshkaLoss` over it if dimensions are given.
 
     Raises:
-        InputError: weights of no dimensions, or a cut at a dimension that is not trained.
+        InputError: weights without dimensions, or `truncate_dim` is not one of the dimensions.
 
     Example:
         >>> with_matryoshka({"loss": "cosent"}, MatryoshkaArguments(matryoshka_dims=[8, 4]))
@@ -103,7 +103,7 @@ def with_matryoshka(loss: Mapping[str, Any], args: MatryoshkaArguments) -> dict[
     """
     dims, weights, cut = args.matryoshka_dims, args.matryoshka_weights, args.truncate_dim
     if dims is None and weights is not None:
-        raise InputError("--matryoshka_weights are those of --matryoshka_dims; give these too")
+        raise InputError("--matryoshka_weights needs --matryoshka_dims; give it too")
     if cut is not None and cut not in (dims or []):
         raise InputError(
             f"--truncate_dim {cut} is none of --matryoshka_dims; its {cut} dimensions would not be trained"
@@ -139,10 +139,10 @@ class PromptArguments(JobArguments):
 
 
 def prompt_settings(args: PromptArguments) -> dict[str, Any]:
-    """The settings of a model that its prompts make, as far as they are given.
+    """The settings of a model for its prompts, as far as they are given.
 
     Raises:
-        InputError: a prompt without a name, or two of one name.
+        InputError: a prompt has no name, or two have the same name.
 
     Example:
         >>> prompt_settings(PromptArguments(prompts=["query=query: ", "document=passage: "]))
@@ -161,10 +161,10 @@ def prompt_settings(args: PromptArguments) -> dict[str, Any]:
 
 
 def prompts_of(args: PromptArguments, texts: Dataset, settings: LossConfig) -> dict[str, str]:
-    """What the encoder's settings put before each column of text of a data set; the log says it.
+    """The prompt for each column of text of a data set, by the encoder's settings; they are logged.
 
     Raises:
-        InputError: prompts were asked for, and none is put before any column.
+        InputError: prompts are given, but none is for any column.
     """
     columns = [name for name in texts.column_names if name not in ("label", "score")]
     found = column_prompts(columns, settings.prompts, settings.default_prompt_name)
@@ -180,7 +180,7 @@ def prompts_of(args: PromptArguments, texts: Dataset, settings: LossConfig) -> d
 
 @dataclass
 class EncoderArguments(MatryoshkaArguments):
-    """Arguments of jobs that may start from an encoder of transformers: whether a LoRA adapter is trained instead."""
+    """Arguments of jobs that may start from an encoder of transformers: LoRA and the direction of a decoder."""
 
     lora_r: int | None = field(
         default=None,
@@ -189,33 +189,31 @@ class EncoderArguments(MatryoshkaArguments):
             "the adapter; contrastive-st merge makes an ordinary checkpoint of it."
         },
     )
-    lora_alpha: float | None = field(default=None, metadata={"help": "By default 2 * lora_r."})
-    lora_dropout: float | None = field(
-        default=None, metadata={"help": "Dropout of what the adapter reads; by default 0."}
-    )
+    lora_alpha: float | None = field(default=None, metadata={"help": "Scale of the adapter; by default 2 * lora_r."})
+    lora_dropout: float | None = field(default=None, metadata={"help": "Dropout of the adapter's input; by default 0."})
     lora_target_modules: list[str] | None = field(
         default=None, metadata={"help": "Linear layers to adapt, such as query value; by default all of them."}
     )
     bidirectional: bool | None = field(
-        default=None, metadata={"help": "Of a decoder: attend in both directions; by default as its config says."}
+        default=None, metadata={"help": "Let a decoder attend in both directions; by default as its config says."}
     )
 
 
 def with_lora(model: Any, args: EncoderArguments) -> Any:
-    """The model, with a LoRA adapter where one is asked for.
+    """The model, with a LoRA adapter if its rank is given.
 
     Raises:
-        InputError: settings of no adapter, or as for `add_lora`.
+        InputError: settings of an adapter without its rank, or as for `add_lora`.
     """
     given = {name: vars(args)[f"lora_{name}"] for name in ("alpha", "dropout", "target_modules")}
     given = {name: value for name, value in given.items() if value is not None}
     if args.lora_r is None and given:
-        raise InputError(f"--lora_{next(iter(given))} is of an adapter; give its rank with --lora_r")
+        raise InputError(f"--lora_{next(iter(given))} is a setting of an adapter; give its rank with --lora_r")
     return model if args.lora_r is None else add_lora(model, args.lora_r, **given)
 
 
 def direction(args: EncoderArguments) -> dict[str, bool]:
-    """The setting `bidirectional` of a decoder, where it is asked for; an encoder has none."""
+    """The setting `bidirectional` of a decoder, if it is given; an encoder has none."""
     return {} if args.bidirectional is None else {"bidirectional": args.bidirectional}
 
 
@@ -232,33 +230,34 @@ class CorpusArguments(JobArguments):
     )
     text_column: str = field(default="text", metadata={"help": "Of parquet files."})
     document_column: str = field(
-        default="doc", metadata={"help": "Of parquet files: the sentences of a document stand together."}
+        default="doc",
+        metadata={"help": "Document column of parquet files; the sentences of a document must be adjacent."},
     )
 
 
 def parse_job(
     kind: type[Job], argv: Sequence[str] | None, description: str, defaults: Mapping[str, Any]
 ) -> tuple[Job, ContrastiveTrainingArguments]:
-    """A command line as a job's own arguments and those of training.
+    """Parse a command line into a job's own arguments and those of training.
 
     Args:
         kind: the dataclass of the job's own.
         argv: the command line; by default that of this process.
-        description: of the job, for `--help`.
-        defaults: where they differ from those of the two dataclasses.
+        description: description of the job, for `--help`.
+        defaults: defaults that differ from those of the two dataclasses.
 
     Raises:
-        InputError: an argument that neither knows, or a value that cannot be.
+        InputError: an argument is unknown, or a value is not valid.
     """
     args, training = TrainingParser((kind, ContrastiveTrainingArguments), description=description).parse(argv, defaults)
     return args, training
 
 
 def check_data(docs: bool, file: object, job: str) -> None:
-    """A job that has other defaults for the installed documentation is told which of the two it is.
+    """Check that the job for files has a file, and the job for the installed documentation has none.
 
     Raises:
-        InputError: no file for the job that trains on files, or one for that of the documentation.
+        InputError: the file is missing, or is given to the job for the documentation.
     """
     if docs and file:
         raise InputError(f"this job trains on the installed documentation; contrastive-st train {job} takes files")
@@ -268,7 +267,7 @@ def check_data(docs: bool, file: object, job: str) -> None:
 
 
 def say_what_happens() -> None:
-    """Show the log of the package on the first process."""
+    """Show the log messages of the package on the first process."""
     if is_first_process():
         logging.getLogger("contrastive_st").setLevel(logging.INFO)
         logging.basicConfig(format="%(message)s", stream=sys.stderr)
@@ -277,7 +276,7 @@ def say_what_happens() -> None:
 def own_folder(
     training: ContrastiveTrainingArguments, folder: str | Path, **changes: Any
 ) -> ContrastiveTrainingArguments:
-    """The arguments of one training of several in a job: a folder of its own, and what else differs."""
+    """The arguments of one of several trainings in a job: its own folder, and other changes."""
     own = copy.copy(training)
     for name, value in {"output_dir": str(folder), **changes}.items():
         setattr(own, name, value)
@@ -285,7 +284,7 @@ def own_folder(
 
 
 def fit_batch(training: ContrastiveTrainingArguments, rows: int, what: str = "rows") -> int:
-    """Make the batch of a process no larger than its share of the rows; returns it."""
+    """Reduce the batch of a process to its share of the rows; return its size."""
     batch: int = min(training.per_device_train_batch_size, rows // max(training.world_size, 1))
     if batch < training.per_device_train_batch_size:
         logger.warning(f"only {rows} {what}: the batch size is {batch}, not {training.per_device_train_batch_size}")
@@ -299,10 +298,10 @@ def job_metadata(
     """`ContrastiveTrainer.metadata` of a job: its data, by name only, and its arguments that are not at their defaults.
 
     Args:
-        args: the job's arguments; their `data_license` wins over `licence`.
-        rows: of the training data; None where they are not counted.
-        files: files or data sets of the Hub; None is the documentation of the installed packages.
-        licence: what the data says of itself.
+        args: the job's arguments; their `data_license` takes precedence over `licence`.
+        rows: number of training rows; None if unknown.
+        files: files or data sets of the Hub; None for the documentation of the installed packages.
+        licence: the licence that the data record.
     """
     files = [files] if isinstance(files, str) else list(files or [])
     on_hub = [name for name in files if not Path(name).exists()]
@@ -320,8 +319,8 @@ def small_bert(args: Any, vocab_size: int, **others: Any) -> BertConfig:
 
     Args:
         args: a job's arguments, with those three fields.
-        vocab_size: of its tokenizer.
-        others: of `BertConfig`.
+        vocab_size: size of its vocabulary.
+        others: further settings of `BertConfig`.
 
     Example:
         >>> from types import SimpleNamespace
@@ -337,18 +336,18 @@ def small_bert(args: Any, vocab_size: int, **others: Any) -> BertConfig:
         num_attention_heads=max(heads for heads in range(1, max(width // 64, 1) + 1) if width % heads == 0),
         intermediate_size=4 * width,
         max_position_embeddings=max(args.max_length, 128),
-        attention_probs_dropout_prob=0.0,  # lets the attention run in its fused kernel; the other dropouts stay
+        attention_probs_dropout_prob=0.0,  # for the fused kernel of attention; the other dropouts are unchanged
         **others,
     )
 
 
 def finish(trainer: ContrastiveTrainer, resume: str | None = None) -> dict[str, float]:
-    """Train, save the encoder without its heads, and print what the evaluator, if any, finds before and after."""
+    """Train, save the encoder without its heads, and print the evaluator's figures, if any, before and after."""
     before = trainer.evaluate() if trainer.evaluator else {}
     trainer.train(resume_from_checkpoint=resume)
     if trainer.sigterm.stopped:
         return before
-    after = trainer.evaluate() if trainer.evaluator else {}  # which may ask the heads
+    after = trainer.evaluate() if trainer.evaluator else {}  # the evaluator may need the heads
     model: Any = trainer.accelerator.unwrap_model(trainer.model)
     model.drop_heads()
     trainer.save_model()
@@ -373,16 +372,16 @@ def report(trainer: ContrastiveTrainer, before: dict[str, float], after: dict[st
 
 
 def sample(rows: Dataset, count: int | None, seed: int = 0) -> Dataset:
-    """So many rows, drawn by the seed; all for None."""
+    """A sample of the rows, drawn by the seed; all rows for None."""
     if count is None or count >= len(rows):
         return rows
     return rows.select(np.random.default_rng(seed).permutation(len(rows))[:count])
 
 
 def split_by_first(pairs: Dataset) -> tuple[Dataset, Dataset, Dataset]:
-    """Train, dev and test: eight tenths, one, one; a first text and all its seconds fall on one side, by its checksum.
+    """Train, dev and test (0.8, 0.1, 0.1), by a checksum of the first text, so all its pairs are in one split.
 
-    The same rule as that of the NLI task of `contrastive-st evaluate`, whose test pairs are never trained on so.
+    The NLI task of `contrastive-st evaluate` splits in the same way, so its test pairs are never trained on.
     """
     tenth = np.array([zlib.crc32(text.encode()) % 10 for text in pairs["first"][:]])
     return tuple(pairs.select(np.flatnonzero(part)) for part in (tenth > 1, tenth == 1, tenth == 0))
@@ -390,7 +389,7 @@ def split_by_first(pairs: Dataset) -> tuple[Dataset, Dataset, Dataset]:
 
 @torch.no_grad()
 def label_accuracy(model: Any, tokenizer: Any, rows: Dataset, batch_size: int = 256) -> float:
-    """Share of the rows (of `tokenize_pairs`) whose label the model's classifier tells."""
+    """Accuracy of the model's classifier on rows of `tokenize_pairs`."""
     collate, was_training, right = LabelledPairCollator(tokenizer), model.training, 0.0
     model.eval()
     for start in range(0, len(rows), batch_size):
@@ -403,7 +402,7 @@ def label_accuracy(model: Any, tokenizer: Any, rows: Dataset, batch_size: int = 
 
 
 def measures(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
-    """An evaluator for the trainer: `others`, and STS-B dev Spearman where CONTRASTIVE_ST_DATA has it."""
+    """An evaluator for the trainer: `others`, and Spearman of STS-B dev if CONTRASTIVE_ST_DATA has it."""
     sts = sts_evaluator(tokenizer)
 
     def evaluate(model: Any) -> dict[str, float]:

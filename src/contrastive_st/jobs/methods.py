@@ -12,7 +12,7 @@ LOSS_COLUMNS = [
 CONTEXT_COLUMNS = ["MR", "SUBJ", "CR", "MPQA"]
 SYSTEM_COLUMNS = ["STS12", "STS13", "STS14", "STS15", "STS16", "STS-B", "MR", "CR", "SST2", "TREC", "MRPC"]
 TASKS = "MR,SUBJ,CR,MPQA,STS12,STS13,STS14,STS15,STS16,STSB-supervised,SICKR-supervised,STSB,SST2,TREC,MRPC"
-#: task, metric and aggregation of the figure in each column that is not the task's own name
+#: task, metric and aggregation of the columns that are not named after a task
 FIGURE_OF: dict[str, tuple[str, str | None, str | None]] = {
     **{f"STS{year}": (f"STS{year}", "pearson", "mean") for year in range(12, 17)},
     "STS-B": ("STSB", "spearman", "all"),
@@ -43,18 +43,18 @@ NLI, TRIPLETS = ("nli/pairs.tsv",), ("nli/triplets.csv",)
 
 @dataclass(frozen=True)
 class Method:
-    """One row of a table: what is trained, and which published row stands beside it.
+    """One row of a table: a method, its flags, and its published figures.
 
     Attributes:
-        name: of its folder.
-        label: in the tables.
-        flags: of its job, beside those of the scale.
+        name: name of its folder.
+        label: name in the tables.
+        flags: flags of its job, in addition to those of the scale.
         published: published figures, by column.
-        job: of `contrastive-st train`; of the installed documentation in its place where no file is there.
-        batch: rows a step, at the scale `small`.
-        texts: of a row.
+        job: job of `contrastive-st train`; without files, its variant on the installed documentation.
+        batch: rows per step, at the scale `small`.
+        texts: texts per row.
         files: flags of the job that take data, each with its files below the data folder.
-        starts_from_encoder: it starts from `--encoder`, where that is given.
+        starts_from_encoder: whether it starts from `--encoder`, if that is given.
         checkpoint: where its job puts the encoder, below the folder of the method.
     """
 
@@ -173,8 +173,8 @@ def flags_of(
     Args:
         method: the method.
         scale: `tiny`, `small` (its steps encode `TEXTS` texts) or `full` (the jobs' own epochs).
-        data: folder of the files; what is not there the jobs replace by the documentation of the installed packages.
-        corpus: files that stand in for the novels and Wikipedia.
+        data: folder of the files; the jobs replace missing files by the documentation of the installed packages.
+        corpus: files to use in place of the novels and Wikipedia.
         encoder: checkpoint or name that the BERT methods start from.
         teacher: checkpoint or name that the distilled methods learn from.
 

@@ -1,4 +1,4 @@
-"""Train one encoder on several data sets, each by its own loss, a batch of one of them at a time: from a YAML file.
+"""Train one encoder on the data sets of a YAML file, each with its own loss; a batch comes from one of them.
 
 datasets:
   - name: nli
@@ -67,7 +67,7 @@ _BUFFER = 10_000  # rows of a stream that are mixed
 
 @dataclass
 class MixtureArguments(EncoderArguments, PromptArguments):
-    """What to train on, and what to train."""
+    """Data and model of the job."""
 
     mixture: str | None = field(
         default=None,
@@ -78,14 +78,16 @@ class MixtureArguments(EncoderArguments, PromptArguments):
             "encoder) and streaming (true: read while training)."
         },
     )
-    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small BERT."})
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Encoder; by default a small BERT from scratch."}
+    )
     pooling: str | None = field(
         default=None, metadata={"help": "By default what the encoder to start from records; mean from scratch."}
     )
-    max_length: int = field(default=48, metadata={"help": "Tokens a text is cut to."})
-    num_layers: int = field(default=1, metadata={"help": "From scratch: transformer layers."})
-    hidden_size: int = field(default=128, metadata={"help": "From scratch: width."})
-    vocab_size: int = field(default=8000, metadata={"help": "From scratch: word pieces."})
+    max_length: int = field(default=48, metadata={"help": "Longest text, in tokens."})
+    num_layers: int = field(default=1, metadata={"help": "Layers of an encoder from scratch."})
+    hidden_size: int = field(default=128, metadata={"help": "Width of an encoder from scratch."})
+    vocab_size: int = field(default=8000, metadata={"help": "Vocabulary of an encoder from scratch."})
 
 
 #: Where they differ from those of transformers
@@ -100,13 +102,13 @@ class Part:
     """One data set of a mixture file.
 
     Args:
-        name: of the file.
+        name: its name in the file.
         source: a file, a folder or a data set of the Hub.
-        roles: of its columns.
-        rows: its texts, scores and labels; of a stream the first rows.
-        loss: trains them.
-        weight: share of the batches; None for the size.
-        prompts: its own by name, in place of those of the encoder; None has none of its own.
+        roles: roles of its columns.
+        rows: its texts, scores and labels; for a stream, the first rows.
+        loss: the loss that trains them.
+        weight: share of the batches; None for the number of rows.
+        prompts: its own prompts by name, in place of those of the encoder; None if it has none.
         streaming: read while training.
     """
 
@@ -120,7 +122,7 @@ class Part:
     streaming: bool
 
     def column_prompts(self, settings: LossConfig) -> dict[str, str]:
-        """What is put before the texts of each column: its own prompts, else those of the encoder."""
+        """The prompt for each column: its own prompts, else those of the encoder."""
         if self.prompts is not None:
             return column_prompts(self.roles.texts, self.prompts)
         return column_prompts(self.roles.texts, settings.prompts, settings.default_prompt_name)
@@ -157,7 +159,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
             rows[part.name] = part.tokenized(tokenizer, args.max_length, training.seed, prompts)
     mixture = Mixture(rows, weights or None)
     if mixture.endless and training.max_steps <= 0:
-        raise InputError("--max_steps is needed: a streamed data set has no length, and so no epochs")
+        raise InputError("a streamed data set has no length and so no epochs; give --max_steps")
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=mixture, processing_class=tokenizer,
         data_collator=MixtureCollator({part.name: getattr(data, part.roles.collator)(tokenizer) for part in parts}),
@@ -170,7 +172,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
 def open_encoder(args: MixtureArguments, tokenizer: Any, parts: Sequence[Part]) -> Any:
     """The encoder, with the loss of each data set."""
     tasks = {part.name: with_matryoshka(part.loss.settings(), args) for part in parts}
-    cut = {task.pop("truncate_dim", None) for task in tasks.values()}  # the encoder's, not a loss's
+    cut = {task.pop("truncate_dim", None) for task in tasks.values()}  # settings of the encoder, not of a loss
     pooling = args.pooling or (None if args.model_name_or_path else "mean")
     settings = {**({"pooling": pooling} if pooling else {}), **prompt_settings(args), "truncate_dim": cut.pop()}
     return open_model(args, tokenizer, loss="mixture", tasks=tasks, **settings)
@@ -180,14 +182,14 @@ def open_encoder(args: MixtureArguments, tokenizer: Any, parts: Sequence[Part]) 
 
 
 def read_mixture(path: str, seed: int = 0) -> list[Part]:
-    """The data sets that a mixture file lists, read.
+    """Read the data sets of a mixture file.
 
     Args:
-        path: of the file; a `train_file` is looked for beside it, then as it is given.
-        seed: of the partners of labelled texts (`pairs_of_labels`).
+        path: path of the file; a `train_file` is searched beside it, then as given.
+        seed: seed of the partners of labelled texts (`pairs_of_labels`).
 
     Raises:
-        InputError: what cannot be read or does not go together, with the file, the data set and the key.
+        InputError: an entry is wrong or cannot be read; names the file, the data set and the key.
 
     Example:
         >>> import pathlib, tempfile
@@ -240,7 +242,7 @@ def _entries(path: str) -> list[dict[str, Any]]:
 
 def _check_keys(content: Any, known: Sequence[str], where: str) -> None:
     if not isinstance(content, dict):
-        raise InputError(f"{where}: {str(content)[:60]!r} holds no keys and values; it takes {', '.join(known)}")
+        raise InputError(f"{where}: {str(content)[:60]!r} has no keys and values; it takes {', '.join(known)}")
     for key in content:
         if key not in known:
             raise InputError(f"{where}: unknown key {key!r}; {suggestion(str(key), known)}")
@@ -259,7 +261,7 @@ def _part(entry: Mapping[str, Any], path: str, seed: int) -> Part:
             first = preview(source)
             roles = column_roles(first, columns, source=source)
             if roles.gold is not None:
-                raise InputError(f"{source} holds {roles.words}; a streamed data set holds texts alone")
+                raise InputError(f"{source} has {roles.words}; a streamed data set may have only texts")
             rows = datasets.Dataset.from_dict(
                 {name: [str(row.get(name) or "") for row in first] for name in roles.texts}
             )
@@ -272,7 +274,7 @@ def _part(entry: Mapping[str, Any], path: str, seed: int) -> Part:
 
 
 def _columns(given: Any, where: str) -> list[str] | None:
-    """As `column_roles` takes them: `{anchor: sentence1, negative: [hard1, hard2]}` is `sentence1=anchor`, ..."""
+    """The columns for `column_roles`: `{anchor: sentence1, negative: [hard1, hard2]}` is `sentence1=anchor`, ..."""
     if given is None:
         return None
     pairs = given.items() if isinstance(given, dict) else [("", given)]
@@ -316,7 +318,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _loss(given: Any, rows: datasets.Dataset, roles: ColumnRoles, where: str) -> Loss:
-    """The loss of an entry, which must suit the columns."""
+    """The loss of an entry, which must fit the columns."""
     settings = dict(given) if isinstance(given, dict) else {"name": given}
     name, suitable = settings.pop("name", None), SUITABLE[roles.kind]
     if name not in suitable:
@@ -329,7 +331,7 @@ def _loss(given: Any, rows: datasets.Dataset, roles: ColumnRoles, where: str) ->
 
 @contextlib.contextmanager
 def _at(where: str) -> Iterator[None]:
-    """Say where in the file what is wrong is."""
+    """Add the place in the file to an error."""
     try:
         yield
     except InputError as error:
@@ -342,13 +344,13 @@ def _at(where: str) -> Iterator[None]:
 def streamed(
     source: str, before: Mapping[str, str], tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int
 ) -> datasets.IterableDataset:
-    """Tokenized rows of a file or a data set of the Hub, read as they are asked for, 10,000 at a time mixed.
+    """Tokenized rows of a file or a data set of the Hub, read while training and mixed in a buffer of 10,000.
 
-    `before` is what is put before the texts of each column. Rows with a blank cell are left out.
+    `before` has the prompt of each column. Rows with a blank cell are left out.
     """
     columns, lengths = list(before), [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
     if path_of(source).suffix.lower() in TABLES:
-        kwargs = {"source": source, "columns": tuple(columns)}  # a list would be taken for shards
+        kwargs = {"source": source, "columns": tuple(columns)}  # a list would be treated as shards
         found = datasets.IterableDataset.from_generator(_cells, gen_kwargs=kwargs)
     else:
         found = stored(source, streaming=True).select_columns(columns)

@@ -1,4 +1,4 @@
-"""Train a QuickThoughts encoder, by neighbours or by shared words: from a corpus in order to a checkpoint."""
+"""Train a QuickThoughts encoder on an ordered corpus, by neighbours or by shared words."""
 
 from __future__ import annotations
 
@@ -48,42 +48,50 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class QuickThoughtsArguments(CorpusArguments):
-    """What to train on, what to pick, and what to train."""
+    """Data, targets and model of the job."""
 
     targets: str = field(
         default="window",
         metadata={
-            "help": "What a sentence is to pick: next (the sentences after it), window (around it), counts or tfidf "
+            "help": "Targets of a sentence: next (the sentences after it), window (around it), counts or tfidf "
             "(softmax of shared words), tfidf_bin (the one most similar by TF-IDF)."
         },
     )
     row_loss: str = field(default="kl", metadata={"help": "kl, cross_entropy, l2, block (CURL) or pairwise."})
-    context_size: int = field(default=1, metadata={"help": "Sentences to a side in the window."})
+    context_size: int = field(default=1, metadata={"help": "Sentences on each side in the window."})
     context_weights: list[float] | None = field(
-        default=None, metadata={"help": "One weight a distance, nearest first; all 1 by default."}
+        default=None, metadata={"help": "One weight for each distance, nearest first; by default all 1."}
     )
     temperature: float | None = field(
         default=None,
-        metadata={"help": "Of the softmax of counts (default 1) and of TF-IDF similarities (default 0.1)."},
+        metadata={"help": "Temperature of the targets of counts (default 1) and tfidf (default 0.1)."},
     )
-    label_smoothing: float = field(default=0.0, metadata={"help": "Total mass of a row of targets given to all alike."})
-    surrogate: str = field(default="logistic", metadata={"help": "logistic or hinge, of block and pairwise losses."})
+    label_smoothing: float = field(
+        default=0.0, metadata={"help": "Total mass of each row of targets that is spread evenly."}
+    )
+    surrogate: str = field(
+        default="logistic", metadata={"help": "Surrogate of the block and pairwise losses: logistic or hinge."}
+    )
     encoder: str = field(default="gru", metadata={"help": "gru, lstm, bigru, bilstm or transformer."})
     hidden_size: int = field(default=300, metadata={"help": "Width of one tower; the embedding has twice that."})
-    embedding_size: int = field(default=200, metadata={"help": "Width of a word vector."})
+    embedding_size: int = field(default=200, metadata={"help": "Dimension of the word vectors."})
     num_layers: int = field(default=1, metadata={"help": "Layers of a tower."})
     readout: str = field(default="last", metadata={"help": "last, max or mean."})
-    dropout: float = field(default=0.0, metadata={"help": "On word vectors, between layers and on the readout."})
-    shared_embeddings: bool = field(default=False, metadata={"help": "f and g share their word vectors."})
+    dropout: float = field(
+        default=0.0, metadata={"help": "Dropout on word vectors, between layers and on the readout."}
+    )
+    shared_embeddings: bool = field(default=False, metadata={"help": "Share the word vectors of f and g."})
     word_vectors: str | None = field(
         default=None, metadata={"help": "GloVe, word2vec or fastText file: its words and vectors to start from."}
     )
     word_vectors_use: str = field(
         default="trained", metadata={"help": "trained, frozen, or multichannel (a frozen and a trained channel)."}
     )
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words; the most frequent, or a file's first."})
-    max_length: int = field(default=50, metadata={"help": "Words a sentence is cut to."})
-    idf_sentences: int = field(default=200_000, metadata={"help": "Sentences of the corpus that IDF is fitted on."})
+    vocab_size: int = field(
+        default=20_000, metadata={"help": "Size of the vocabulary: the most frequent words, or the first of a file."}
+    )
+    max_length: int = field(default=50, metadata={"help": "Longest sentence, in words."})
+    idf_sentences: int = field(default=200_000, metadata={"help": "Sentences from which IDF is computed."})
     eval_tasks: str = field(
         default="MR,CR,SST2,TREC",
         metadata={
@@ -115,7 +123,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
 def make_trainer(
     args: QuickThoughtsArguments, training: ContrastiveTrainingArguments, resume: str | None = None
 ) -> ContrastiveTrainer:
-    """Corpus, vocabulary, model, collator and evaluator, put together."""
+    """The trainer, with corpus, vocabulary, model, collator and evaluator."""
     set_seed(training.seed)
     tasks: str | list[Task] = args.eval_tasks
     from_documentation = args.train_file is None
@@ -132,7 +140,7 @@ def make_trainer(
     evaluator = SuiteEvaluator(tokenizer, tasks, args.eval_data, folds=5) if args.eval_data else None
     if evaluator is None:
         training.eval_strategy = "no"
-        logger.info("nothing is measured in between: --eval_data or CONTRASTIVE_ST_DATA names no folder")
+        logger.info("no evaluation during training: set --eval_data or CONTRASTIVE_ST_DATA to a folder")
     trainer = ContrastiveTrainer(
         model=new_model(args, len(tokenizer), vectors), args=training, train_dataset=corpus,
         data_collator=collator(args, tokenizer), processing_class=tokenizer, evaluator=evaluator,
@@ -142,7 +150,7 @@ def make_trainer(
 
 
 def vocabulary(args: QuickThoughtsArguments, resume: str | None) -> tuple[Any, Any]:
-    """The tokenizer, and the matrix of its words where a file of vectors is given."""
+    """The tokenizer, and the matrix of its word vectors if a file is given."""
     if args.word_vectors:
         vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
         tokenizer: Any = load_tokenizer(resume) if resume else vector_tokenizer(vectors, args.max_length)
@@ -155,7 +163,7 @@ def vocabulary(args: QuickThoughtsArguments, resume: str | None) -> tuple[Any, A
 
 
 def check_batch(args: QuickThoughtsArguments, training: ContrastiveTrainingArguments, sentences: int) -> None:
-    """Refuse a batch that no window fits in; make it no larger than the corpus."""
+    """Refuse a batch that is smaller than a window; reduce it to the size of the corpus."""
     batch = fit_batch(training, sentences, "sentences")
     if args.targets in ("next", "window") and batch <= args.context_size:
         raise InputError(
@@ -165,7 +173,7 @@ def check_batch(args: QuickThoughtsArguments, training: ContrastiveTrainingArgum
 
 
 def new_model(args: QuickThoughtsArguments, vocab_size: int, vectors: Any) -> QuickThoughtsGRU:
-    """A fresh model, its word vectors from the file where one is given."""
+    """A new model, with the word vectors of the file if one is given."""
     try:
         config = QuickThoughtsConfig(
             vocab_size=vocab_size,
@@ -193,7 +201,7 @@ def new_model(args: QuickThoughtsArguments, vocab_size: int, vectors: Any) -> Qu
 
 
 def collator(args: QuickThoughtsArguments, tokenizer: Any) -> ContextWindowCollator | CooccurrenceCollator:
-    """Places for windows, bags of words for the rest, with IDF fitted on the corpus."""
+    """The collator: positions for windows, or bags of words with IDF computed on the corpus."""
     if args.targets not in BAGS:
         return ContextWindowCollator(tokenizer)
     idf = None

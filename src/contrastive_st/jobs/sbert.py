@@ -1,4 +1,4 @@
-"""Train Sentence-BERT: its three losses and its three poolings, side by side."""
+"""Train Sentence-BERT with several losses and poolings, and compare them."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ FILES = {
 
 @dataclass
 class SBERTArguments(EncoderArguments, PromptArguments):
-    """What to train on, and which of the losses and poolings."""
+    """Data, losses and poolings of the job."""
 
     train_file: str | None = field(
         default=None,
@@ -101,14 +101,16 @@ class SBERTArguments(EncoderArguments, PromptArguments):
             "paper's CLS is cls_before_pooler; cls has the projection head on top.)"
         },
     )
-    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small BERT."})
-    max_train_samples: int | None = field(
-        default=None, metadata={"help": "Train on so many rows of each, drawn at random."}
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Encoder; by default a small BERT from scratch."}
     )
-    max_length: int = field(default=48, metadata={"help": "Tokens a text is cut to."})
-    num_layers: int = field(default=1, metadata={"help": "From scratch: transformer layers."})
-    hidden_size: int = field(default=128, metadata={"help": "From scratch: width."})
-    vocab_size: int = field(default=8000, metadata={"help": "From scratch: word pieces."})
+    max_train_samples: int | None = field(
+        default=None, metadata={"help": "Rows of each data set to train on, drawn at random."}
+    )
+    max_length: int = field(default=48, metadata={"help": "Longest text, in tokens."})
+    num_layers: int = field(default=1, metadata={"help": "Layers of an encoder from scratch."})
+    hidden_size: int = field(default=128, metadata={"help": "Width of an encoder from scratch."})
+    vocab_size: int = field(default=8000, metadata={"help": "Vocabulary of an encoder from scratch."})
 
 
 DOCS_DEFAULTS: dict[str, Any] = {
@@ -122,7 +124,7 @@ DEFAULTS = {
 
 
 def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dict[str, float]]:
-    """Train each loss with each pooling from the same start; returns the figures of each."""
+    """Train each loss with each pooling from the same start; return the figures of each."""
     args, training = parse_job(SBERTArguments, argv, "Train Sentence-BERT.", DOCS_DEFAULTS if docs else DEFAULTS)
     check_data(docs, args.train_file or args.nli_file or args.sts_file or args.triplet_file, "sbert")
     say_what_happens()
@@ -158,7 +160,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, dic
 
 
 def read(args: SBERTArguments, seed: int) -> tuple[dict[str, Dataset], Any]:
-    """The rows of each loss, from the files given and else from the documentation; and its held-out pairs."""
+    """The rows of each loss, from the given files or else the documentation; and the held-out pairs."""
     if unknown := sorted(set(args.losses or []) - set(FILES)):
         raise InputError(f"--losses {' '.join(unknown)}: choose from {', '.join(FILES)}")
     if args.train_file:
@@ -184,7 +186,7 @@ def read(args: SBERTArguments, seed: int) -> tuple[dict[str, Dataset], Any]:
 
 
 def read_by_columns(args: SBERTArguments, seed: int) -> tuple[list[str], Dataset]:
-    """The losses asked for, or the one that the columns of a file ask for, and its rows."""
+    """The given losses, or the one that fits the columns of the file, and the rows."""
     if args.score_scale and len(args.score_scale) != 2:
         raise InputError(f"--score_scale {' '.join(map(str, args.score_scale))}: give the lowest and the highest score")
     low_high: Any = tuple(args.score_scale) if args.score_scale else None
@@ -208,13 +210,15 @@ def read_by_columns(args: SBERTArguments, seed: int) -> tuple[list[str], Dataset
 
 
 def open_tokenizer(args: Any, data: dict[str, Dataset], prompts: Sequence[str] = ()) -> Any:
-    """That of the encoder that a job's arguments name, or one learned from the texts, its prompts and these."""
+    """The tokenizer of the given encoder, or one learned from the texts and prompts."""
     if args.model_name_or_path:
         tokenizer = load_tokenizer(args.model_name_or_path)
         tokenizer.model_max_length = args.max_length
         return tokenizer
     columns = [rows[name][:] for rows in data.values() for name in rows.column_names if name not in LEFT_OUT]
-    columns += [[*prompt_settings(args).get("prompts", {}).values(), *prompts]] * 2  # a word seen once is no word
+    columns += [
+        [*prompt_settings(args).get("prompts", {}).values(), *prompts]
+    ] * 2  # words that occur once are left out
     return train_wordpiece((text for column in columns for text in column), args.vocab_size, args.max_length)
 
 

@@ -1,4 +1,4 @@
-"""Train an encoder of DNA or protein sequences, and look for the family of a sequence by it."""
+"""Train an encoder of DNA or protein sequences, and evaluate it by finding the family of a sequence."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ from contrastive_st.models import BertForCL, SentenceEncoder
 from contrastive_st.tokens import token_ids
 from contrastive_st.training import ContrastiveTrainer, check_output_dir
 
-# --- Generated families of sequences, whose homology is known: an ancestor each, and mutated copies of it.
+# --- Generated families of sequences with known homology: an ancestor each, and mutated copies of it.
 
-SEPARATOR = "|"  # of family and member in a name
-#: Letters that evolution exchanges for each other more than for the rest: purines and pyrimidines, and the six classes
+SEPARATOR = "|"  # separates family and member in a name
+#: Classes of letters that evolution exchanges most often: purines and pyrimidines, and the six classes
 #: of amino acids of Dayhoff, Schwartz and Orcutt (Atlas of Protein Sequence and Structure 5, 1978)
 CLASSES = {
     "dna": ("AG", "CT"), "rna": ("AG", "CU"), "protein": ("AGPST", "C", "DENQ", "FWY", "HKR", "ILMV"),
@@ -61,19 +61,19 @@ def make_families(
     indel: float = 0.02,
     seed: int = 0,
 ) -> list[SequenceRecord]:
-    """Families of sequences, named `family|member`.
+    """Generate families of sequences, named `family|member`.
 
-    An ancestor is uniformly random. Each member is a copy of it of its own: a letter becomes another one at the rate
-    `substitution`, and `conservative` of the time one of its class (`CLASSES`); before a letter, at the rate `indel`
-    each, random letters are put in or letters are taken out, one or more (two on average).
+    An ancestor is uniformly random. Each member is an independent copy of it with random changes. A letter is
+    substituted at the rate `substitution`, by a letter of its class (`CLASSES`) with probability `conservative`. Before
+    each letter, random letters are inserted or letters deleted, each at the rate `indel` (two letters on average).
 
     Args:
         kind: `dna`, `rna` or `protein`.
         families: number of ancestors.
-        members: of each family.
+        members: members of each family.
         length: letters of an ancestor.
         substitution: share of letters changed, from ancestor to member.
-        conservative: share of those that stay in their class; letters alone in theirs become any other.
+        conservative: share of changes within the class; a letter alone in its class becomes any other.
         indel: insertions, and as many deletions, per letter.
         seed: the same seed gives the same families.
 
@@ -99,7 +99,7 @@ def make_families(
 
 
 def exchanges(kind: str, conservative: float) -> np.ndarray:
-    """What a letter becomes when it changes: probabilities `[letters, letters]`, zero for itself.
+    """Probabilities `[letters, letters]` that a changed letter becomes another one; zero for itself.
 
     Example:
         >>> exchanges("dna", 0.9).round(2)  # of A, C, G, T
@@ -128,7 +128,7 @@ def _mutated(
     parts, at = [], 0
     for place in np.flatnonzero(random.random(len(copy)) < 2 * indel):
         if place < at:
-            continue  # taken out with those before it
+            continue  # removed with those before it
         size = int(random.geometric(0.5))
         parts.append(copy[at:place])
         if random.random() < 0.5:
@@ -140,7 +140,7 @@ def _mutated(
 
 
 def write_fasta(sequences: list[SequenceRecord], path: str | Path, width: int = 70) -> None:
-    """Write sequences, `width` letters a line."""
+    """Write sequences, `width` letters per line."""
     with open(path, "w", encoding="ascii") as file:
         for sequence in sequences:
             file.write(f">{sequence.name} {sequence.description}".rstrip() + "\n")
@@ -154,7 +154,7 @@ GENERATED = {"data": {"name": "generated families of sequences", "from": "the jo
 
 @dataclass
 class SequenceArguments(JobArguments):
-    """What to train on, and what."""
+    """Data and model of the job."""
 
     fasta: str | None = field(
         default=None,
@@ -172,15 +172,17 @@ class SequenceArguments(JobArguments):
             "sequence), or dropout (a sequence twice); by default family where the names tell families, else frames."
         },
     )
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words, where not every k-mer is one."})
-    max_length: int = field(default=128, metadata={"help": "Words a sequence is cut to."})
+    vocab_size: int = field(
+        default=20_000, metadata={"help": "Size of the vocabulary, if it does not have every k-mer."}
+    )
+    max_length: int = field(default=128, metadata={"help": "Longest sequence, in words."})
     num_layers: int = field(
         default=0, metadata={"help": "Transformer layers; without, the mean of k-mer vectors and their places."}
     )
     hidden_size: int = field(default=256, metadata={"help": "Width."})
-    temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
+    temperature: float = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
     families: int = field(default=4000, metadata={"help": "Generated: families."})
-    members: int = field(default=4, metadata={"help": "Generated: of each family."})
+    members: int = field(default=4, metadata={"help": "Generated: members of each family."})
     length: int = field(default=240, metadata={"help": "Generated: letters of an ancestor."})
     substitution: float = field(default=0.6, metadata={"help": "Generated: share of letters changed in a member."})
     conservative: float = field(
@@ -238,7 +240,7 @@ def read_families(args: SequenceArguments, folder: Path) -> Families:
     if args.fasta is None:
         made = make_families(
             args.kind, args.families, args.members, args.length, args.substitution, args.conservative, args.indel
-        )  # the seed of the data is not that of the training
+        )  # a separate seed for the data
         if is_first_process():
             folder.mkdir(parents=True, exist_ok=True)
             write_fasta(made, folder / "families.fasta")
@@ -253,14 +255,14 @@ def read_families(args: SequenceArguments, folder: Path) -> Families:
 
 
 def split_families(families: Families) -> tuple[Families, Families]:
-    """Families to train on, and those that nothing is told of: every other one of several members, at most 300."""
+    """Families to train on, and held-out ones: every other family with several members, at most 300."""
     several = [name for name, members in families.items() if len(members) > 1]
     held_out = {name: families[name] for name in several[1::2][:HELD_OUT]}
     return {name: members for name, members in families.items() if name not in held_out}, held_out
 
 
 def training_rows(args: SequenceArguments, families: Families, tokenizer: Any) -> tuple[list[dict[str, Any]], Any]:
-    """Rows, and the collator that makes pairs of them."""
+    """The training rows, and the collator that makes pairs of them."""
     letters = [sequence for members in families.values() for sequence in members]
     several = [members for members in families.values() if len(members) > 1]
     pairs = args.pairs or ("family" if several else "frames")
@@ -269,7 +271,9 @@ def training_rows(args: SequenceArguments, families: Families, tokenizer: Any) -
     if pairs == "frames":
         return tokenize_frames(letters, tokenizer, args.k), FramePairCollator(tokenizer)
     if not several:
-        raise InputError("no family has two members to pair; name sequences 'family|member', or choose --pairs frames")
+        raise InputError(
+            "no family has two members to pair; name the sequences 'family|member', or choose --pairs frames"
+        )
     read = [tokenize_frames(members, tokenizer, args.k) for members in several]
     return [{"input_ids": [ids for row in rows for ids in row["input_ids"]]} for rows in read], FramePairCollator(
         tokenizer
@@ -286,14 +290,14 @@ def mean_over_frames(encoder: SentenceEncoder, sequences: Sequence[str], k: int)
 
 
 def kmer_counting(sequences: Sequence[str], k: int) -> Callable[[Sequence[str]], NDArray[np.floating]]:
-    """TF-IDF of overlapping k-mers, fitted on the same sequences: what training has to beat."""
+    """The baseline: TF-IDF of overlapping k-mers, fitted on the same sequences."""
     vectorizer = TfidfVectorizer(analyzer="char", ngram_range=(k, k), lowercase=False, max_features=20_000)
     vectorizer.fit(sequences)
     return lambda given: vectorizer.transform(given).toarray().astype(np.float32)
 
 
 def find_families(embed: Callable[[Sequence[str]], NDArray[np.floating]], families: Families) -> dict[str, float]:
-    """Look for the rest of a family among all held-out sequences, from its first member."""
+    """Metrics of finding the rest of each family among all held-out sequences, with its first member as the query."""
     queries = [members[0] for members in families.values()]
     documents = [sequence for members in families.values() for sequence in members[1:]]
     sizes = np.cumsum([0, *(len(members) - 1 for members in families.values())])
@@ -304,7 +308,7 @@ def find_families(embed: Callable[[Sequence[str]], NDArray[np.floating]], famili
 def report(table: dict[str, dict[str, float]], held_out: Families, folder: Path) -> None:
     """Print the figures, and write them beside the checkpoint."""
     count = sum(len(members) - 1 for members in held_out.values())
-    print(f"The family of {len(held_out)} sequences, looked for among {count:,} others; none of it was trained on")
+    print(f"The family of {len(held_out)} sequences, searched among {count:,} others; none of them was trained on")
     names = list(next(iter(table.values())))
     print(f"{'':14}" + "".join(f"{name:>12}" for name in names))
     for method, figures in table.items():

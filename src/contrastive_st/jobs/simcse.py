@@ -1,4 +1,4 @@
-"""Train a SimCSE encoder: dropout pairs, pairs or triplets, from text to a checkpoint that every loader opens."""
+"""Train a SimCSE encoder on dropout pairs, pairs or triplets; the checkpoint opens in every loader."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ logger = logging.getLogger(__name__)
 
 @dataclass
 class SimCSEArguments(EncoderArguments, PromptArguments):
-    """What to train on, and what to train."""
+    """Data and model of the job."""
 
     train_file: str | None = field(
         default=None,
@@ -88,7 +88,7 @@ class SimCSEArguments(EncoderArguments, PromptArguments):
         default=None, metadata={"help": "Encoder to start from; by default a small BERT from scratch."}
     )
     max_length: int = field(
-        default=32, metadata={"help": "Tokens a text is cut to, in training and by the saved tokenizer."}
+        default=32, metadata={"help": "Longest text, in tokens, in training and for the saved tokenizer."}
     )
     pooling: str | None = field(
         default=None,
@@ -97,18 +97,18 @@ class SimCSEArguments(EncoderArguments, PromptArguments):
             "default what the encoder to start from records, cls from scratch."
         },
     )
-    temperature: float = field(default=0.05, metadata={"help": "Divides the cosine scores."})
+    temperature: float = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
     hard_negative_weight: float = field(
         default=0.0, metadata={"help": "Log of the weight on an anchor's own hard negatives."}
     )
     mlp_only_train: bool = field(
-        default=False, metadata={"help": "Use the projection head in training only (unsupervised SimCSE)."}
+        default=False, metadata={"help": "Use the projection head during training only (unsupervised SimCSE)."}
     )
-    symmetric: bool = field(default=False, metadata={"help": "Also pick anchors from positives."})
+    symmetric: bool = field(default=False, metadata={"help": "Add the loss in which positives pick their anchors."})
     deletion_ratio: float | None = field(
         default=None,
         metadata={
-            "help": "TSDAE in place of a contrast: delete this share of the tokens of each text (0.6 in the paper), "
+            "help": "TSDAE in place of InfoNCE: delete this share of the tokens of each text (0.6 in the paper), "
             "and have a decoder write the whole text from the vector of the rest."
         },
     )
@@ -120,11 +120,11 @@ class SimCSEArguments(EncoderArguments, PromptArguments):
         },
     )
     cutoff: str | None = field(
-        default=None, metadata={"help": "Take away a part of each sentence in training: token, span or feature."}
+        default=None, metadata={"help": "Cut a part of each sentence in training: token, span or feature."}
     )
-    cutoff_ratio: float = field(default=0.1, metadata={"help": "The share that a cutoff takes away."})
+    cutoff_ratio: float = field(default=0.1, metadata={"help": "Share of the sentence that a cutoff removes."})
     js_weight: float = field(
-        default=0.0, metadata={"help": "Weight of the Jensen-Shannon divergence of the two views beside the loss."}
+        default=0.0, metadata={"help": "Weight of the Jensen-Shannon divergence of the two views in the loss."}
     )
     guide: str | None = field(
         default=None,
@@ -134,7 +134,7 @@ class SimCSEArguments(EncoderArguments, PromptArguments):
         },
     )
     guide_margin: float = field(
-        default=0.0, metadata={"help": "With guide: mask from so far below the positive's similarity on."}
+        default=0.0, metadata={"help": "With --guide: also mask this far below the positive's similarity."}
     )
     guide_margin_strategy: str = field(
         default="absolute", metadata={"help": "absolute, or relative: the margin is a share of that similarity."}
@@ -148,20 +148,20 @@ class SimCSEArguments(EncoderArguments, PromptArguments):
     dropout: float | None = field(
         default=None, metadata={"help": "Dropout of the encoder; by default its own, 0.1 from scratch."}
     )
-    num_layers: int = field(default=2, metadata={"help": "From scratch: transformer layers."})
-    hidden_size: int = field(default=256, metadata={"help": "From scratch: width."})
+    num_layers: int = field(default=2, metadata={"help": "Layers of an encoder from scratch."})
+    hidden_size: int = field(default=256, metadata={"help": "Width of an encoder from scratch."})
     vocab_size: int = field(
-        default=16_000, metadata={"help": "From scratch: word pieces, learned from the training text."}
+        default=16_000, metadata={"help": "Vocabulary of an encoder from scratch, learned from the training text."}
     )
     preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that tokenize."})
 
 
-#: Where they differ from those of transformers
+#: Defaults that differ from those of transformers
 DEFAULTS: dict[str, Any] = {
     "output_dir": "out", "per_device_train_batch_size": 64, "learning_rate": 3e-5, "num_train_epochs": 1,
     "logging_steps": 50, "metric_for_best_model": "stsb_spearman", "greater_is_better": True,
 }  # fmt: skip
-#: Of the job on the documentation of the installed packages
+#: Defaults of the job on the documentation of the installed packages
 DOCS_DEFAULTS: dict[str, Any] = {
     **DEFAULTS,
     "per_device_train_batch_size": 2048, "learning_rate": 1e-2, "max_steps": 100, "warmup_steps": 0.1,
@@ -194,7 +194,7 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
     if args.guide:
         rows = guided_rows(args.guide, rows, texts)
     if len(rows) < 2:
-        raise InputError(f"{args.train_file} holds one sentence, and a contrast needs two: there are no negatives")
+        raise InputError(f"{args.train_file} has one sentence, but a contrastive loss needs two; add sentences")
     fit_batch(training, len(rows))
     evaluate = search.evaluator(tokenizer) if search else sts_evaluator(tokenizer)
     if evaluate is None and training.load_best_model_at_end:
@@ -220,9 +220,9 @@ def main(argv: Sequence[str] | None = None, docs: bool = False) -> dict[str, flo
 
 
 def read_training_texts(args: SimCSEArguments) -> Dataset:
-    """The training texts, one column a view."""
+    """The training texts, one column per view."""
     texts, roles = read_examples(str(args.train_file), args.columns, strict=args.strict)
-    if args.deletion_ratio is None:  # what it says is of a contrast
+    if args.deletion_ratio is None:  # its message is about contrastive losses
         logger.info(roles)
     if roles.gold:
         raise InputError(
@@ -235,7 +235,7 @@ def read_training_texts(args: SimCSEArguments) -> Dataset:
 def training_rows(
     args: SimCSEArguments, texts: Dataset, tokenizer: Any, prompts: dict[str, str]
 ) -> Dataset | SentenceCorpus:
-    """Tokenized rows, each text with its column's prompt: all of them, kept on disk, or as they are read."""
+    """Tokenized rows, each text with the prompt of its column; cached on disk, or read while training."""
     if not args.shuffle_buffer:
         return tokenize(texts, tokenizer, args.max_length, args.preprocessing_num_workers, prompts)
     limited = args.max_train_samples is not None or args.guide is not None
@@ -250,7 +250,7 @@ def training_rows(
 
 
 def guided_rows(guide: str, rows: Any, texts: Dataset) -> GuidedRows:
-    """The rows with the guide's embeddings of their texts: each text encoded once, and kept on disk."""
+    """The rows with the guide's embeddings of their texts; each text is encoded once and kept on disk."""
     every = [text for name in texts.column_names for text in texts[name]]
     return GuidedRows(rows, texts, EmbeddingStore(as_encoder(guide), every, default_cache()))
 
@@ -260,9 +260,11 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
     names = ("pooling", "mlp_only_train", "do_mlm", "mlm_weight", "cutoff", "cutoff_ratio")
     settings = {**with_matryoshka(loss_settings(args), args), **{name: getattr(args, name) for name in names}}
     asked = prompt_settings(args)
-    if args.templates or args.deletion_ratio is not None:  # which read texts alone
+    if args.templates or args.deletion_ratio is not None:  # these take single texts only
         if asked:
-            raise InputError("--templates and --deletion_ratio take texts alone; leave out --prompts and its flags")
+            raise InputError(
+                "--templates and --deletion_ratio do not work with prompts; leave out --prompts and its flags"
+            )
         asked |= {"prompts": {}, "include_prompt": True}
     if args.pooling is None and args.model_name_or_path is not None:
         del settings["pooling"]
@@ -270,7 +272,7 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         settings["pooling"] = args.pooling or "cls"
         check_max_length(args.max_length, 512)
         words = (text for name in texts.column_names for batch in texts.iter(10_000) for text in batch[name])
-        words = itertools.chain(words, *[asked.get("prompts", {}).values()] * 2)  # a word seen once is no word
+        words = itertools.chain(words, *[asked.get("prompts", {}).values()] * 2)  # words that occur once are left out
         tokenizer = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, args.max_length)
         tokenizer = templated(args, tokenizer, settings)
         model = BertForCL(with_dropout(small_bert(args, len(tokenizer)), args.dropout), **settings, **asked)
@@ -278,9 +280,11 @@ def open_model(args: SimCSEArguments, texts: Dataset, resume: str | None = None)
         config = with_dropout(load_config(args.model_name_or_path), args.dropout)
         settings |= {"new_head": args.new_head, **direction(args)}
         tokenizer = templated(args, load_tokenizer(args.model_name_or_path), settings)
-        if not hasattr(family(config.model_type), "projection"):  # no transformer: only what was asked for
+        if not hasattr(family(config.model_type), "projection"):  # not a transformer: only the given settings
             if args.templates or args.deletion_ratio is not None:
-                raise InputError(f"{args.model_name_or_path} is no transformer, which this loss needs; take another")
+                raise InputError(
+                    f"{args.model_name_or_path} is not a transformer, which this loss needs; choose another model"
+                )
             settings = {name: value for name, value in settings.items() if getattr(SimCSEArguments, name, ...) != value}
         model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, **settings, **asked)
         check_max_length(args.max_length, max_positions(model.config))
@@ -293,18 +297,18 @@ def templated(args: SimCSEArguments, tokenizer: Any, settings: dict[str, Any]) -
     if not args.templates:
         return tokenizer
     if len(args.templates) > 2 or args.pooling is not None:
-        raise InputError("--templates takes one or two, and the embedding at their [MASK]: leave out --pooling")
+        raise InputError("--templates takes one or two, and the embedding is at their [MASK]; leave out --pooling")
     template = read_template(args.templates[0], tokenizer)
     settings |= {"pooling": "mask", "template": template.shape}
     return with_template(tokenizer, template, args.max_length)
 
 
 def loss_settings(args: SimCSEArguments) -> dict[str, Any]:
-    """InfoNCE: as it is, with a consistency term, or with a guide; or TSDAE."""
+    """The settings of the loss: InfoNCE, alone, with a consistency term or with a guide; or TSDAE."""
     if args.deletion_ratio is not None:
         others = ("templates", "cutoff", "js_weight", "guide", "do_mlm", "matryoshka_dims")
         if clash := [f"--{name}" for name in others if getattr(args, name)]:
-            raise InputError(f"--deletion_ratio is another loss, of texts alone; leave out {' '.join(clash)}")
+            raise InputError(f"--deletion_ratio is another loss, for single texts; leave out {' '.join(clash)}")
         return {"loss": "tsdae", "with_head": True}
     names = ("temperature", "hard_negative_weight", "symmetric")
     settings = {"loss": "info_nce", **{name: getattr(args, name) for name in names}}
@@ -319,7 +323,7 @@ def loss_settings(args: SimCSEArguments) -> dict[str, Any]:
 
 
 def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrainedConfig:
-    """`config` with every dropout of the encoder set to `probability`, or as it is for None."""
+    """`config` with every dropout of the encoder set to `probability`; unchanged for None."""
     for name in (
         "hidden_dropout_prob",
         "attention_probs_dropout_prob",
@@ -334,7 +338,7 @@ def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrai
 
 
 def collator(args: SimCSEArguments, texts: Dataset, tokenizer: Any) -> PairCollator | DeletionCollator:
-    """Dropout pairs from one column, or two templates; pairs from two, hard negatives from the third on."""
+    """The collator: dropout pairs or two templates for one column, pairs for two, hard negatives from the third on."""
     if args.deletion_ratio is not None:
         return DeletionCollator(tokenizer, args.deletion_ratio)
     masking: dict[str, Any] = {"do_mlm": args.do_mlm, "mlm_probability": args.mlm_probability}

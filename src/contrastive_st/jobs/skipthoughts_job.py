@@ -1,4 +1,4 @@
-"""Train Skip-Thoughts and QuickThoughts on the same corpus, and lay their neighbours side by side."""
+"""Train Skip-Thoughts and QuickThoughts on the same corpus, and print their neighbours side by side."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ MODELS = ("skipthoughts", "quickthoughts")
 
 @dataclass
 class SkipThoughtsArguments(CorpusArguments):
-    """What to train on, and how wide."""
+    """Data and models of the job."""
 
     models: list[str] = field(
         default_factory=lambda: list(MODELS),
-        metadata={"help": "What to train: one or both of them, on the same budget."},
+        metadata={"help": "Models to train on the same budget: one or both."},
     )
     hidden_size: int = field(
         default=240, metadata={"help": "Width of the sentence embedding; QuickThoughts has half in each tower."}
     )
-    embedding_size: int = field(default=100, metadata={"help": "Width of a word vector."})
+    embedding_size: int = field(default=100, metadata={"help": "Dimension of the word vectors."})
     bidirectional: bool = field(default=False, metadata={"help": "bi-skip: half of the width in each direction."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words, the most frequent."})
-    max_length: int = field(default=30, metadata={"help": "Words a sentence is cut to, as in the paper."})
+    vocab_size: int = field(default=20_000, metadata={"help": "Size of the vocabulary: the most frequent words."})
+    max_length: int = field(default=30, metadata={"help": "Longest sentence, in words, as in the paper."})
     queries: list[str] | None = field(
         default=None, metadata={"help": "Sentences to find neighbours of; by default four of the corpus."}
     )
-    k: int = field(default=4, metadata={"help": "Neighbours of each."})
-    search_sentences: int = field(default=100_000, metadata={"help": "Neighbours are among the first so many."})
+    k: int = field(default=4, metadata={"help": "Neighbours per sentence."})
+    search_sentences: int = field(default=100_000, metadata={"help": "Number of sentences to search for neighbours."})
     eval_tasks: str = field(
         default="MR,CR,SST2,TREC,STSB",
         metadata={"help": "Tasks measured where CONTRASTIVE_ST_DATA or --eval_data names their files."},
@@ -81,7 +81,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, dict[str, float]]:
-    """Run the whole job; returns the figures of each model."""
+    """Run the whole job; return the figures of each model."""
     args, training = parse_job(SkipThoughtsArguments, argv, "Train Skip-Thoughts and QuickThoughts.", DEFAULTS)
     say_what_happens()
     check_output_dir(training, args.overwrite_output_dir)

@@ -1,4 +1,4 @@
-"""Train the Universal Sentence Encoder: neighbours, answers and labelled pairs, a batch of one task at a time."""
+"""Train the Universal Sentence Encoder: neighbours, answers and labelled pairs; a batch comes from one task."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ TASKS = {
 
 @dataclass
 class UniversalArguments(JobArguments):
-    """What to train on, and what to train."""
+    """Data and model of the job."""
 
     corpus_file: str | None = field(
         default=None, metadata={"help": "For neighbours: sentences in order, .txt or .parquet. Default: documentation."}
@@ -63,14 +63,14 @@ class UniversalArguments(JobArguments):
         default=None, metadata={"help": "For nli: a file of SNLI, MultiNLI, ... or a name. Default: documentation."}
     )
     task_weights: list[float] = field(
-        default_factory=lambda: [1.0, 1.0, 1.0], metadata={"help": "Share of batches: neighbours, answers, nli."}
+        default_factory=lambda: [1.0, 1.0, 1.0], metadata={"help": "Shares of the batches: neighbours, answers, nli."}
     )
     encoder: str = field(default="dan", metadata={"help": "dan or transformer."})
     hidden_size: int = field(default=256, metadata={"help": "Width of the embedding; 512 in the paper."})
-    embedding_size: int = field(default=256, metadata={"help": "Of a dan: width of a word vector."})
+    embedding_size: int = field(default=256, metadata={"help": "Dimension of the word vectors of a dan."})
     num_layers: int = field(default=2, metadata={"help": "Feed-forward layers, or layers of the transformer."})
     vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
-    max_length: int = field(default=50, metadata={"help": "Words a text is cut to."})
+    max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
 
 
 DEFAULTS: dict[str, Any] = {
@@ -80,7 +80,7 @@ DEFAULTS: dict[str, Any] = {
 
 
 def main(argv: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the whole job; returns the final figures."""
+    """Run the whole job; return the final figures."""
     args, training = parse_job(UniversalArguments, argv, "Train the Universal Sentence Encoder.", DEFAULTS)
     say_what_happens()
     resume = check_output_dir(training, args.overwrite_output_dir)
@@ -130,7 +130,7 @@ def main(argv: Sequence[str] | None = None) -> dict[str, float]:
 
 @torch.no_grad()
 def nli_accuracy(model: Any, tokenizer: Any, rows: Dataset) -> float:
-    """Share of the labelled pairs that the head of their task tells."""
+    """Accuracy of the task's head on the labelled pairs."""
     collate, was_training, right = MixtureCollator({"nli": LabelledPairCollator(tokenizer)}), model.training, 0.0
     model.eval()
     for start in range(0, len(rows), 256):

@@ -135,10 +135,10 @@ def check_k(k: int) -> int:
 
 
 def check_columns(index: VectorIndex, filter: Mapping[str, Any]) -> None:
-    """Raise an error for a filter on a column that no document has; called when a search found nothing.
+    """Check, after a search without hits, that every column of the filter exists.
 
     Raises:
-        InputError: the column does not exist; lists those that do.
+        InputError: no document has the column; the message lists the existing columns.
     """
     known = index.columns()
     if missing := [key for key in filter if key not in known]:

@@ -25,8 +25,8 @@ def open_index(
     """Open a store (a DSN or a folder of the embedded server; by default the default store) or a folder of shards.
 
     Args:
-        where: as above.
-        collection: of a store.
+        where: the DSN or the folder.
+        collection: the collection, if it is a store.
         fingerprint: fingerprint of the model of the queries; an index of another model is refused.
 
     Raises:
@@ -72,7 +72,7 @@ def open_encoder_for(
     """The encoder for the queries of an index: the given model, else the one that made the index.
 
     Raises:
-        InputError: it cannot be opened, or is not the model that made the index.
+        InputError: the model cannot be opened, or is not the one that made the index.
     """
     made_by = getattr(index, "model", "")
     encoder = open_encoder(model or made_by or None, **{"precision": "auto", **options})

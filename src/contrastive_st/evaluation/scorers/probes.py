@@ -418,9 +418,10 @@ NLI_TRAINING = 10_000  # pairs that a probe is fitted to: more pairs change only
 
 
 def read_nli(path: Path) -> Splits:
-    """A tab-separated file with a header: premise, hypothesis, label; a tenth of the premises is dev, a tenth test.
+    """Read a tab-separated file with a header: premise, hypothesis, label.
 
-    A checksum of the premise decides the split, so all hypotheses of a premise are in the same split.
+    A tenth of the premises is dev, another tenth test. A checksum of the premise decides the split, so all hypotheses
+    of a premise are in the same split.
     """
     if not path.is_file():
         raise MissingData(f"{path.name} is missing; an NLI probe reads premise, hypothesis and label from it")

@@ -215,8 +215,7 @@ class VectorStore(StoreWrites):
             vectors: `[d]` or `[Q, d]`.
             k: how many hits.
             filter: conditions on the metadata. If the planner expects few matches (`EXACT_ROWS`), all of them are
-            compared
-                exactly; else the index is scanned until it has found k matches.
+                compared exactly; else the index is scanned until it has found k matches.
             text: words of the query, for a hybrid ranking.
             exact: compare with every document. By default only if there is no index, or a filter leaves few documents.
             ef_search: candidates that the index keeps, at least k and at most 1000. With a binary index these are

@@ -61,7 +61,7 @@ class Curl:
         un: L_un.
         blocks: L_un^block by block size.
         sup: L_sup of the mean classifier; exact.
-        accuracy: of the mean classifier, averaged over the same binary tasks.
+        accuracy: accuracy of the mean classifier, averaged over the same binary tasks.
     """
 
     loss: str
@@ -105,7 +105,7 @@ def curl(
         loss: "logistic" or "hinge".
         blocks: block sizes; every size is estimated from the same draws.
         draws: how many anchors are drawn, each with `max(blocks)` positives and negatives.
-        seed: of the draws.
+        seed: seed of the draws.
 
     Raises:
         InputError: there are fewer than two classes, or the numbers of labels and embeddings differ.

@@ -69,7 +69,7 @@ def write_card(
             no weights.
         name: what the card calls the model, such as its name on the Hub; by default the folder's.
         data: licence, language, data sets and tags.
-        log_history: of the trainer; by default what `trainer_state.json` holds.
+        log_history: log history of the trainer; by default that of `trainer_state.json`.
         newer_than: ignore an evaluation report older than this (seconds since the epoch); it is of other weights.
         overwrite: also replace a card that was edited by hand.
 

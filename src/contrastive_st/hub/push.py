@@ -154,10 +154,10 @@ def _content(
 
 
 def publishable_files(folder: str | Path) -> list[str]:
-    """Paths of what may be pushed: weights in safetensors, config, tokenizer, modules, card, training
-    metadata, evaluation, plots.
+    """Paths of the files that may be pushed.
 
-    Never pickles, optimizer states, logs, hidden files, or folders other than those of modules and of the evaluation.
+    These are weights in safetensors, config, tokenizer, modules, card, training metadata, evaluation and plots. Never
+    pickles, optimizer states, logs, hidden files, or folders other than those of modules and of the evaluation.
     """
     folder = Path(folder)
     modules = folder / "modules.json"

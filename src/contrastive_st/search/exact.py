@@ -81,8 +81,7 @@ class Codes:
     def of(
         cls, vectors: NDArray[np.floating[Any]], precision: str, ranges: NDArray[np.floating[Any]] | None = None
     ) -> Codes:
-        """The codes of vectors `[N, d]`; by default int8 takes the ranges of the vectors. Signs are taken after
-        `_rotation`.
+        """The codes of vectors `[N, d]`; int8 by default with the ranges of the vectors, signs after `_rotation`.
 
         Raises:
             InputError: the precision is neither `int8` nor `ubinary`.

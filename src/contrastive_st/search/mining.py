@@ -54,8 +54,7 @@ Columns = dict[str, list[str]]  # rows of the output, by column
 
 @dataclass(frozen=True)
 class NegativeRules:
-    """Rules that choose negatives among the documents nearest to an anchor; the names are those of
-    sentence-transformers.
+    """Rules that choose the negatives of an anchor; the names are those of sentence-transformers.
 
     Args:
         range_min: lowest rank of a negative, counted from 0 without the anchor's positives.
@@ -108,8 +107,7 @@ class NegativeRules:
     def choose(
         self, scores: NDArray[np.floating[Any]], positive: NDArray[np.floating[Any]], random: np.random.Generator
     ) -> Numbers:
-        """Choose the negatives: their positions among the candidates of each anchor, highest score first, padded with
-        -1.
+        """Choose the negatives: positions among the candidates of each anchor, highest score first, padded with -1.
 
         Args:
             scores: scores `[Q, k]` of the candidates by rank; -inf if there is no candidate.

@@ -53,8 +53,7 @@ Group = list[Member]
 def find_duplicates(
     index: VectorIndex, threshold: float = 0.95, *, progress: bool = False, limit: int | None = None
 ) -> list[Group]:
-    """Groups of documents connected by pairs with a cosine of `threshold` or more, largest first; members ordered by
-    id.
+    """Groups of documents connected by cosines of `threshold` or more, largest first; members ordered by id.
 
     The vectors are read once into a temporary file and rotated so that their first 64 dimensions have most of their
     length. By the Cauchy-Schwarz inequality the cosine is at most the product over these 64 dimensions plus the product

@@ -139,13 +139,12 @@ def spread(
     frame: tuple[float, float, float, float],
     taken: Sequence[tuple[Any, tuple[float, float]]] = (),
 ) -> list[NDArray[np.float64]]:
-    """Middles of boxes of the given sizes that do not overlap, each as near to its target as possible, within the
-    frame.
+    """Middles of boxes of the given sizes that do not overlap, each as near to its target as possible.
 
     Args:
         targets: where each middle should be, x and y.
         sizes: width and height of each box.
-        frame: left, bottom, right and top.
+        frame: left, bottom, right and top of the area that the boxes must stay in.
         taken: middles and sizes of existing boxes.
 
     Example:

@@ -1,4 +1,4 @@
-"""Contrastive sentence embeddings in the idiom of transformers: train, judge, publish and search.
+"""Contrastive sentence embeddings in the style of transformers: train, evaluate, publish and search.
 
     encode      SentenceEncoder
     models      AutoModelForCL, BertForCL (and DistilBert, ModernBert, MPNet, Roberta, XLMRoberta), QuickThoughtsGRU,
@@ -11,12 +11,13 @@
                 AnglELoss, TripletLoss, MatryoshkaLoss, MixtureLoss, MultiTaskLoss,
                 RelationalDistillationLoss, EmbeddingDistillationLoss, SkipThoughtsLoss
     training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run, model_soup
-    judging     evaluate
+    evaluation  evaluate
     search      open_index, VectorStore; mine_hard_negatives, write_hard_negatives
     errors      InputError
 
-`dir(contrastive_st)` lists every name; each is imported when first used, so that `import contrastive_st` stays fast.
-The sub-packages of these names hold the rest. `contrastive-st --help` shows the command line.
+`dir(contrastive_st)` lists all these names. Each is imported when it is first used, so `import contrastive_st` is
+fast. The sub-packages (`contrastive_st.models`, `.losses`, `.data`, ...) hold the rest. `contrastive-st --help` lists
+the commands.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from contrastive_st.lazy import lazy
 
 __version__ = "0.1.0"
 
-#: Where the public names are. (There is no `__all__`: with it, `help` would print every class in full.)
+#: The public names of each sub-module. (There is no `__all__`: with it, `help` would print every class in full.)
 _HOMES = {
     "models": [
         "AutoModelForCL",

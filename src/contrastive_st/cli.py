@@ -1,4 +1,4 @@
-"""The `contrastive-st` command: one parser, to which each area adds its commands."""
+"""The `contrastive-st` command: one parser, to which each sub-package adds its own commands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit code: 0, or 2 after one line on what to mend."""
+    """Run the command line; returns the exit code: 0, or 2 after a one-line error message."""
     argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
     return run(lambda: _run(argv))
 
@@ -41,7 +41,7 @@ def _run(argv: list[str]) -> None:
     parser, commands = _parser()
     if argv and not argv[0].startswith("-") and argv[0] not in commands:
         raise InputError(f"no command {argv[0]}; {suggestion(argv[0], commands)}")
-    if argv and argv[0] in JOB_COMMANDS:  # the flags are those of the job, help included
+    if argv and argv[0] in JOB_COMMANDS:  # each job has a parser of its own, with its own --help
         JOB_COMMANDS[argv[0]].function(argv[1:])
         return
     args = parser.parse_args(argv)
@@ -60,7 +60,7 @@ class _GroupedHelp(Parser):
         lines = [f"usage: {self.prog} COMMAND [options]", "", str(self.description)]
         for group, names in GROUPS.items():
             lines += ["", f"{group}:", *(f"  {name:12} {self.commands[name]}" for name in names)]
-        lines += ["", f"{self.prog} COMMAND --help shows the options of one; --version, the version."]
+        lines += ["", f"{self.prog} COMMAND --help shows the options of a command; --version shows the version."]
         return "\n".join(lines) + "\n"
 
 
@@ -79,25 +79,24 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
 
 
 def _add_own_commands(commands: Any) -> None:
-    encode = commands.add_parser(
-        "encode", help="embed the lines of a file or of stdin, of any length; goes on after a kill"
-    )
+    encode = commands.add_parser("encode", help="embed the lines of a file or of stdin; resumes if it was interrupted")
     encode.add_argument(
-        "input", nargs="?", default="-", help="a text file, one sentence a line, or any file `train` reads; - is stdin"
+        "input", nargs="?", default="-", help="a text file (a sentence per line), or any file for `train`; - is stdin"
     )
     encode.add_argument("--model", "-m", help=MODEL_HELP)
     encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
-    encode.add_argument("--column", help="column to encode, by name or position, where the file has several")
+    encode.add_argument("--column", help="column to encode, by name or position, if the file has several")
     encode.add_argument("--pooling", help=POOLING_HELP)
     encode.add_argument("--precision", default="float32", choices=("float32", "int8", "ubinary"),
-                        help="of the vectors: 32 bits a number, 8, or its sign alone, eight in a byte")  # fmt: skip
-    encode.add_argument("--ranges", metavar="FILE", help="of int8, a .npy [2, d] (default: of the first 16,384 texts)")
+                        help="of the vectors: float32, int8, or ubinary (only signs, eight per byte)")  # fmt: skip
+    encode.add_argument("--ranges", metavar="FILE", help="for int8: a .npy file [2, d] with the least and the greatest "
+                        "value of each dimension (default: those of the first 16,384 texts)")  # fmt: skip
     encode.add_argument("--normalize", action="store_true", help="write unit vectors")
     encode.add_argument(
-        "--bf16", action="store_true", help="half-width matrix products, where the hardware is faster so"
+        "--bf16", action="store_true", help="run the model in bfloat16 if the hardware is faster with it"
     )
     encode.add_argument(
-        "--overwrite", action="store_true", help="replace an output that exists or was begun with something else"
+        "--overwrite", action="store_true", help="replace an output that is complete or was begun with other options"
     )
     encode.set_defaults(function=_encode)
 
@@ -140,7 +139,7 @@ def _similarity(args: argparse.Namespace) -> None:
 
     others = [args.second] if args.second is not None else [line for line in _stdin_lines() if line]
     if not others:
-        raise InputError("nothing to compare with: give a second sentence, or pipe lines")
+        raise InputError("nothing to compare with: give a second sentence, or pipe sentences to stdin, one per line")
     encoder = open_encoder(args.model, pooling=args.pooling)
     scores = encoder.similarity([args.first], others)[0]
     if args.second is not None:
@@ -150,7 +149,7 @@ def _similarity(args: argparse.Namespace) -> None:
         say(f"{score:.4f}\t{text}")
 
 
-# --- What machine this is and what was found on it: the facts a bug report needs.
+# --- `doctor`: versions and hardware, for bug reports.
 
 PACKAGES = (
     "torch",
@@ -171,7 +170,7 @@ def _doctor(args: argparse.Namespace) -> None:
 
 
 def facts() -> Iterator[tuple[str, str]]:
-    """Pairs of a name and its value: versions, devices, precision, thread counts, data.
+    """Names and values for a bug report: versions, devices, precision, thread counts, data.
 
     Example:
         >>> dict(facts())["python"] == platform.python_version()
@@ -209,7 +208,7 @@ def _version(name: str) -> str:
 
 
 def _short(path: str | os.PathLike[str] | None) -> str:
-    """A path without the names of the folders that it is in: a bug report is public."""
+    """The last two parts of a path: a bug report is public, so it should not show where home folders are."""
     parts = Path(path or "").parts
     return os.path.join(*(parts if len(parts) < 3 else ("...", *parts[-2:]))) if parts else ""
 

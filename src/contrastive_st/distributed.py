@@ -1,18 +1,19 @@
-"""Where candidates come from: this process alone, or every process, with gradient.
+"""Work shared among processes, and candidates gathered from all of them with gradient.
 
 Each of W processes holds its own anchors. A gathered tensor stacks the rows of all processes in rank
-order, so the candidates are the same everywhere and the positives of rank r start at `offset`:
+order, so all processes have the same candidates, and the positives of rank r start at `offset`:
 
                      candidates of rank 0   candidates of rank 1
     anchors, rank 0  [ P n n n              n n n n ]   offset 0, local loss 0
     anchors, rank 1  [ n n n n              P n n n ]   offset 4, local loss 1
 
-Gradients flow to remote candidates too (the backward pass sums what every rank says about them), so the
-average of the local gradients, which is what DDP computes, is the gradient of the whole batch on one process.
+Candidates of other ranks get gradients too: the backward pass sums the gradients that all ranks computed for them. So
+the average of the local gradients, which DDP computes, is the gradient of the whole batch on one process.
 
-Candidates that are too many for each process to hold go round instead (Cheng et al. 2024, Inf-CL,
-https://arxiv.org/abs/2410.17243): a process holds the block of one rank at a time, adds up the exponentials of its
-anchors' scores against it, and hands it on. In the backward pass the blocks go round again, each with its gradient.
+If the candidates are too many for each process to hold all of them, they are passed around a ring instead (Cheng et
+al. 2024, Inf-CL, https://arxiv.org/abs/2410.17243): a process holds the block of one rank at a time, adds up the
+exponentials of its anchors' scores against that block, and passes it to the next rank. In the backward pass the blocks
+travel around the ring again, each with its gradient.
 """
 
 from __future__ import annotations
@@ -28,19 +29,19 @@ from torch import Tensor
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-# --- Processes, and work shared out over them. accelerate's own helpers see only groups that it made, and leave the
-# --- others waiting where one process fails; here an error on one is raised on all.
+# --- Processes, and work shared among them. accelerate's helpers only know process groups that accelerate made, and if
+# --- one process fails, the others wait for ever; here an error on one process is raised on all.
 
 
 def processes() -> tuple[int, int]:
-    """This process's rank and how many there are; `(0, 1)` where nothing is distributed."""
+    """Rank of this process and number of processes; `(0, 1)` without `torch.distributed`."""
     if dist.is_available() and dist.is_initialized():
         return dist.get_rank(), dist.get_world_size()
     return 0, 1
 
 
 def world_size() -> int:
-    """Number of processes that train together; 1 where nothing is distributed."""
+    """Number of processes that train together; 1 without `torch.distributed`."""
     return processes()[1]
 
 
@@ -50,7 +51,7 @@ def is_first_process() -> bool:
 
 
 def partition(costs: Sequence[float], ranks: int) -> list[list[int]]:
-    """Divide items among `ranks`: each in turn, dearest first, goes to the rank that has least so far.
+    """Divide items among `ranks`: the costliest first, each goes to the rank with the lowest total so far.
 
     Example:
         >>> partition([5, 1, 4, 2], 2)
@@ -68,15 +69,15 @@ def partition(costs: Sequence[float], ranks: int) -> list[list[int]]:
 def shared(
     work: Callable[[Item], Result], items: Sequence[Item], costs: Sequence[float], *, distributed: bool = True
 ) -> list[Result]:
-    """`[work(item) for item in items]`, each item worked on by one process; a collective call.
+    """`[work(item) for item in items]`, with the items divided among the processes; a collective call.
 
-    An error on one process is raised on all, so that none waits for one that stopped.
+    An error on one process is raised on all, so that no process waits for one that has stopped.
 
     Args:
-        work: gives the same result on whichever process it runs; the result must pickle.
+        work: must give the same result on every process, and one that can be pickled.
         items: the same on all processes.
-        costs: how long each may take, in any unit.
-        distributed: False works on all items here, and may be called on one process alone.
+        costs: how long each item may take, in any unit.
+        distributed: if False, this process works on all items, and need not be joined by the others.
 
     Example:
         >>> shared(len, ["a", "bcd"], [1, 3])
@@ -102,7 +103,7 @@ def shared(
 
 
 def from_first(compute: Callable[[], Result], *, distributed: bool = True) -> Result:
-    """What `compute` gives on the first process, on all; a collective call. An error there is raised on all."""
+    """Run `compute` on the first process and return its result on all; a collective call. An error is raised on all."""
     return shared(lambda _: compute(), [None], [1.0], distributed=distributed)[0]
 
 
@@ -112,9 +113,10 @@ def any_process(flag: bool) -> bool:
 
 
 def host_numbers(number: int, group: dist.ProcessGroup | None) -> list[int]:
-    """A number of each process of `group`, in rank order; a collective call in which no device takes part.
+    """The `number` of each process of `group`, in rank order; a collective call that uses no GPU.
 
-    NCCL would carry it over the device, for which the host would wait; beside NCCL a group of gloo carries it.
+    NCCL would send it through the GPU, and the host would have to wait for that. So a gloo group of the same processes
+    is used where the backend is NCCL.
     """
     group = _beside(group)
     numbers = torch.empty(dist.get_world_size(group), dtype=torch.long)
@@ -122,13 +124,13 @@ def host_numbers(number: int, group: dist.ProcessGroup | None) -> list[int]:
     return numbers.tolist()
 
 
-_gloo: dict[Any, dist.ProcessGroup] = {}  # by the group that it stands beside
+_gloo: dict[Any, dist.ProcessGroup] = {}  # the gloo group of each NCCL group
 
 
 def _beside(group: dist.ProcessGroup | None) -> dist.ProcessGroup | None:
     if dist.get_backend(group) != "nccl":
         return group
-    key = dist.group.WORLD if group is None else group  # another after the processes met anew
+    key = dist.group.WORLD if group is None else group  # a new object each time that the processes are initialised
     if key not in _gloo:
         _gloo[key] = dist.new_group(dist.get_process_group_ranks(key), backend="gloo", use_local_synchronization=True)
     return _gloo[key]
@@ -138,20 +140,20 @@ def _beside(group: dist.ProcessGroup | None) -> dist.ProcessGroup | None:
 
 
 class Gather:
-    """One process: the candidates are the batch's own rows. The plain case of the same code."""
+    """Gathering on a single process: the candidates are the rows of its own batch. Base class of `ProcessGather`."""
 
     def __call__(self, rows: Tensor) -> Tensor:
-        """All rows of the whole batch, `[N_local, ...] -> [N, ...]`, in rank order, with gradient."""
+        """The rows of all processes, `[N_local, ...] -> [N, ...]`, in rank order, with gradient."""
         return rows
 
     rank: int = 0
 
     def sizes(self, rows: int) -> list[int]:
-        """The number of rows of each process; `rows` is that of this one."""
+        """The number of rows on each process; `rows` is the number on this one."""
         return [rows]
 
     def offset(self, rows: int) -> int:
-        """Position of this process's first row among the gathered rows; `rows` is its own number of rows."""
+        """Position of this process's first row among the gathered rows; `rows` is the number of rows on this one."""
         return 0
 
     def total(self, count: int) -> int:
@@ -159,47 +161,50 @@ class Gather:
         return count
 
     def sum(self, count: Tensor) -> Tensor:
-        """The sum over all processes of a count `[]` that is on the device, where it stays; without gradient."""
+        """The sum over all processes of a count, a tensor `[]` that stays on its device; without gradient."""
         return count
 
     def widest(self, width: int) -> int:
-        """The greatest of a width over all processes."""
+        """The greatest `width` of all processes."""
         return width
 
     def goes_round(self, numbers: int) -> bool:
-        """Whether so many numbers of all processes together are handed on from rank to rank, and not gathered."""
+        """Whether candidates of this many numbers in all are passed around the ring instead of gathered."""
         return False
 
     def whole(self) -> Gather:
-        """The same, for what needs all candidates at once: they never go round."""
+        """The same object without the ring, for callers that need all candidates at once."""
         return self
 
     def logsumexp(
         self, anchors: Tensor, block: Tensor, sizes: Sequence[int], score: BlockScore
     ) -> tuple[Tensor, Tensor]:
-        """The `logsumexp` of each anchor's scores over the candidates of all processes, which go round.
+        """The `logsumexp` of each anchor's scores over the candidates of all processes, passed around the ring.
 
         Args:
-            anchors: `[B, d]`, of this process.
-            block: `[c, d]`, its candidates.
-            sizes: c of each rank.
-            score: of some anchors `[b, d]`, the candidates `[c, d]` of a rank, that rank, and the slice of the anchors:
-                scores `[b, c]`, and a flag for each anchor, `[b]`.
+            anchors: `[B, d]`, the anchors of this process.
+            block: `[c, d]`, the candidates of this process.
+            sizes: the number of candidates c of each rank.
+            score: called with some anchors `[b, d]`, the candidates `[c, d]` of a rank, that rank, and the slice of
+                `anchors` that was taken; returns scores `[b, c]` and a flag for each anchor, `[b]`.
 
         Returns:
-            `[B]`, with gradient to `anchors` and to `block`; and which flags were up for any rank, `[B]`.
+            The `logsumexp` `[B]`, with gradient to `anchors` and to `block`; and for each anchor whether its flag was
+            set for any rank, `[B]`.
         """
         raise NotImplementedError
 
     @property
     def world(self) -> int:
-        """How many processes there are."""
+        """Number of processes."""
         return 1
 
     def mean(self, loss_sum: Tensor, count: int | Tensor) -> Tensor:
-        """From the sum over the local `count`: what, averaged over the processes, is the mean over all counts.
+        """Scale a local sum so that the average of the results over the processes is the mean over all items.
 
-        A count `[]` that is on the device stays there.
+        Args:
+            loss_sum: the sum over the items of this process.
+            count: the number of these items; a tensor `[]` stays on its device.
         """
         if isinstance(count, Tensor):
             return loss_sum * self.world / self.sum(count).clamp(min=1)
@@ -210,8 +215,9 @@ class ProcessGather(Gather):
     """All processes of a `torch.distributed` group; ranks may hold different numbers of rows.
 
     Args:
-        group: by default that of all.
-        gathered: numbers up to which every process holds the candidates of all; by default 2^27, 512 MiB in float32.
+        group: by default the group of all processes.
+        gathered: most numbers that are gathered; with more candidates than that, `goes_round` is true and the loss
+            passes them around the ring. By default 2^27, which is 512 MiB in float32.
     """
 
     def __init__(self, group: dist.ProcessGroup | None = None, gathered: float | None = None) -> None:
@@ -256,9 +262,10 @@ class ProcessGather(Gather):
         return found
 
     def round(self, sizes: Sequence[int], *blocks: Tensor, home: bool = False) -> Iterator[tuple[int, list[Tensor]]]:
-        """Each rank and its blocks `[c, ...]`, this process's first; what is changed of the last block stays with it.
+        """Yield each rank and its blocks `[c, ...]`, beginning with this process's own.
 
-        With `home` the last block comes back at the end: the caller's is then what all ranks made of it.
+        What the caller changes in the last of the blocks travels on with it. With `home`, the last block returns to its
+        own rank at the end and is copied into the caller's tensor, with the changes of all ranks.
         """
         held = [block.detach().contiguous() for block in blocks]
         for step in range(self.world):
@@ -273,7 +280,7 @@ class ProcessGather(Gather):
             blocks[-1].copy_(held[-1])
 
     def _handed_on(self, block: Tensor, size: int) -> Tensor:
-        """The block goes to the rank before; that of the rank after, of this size, comes here."""
+        """Send `block` to the previous rank and receive the block of the next rank, which has `size` rows."""
         received = block.new_empty(size, *block.shape[1:])
         ranks = dist.get_process_group_ranks(dist.group.WORLD if self.group is None else self.group)
         before, after = ranks[(self.rank - 1) % self.world], ranks[(self.rank + 1) % self.world]
@@ -288,7 +295,7 @@ class ProcessGather(Gather):
 
 GATHERED = 1 << 27
 BlockScore = Callable[[Tensor, Tensor, int, slice], tuple[Tensor, Tensor]]
-_SCORES = 1 << 24  # held at a time
+_SCORES = 1 << 24  # most scores held at a time
 
 
 class _Ring(torch.autograd.Function):
@@ -343,7 +350,7 @@ class _AllGather(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         grad = grad.contiguous()
-        dist.all_reduce(grad, group=ctx.group)  # every rank's say about every candidate
+        dist.all_reduce(grad, group=ctx.group)  # the sum of all ranks' gradients
         start = sum(ctx.sizes[: ctx.rank])
         return grad[start : start + ctx.sizes[ctx.rank]], None, None, None
 

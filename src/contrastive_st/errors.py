@@ -1,4 +1,4 @@
-"""The one error of this package that is the user's to mend, and other errors in a line."""
+"""`InputError`, the error for input that the user must correct, and one-line forms of other errors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ _LONGEST = 300  # characters of an error that are shown
 
 
 class InputError(ValueError):
-    """Something the user gave cannot be used: what, where, and how to mend it, in one line.
+    """Some input cannot be used. The message says in one line what is wrong, where, and how to mend it.
 
     The command line prints the message without a traceback and exits with status 2.
 
@@ -19,7 +19,7 @@ class InputError(ValueError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message that says something, or the error's type where none does.
+    """The first line of an error's message that is not blank, or the error's type if there is none.
 
     Example:
         >>> first_line(OSError("disk full\\nsee the log")), first_line(KeyError())

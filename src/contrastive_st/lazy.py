@@ -1,4 +1,4 @@
-"""Public names that are imported when first used, so that `import` of a package stays fast."""
+"""Import public names when they are first used, so that importing the package is fast."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def lazy(package: str, homes: Mapping[str, Sequence[str]]) -> tuple[Callable[[st
     """`__getattr__` and `__dir__` of a package (PEP 562).
 
     Args:
-        package: its `__name__`.
-        homes: sub-modules of it, each with the names that it has.
+        package: the `__name__` of the package.
+        homes: for each of its sub-modules, the public names defined there.
 
     Example:
         >>> get, names = lazy("contrastive_st", {"errors": ["InputError"]})

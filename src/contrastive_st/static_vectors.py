@@ -1,4 +1,4 @@
-"""Encoding with a static model by numpy, tokenizers and safetensors alone: torch and transformers are not imported."""
+"""Encode with a static model using only numpy, tokenizers and safetensors, without importing torch or transformers."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ from contrastive_st.vectors import unit_vectors
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 KINDS = ("static", "model2vec")  # model_type of a static model of this package, and of model2vec
-_FEW_TOKENS = 4096  # below, rows are picked from the stored table; above, the whole table is made float32 once
+_FEW_TOKENS = 4096  # with fewer, rows are read from the stored table; else the whole table becomes float32 once
 Item = TypeVar("Item")
 
 
 class StaticVectors:
-    """A static model ready to encode: a token table, its tokenizer, and the mean of a text's token vectors.
+    """A static model: the vector of a text is the mean of its tokens' vectors in a table.
 
-    It has the methods of `SentenceEncoder` that commands and indices use, with the same vectors and the same
+    It has the methods of `SentenceEncoder` that commands and indices use, and gives the same vectors and the same
     `fingerprint`.
 
     Args:
-        embeddings: `[V, d]`: float32, float16 or int8.
+        embeddings: the table `[V, d]`, one row per token, in float32, float16 or int8.
         tokenizer: a `tokenizers.Tokenizer`; its special tokens are not added.
         weights: `[V]`, a factor for each row; with int8 these are the scales.
         normalize: return unit vectors.
-        folder: where it was opened.
-        name: how reports call it; by default the folder's name.
+        folder: the folder that it was loaded from.
+        name: its name in reports; by default that of the folder.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers
@@ -64,7 +64,7 @@ class StaticVectors:
     ) -> None:
         if embeddings.ndim != 2 or (weights is not None and weights.shape != embeddings.shape[:1]):
             got = None if weights is None else weights.shape
-            raise InputError(f"a table [V, d] and weights [V] are wanted, got {embeddings.shape} and {got}")
+            raise InputError(f"the table must be [V, d] and weights [V]; got {embeddings.shape} and {got}")
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.embeddings, self.weights, self.tokenizer = embeddings, weights, tokenizer
@@ -74,7 +74,7 @@ class StaticVectors:
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, name: str | None = None) -> StaticVectors:
-        """Open a folder of this package or of model2vec.
+        """Open a model folder of this package or of model2vec.
 
         Raises:
             InputError: the folder does not hold a static model, or a file of it is damaged.
@@ -92,11 +92,11 @@ class StaticVectors:
             tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
         except Exception as error:  # both libraries raise bare exceptions of their own
             line = first_line(error)
-            raise InputError(f"{folder}: cannot be read ({line}); download or save the model again") from error
+            raise InputError(f"{folder} cannot be read ({line}); download or save the model again") from error
         table = tensors.get("embeddings", tensors.get("embedding.weight"))
         if table is None or "mapping" in tensors:
             held = ", ".join(sorted(tensors)) or "nothing"
-            raise InputError(f"{folder}/model.safetensors holds {held}; a static model has the tensor embeddings alone")
+            raise InputError(f"{folder}/model.safetensors holds {held}; a static model has only the tensor embeddings")
         if tokenizer.get_vocab_size() > len(table):
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
         return cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
@@ -108,12 +108,12 @@ class StaticVectors:
 
     @property
     def vocabulary_size(self) -> int:
-        """Token ids are less than this."""
+        """Number of tokens of the tokenizer; all ids are smaller."""
         return int(self.tokenizer.get_vocab_size())
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that decides a vector: 32 hexadecimal digits."""
+        """A hash (32 hexadecimal digits) of all that decides the vectors: table, weights, tokenizer, `normalize`."""
         digest = hashlib.blake2b(digest_size=16)
         for array in (self.embeddings, self.weights):
             if array is not None:
@@ -129,16 +129,16 @@ class StaticVectors:
         normalize_embeddings: bool | None = None,
         show_progress_bar: bool = False,
     ) -> NDArray[np.float32]:
-        """Vectors `[len(texts), d]` in float32, in the order of the texts; of one string, `[d]`.
+        """Vectors of the texts, float32 `[len(texts), d]`, in the same order; for a single string, `[d]`.
 
         Args:
-            texts: one string or any number of them; one without a known token gives zeros.
-            batch_size: texts tokenized at a time, on all cores.
+            texts: a string or a list of strings; a text without a known token gives a zero vector.
+            batch_size: number of texts tokenized together, on all cores.
             normalize_embeddings: return unit vectors; by default what the model's config says.
             show_progress_bar: show the rate and the time left.
 
         Raises:
-            InputError: a text is no string.
+            InputError: a text is not a string.
         """
         given = [texts] if isinstance(texts, str) else list(texts)
         output = np.empty((len(given), self.dimension), np.float32)
@@ -151,11 +151,11 @@ class StaticVectors:
         return np.asarray(output[0] if isinstance(texts, str) else output)
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> NDArray[np.float32]:
-        """`encode`: a folder that records prompts is opened by `SentenceEncoder`."""
+        """The same as `encode`: this class has no prompts, and `SentenceEncoder` opens folders that record some."""
         return self.encode(texts, **options)
 
     def encode_document(self, texts: str | Sequence[str], **options: Any) -> NDArray[np.float32]:
-        """`encode`, as for `encode_query`."""
+        """The same as `encode`, as for `encode_query`."""
         return self.encode(texts, **options)
 
     def encode_stream(
@@ -163,14 +163,14 @@ class StaticVectors:
         items: Iterable[Item],
         texts_of: Callable[[Item], Sequence[str]] = lambda item: item,  # type: ignore[assignment, return-value]
     ) -> Iterator[tuple[Item, NDArray[np.float32]]]:
-        """Each item with the unit vectors of its texts `[n, d]`.
+        """Yield each item with the unit vectors of its texts, `[n, d]`.
 
-        A text without a known token points along the last dimension: an index takes no zero vector, and a table
-        reduced by PCA has its least variance there.
+        A text without a known token gets the unit vector along the last dimension, because an index accepts no zero
+        vector. In a table reduced by PCA that is the dimension of least variance.
 
         Args:
-            items: lists of texts, or anything that `texts_of` takes texts from.
-            texts_of: the texts of an item.
+            items: lists of texts, or any objects for which `texts_of` is given.
+            texts_of: returns the texts of an item.
         """
         for item in items:
             vectors = self.encode(texts_of(item), normalize_embeddings=True)
@@ -178,25 +178,25 @@ class StaticVectors:
             yield item, vectors
 
     def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> NDArray[np.float32]:
-        """Cosines `[len(a), len(b)]` of texts."""
+        """Cosine similarity of each text of `a` with each of `b`, `[len(a), len(b)]`."""
         first, second = ([texts] if isinstance(texts, str) else texts for texts in (a, b))
         return self.encode(first, normalize_embeddings=True) @ self.encode(second, normalize_embeddings=True).T
 
     def prompt_text(self, name: str | None = None) -> str:
-        """Nothing: a static model has no prompts.
+        """The empty string: a static model has no prompts.
 
         Raises:
-            InputError: a prompt is named.
+            InputError: a name is given.
         """
         if name is not None:
-            raise InputError(f"{self.name} has no prompt {name!r}; it has none")
+            raise InputError(f"{self.name} has no prompts, so not {name!r}; leave the prompt name out")
         return ""
 
     def token_rows(self, texts: Sequence[str], prompt: str = "") -> list[list[int]]:
         """Token ids of each text, for `encode_rows`.
 
         Raises:
-            InputError: a text is no string.
+            InputError: a text is not a string.
         """
         return self._tokenize([prompt + text for text in texts] if prompt else texts, 0)
 
@@ -222,11 +222,11 @@ class StaticVectors:
         for number, text in enumerate(texts, first):
             if not isinstance(text, str):
                 raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
-        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # half surrogate pairs are no characters
+        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # a lone surrogate becomes "?"
         return [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _few(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-        """Sums of each text's token vectors, out of the table as it is stored."""
+        """The sum of each text's token vectors, with rows read from the stored table."""
         vectors = self._rows(ids)
         output = np.zeros((len(lengths), self.dimension), np.float32)
         filled = lengths > 0
@@ -236,7 +236,7 @@ class StaticVectors:
         return output
 
     def _many(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The same sums as a product of a sparse matrix of ones with the table in float32."""
+        """The same sums, as the product of a sparse matrix of ones and the table in float32."""
         from scipy.sparse import csr_matrix
 
         if self._table is None:

@@ -1,4 +1,4 @@
-"""What every command shares: text that is safe to print, errors of one line, and flags in either spelling."""
+"""Helpers of all commands: text that is safe to print, one-line errors, and flags with hyphens or underscores."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from contrastive_st.errors import InputError, first_line
 
 MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
 
-# Control characters but tab and newline, marks that turn the direction of text, line separators, halves of surrogates
+# Control characters except tab and newline, marks of text direction, line separators, surrogates
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
 
 def clean(text: str) -> str:
-    r"""`text` with U+FFFD for each character that a terminal would act on: text of a document must not move the cursor.
+    r"""Replace each character that a terminal would act on with U+FFFD, so that printed documents cannot control it.
 
     Example:
         >>> clean("a\x1b[2Jb").replace("\ufffd", "?")
@@ -29,12 +29,12 @@ def clean(text: str) -> str:
 
 
 def say(*values: object, file: TextIO | None = None, end: str = "\n") -> None:
-    """`print`, with all that is printed cleaned.
+    """Print like `print`, after `clean`.
 
     Args:
-        values: parted by blanks, as by `print`.
+        values: printed with spaces between them, as by `print`.
         file: by default stdout.
-        end: printed last.
+        end: printed after the last value.
     """
     print(clean(" ".join(map(str, values))), file=file, end=end)
 
@@ -42,8 +42,8 @@ def say(*values: object, file: TextIO | None = None, end: str = "\n") -> None:
 def run(job: Callable[[], Any]) -> int:
     """Call a command or the `main` of a script; returns its exit code.
 
-    Bad input (`InputError`) and files that cannot be read or written (`OSError`) are one line on stderr and code 2. A
-    reader of stdout that has enough (`| head`) ends the command in silence.
+    Bad input (`InputError`) and files that cannot be read or written (`OSError`) give one line on stderr and code 2. If
+    the reader of stdout stops reading (`| head`), the command ends without a message.
 
     Example:
         >>> run(lambda: None)
@@ -55,7 +55,7 @@ def run(job: Callable[[], Any]) -> int:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left is flushed into nothing
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes to /dev/null
         return 0
     except (InputError, OSError) as error:
         say(f"error: {first_line(error)}", file=sys.stderr)
@@ -68,7 +68,7 @@ def run(job: Callable[[], Any]) -> int:
 
 
 def _leave_the_process_group() -> None:
-    """Leave it together: a process that ends while the others still talk aborts."""
+    """Wait for the other processes, then leave: a process that ends while the others communicate aborts."""
     distributed = sys.modules.get("torch.distributed")
     if distributed is not None and distributed.is_available() and distributed.is_initialized():
         distributed.barrier()
@@ -76,17 +76,17 @@ def _leave_the_process_group() -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` whose errors are one line, and which takes no shortened flags."""
+    """An `ArgumentParser` with one-line errors that does not accept abbreviated flags."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
 
     def error(self, message: str) -> NoReturn:
-        raise InputError(f"{message}; {self.prog} --help lists what there is")
+        raise InputError(f"{message}; {self.prog} --help lists the options")
 
 
 def snake_case_flags(argv: Sequence[str]) -> list[str]:
-    """A command line with its flags in snake_case; values, and what follows a bare `--`, stay as they are.
+    """Rewrite the flags of a command line in snake_case; values, and all that follows a bare `--`, are not changed.
 
     Example:
         >>> snake_case_flags(["index", "--build_memory=a-b", "-k", "3", "--", "--not-a-flag"])
@@ -102,7 +102,7 @@ def _snake_case(flag: str) -> str:
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What a mistyped word may have meant, for the end of an error line.
+    """The known word nearest to a mistyped one, or else the list of known words, for the end of an error message.
 
     Example:
         >>> suggestion("trian", ["train", "index"])
@@ -116,9 +116,9 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def peak_resident(process: int | str = "self") -> int:
-    """Most bytes of this process, or of another on this machine, that were in memory at once, so far.
+    """Peak resident memory so far, in bytes, of this process or of another on this machine.
 
-    0 where the system does not tell: on Windows, and outside Linux of another process.
+    It is 0 where the system does not report it: on Windows, and for another process outside Linux.
 
     Example:
         >>> peak_resident() > 10 * 2**20
@@ -127,7 +127,7 @@ def peak_resident(process: int | str = "self") -> int:
     if sys.platform == "win32":
         return 0
     status = f"/proc/{process}/status"
-    if os.path.exists(status):  # getrusage also counts what the process was forked from
+    if os.path.exists(status):  # getrusage also counts the parent before the fork
         with open(status, encoding="ascii", errors="replace") as lines:
             return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM:")), 0)
     if process != "self":

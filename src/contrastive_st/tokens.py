@@ -1,4 +1,4 @@
-"""Texts to token ids of a bounded length, and token rows of different lengths to padded tensors or to buckets."""
+"""Tokenize texts up to a maximum length, and make padded tensors or buckets of token rows of different lengths."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from contrastive_st.errors import InputError
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
 
-_CHARACTERS = 64  # of a text for each token wanted, at first: more than any language needs on average
-_NO_LIMIT = 1 << 20  # a `model_max_length` above this is transformers' way to say that there is none
+_CHARACTERS = 64  # characters read at first for each token wanted: more than any language needs on average
+_NO_LIMIT = 1 << 20  # transformers sets a `model_max_length` above this where there is no limit
 
 
 def token_ids(
@@ -25,12 +25,12 @@ def token_ids(
 ) -> list[list[int]]:
     """Token ids of each text, special tokens included, cut to `max_length` tokens.
 
-    A tokenizer reads a text to its end before it truncates, at 150 bytes of memory a character. So a long text is cut
-    before: where the start of it does not give `max_length` tokens, four times as much is read.
+    A tokenizer reads the whole text before it truncates, and takes 150 bytes of memory per character. So only the start
+    of a long text is tokenized; while that gives fewer than `max_length` tokens, four times as much is read.
 
     Args:
         tokenizer: any tokenizer of transformers.
-        texts: any number of them; half of a surrogate pair, which is no character, is read as "?".
+        texts: any number of texts; a lone surrogate, which is not a character, is read as "?".
         max_length: in tokens; by default the tokenizer's `model_max_length`.
 
     Example:
@@ -42,8 +42,9 @@ def token_ids(
 
 
 def beginnings(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int) -> list[str]:
-    """Each text, or as much of it as gives `max_length` tokens: for calls of a tokenizer that `token_ids` is not enough
-    for, such as those of pairs.
+    """Each text, cut to a start that is long enough for `max_length` tokens.
+
+    Use it before you call a tokenizer yourself (with pairs of texts, for example), where `token_ids` does not do.
 
     Example:
         >>> from contrastive_st.data import word_tokenizer
@@ -56,7 +57,7 @@ def beginnings(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_len
 def _read(
     tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], max_length: int | None
 ) -> tuple[list[str], list[list[int]]]:
-    """What is read of each text, and the token ids of that."""
+    """The part of each text that was read, and its token ids."""
     longest = tokenizer.model_max_length if max_length is None else max_length
     if longest > _NO_LIMIT:
         return list(texts), _tokenized(tokenizer, texts, None)
@@ -72,7 +73,7 @@ def _read(
 
 
 def _start(text: str, most: int) -> str:
-    """The first characters of a text, to the end of a word where there are words."""
+    """The first `most` characters of a text, cut at the end of a word if there is one."""
     return text if len(text) <= most else (text[:most].rsplit(None, 1) or [""])[0]
 
 
@@ -90,7 +91,7 @@ def pad_rows(
     multiple_of: int = 1,
     least: int = 1,
 ) -> tuple[Tensor, Tensor]:
-    """Rows of token ids as `[N, L]`, padded on the right whatever the tokenizer says, and their attention mask.
+    """Pad rows of token ids on the right to `[N, L]`, whatever the tokenizer's padding side; also the attention mask.
 
     Args:
         rows: token ids; a row may be empty.
@@ -99,8 +100,8 @@ def pad_rows(
         least: L is no less.
 
     Returns:
-        Ids and mask, int64; the mask is 1 on the tokens of a row, by its length: a padding token that stands in a
-        text is a token of it.
+        Ids and mask, int64. The mask is 1 up to the length of each row, so a padding token inside a text counts as a
+        token of the text.
 
     Example:
         >>> ids, mask = pad_rows([[2, 7, 3], [2]], padding=9)
@@ -116,27 +117,27 @@ def pad_rows(
     return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
 
 
-# --- Prompts: a text that is put before each text of one role, in training as in use.
+# --- Prompts: a prompt is put before every text of one role (query, document), in training and in use.
 
-#: What the prompts of queries and of documents are called, the first that there is
+#: Names that the prompts of queries and of documents may have; the first that exists is used
 QUERY, DOCUMENT = ("query",), ("document", "passage", "corpus")
 
 
 def role_prompt(prompts: Mapping[str, str], names: Sequence[str], default: str | None = None) -> str:
-    """The first of these prompts that there is, else the one of the name `default`, else nothing."""
+    """The prompt with the first of these `names` that exists, else the one named `default`, else an empty string."""
     name = next((name for name in names if name in prompts), default)
     return "" if name is None else prompts[name]
 
 
 def column_prompts(columns: Sequence[str], prompts: Mapping[str, str], default: str | None = None) -> dict[str, str]:
-    """What is put before the texts of each column in training.
+    """The prompt of each text column in training.
 
-    Of several columns the first holds queries and the others documents; one column holds neither. Where its role has no
-    prompt, a column takes the default one.
+    If there are several columns, the first holds queries and the others documents; a single column holds neither. A
+    column whose role has no prompt takes the default one.
 
     Args:
-        columns: of text: anchor, positive, hard negatives.
-        prompts: by name.
+        columns: names of the text columns: anchor, positive, hard negatives.
+        prompts: each prompt by its name.
         default: the name of the prompt that `encode` puts before every text.
 
     Example:
@@ -150,14 +151,15 @@ def column_prompts(columns: Sequence[str], prompts: Mapping[str, str], default: 
 
 
 def prompt_length(tokenizer: PreTrainedTokenizerBase, prompt: str, max_length: int | None = None) -> int:
-    """Tokens before a text that has this prompt, as sentence-transformers counts them: 0 without a prompt.
+    """Number of tokens of a prompt before a text, counted as in sentence-transformers; 0 for an empty prompt.
 
-    A mark of the start that the tokenizer adds counts as part of the prompt, one of the end does not.
+    A special token that the tokenizer adds at the start (`[CLS]`) counts as part of the prompt; one at the end is not
+    counted.
 
     Args:
         tokenizer: any tokenizer of transformers.
-        prompt: what is put before the text.
-        max_length: that text and prompt are cut to; by default the tokenizer's `model_max_length`.
+        prompt: the prompt.
+        max_length: maximum number of tokens of prompt and text; by default the tokenizer's `model_max_length`.
 
     Raises:
         InputError: the prompt leaves no room for a text.
@@ -174,7 +176,7 @@ def prompt_length(tokenizer: PreTrainedTokenizerBase, prompt: str, max_length: i
     longest = tokenizer.model_max_length if max_length is None else max_length
     if len(ids) >= longest:
         raise InputError(
-            f"the prompt {prompt!r} takes {len(ids)} of the {longest} tokens of a text; give a shorter one, or a "
+            f"the prompt {prompt!r} takes {len(ids)} tokens and max_length is {longest}; give a shorter prompt or a "
             "larger max_length"
         )
     return len(ids) - (len(ids) > 0 and ids[-1] in tokenizer.all_special_ids)
@@ -221,7 +223,7 @@ def bucket_rows(
         max_rows: most rows in a bucket.
 
     Returns:
-        Row indices, one array a bucket; together a permutation of `range(N)`.
+        Row indices, one array per bucket; together a permutation of `range(N)`.
 
     Example:
         >>> [rows.tolist() for rows in bucket_rows(np.array([2, 9, 2, 9]), min_tokens=1)]
@@ -257,7 +259,7 @@ _TRAINING: dict[str, dict[str, float]] = {"cpu": {}, "cuda": {"min_tokens": 32_7
 
 
 def training_buckets(device: torch.device, given: Mapping[str, float]) -> dict[str, Any]:
-    """Options of `bucket_rows` for a training step on a device: those `given`, else its own.
+    """Options of `bucket_rows` for a training step: the defaults of the device, replaced by those `given`.
 
     Example:
         >>> training_buckets(torch.device("cuda"), {"max_rows": 64})
@@ -267,13 +269,15 @@ def training_buckets(device: torch.device, given: Mapping[str, float]) -> dict[s
 
 
 def row_lengths(attention_mask: Tensor, known: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
-    """Tokens of each row of a mask `[..., L]`: those `known` on the host, else read, for which it waits for the device.
+    """Number of tokens in each row of a mask `[..., L]`.
+
+    Returns the lengths `known` on the host if their shape fits: to sum the mask, the host must wait for the device.
 
     Example:
         >>> row_lengths(torch.tensor([[1, 1, 0], [1, 0, 0]])).tolist()
         [2, 1]
     """
-    if known is not None and known.shape == attention_mask.shape[:-1]:  # else a part of the batch that it was known of
+    if known is not None and known.shape == attention_mask.shape[:-1]:  # not so if the mask is a part of the batch
         return known
     read: NDArray[np.int64] = attention_mask.sum(-1).cpu().numpy()
     return read
@@ -309,7 +313,7 @@ def take_rows(
 
 
 def in_order(outputs: Sequence[Tensor], buckets: list[NDArray[np.int64]]) -> Tensor:
-    """What came of the rows of each bucket, in the order of the rows."""
+    """Join the outputs of the buckets and put their rows back into the original order."""
     back = torch.from_numpy(np.argsort(np.concatenate(buckets)))
     return torch.cat(list(outputs))[back.to(outputs[0].device, non_blocking=True)]
 
@@ -345,7 +349,9 @@ def in_buckets(
 
 
 def true_places(mask: Tensor, count: int | None = None) -> Tensor:
-    """Where a mask is true, as places in it when flat, `[count]`; with the count at hand the host does not wait.
+    """Positions in the flattened mask at which it is true, `[count]`.
+
+    If `count` is given, the host need not wait for the device to count them.
 
     Example:
         >>> true_places(torch.tensor([[True, False], [False, True]]), 2).tolist()
@@ -356,7 +362,7 @@ def true_places(mask: Tensor, count: int | None = None) -> Tensor:
 
 
 def name_number(name: str) -> int:
-    """A number for a name, the same wherever it stands in a list; below 2^24, so that float32 holds it.
+    """A number computed from a name alone; it is less than 2^24, so that float32 represents it exactly.
 
     Example:
         >>> name_number("nli") == int(torch.tensor(float(name_number("nli"))))

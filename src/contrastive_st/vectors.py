@@ -1,4 +1,4 @@
-"""Rows of numbers as vectors: unit vectors, cosines, the greatest scores, a byte or a bit a number."""
+"""Functions of vectors `[N, d]`: normalization, cosine similarity, top k, quantization to a byte or bit per number."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from contrastive_st.errors import InputError
 
 PRECISIONS = ("float32", "int8", "ubinary")
-Best = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # scores [Q, k], falling, and the numbers of the candidates
+Best = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # scores [Q, k], descending, and the candidates' numbers
 
 
 def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -> NDArray[Any]:
-    """Rows `[N, d]` divided by their lengths; a row of zeros stays zero.
+    """Divide each row of `[N, d]` by its length; a row of zeros stays zero.
 
     Args:
         vectors: `[N, d]`.
-        dtype: of the result; by default that of the vectors, float32 at least.
-        of: what the vectors stand for, for the message; if given, a row without a direction is an error.
+        dtype: type of the result; by default that of the vectors, but at least float32.
+        of: what the vectors are, for the error message. If given, a row that is zero, NaN or infinite is an error.
 
     Raises:
         InputError: `of` is given and a row is zero, NaN or infinite.
@@ -32,12 +32,12 @@ def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -
     rows = np.asarray(rows, dtype=dtype or np.promote_types(rows.dtype, np.float32))
     lengths = np.linalg.norm(rows, axis=1, keepdims=True)
     if of is not None and not (sound := np.isfinite(lengths) & (lengths > 0)).all():
-        raise InputError(f"{of}: vector {int(np.argmin(sound))} is zero, NaN or infinite; nothing is near to it")
+        raise InputError(f"{of}: vector {int(np.argmin(sound))} is zero, NaN or infinite; leave it out")
     return np.asarray(rows / np.maximum(lengths, 1e-12))
 
 
 def cosine(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
-    """Cosine of each row of `a` with the same row of `b`, `[N, d], [N, d] -> [N]`, in float64; 0 beside a zero vector.
+    """Cosine of each row of `a` with the same row of `b`, `[N, d], [N, d] -> [N]`, in float64; 0 with a zero vector.
 
     Example:
         >>> cosine([[3.0, 4.0]], [[4.0, 3.0]]).tolist()
@@ -49,17 +49,18 @@ def cosine(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
 
 
 def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None, first: int = 0) -> Best:
-    """The k greatest scores of each row, falling; of equal ones, those that come first.
+    """The k greatest scores of each row, in descending order; among equal scores, the lower candidate number is first.
+
+    Call it once per block of candidates to search a corpus in blocks, with the result so far as `before`.
 
     Args:
-        scores: `[Q, N]`, of the candidates numbered `first`, `first + 1`, ...
-        k: how many; all where there are fewer.
-        before: the k best of the candidates with smaller numbers, where there were any: a corpus is searched block
-            after block, and the scores of one block are there at a time.
-        first: number of the first candidate.
+        scores: `[Q, N]`, the scores of candidates `first`, `first + 1`, ...
+        k: how many to return; all candidates if there are fewer.
+        before: the result for the candidates with smaller numbers, if there were any.
+        first: number of the first candidate of this block.
 
     Returns:
-        Scores `[Q, min(k, candidates)]` and numbers of the candidates.
+        Scores `[Q, min(k, candidates)]` and the numbers of their candidates.
 
     Example:
         >>> best = top_k(np.array([[0.1, 0.9, 0.5]]), 2)
@@ -70,8 +71,8 @@ def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None,
     """
     empty = (np.empty((len(scores), 0), scores.dtype), np.empty((len(scores), 0), np.int64))
     known, numbers = empty if before is None else before
-    keep = scores > known[:, -1:] if known.shape[1] == k else scores >= -np.inf  # an equal one comes later: it loses
-    if np.count_nonzero(keep) > k * len(scores):  # so only in the first of many blocks
+    keep = scores > known[:, -1:] if known.shape[1] == k else scores >= -np.inf  # of equal scores, the earlier stays
+    if np.count_nonzero(keep) > k * len(scores):  # usually only in the first block
         keep &= scores >= np.partition(scores, -k, axis=1)[:, -k, None]
     query, column = np.nonzero(keep)
     queries = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), query])
@@ -85,36 +86,36 @@ def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None,
     return values[order].reshape(len(known), width), labels[order].reshape(len(known), width)
 
 
-# --- A byte or a bit a number.
+# --- Quantization to a byte or a bit per number.
 
 
 def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None) -> NDArray[Any]:
-    """Vectors `[N, d]` in a quarter or a thirty-second of the room: the values of sentence-transformers.
+    """Quantize vectors to a quarter (int8) or a thirty-second (ubinary) of the memory.
 
-    `int8` cuts the range of each dimension into 256 buckets; `ubinary` keeps the sign, eight dimensions a byte. (The
-    values are those of `sentence_transformers.util.quantize_embeddings`.)
+    `int8` divides the range of each dimension into 256 buckets; `ubinary` keeps only the sign, eight dimensions per
+    byte. The values are the same as those of `sentence_transformers.util.quantize_embeddings`.
 
     Args:
-        vectors: `[N, d]` or `[d]`, of floats.
+        vectors: floats `[N, d]` or `[d]`.
         precision: `float32`, `int8` or `ubinary`.
-        ranges: `[2, d]`, the least and the greatest value of each dimension, for `int8`: `quantization_ranges` of
-            vectors that stand for all. By default those of `vectors` themselves. What is beyond gets the last bucket.
+        ranges: for `int8`, the least and the greatest value of each dimension, `[2, d]`: the `quantization_ranges` of
+            representative vectors, by default of `vectors`. Values outside the range get the first or the last bucket.
 
     Returns:
         float32 `[N, d]`, int8 `[N, d]` or uint8 `[N, ceil(d / 8)]`.
 
     Raises:
-        InputError: an unknown precision, vectors that are no floats, or ranges of another shape.
+        InputError: an unknown precision, vectors that are not floats, or ranges of another shape.
 
     Example:
         >>> quantize([[0.0, 7.5], [300.0, 255.0]], "int8", ranges=[[0, 0], [255, 255]]).tolist()
         [[-128, -121], [127, 127]]
-        >>> quantize([[0.1, -0.1, 0.2]], "ubinary").tolist()  # the bits 101, filled up to a byte
+        >>> quantize([[0.1, -0.1, 0.2]], "ubinary").tolist()  # the bits 101, padded to a byte
         [[160]]
     """
     rows = np.asarray(vectors)
     if not np.issubdtype(rows.dtype, np.floating):
-        raise InputError(f"vectors of the type {rows.dtype} cannot be quantized; give floats")
+        raise InputError(f"vectors of type {rows.dtype} cannot be quantized; give floats")
     if precision == "float32":
         return rows.astype(np.float32)
     if precision == "ubinary":
@@ -127,13 +128,13 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
 
 
 def dequantize(codes: NDArray[Any], precision: str, dim: int, ranges: ArrayLike | None = None) -> NDArray[np.float32]:
-    """Vectors near those that `quantize` was given: the middle of the bucket, or 1 and -1 for the signs.
+    """Approximate vectors from their codes: the middle of each int8 bucket, or 1 and -1 for the signs of ubinary.
 
     Args:
-        codes: of `quantize`.
+        codes: the result of `quantize`.
         precision: `float32`, `int8` or `ubinary`.
         dim: dimension of the vectors.
-        ranges: what `quantize` was given; needed for `int8`.
+        ranges: the ranges that `quantize` used; needed for `int8`.
 
     Example:
         >>> dequantize(quantize([[0.3, -0.3]], "int8", [[-1, -1], [1, 1]]), "int8", 2, [[-1, -1], [1, 1]]).round(2)
@@ -150,7 +151,7 @@ def dequantize(codes: NDArray[Any], precision: str, dim: int, ranges: ArrayLike 
 
 
 def quantization_ranges(vectors: ArrayLike) -> NDArray[np.float32]:
-    """The least and the greatest value of each dimension, `[N, d] -> [2, d]`; a few thousand vectors tell enough.
+    """The least and the greatest value of each dimension, `[N, d] -> [2, d]`; a few thousand vectors are enough.
 
     Raises:
         InputError: fewer than two vectors.
@@ -161,12 +162,12 @@ def quantization_ranges(vectors: ArrayLike) -> NDArray[np.float32]:
     """
     rows = np.asarray(vectors)
     if rows.ndim != 2 or len(rows) < 2:
-        raise InputError("int8 needs the ranges of each dimension, which one vector does not tell; give ranges")
+        raise InputError("int8 needs the range of each dimension, which takes two vectors or more; give ranges")
     return np.stack([rows.min(axis=0), rows.max(axis=0)]).astype(np.float32)
 
 
 def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-    """Where the first of int8's 256 buckets begins and how wide each is, `[d]` both.
+    """Start of the first of the 256 buckets of int8, and width of each bucket, both `[d]`.
 
     Example:
         >>> buckets([[0.0, -1.0], [255.0, -1.0]], 2)[1].tolist()  # a dimension that does not vary has one bucket
@@ -174,17 +175,17 @@ def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[np.float32], NDArray[n
     """
     found = np.asarray(ranges, dtype=np.float32)
     if found.shape != (2, dim):
-        raise InputError(f"ranges of the shape {found.shape} for {dim} dimensions; give (2, {dim}): least and greatest")
+        raise InputError(f"ranges of shape {found.shape} for {dim} dimensions; give (2, {dim}): least and greatest")
     steps = (found[1] - found[0]) / 255
     return found[0], np.where(steps == 0, np.float32(1), steps)
 
 
 def differing_bits(words: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.int32]:
-    """In how many bits each of N codes differs from a query's (Hamming), `[W, N], [W] -> [N]`.
+    """Hamming distance of each of N codes to the code of a query, `[W, N], [W] -> [N]`.
 
     Args:
-        words: the codes, 64 bits of all of them in each row, so that a row is a run through memory.
-        query: the query's code.
+        words: the N codes in words of 64 bits; row w has word w of all codes, so that it is contiguous in memory.
+        query: the W words of the query's code.
 
     Example:
         >>> differing_bits(np.array([[0b1100, 0b1111]], np.uint64), np.array([0b1010], np.uint64)).tolist()
@@ -197,7 +198,7 @@ def differing_bits(words: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDAr
 
 
 def _ones(words: NDArray[np.uint64]) -> NDArray[np.uint8]:
-    """How many bits of each word are set."""
+    """The number of bits that are set in each word."""
     if hasattr(np, "bitwise_count"):
         return np.asarray(np.bitwise_count(words))
     bits = np.unpackbits(words.view(np.uint8).reshape(-1, 8), axis=1)  # before numpy 2

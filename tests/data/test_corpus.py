@@ -161,12 +161,12 @@ def test_a_pool_mixes_its_rows_and_no_others():
 
 BAD = {
     "no column 'text'; name one of words, doc": ({"words": ["a"], "doc": [0]}, {}),
-    "no column 'doc'; name one of text, or None where the file is one document": ({"text": ["a"]}, {}),
+    "no column 'doc'; name one of text, or None if the file is one document": ({"text": ["a"]}, {}),
     "column 'doc' holds int64, not text": ({"text": ["a"], "doc": [0]}, {"text_column": "doc"}),
-    "row 4: document 0 goes on after another one; sort the rows by 'doc'": (
+    "row 4: document 0 continues after another one; sort the rows by 'doc'": (
         {"text": list("abcd"), "doc": [0, 0, 1, 0]}, {},
     ),
-    "row 2: no document in column 'doc'; fill it": ({"text": list("ab"), "doc": [0, None]}, {}),
+    "row 2: column 'doc' is empty; name the document there": ({"text": list("ab"), "doc": [0, None]}, {}),
     "it needs at least one sentence": ({"text": ["", " "], "doc": [0, 1]}, {}),
     "every line is blank": ({"text": pa.array([], pa.string()), "doc": pa.array([], pa.int64())}, {}),
 }  # fmt: skip
@@ -192,7 +192,7 @@ def test_bad_parquet_is_one_line(tokenizer, tmp_path, message):
         ("a.txt", b"", "the file is empty"),
         ("a.txt", b"\n \n", "every line is blank"),
         ("a.txt", b"caf\xe9\n", "line 1: byte 0xe9 is not UTF-8"),
-        ("a.csv", b"text\n", "is a .txt or a .parquet file"),
+        ("a.csv", b"text\n", "must be a .txt or a .parquet file"),
         ("none.txt", None, "there is no such file"),
     ],
 )

@@ -57,7 +57,7 @@ def test_what_is_no_file(door, tmp_path):
 @pytest.mark.parametrize("door", [*TABLES, "sentences"])
 def test_a_pipe_cannot_be_read_twice(door, tmp_path):
     os.mkfifo(tmp_path / "pipe.txt")
-    refused(door, tmp_path / "pipe.txt", "no regular file")
+    refused(door, tmp_path / "pipe.txt", "not a regular file")
 
 
 @pytest.mark.parametrize("door", [door for door in DOORS if door != "lines"])
@@ -74,8 +74,8 @@ def test_a_dangling_link_in_a_folder_and_an_empty_folder(door, tmp_path):
         ("[" * 200_000, "nested too deeply"),
         ('{"text": ' * 200_000, "nested too deeply"),
         ('{"text": "a", "n": ' + "7" * 5000 + "}", "line 1"),
-        ('{"text": "a"}\n{"text": ', "line 2: broken JSON"),
-        ('{"text": "a"} x', "broken JSON"),
+        ('{"text": "a"}\n{"text": ', "line 2: invalid JSON"),
+        ('{"text": "a"} x', "invalid JSON"),
     ],
 )
 def test_json(door, content, fragment, tmp_path):

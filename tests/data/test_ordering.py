@@ -130,11 +130,11 @@ def test_equal_sentences():
 
 
 def test_bad_embeddings():
-    with pytest.raises(InputError, match="one vector a sentence"):
+    with pytest.raises(InputError, match="give a matrix"):
         order_corpus(np.zeros((0, 3), np.float32))
     broken = points(30)
     broken[3] = np.nan
-    with pytest.raises(InputError, match="look at the teacher"):
+    with pytest.raises(InputError, match="check the teacher"):
         order_corpus(broken)
 
 

@@ -78,10 +78,10 @@ def test_names_of_the_hub(monkeypatch, name):
     [
         ("premise\thypothesis\tlabel\na\tb\tmaybe\n", "line 2: 'maybe' is neither"),
         ("premise\thypothesis\tlabel\na\tb\n", "line 2: 2 cells where the header has 3"),
-        ("premise\thypothesis\n", "line 1: no column of the gold"),
-        ("premise\thypothesis\tlabel\na\tb\t-\n", "no labelled pair"),
+        ("premise\thypothesis\n", "line 1: no column for .gold."),
+        ("premise\thypothesis\tlabel\na\tb\t-\n", "no row has a label"),
         ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "give another scale"),
-        ("sentence1\tsentence2\tlabel\na\tb\t0.5\n", "is no class"),
+        ("sentence1\tsentence2\tlabel\na\tb\t0.5\n", "is not a class"),
     ],
 )
 def test_what_cannot_be_read_says_where(tmp_path, text, message):

@@ -57,11 +57,11 @@ def test_proteins_may_end_in_a_stop(tmp_path):
         ("ACGT\n", "dna", "line 1: no FASTA"),
         (">a\nACGT\n>b\n>c\nA\n", "dna", r"line 3: 'b' has no letters"),
         (">a\nAC-GT\n", "dna", "line 2: '-' is a gap"),
-        (">a\nACGU\n", "dna", r"line 2: 'U' is no letter of dna; is it rna or protein\?"),
-        (">a\nACGT\nAC1T\n", "dna", "line 3: '1' is no letter of dna; mend"),
-        ("", "dna", "holds no sequence"),
+        (">a\nACGU\n", "dna", r"line 2: 'U' is not a letter of dna; is it rna or protein\?"),
+        (">a\nACGT\nAC1T\n", "dna", "line 3: '1' is not a letter of dna; mend"),
+        ("", "dna", "has no sequence"),
         (">a\nACGT\n", "genes", "choose one of dna, rna, protein"),
-        (">a\nACÄ\n", "dna", "not plain ASCII"),
+        (">a\nACÄ\n", "dna", "not ASCII text"),
     ],
 )
 def test_what_is_no_fasta(text, kind, words, tmp_path):
@@ -76,7 +76,7 @@ def test_files_that_cannot_be_read(tmp_path):
         list(read_fasta(tmp_path / "none.fa", "dna"))
     broken = tmp_path / "broken.fa.gz"
     broken.write_bytes(gzip.compress(b">a\nACGT\n" * 99)[:-9])
-    with pytest.raises(InputError, match="fetch the file anew"):
+    with pytest.raises(InputError, match="download the file again"):
         list(read_fasta(broken, "dna"))
 
 
@@ -120,8 +120,8 @@ def test_vocabulary_of_frequent_words():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"k": 3, "frame": 3}, "frames 0 to k - 1"),
-        ({"k": 0}, "k is 1 or more"),
+        ({"k": 3, "frame": 3}, "a frame from 0 to k - 1"),
+        ({"k": 0}, "give a k of 1 or more"),
         ({"k": 5, "kind": "protein"}, "give sequences to learn"),
         ({"k": 3, "sequences": ["NN", "AC"]}, "no word of 3 letters"),
         ({"k": 3, "kind": "xna"}, "choose one of"),

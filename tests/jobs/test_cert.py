@@ -50,7 +50,7 @@ def test_pairs_are_read_as_they_were_written(tmp_path):
     pairs = [("a, b", 'he said "no"'), ("line", "other")]
     assert write_pairs(pairs, tmp_path / "pairs.csv") == 2
     assert [tuple(row.values()) for row in read_texts(str(tmp_path / "pairs.csv"))] == pairs
-    with pytest.raises(InputError, match="there is no pair"):
+    with pytest.raises(InputError, match="no pairs: every back-translation"):
         write_pairs([], tmp_path / "none.csv")
 
 

@@ -139,7 +139,7 @@ WRONG = {
     ONE.replace("}", ", weight: .nan}"): "nli, weight: nan; give",
     ONE.replace("}", ", streaming: maybe}"): "nli, streaming: 'maybe'",
     ONE.replace("}", ", streaming: true}"): "nli: a streamed data set has no size",
-    ONE.replace("}", ", columns: {anchor: sentence1, positiv: sentence2}}"): "nli: .*'positiv' is no role",
+    ONE.replace("}", ", columns: {anchor: sentence1, positiv: sentence2}}"): "nli: .*'positiv' is not a role",
     ONE.replace("}", ", columns: {anchor: nothing}}"): "nli: .*there is no column 'nothing",
     ONE.replace("}", ", columns: {anchor: {a: b}}}"): "nli, columns: ",
     ONE.replace("}", ", loss: cosent}"): "nli, loss: 'cosent' does not train anchors and positives; choose",

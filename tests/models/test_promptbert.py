@@ -193,7 +193,7 @@ def test_other_loaders_are_not_led_astray(text_file, tmp_path, monkeypatch):
     ("args", "words"),
     [
         (["--templates", "a [MASK]"], "needs one [X]"),
-        (["--templates", "[MASK] is [X]"], "behind it, one [MASK]"),
+        (["--templates", "[MASK] is [X]"], "after it, one [MASK]"),
         (["--templates", TEXTS[0], "the [X] is [MASK]"], "the same numbers"),
         (["--templates", *TEXTS, TEXTS[0]], "one or two"),
         (["--templates", *TEXTS, "--pooling", "mean"], "leave out --pooling"),

@@ -190,7 +190,7 @@ def test_bad_settings_are_one_line(settings, words, bert_config):
 
 
 def test_a_prompt_for_no_column_is_named(tokenizer):
-    with pytest.raises(InputError, match="prompts for the column 'document'; the columns of text are anchor, positive"):
+    with pytest.raises(InputError, match="a prompt for column 'document', but the text columns are anchor, positive"):
         tokenize(pairs(), tokenizer, 16, prompts=PROMPTS)
 
 

@@ -94,7 +94,7 @@ def test_what_cannot_be_trained(bert_config):
     model, batch = model_of(), batch_of()
     with pytest.raises(InputError, match="ContextWindowCollator"):
         model(batch["input_ids"], attention_mask=batch["attention_mask"])
-    with pytest.raises(InputError, match="Leave out chunk_size"):
+    with pytest.raises(InputError, match="leave out chunk_size"):
         model.compute_loss(torch.zeros(2, 1, 6))
     alone = PLACES * torch.tensor([[1, 3]])
     with pytest.raises(InputError, match="no sentence of this batch has a neighbour"):

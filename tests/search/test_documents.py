@@ -76,7 +76,7 @@ def test_a_stream_is_not_read_as_a_whole(tmp_path):
     path.write_text('{"text": "good"}\n' + '{"text": "more"}\n' * 10 + "{broken\n")
     documents = open_corpus(str(path)).read()
     assert next(documents).text == "good"
-    with pytest.raises(InputError, match="line 12: broken JSON"):
+    with pytest.raises(InputError, match="line 12: invalid JSON"):
         list(documents)
 
 

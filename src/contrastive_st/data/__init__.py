@@ -1,6 +1,6 @@
-"""Data: readers and corpora to tokenized rows, collators to batches.
+"""Data: readers and corpora give tokenized rows, collators make batches of them.
 
-The names below are imported when first used: reading a file needs neither torch nor transformers.
+The names below are imported when they are first used: reading a file needs neither torch nor transformers.
 """
 
 from __future__ import annotations

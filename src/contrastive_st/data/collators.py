@@ -1,6 +1,6 @@
-"""Collators: token ids of a few rows to the tensors of one batch, `[B, V, L]`.
+"""Collators: make the tensors `[B, V, L]` of one batch from rows of token ids.
 
-They work under the stock `transformers.Trainer`, under `ContrastiveTrainer` and in a bare accelerate loop.
+They work with `transformers.Trainer`, with `ContrastiveTrainer` and in a plain accelerate loop.
 """
 
 from __future__ import annotations
@@ -20,19 +20,20 @@ from contrastive_st.data.tokenizers import Template
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import pad_rows
 
-# --- Collators of single sentences whose positives are other sentences of the batch: neighbours, or sharers of words.
+# --- Collators of single sentences whose positives are other sentences of the batch: neighbours, or those that share
+# --- words.
 
 WEIGHTINGS = ("counts", "tfidf", "tfidf_bin")
 
 
 @dataclass
 class ContextWindowCollator:
-    """Sentences in order, with their places, from which the loss builds its context windows (QuickThoughts).
+    """Collate consecutive sentences with their positions, for the context windows of the loss (QuickThoughts).
 
-    Rows are `{"input_ids", "document", "position"}`; the batch is a stretch of the corpus.
+    Rows are `{"input_ids", "document", "position"}`, and a batch has consecutive sentences of the corpus.
 
     Args:
-        tokenizer: pads on the right, to the longest sentence of the batch.
+        tokenizer: gives the padding token; a batch is padded on the right to its longest sentence.
 
     Example:
         Two sentences of document 0 and the first of document 1::
@@ -47,8 +48,8 @@ class ContextWindowCollator:
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         if missing := {"document", "position"} - set(rows[0]):
             raise InputError(
-                f"rows have no {' and no '.join(sorted(missing))}; a context window needs sentences in order, "
-                "with the document that each is in and its position there"
+                f"rows have no {' and no '.join(sorted(missing))}; context windows need both columns, in the order of "
+                "the documents, as SentenceCorpus gives them"
             )
         batch = pad_sentences(self.tokenizer, rows)
         batch["targets"] = torch.tensor([[row["document"], row["position"]] for row in rows])
@@ -57,15 +58,15 @@ class ContextWindowCollator:
 
 @dataclass
 class CooccurrenceCollator:
-    """Sentences with their bags of words, from which the loss builds co-occurrence or TF-IDF targets.
+    """Collate sentences with their bags of words, from which the loss builds co-occurrence or TF-IDF targets.
 
-    A bag is a list of (token id, weight), without special tokens, padded with weight 0 to the largest of the batch.
+    A bag is a list of (token id, weight) without special tokens, padded with weight 0 to the largest bag of the batch.
 
     Args:
-        tokenizer: any; its tokens are the words. It pads on the right.
-        weighting: `counts` (each word once, as the binary bag of words), `tfidf` or `tfidf_bin`: counts times IDF, of
-            unit length (what is binarized is the similarity, by the loss).
-        idf: `[vocabulary]`, fitted on the corpus by `fit_idf`; not for `counts`.
+        tokenizer: its tokens are the words of the bags. Batches are padded on the right.
+        weighting: `counts` (a binary bag of words: each word has weight 1), `tfidf` or `tfidf_bin`. The last two give
+            the same bags, counts times IDF scaled to unit length; with `tfidf_bin` the loss binarizes the similarities.
+        idf: `[vocabulary]`, fitted on the corpus by `fit_idf`; None for `counts`.
 
     Example:
         ::
@@ -83,9 +84,9 @@ class CooccurrenceCollator:
         if self.weighting not in WEIGHTINGS:
             raise InputError(f"unknown weighting {self.weighting!r}; choose one of {', '.join(WEIGHTINGS)}")
         if (self.idf is None) != (self.weighting == "counts"):
-            raise InputError(f"weighting {self.weighting!r}: IDF is for tfidf and tfidf_bin; fit it with fit_idf")
+            raise InputError(f"weighting {self.weighting!r}: tfidf and tfidf_bin need idf (by fit_idf), counts none")
         if len(self.tokenizer) > 1 << 24:
-            raise InputError("a vocabulary of more than 16,777,216 words does not fit the bags' float32 ids")
+            raise InputError("the vocabulary has more than 16,777,216 words, too many for bags with float32 ids")
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
@@ -110,20 +111,20 @@ class CooccurrenceCollator:
 
 
 def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
-    """Rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
+    """Pad rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
     ids = [row["input_ids"] for row in rows]
     if any(len(row) and not isinstance(row[0], (int, np.integer)) for row in ids):
-        raise InputError("a row holds several texts, and this loss takes one sentence a row")
+        raise InputError("a row has several texts, and this loss takes one sentence per row; give one text column")
     padded, mask = pad_rows(ids, tokenizer.pad_token_id)
     return {"input_ids": padded[:, None], "attention_mask": mask[:, None]}
 
 
 @dataclass
 class TeacherCollator:
-    """Sentences and, as their targets, the teacher's embeddings of them.
+    """Collate sentences with the teacher's embeddings of them as targets.
 
     Args:
-        tokenizer: the student's; pads on the right, to the longest sentence of the batch.
+        tokenizer: that of the student; a batch is padded on the right to its longest sentence.
 
     Example:
         ::
@@ -136,18 +137,18 @@ class TeacherCollator:
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         if "teacher" not in rows[0]:
-            raise InputError("rows have no teacher; pair sentences with a teacher's embeddings by TeacherRows")
+            raise InputError("rows have no teacher; join sentences with the teacher's embeddings by TeacherRows")
         batch = pad_sentences(self.tokenizer, rows)
         batch["targets"] = torch.from_numpy(np.stack([np.asarray(row["teacher"], np.float32) for row in rows]))
         return batch
 
 
 def fit_idf(sentences: Iterable[Sequence[int]], vocabulary: int) -> NDArray[np.float32]:
-    """Inverse document frequency of each token id over a corpus, `ln((1 + n) / (1 + df)) + 1` as scikit-learn has it.
+    """Inverse document frequency of each token id in a corpus, `ln((1 + n) / (1 + df)) + 1` as in scikit-learn.
 
     Args:
         sentences: token ids of each of the n sentences.
-        vocabulary: number of ids.
+        vocabulary: number of token ids.
 
     Example:
         >>> [round(float(value), 3) for value in fit_idf([[0, 1, 1], [1]], 3)]
@@ -163,22 +164,22 @@ def fit_idf(sentences: Iterable[Sequence[int]], vocabulary: int) -> NDArray[np.f
 
 @dataclass
 class PairCollator:
-    """Rows with V >= 2 texts each: `[[anchor ids, positive ids, ...], ...]` to `[B, V, L]`.
+    """Collate rows with V >= 2 texts each: `[[anchor ids, positive ids, ...], ...]` becomes `[B, V, L]`.
 
-    A row's `guide`, another encoder's vector of each of its texts (`GuidedRows`), becomes its targets `[V, D]`. Its
-    `prompt_length`, the tokens before each of its texts (`tokenize(..., prompts=...)`), becomes a `text_mask`
-    `[B, V, L]`: 1 on the tokens of a text, 0 on its prompt and on padding. A model takes from it what to pool
-    (`include_prompt`), and which texts are equal.
+    Two optional columns of a row are used. `guide`, the vectors of its texts from another encoder (`GuidedRows`),
+    becomes its targets `[V, D]`. `prompt_length`, the number of tokens before each text (`tokenize(..., prompts=...)`),
+    becomes a `text_mask` `[B, V, L]`: 1 on the tokens of a text, 0 on its prompt and on padding. The model uses this
+    mask to pool (see `include_prompt`) and to find equal texts.
 
     Args:
-        tokenizer: pads on the right, to the longest row of the batch.
+        tokenizer: gives the padding token; a batch is padded on the right to its longest text.
         do_mlm: add `mlm_input_ids` and `mlm_targets`, masked copies for the auxiliary loss; the contrastive
             inputs are never masked.
         mlm_probability: share of the tokens to predict; of those 80% are masked, 10% replaced, 10% kept.
-        pad_to_multiple_of: round the length up, for kernels that like multiples of 8.
+        pad_to_multiple_of: round the length up to a multiple of this, for kernels that are faster with multiples of 8.
 
     Example:
-        Two pairs, ids 2 and 3 being [CLS] and [SEP], 0 the padding::
+        Two pairs, where ids 2 and 3 are [CLS] and [SEP], and 0 is the padding::
 
             [{"input_ids": [[2, 7, 8, 3], [2, 9, 3]]},       input_ids       [[[2, 7, 8, 3], [2, 9, 3, 0]],
              {"input_ids": [[2, 5, 3],    [2, 6, 3]]}]   ->                   [[2, 5, 3, 0], [2, 6, 3, 0]]]
@@ -196,7 +197,7 @@ class PairCollator:
         views: Sequence[Sequence[int]] = row["input_ids"]
         if not views or isinstance(views[0], int):
             raise InputError(
-                "a row holds one text, and pairs need two or more: give a file with two columns, or train on "
+                "a row has one text, and pairs need two or more; give a file with two columns, or train on "
                 "dropout pairs with DropoutPairCollator"
             )
         return views
@@ -205,7 +206,7 @@ class PairCollator:
         views = [self.views(row) for row in rows]
         counts = {len(row) for row in views}
         if len(counts) != 1:
-            raise InputError(f"rows of one batch hold {sorted(counts)} texts each; every row needs the same number")
+            raise InputError(f"rows of one batch have {sorted(counts)} texts each; give each row the same number")
         flat = [ids for row in views for ids in row]
         ids, mask = pad_rows(flat, self.tokenizer.pad_token_id, self.pad_to_multiple_of or 1)
         shape = (len(views), counts.pop(), -1)
@@ -225,8 +226,8 @@ class PairCollator:
 
     def _mask(self, input_ids: Tensor) -> tuple[Tensor, Tensor]:
         collator = DataCollatorForLanguageModeling(self.tokenizer, mlm_probability=self.mlm_probability)
-        # drawn from what is in the batch: batches are made ahead of the steps, so that after a resume the state of the
-        # default generator is not the one that the uninterrupted run had here
+        # The seed is a hash of the batch. Batches are prepared ahead of the steps, so after a resume the default
+        # generator would not be in the state that it had here in the uninterrupted run.
         collator.generator = torch.Generator().manual_seed(zlib.crc32(input_ids.numpy().tobytes()))
         inputs, labels = collator.torch_mask_tokens(input_ids.clone())
         return inputs, labels
@@ -234,7 +235,7 @@ class PairCollator:
 
 @dataclass
 class DropoutPairCollator(PairCollator):
-    """Rows with one text: tokenized once, repeated V times; dropout makes the views differ (unsupervised SimCSE).
+    """Collate rows with one text, repeated V times; dropout makes the views differ (unsupervised SimCSE).
 
     Example:
         ::
@@ -248,20 +249,20 @@ class DropoutPairCollator(PairCollator):
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
         ids = row["input_ids"]
         if ids and not isinstance(ids[0], int):
-            raise InputError("a row holds several texts, and a dropout pair is made of one; use PairCollator")
+            raise InputError("a row has several texts, and a dropout pair is made of one; use PairCollator")
         return [ids] * self.num_views
 
 
 @dataclass
 class TemplatePairCollator(PairCollator):
-    """Rows with one text, tokenized within a template; the second view has the text within another (PromptBERT).
+    """Collate rows with one text, tokenized inside a template; the second view has another template (PromptBERT).
 
     Args:
-        templates: the one that the rows are tokenized with, and another, with as many tokens before the text and after
-            it, and [MASK] in the same place.
+        templates: the template that the rows were tokenized with, and the one of the second view. Both must have the
+            same number of tokens before and after the text, and [MASK] in the same place.
 
     Example:
-        The templates `4 [X] 5 [MASK]` and `6 [X] 7 [MASK]`, 9 being [MASK]::
+        The templates `4 [X] 5 [MASK]` and `6 [X] 7 [MASK]`, where 9 is [MASK]::
 
             [{"input_ids": [2, 4, 8, 5, 9, 3]}]  ->  input_ids  [[[2, 4, 8, 5, 9, 3],
                                                                   [2, 6, 8, 7, 9, 3]]]
@@ -273,27 +274,28 @@ class TemplatePairCollator(PairCollator):
         first, second = (", ".join(map(str, template.shape)) for template in self.templates)
         if first != second:
             raise InputError(
-                f"the two templates have {first} and {second} tokens before the sentence, after it and behind [MASK]; "
-                "they need the same numbers"
+                f"the two templates have {first} and {second} tokens before the sentence, after it and after [MASK]; "
+                "give templates with the same numbers"
             )
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
         ids = list(row["input_ids"])
         if ids and not isinstance(ids[0], int):
-            raise InputError("a row holds several texts, and two templates make two views of one; give one template")
+            raise InputError("a row has several texts, and two templates make two views of one text; give one template")
         first, second = self.templates
         return [ids, [*second.before, *ids[len(first.before) : len(ids) - len(first.after)], *second.after]]
 
 
 @dataclass
 class DeletionCollator:
-    """Rows with one text, of whose tokens a share is deleted; the whole text is the target (TSDAE).
+    """Collate rows with one text and delete tokens at random; the whole text is the target (TSDAE).
 
-    [CLS] and [SEP] stay, and one token at least. What is deleted is drawn from what is in the batch, as in masking.
+    [CLS], [SEP] and at least one other token are kept. The random seed is a hash of the batch, so that a resumed run
+    deletes the same tokens.
 
     Args:
-        tokenizer: pads on the right.
-        deletion_ratio: the probability with which each token is deleted.
+        tokenizer: gives the padding token; batches are padded on the right.
+        deletion_ratio: the probability that a token is deleted.
 
     Example:
         ::
@@ -307,7 +309,7 @@ class DeletionCollator:
 
     def __post_init__(self) -> None:
         if not 0 <= self.deletion_ratio < 1:
-            raise InputError(f"deletion_ratio {self.deletion_ratio} must be in [0, 1)")
+            raise InputError(f"deletion_ratio is {self.deletion_ratio}; it must be in [0, 1)")
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         whole = pad_sentences(self.tokenizer, rows)
@@ -316,7 +318,7 @@ class DeletionCollator:
         ends = torch.tensor([self.tokenizer.cls_token_id, self.tokenizer.sep_token_id])
         words = (mask == 1) & ~torch.isin(ids, ends)
         draws = torch.rand(ids.shape, generator=generator).masked_fill(~words, -1)
-        one = torch.arange(ids.shape[1]) == draws.argmax(1, keepdim=True)  # the least likely to go
+        one = torch.arange(ids.shape[1]) == draws.argmax(1, keepdim=True)  # the greatest draw: never deleted
         kept = (mask == 1) & (~words | (draws >= self.deletion_ratio) | one)
         parts = [{"input_ids": row[keep].tolist()} for row, keep in zip(ids, kept, strict=True)]
         return {**pad_sentences(self.tokenizer, parts), "targets": ids.masked_fill(mask == 0, -100)}
@@ -324,7 +326,9 @@ class DeletionCollator:
 
 @dataclass
 class NLITripletCollator(PairCollator):
-    """Rows with anchor, positive and one or more hard negatives (supervised SimCSE: entailment, contradiction).
+    """Collate rows of an anchor, a positive and one or more hard negatives.
+
+    In supervised SimCSE these are a premise, an entailed sentence and a contradictory one.
 
     Example:
         ::
@@ -335,7 +339,7 @@ class NLITripletCollator(PairCollator):
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
         views = super().views(row)
         if len(views) < 3:
-            raise InputError("a row holds two texts, and a triplet needs a hard negative as third; use PairCollator")
+            raise InputError("a row has two texts, and a triplet needs a hard negative as third; use PairCollator")
         return views
 
 
@@ -344,7 +348,7 @@ class NLITripletCollator(PairCollator):
 
 @dataclass
 class LabelledPairCollator(PairCollator):
-    """Rows of two texts and a `label` (a class number) or a `score` (0 to 1), which become the targets `[B]`.
+    """Collate rows of two texts and a `label` (a class number) or a `score` (0 to 1), which become the targets `[B]`.
 
     Example:
         ::
@@ -357,7 +361,7 @@ class LabelledPairCollator(PairCollator):
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         name = next((name for name in ("label", "score") if name in rows[0]), None)
         if name is None:
-            raise InputError("rows have no label and no score; read labelled pairs with read_pairs")
+            raise InputError("rows have neither label nor score; read labelled pairs with read_pairs")
         batch = super().__call__(rows)
         values = [row[name] for row in rows]
         batch["targets"] = torch.tensor(values, dtype=torch.long if name == "label" else torch.float32)

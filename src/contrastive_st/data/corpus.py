@@ -1,4 +1,4 @@
-"""Sentences in the order of their documents, tokenized as they are read, from files of any size."""
+"""Corpora of consecutive sentences in files of any size, tokenized when they are read."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ from contrastive_st.data.readers import check_file, check_utf8, numbered_lines, 
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import prompt_length, token_ids
 
-# --- The order in which a corpus is read: blocks of neighbours, another order of the blocks each epoch.
+# --- The order in which a corpus is read: blocks of neighbouring rows, in another order each epoch.
 
 
 class BlockSampler(Sampler[int]):
-    """Row numbers `0 .. rows-1`, each once: contiguous blocks, shuffled by `(seed, epoch)` and nothing else.
+    """Yield the row numbers `0 .. rows-1`, each once, in contiguous blocks; `(seed, epoch)` alone decides the order.
 
-    Where blocks are as long as a batch (or a multiple), every batch is a stretch of neighbouring rows. Fewer than
-    `block` rows are left over, some at the start and some at the end of the corpus, others each epoch; they come
-    last, so that `drop_last` of the batch sampler drops (or keeps) them without moving a batch's boundary. What is
-    held is one number a block.
+    If a block is as long as a batch or a multiple of it, every batch has neighbouring rows. Fewer than `block` rows are
+    left over, at the start and the end of the corpus, and they differ from epoch to epoch. They come last, so that
+    `drop_last` of the batch sampler drops or keeps them without a change to the other batches. Memory: one number per
+    block.
 
     Args:
-        rows: length of the corpus.
-        block: rows of a block.
-        seed: of the order.
-        pool: that many blocks are mixed, row by row, before they are handed out: shuffling with a buffer, for data
-            whose order means nothing. 1 keeps the rows of a block together and in order.
+        rows: number of rows of the corpus.
+        block: number of rows in a block.
+        seed: seed of the order.
+        pool: number of blocks whose rows are shuffled together, as in a shuffle buffer, for data whose order means
+            nothing. 1 keeps the rows of a block together and in order.
 
     Example:
         >>> sampler = BlockSampler(rows=10, block=3, seed=0)
@@ -54,7 +54,7 @@ class BlockSampler(Sampler[int]):
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Choose the order: the same epoch has the same order, whatever was read before."""
+        """Choose the order: an epoch has the same order whatever was read before it."""
         self.epoch = epoch
 
     def __len__(self) -> int:
@@ -75,27 +75,27 @@ class BlockSampler(Sampler[int]):
         yield from range(start + blocks * self.block, self.rows)
 
 
-# --- A corpus as it is given -> a file that any stretch of sentences can be read from without the rest.
+# --- Convert a corpus into a file of blocks, each of which can be read without the others.
 
-BLOCK = 1024  # sentences that are read at a time
-_CHUNK = 16_384  # sentences that are converted at a time
+BLOCK = 1024  # sentences read at a time
+_CHUNK = 16_384  # sentences converted at a time
 _SCHEMA = pa.schema([("text", pa.string()), ("document", pa.int64()), ("position", pa.int64())])
 
 Chunk = tuple[pa.Array, np.ndarray]  # texts, and which of them start a document
 
 
 def block_file(path: Path, text_column: str, document_column: str | None) -> Path:
-    """The file of blocks of a corpus, made now if it is not in the cache; for the arguments see `SentenceCorpus`."""
+    """The file of blocks of a corpus, written now if it is not in the cache; for the arguments see `SentenceCorpus`."""
     read = {".txt": _text_chunks, ".parquet": _parquet_chunks}.get(path.suffix.lower())
     if read is None:
-        raise InputError(f"{path}: a corpus in order is a .txt or a .parquet file; convert it to one of them")
+        raise InputError(f"{path}: a corpus of documents must be a .txt or a .parquet file; convert it to one of them")
     facts = check_file(path, path)
     with reading(path):
         given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column]
         folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"corpus-{Hasher.hash(given)}.arrow"
-        with FileLock(f"{target}.lock"):  # of several processes one converts, the others wait for it
+        with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
             if not target.exists():
                 _write(read(path, text_column, document_column), target, str(path))
     return target
@@ -115,15 +115,15 @@ def _write(chunks: Iterator[Chunk], target: Path, source: str) -> None:
             if len(rest):
                 writer.write_table(rest)
         if not written + len(rest):
-            raise InputError(f"{source}: every line is blank; it needs at least one sentence")
+            raise InputError(f"{source}: every line is blank; give at least one sentence")
         unfinished.replace(target)
     finally:
         unfinished.unlink(missing_ok=True)
 
 
 def _numbered(chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
-    """Sentences with their document and their position in it; blank ones are counted, then dropped."""
-    seen, document, start = 0, -1, 0  # sentences, the present document and its first sentence
+    """Sentences with their document and their position in it, as numbers; blank ones are counted, then dropped."""
+    seen, document, start = 0, -1, 0  # sentences so far, the current document and its first sentence
     for texts, starts in chunks:
         places = seen + np.arange(len(texts))
         firsts = np.maximum.accumulate(np.where(starts, places, start))
@@ -135,7 +135,7 @@ def _numbered(chunks: Iterator[Chunk]) -> Iterator[pa.Table]:
 
 
 def _text_chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
-    """A sentence a line; a blank line ends a document."""
+    """Chunks of a text file with one sentence per line; a blank line ends a document."""
     texts: list[str] = []
     starts: list[bool] = []
     new = True
@@ -152,18 +152,21 @@ def _text_chunks(path: Path, text_column: str, document_column: str | None) -> I
 
 
 def _parquet_chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
-    """A row a sentence; a document is a run of equal values in its column, or the whole file."""
+    """Chunks of a Parquet file with one sentence per row.
+
+    A document is a run of equal values in `document_column`, or the whole file.
+    """
     with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
         names = [text_column, *([document_column] if document_column else [])]
         for name in names:
             if name not in file.schema_arrow.names:
-                end = "" if name == text_column else ", or None where the file is one document"
+                end = "" if name == text_column else ", or None if the file is one document"
                 there = ", ".join(file.schema_arrow.names)
                 raise InputError(f"{path}: there is no column {name!r}; name one of {there}{end}")
         kind = file.schema_arrow.field(text_column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-            raise InputError(f"{path}: column {text_column!r} holds {kind}, not text; name another")
+            raise InputError(f"{path}: column {text_column!r} holds {kind}, not text; name another column")
         runs, rows = _Runs(str(path), document_column), 0
         for batch in file.iter_batches(_CHUNK, columns=names, use_threads=False):
             check_utf8(batch, str(path), rows)
@@ -172,7 +175,7 @@ def _parquet_chunks(path: Path, text_column: str, document_column: str | None) -
 
 
 class _Runs:
-    """Where documents start, over the batches of one file; each may come once."""
+    """Finds where documents start in the batches of one file; a document that comes twice is an error."""
 
     def __init__(self, source: str, column: str | None) -> None:
         self.source, self.column = source, column
@@ -189,7 +192,7 @@ class _Runs:
             ids = ids.dictionary_decode() if pa.types.is_dictionary(ids.type) else ids
             if ids.null_count:
                 row = self.rows + pc.index(pc.is_null(ids), True).as_py() + 1
-                raise InputError(f"{self.source}, row {row}: no document in column {self.column!r}; fill it")
+                raise InputError(f"{self.source}, row {row}: column {self.column!r} is empty; name the document there")
             changes = pc.not_equal(ids[1:], ids[:-1]).to_numpy(zero_copy_only=False)
             starts[1:] = changes
             starts[:1] = self.rows == 0 or ids[0].as_py() != self.last
@@ -201,7 +204,7 @@ class _Runs:
 
     def _add(self, document: object, row: int) -> None:
         if document in self.seen:
-            what = f"document {document!r} goes on after another one"
+            what = f"document {document!r} continues after another one"
             raise InputError(f"{self.source}, row {row}: {what}; sort the rows by {self.column!r}")
         self.seen.add(document)
 
@@ -209,7 +212,7 @@ class _Runs:
 def corpus_texts(
     paths: str | Path | Sequence[str | Path], text_column: str = "text", document_column: str | None = "doc"
 ) -> Iterator[str]:
-    """The sentences of a corpus, one after the other; arguments and errors as of `SentenceCorpus`."""
+    """Yield the sentences of a corpus in order; arguments and errors are those of `SentenceCorpus`."""
     for path in _as_list(paths):
         file = block_file(path, text_column, document_column)
         with pa.OSFile(str(file)) as source, pa.ipc.open_file(source) as reader:
@@ -220,33 +223,34 @@ def corpus_texts(
 def _as_list(paths: str | Path | Sequence[str | Path]) -> list[Path]:
     given = [paths] if isinstance(paths, (str, Path)) else paths
     if not given:
-        raise InputError("no file of sentences is given; name one or more")
+        raise InputError("no file of sentences is given; give at least one")
     return [path_of(path) for path in given]
 
 
 class SentenceCorpus(Dataset[dict[str, Any]]):
     """Rows `{"input_ids": [...], "document": int, "position": int}` of a corpus that stays on disk.
 
-    `document` is counted from 0 over all files, and a document ends with its file; `position` is the sentence's number
-    in its document. Blank sentences are dropped, but counted: two rows are neighbours where their documents are equal
-    and their positions differ by 1.
+    `document` is the document's number, counted from 0 over all files; a document ends with its file. `position` is the
+    number of the sentence in its document. Blank sentences are dropped but counted, so two rows are neighbours if their
+    documents are equal and their positions differ by 1.
 
-    `ContrastiveTrainer` reads it through `sampler`: contiguous batches, whose order changes each epoch. A resumed run
-    reads nothing of what it had before, and each process nothing of the others' batches.
+    `ContrastiveTrainer` reads the rows in the order of `sampler`: batches of consecutive sentences, in another order
+    each epoch. A resumed run does not read the batches before it again, and a process reads only its own batches.
 
     Args:
-        paths: `.txt` files (a sentence a line, a blank line ends a document), or `.parquet` files. They are copied
-            once, a block at a time, to files in the cache of `datasets` from which any block can be read.
-        tokenizer: any tokenizer of transformers; it is called on each batch as it is read.
-        max_length: in tokens, special tokens included; longer sentences are cut.
-        text_column: of parquet files.
-        document_column: of parquet files; each value's rows stand together. None: a file is one document.
-        shuffle_buffer: mix this many sentences before they are batched (at least 1,024), for losses to which
-            neighbours mean nothing. 0: batches are contiguous.
-        prompt: what is put before every sentence; rows then have its `prompt_length`, as those of `tokenize`.
+        paths: `.txt` files (one sentence per line, a blank line ends a document), or `.parquet` files. They are copied
+            once to files in the cache of `datasets`, from which any block of sentences can be read.
+        tokenizer: any tokenizer of transformers; it is called on each batch when the batch is read.
+        max_length: maximum number of tokens, special tokens included; longer sentences are cut.
+        text_column: column of the sentences in Parquet files.
+        document_column: column in Parquet files that names the document of each sentence; rows with the same value must
+            be consecutive. None: each file is one document.
+        shuffle_buffer: shuffle this many sentences (at least 1,024) before they are batched, for losses that do not use
+            neighbours. 0: batches have consecutive sentences.
+        prompt: put before every sentence; rows then have its `prompt_length`, as with `tokenize`.
 
     Raises:
-        InputError: a file cannot be read as above.
+        InputError: a file cannot be read, or has another form than described here.
 
     Example:
         >>> import pathlib, tempfile
@@ -285,11 +289,11 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
 
     @property
     def num_documents(self) -> int:
-        """How many documents there are."""
+        """Number of documents."""
         return int(self._first_document[-1])
 
     def sampler(self, batch_size: int, seed: int) -> BlockSampler:
-        """The order for training with batches of `batch_size` a process."""
+        """The order for training with batches of `batch_size` per process."""
         if self.pool:
             return BlockSampler(len(self), BLOCK, seed, self.pool)
         return BlockSampler(len(self), batch_size, seed)
@@ -323,7 +327,7 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         options = pa.ipc.IpcReadOptions(use_threads=False)  # it may run in a forked worker
         self._readers = [pa.ipc.open_file(pa.OSFile(path), options=options) for path in self.files]
         read = lambda file, block: self._readers[file].get_batch(block)
-        self._block = lru_cache(maxsize=2 * self.pool + 4)(read)  # what is mixed stays at hand
+        self._block = lru_cache(maxsize=2 * self.pool + 4)(read)  # keeps the blocks that are shuffled together
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_readers", "_block")}

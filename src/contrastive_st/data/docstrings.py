@@ -1,8 +1,8 @@
-"""The rules that make (summary, explanation) pairs out of docstrings, read with `ast` and never imported.
+"""Rules that make (summary, explanation) pairs of docstrings; modules are parsed with `ast` and never imported.
 
-This file imports nothing but the standard library, because it also runs as a script: each worker is a bare
-interpreter on this very file. So no worker imports torch, none re-runs the caller's `__main__`, none is
-forked from a process with threads, and a call is safe below `accelerate launch`, in pytest and in notebooks.
+This file imports only the standard library, because it also runs as a script: each worker is a new interpreter that
+runs this file. So workers do not import torch, do not run the caller's `__main__` again and are not forked from a
+process with threads. Calls are safe under `accelerate launch`, in pytest and in notebooks.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ NOT_A_TITLE = re.compile(
     r"^\W*(note|notice|warning|caution|deprecated|experimental|internal)\b[^.]{,9}:|[:,]$", re.IGNORECASE
 )
 LONG_STRING = re.compile(rb"""(\"{3}|'{3})(.*?)\1""", re.DOTALL)
-LEADS_ON = re.compile(  # the end of a sentence that goes on in a list, a formula or code
+LEADS_ON = re.compile(  # the end of a sentence that continues in a list, a formula or code
     r"([:;,=-]|\b(by|as|is|are|the|of|to|and|or|in|with|where|for|a|an|follows|following|form|returns|example"
     r"|see|if|that|which|e\.g))$"
 )
 PLACEHOLDER = re.compile(r"%\(\w|%[sdr]\b|\{\w*\}|\$\w+\$|\\[a-z]|[|`]|__\w+__.*__\w+__|https?://|>>>|:\w+:")
 DEFINITIONS = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-COMMON_WORD = re.compile(  # prose has two of these, a formula or a list of names hardly any
+COMMON_WORD = re.compile(  # prose has two of these; a formula or a list of names has hardly any
     r"\b(a|an|the|of|to|in|is|are|be|for|on|with|by|as|at|from|that|this|its?|if|when|which|or|and|not|can|will)\b"
 )
 SENTENCE_END = re.compile(
@@ -73,7 +73,7 @@ MARKUP = [
 
 @functools.lru_cache(maxsize=4096)
 def pair_of(docstring: str) -> tuple[str, str] | None:
-    """The title and the text in a docstring, or None where it has no such two.
+    """The title and the explanation in a docstring, or None if it does not have both.
 
     Example:
         >>> pair_of("Sort rows in place.\\n\\nArgs:\\n    key: the column.\\n\\n"
@@ -97,7 +97,7 @@ def pair_of(docstring: str) -> tuple[str, str] | None:
 
 
 def paragraphs(docstring: str) -> Iterator[list[str]]:
-    """The paragraphs of a docstring as lists of lines; without arguments, examples and the like."""
+    """The paragraphs of a docstring as lists of lines, without sections such as arguments and examples."""
     lines = [*inspect.cleandoc(docstring).splitlines(), ""]
     block: list[str] = []
     skipping = ""  # "": no; "underlined": until the next header; "indented": until a line at the margin
@@ -128,7 +128,7 @@ def paragraphs(docstring: str) -> Iterator[list[str]]:
 
 
 def prose(lines: list[str]) -> str:
-    """A paragraph as one line of whole sentences within TEXT_WORDS, or "" where it is not prose."""
+    """A paragraph as one line of whole sentences within TEXT_WORDS, or "" if it is not prose."""
     items = [number for number, line in enumerate(lines) if LIST_ITEM.match(line)]
     lines = lines[: items[0]] if items else lines
     margins = {len(line) - len(line.lstrip()) for line in lines}
@@ -145,7 +145,7 @@ def prose(lines: list[str]) -> str:
 
 
 def clean(lines: list[str]) -> str:
-    """One line of plain text, the markup of reStructuredText and Markdown taken out of it."""
+    """One line of plain text, without the markup of reStructuredText and Markdown."""
     text = " ".join(" ".join(lines).split())
     for pattern, replacement in MARKUP:
         text = pattern.sub(replacement, text)
@@ -153,7 +153,7 @@ def clean(lines: list[str]) -> str:
 
 
 def is_sentence(text: str, least: int, most: int) -> bool:
-    """Whether `text` has that many words, begins like a sentence, is mostly letters and not boilerplate."""
+    """Whether `text` has `least` to `most` words, begins like a sentence, is mostly letters and not boilerplate."""
     words = len(re.findall(r"\S*[^\W\d_]\S*", text))
     letters = sum(map(str.isalpha, text.encode("ascii", "ignore").decode()))
     return (
@@ -162,7 +162,7 @@ def is_sentence(text: str, least: int, most: int) -> bool:
         and letters >= 0.8 * (len(text) - text.count(" "))
         and not BOILERPLATE.search(text)
         and not PLACEHOLDER.search(text)
-        and text.isprintable()  # no control characters, no halves of surrogate pairs
+        and text.isprintable()  # no control characters, no lone surrogates
     )
 
 
@@ -178,14 +178,14 @@ def docstrings(tree: ast.Module, module: str) -> Iterator[tuple[str, str]]:
             yield name, ast.get_docstring(node, clean=False) or ""
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             yield from attached_docstring(node.value, module)
-        if not isinstance(node, DEFINITIONS[1:]):  # what a function defines is its own affair
+        if not isinstance(node, DEFINITIONS[1:]):  # definitions inside a function are left out
             for child in reversed(list(ast.iter_child_nodes(node))):
                 if isinstance(child, (ast.stmt, ast.excepthandler)):
                     stack.append((f"{name}.{child.name}" if isinstance(child, DEFINITIONS) else name, child))
 
 
 def attached_docstring(call: ast.Call, module: str) -> Iterator[tuple[str, str]]:
-    """What torch, numpy and scipy give to compiled code: add_docstr(torch.abs, "..."), add_newdoc(...)."""
+    """Docstrings that torch, numpy and scipy give to compiled code: add_docstr(torch.abs, "..."), add_newdoc(...)."""
     if call.args and ast.unparse(call.func).split(".")[-1].startswith(("add_docstr", "add_newdoc")):
         constants = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
         strings = [constant for constant in constants if isinstance(constant, str)]
@@ -195,13 +195,13 @@ def attached_docstring(call: ast.Call, module: str) -> Iterator[tuple[str, str]]
 
 
 def pairs_of_files(files: Iterable[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    """The pairs in (path, module name) files; what cannot be read or parsed has none."""
+    """The pairs in files, given as (path, module name); files that cannot be read or parsed are skipped."""
     found = []
     for path, module in files:
         try:
             source = Path(path).read_bytes()
             if GENERATED.search(source, 0, 600) or not any(map(pair_of, _long_strings(source))):
-                continue  # a fifth of the time saved, since a quarter of the code is not parsed
+                continue  # a quarter of the code need not be parsed, which saves a fifth of the time
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore")  # other people's invalid escapes
                 tree = ast.parse(source)
@@ -218,5 +218,5 @@ def _long_strings(source: bytes) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    gc.disable()  # syntax trees hold no cycles, and looking for some takes a third of the time
+    gc.disable()  # syntax trees have no cycles, and the search for them takes a third of the time
     json.dump(pairs_of_files(json.load(sys.stdin)), sys.stdout)

@@ -1,7 +1,7 @@
-"""A search corpus that needs no download: (summary, explanation) pairs from the docstrings on this machine.
+"""A corpus that needs no download: (summary, explanation) pairs from the docstrings of the installed packages.
 
-The first paragraph of a docstring says in a line what the next paragraph of prose explains, which makes the
-two an anchor and its positive. What counts as such a pair is in `docstrings.py`.
+The first paragraph of a docstring summarizes in a line what the next paragraph of prose explains, so the two are an
+anchor and its positive. The rules for such a pair are in `docstrings.py`.
 """
 
 from __future__ import annotations
@@ -29,15 +29,15 @@ from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-EXTRACTOR_VERSION = 1  # part of the cache's name: raise it whenever a rule in docstrings.py changes what comes out
-SKIPPED_FOLDERS = {  # tests, second copies, the site-packages within a standard library, and ourselves
+EXTRACTOR_VERSION = 1  # part of the cache file's name: increase it with each change of the rules in docstrings.py
+SKIPPED_FOLDERS = {  # tests, vendored copies, the site-packages inside a standard library, and this package
     *("test", "tests", "testing", "idle_test", "_vendor", "__pycache__", "site-packages", "dist-packages"),
     "contrastive_st",
 }
 
 
 class DocPair(NamedTuple):
-    """The first paragraph of a docstring, the next one of prose, and the dotted name of what they tell of."""
+    """The first paragraph of a docstring, the next paragraph of prose, and the dotted name of the documented object."""
 
     title: str
     text: str
@@ -50,17 +50,17 @@ def installed_docs(
     *,
     roots: Sequence[str | Path] | None = None,
 ) -> list[DocPair]:
-    """The pairs in every package installed beside the running interpreter, and in its standard library.
+    """The pairs in all packages of the running interpreter's environment, and in its standard library.
 
-    With torch, transformers, pandas, scipy and scikit-learn that is about 20,000 pairs, 2,300 of them from
-    the standard library: summaries of 11 words, explanations of 27. The first call for an environment parses
-    200 MB of Python in 10 to 30 seconds; its result is kept in a JSON file whose name is a fingerprint of the
-    environment. What comes out depends on what is installed, and not on the number of workers.
+    With torch, transformers, pandas, scipy and scikit-learn these are about 20,000 pairs, 2,300 of them from the
+    standard library. Summaries have 11 words, explanations 27. The first call for an environment parses 200 MB of
+    Python in 10 to 30 seconds and caches the result in a JSON file, whose name has a fingerprint of the environment.
+    The result depends on the installed packages, but not on the number of workers.
 
     Args:
-        cache_dir: where the result is kept; `$CONTRASTIVE_ST_CACHE`, else `~/.cache/contrastive_st`.
-        workers: processes that parse; by default one for each processor, at most 8.
-        roots: read the packages below these folders instead, and keep nothing.
+        cache_dir: folder of the cache; by default `$CONTRASTIVE_ST_CACHE`, else `~/.cache/contrastive_st`.
+        workers: number of processes that parse; by default one per processor, at most 8.
+        roots: read the packages in these folders instead, without a cache.
 
     Example:
         >>> import pathlib, tempfile
@@ -76,7 +76,7 @@ def installed_docs(
     path = folder / f"installed_docs-{environment_fingerprint()}.json"
     try:
         return [DocPair(*row) for row in json.loads(path.read_text(encoding="utf-8"))]
-    except (OSError, ValueError, TypeError):  # not there yet, or not what this function wrote
+    except (OSError, ValueError, TypeError):  # the file does not exist, or this function did not write it
         pairs = unique_pairs(_extract(installed_roots(), workers))
     try:
         _write_atomically(path, json.dumps(pairs, ensure_ascii=False, indent=0))
@@ -86,13 +86,13 @@ def installed_docs(
 
 
 def installed_roots() -> list[Path]:
-    """Where the packages of the running interpreter lie: site-packages first, then the standard library."""
+    """The folders of the running interpreter's packages: site-packages first, then the standard library."""
     paths = (Path(sysconfig.get_path(name)).resolve() for name in ("purelib", "platlib", "stdlib"))
     return [path for path in dict.fromkeys(paths) if path.is_dir()]
 
 
 def environment_fingerprint() -> str:
-    """Sixteen hex digits that change with the interpreter, with what is installed, or with the rules here."""
+    """Sixteen hex digits that change with the interpreter, the installed packages and `EXTRACTOR_VERSION`."""
     folders = list({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
     installed = importlib.metadata.distributions(path=folders)
     versions = sorted(f"{dist.name}=={dist.version}" for dist in installed)
@@ -101,14 +101,14 @@ def environment_fingerprint() -> str:
 
 
 def split_pairs(pairs: Iterable[DocPair], heldout: int = 1000) -> tuple[list[DocPair], list[DocPair]]:
-    """Training pairs and held-out pairs, by a hash of the text alone: the order of `pairs` is of no account.
+    """Split pairs into training pairs and held-out pairs by a hash of the text; the order of `pairs` does not matter.
 
-    The held-out pairs are those with the smallest hashes, smallest first. A training pair that shares its title
-    with one of them, whatever the case of the letters, or that is a near copy of one (`near_copies`), is left out:
-    what is measured on the held-out pairs is not what was learnt by heart.
+    The held-out pairs are those with the smallest hashes, smallest first. So that no held-out pair is learnt in
+    training, a training pair is dropped if it has the title of a held-out pair (ignoring case) or is a near copy of one
+    (`near_copies`).
 
     Raises:
-        InputError: there are not more than `heldout` pairs, or `heldout` is negative.
+        InputError: `heldout` is negative, or there are not more than `heldout` pairs.
 
     Example:
         >>> pairs = [DocPair(f"title {i}", f"a text of {i} and {i + 100} and {i + 200}", "here") for i in range(5)]
@@ -128,10 +128,10 @@ def split_pairs(pairs: Iterable[DocPair], heldout: int = 1000) -> tuple[list[Doc
 
 
 def near_copies(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 0.5) -> NDArray[np.bool_]:
-    """Which of `pairs` say nearly the same as one of `of`: `[N]`.
+    """Which of the N `pairs` are near copies of a pair in `of`: `[N]`.
 
-    Two pairs do if their texts, or their titles and texts together, share half of their words: the Jaccard
-    index of the sets of words.
+    Two pairs are near copies if the Jaccard index of the sets of words in their texts, or in their titles and texts
+    together, is at least `least`.
 
     Example:
         >>> here = DocPair("Height of the tide.", "The sum of the waves of moon and sun.", "a")
@@ -156,7 +156,7 @@ def near_copies(pairs: Sequence[DocPair], of: Sequence[DocPair], least: float = 
 
 
 def unique_pairs(pairs: Iterable[DocPair]) -> list[DocPair]:
-    """Those pairs neither of whose strings was met before, whatever the case of the letters."""
+    """The pairs whose title and text both have not occurred before (ignoring case)."""
     seen: set[str] = set()
     kept = []
     for pair in pairs:
@@ -193,7 +193,7 @@ def _python_files(root: Path) -> list[tuple[str, str]]:
 
 
 def _in_a_process(files: list[tuple[str, str]]) -> list[tuple[str, str, str]]:
-    try:  # -I: nothing of the caller's folders or settings; -S: nor of what is installed
+    try:  # -I: ignore the caller's folders and settings; -S: ignore the installed packages
         command = [sys.executable, "-I", "-S", docstrings.__file__]
         done = subprocess.run(command, input=json.dumps(files).encode(), stdout=subprocess.PIPE, check=True)
         pairs: list[tuple[str, str, str]] = json.loads(done.stdout)

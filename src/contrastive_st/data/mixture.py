@@ -1,4 +1,4 @@
-"""Several data sets as one: batches of one of them at a time, in proportion; tables, corpora and streams alike."""
+"""Train on several data sets (tables, corpora, streams) at once; each batch comes from one of them, in proportion."""
 
 from __future__ import annotations
 
@@ -20,28 +20,28 @@ from contrastive_st.distributed import world_size
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import name_number
 
-_STREAM_ROWS = 1 << 40  # the numbers that a stream's rows have in a mixture
+_STREAM_ROWS = 1 << 40  # row numbers that a mixture reserves for a stream
 
 
 class Mixture(Dataset[dict[str, Any]]):
-    """Rows of several data sets, each with the name of its `dataset`.
+    """Rows of several data sets as one data set; the column `dataset` of a row has the name of its data set.
 
-    `ContrastiveTrainer` reads it through `sampler`: every batch, of all processes together, is of one data set. Which
-    one is drawn, but at no time is a data set more than a batch or two from its share. One that has run out begins its
-    next pass, in another order. The order hangs on seed and epoch alone, so that a resumed run goes on where it was. An
-    epoch is as many batches as all data sets hold together; with a stream among them it has no end, and `max_steps`
-    sets it.
+    `ContrastiveTrainer` reads the rows in the order of `sampler`: each batch, over all processes, comes from one data
+    set. The data set is drawn at random, but each stays within a batch or two of its share at any time. A data set that
+    has run out begins again, in another order. The order depends only on the seed and the epoch, so a resumed run
+    continues where it stopped. An epoch has as many batches as all data sets have together; with a stream among them it
+    has no end, so set `max_steps`.
 
-    By default every batch of every data set comes once an epoch, as by PROPORTIONAL of sentence-transformers; equal
-    weights are its ROUND_ROBIN, but drawn, and without an end where the smallest ends.
+    By default each batch of each data set comes once per epoch, as with PROPORTIONAL in sentence-transformers. Equal
+    weights are like ROUND_ROBIN there, but in random order, and the epoch does not end with the smallest data set.
 
     Args:
-        datasets: tokenized rows of each by name: a `datasets.Dataset`, a list, a data set that has a `sampler` (a
-            `SentenceCorpus`), or a stream (an `IterableDataset`), which is read forward, pass after pass.
-        weights: shares of the batches, relative to each other; by default the data sets' sizes. A stream needs them.
+        datasets: tokenized rows of each data set, by name: a `datasets.Dataset`, a list, a data set with a method
+            `sampler` (such as `SentenceCorpus`), or a stream (an `IterableDataset`), which is read again and again.
+        weights: relative share of each data set in the batches; by default its size. Streams need weights.
 
     Raises:
-        InputError: no data set, or weights that are not one positive number for each.
+        InputError: no data set, or weights that are not one positive number for each data set.
 
     Example:
         >>> mixture = Mixture({"a": [{"n": i} for i in range(6)], "b": [{"n": i} for i in range(3)]})
@@ -54,17 +54,17 @@ class Mixture(Dataset[dict[str, Any]]):
 
     def __init__(self, datasets: Mapping[str, Any], weights: Mapping[str, float] | None = None) -> None:
         if not datasets:
-            raise InputError("a mixture needs one or more data sets by name")
+            raise InputError("a mixture needs at least one data set; give them by name")
         self.names = list(datasets)
         self.parts = [_Forward(rows) if _is_stream(rows) else rows for rows in datasets.values()]
         streams = [name for name, part in zip(self.names, self.parts, strict=True) if isinstance(part, _Forward)]
         if weights is None and streams:
-            raise InputError(f"{streams[0]} is a stream, whose length is not known; give weights, one a data set")
+            raise InputError(f"{streams[0]} is a stream of unknown length; give a weight for each data set")
         if weights is not None and set(weights) != set(self.names):
-            raise InputError(f"weights of {', '.join(weights)}; give one for each of {', '.join(self.names)}")
+            raise InputError(f"weights are for {', '.join(weights)}; give one for each of {', '.join(self.names)}")
         for name, weight in (weights or {}).items():
             if not 0 < weight < math.inf:
-                raise InputError(f"the weight {weight} of {name}: give a positive number, or leave the data set out")
+                raise InputError(f"the weight of {name} is {weight}; give a positive number, or leave the data set out")
         self.weights = None if weights is None else [float(weights[name]) for name in self.names]
         self.endless = bool(streams)
         sizes = [_STREAM_ROWS if isinstance(part, _Forward) else len(part) for part in self.parts]
@@ -79,7 +79,7 @@ class Mixture(Dataset[dict[str, Any]]):
         return self.__getitems__([index])[0]
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
-        """The rows of a batch, read together where they are of one data set."""
+        """The rows of a batch, read with one call if they are of one data set."""
         numbers = np.searchsorted(self.starts, indices, side="right") - 1
         if len(set(numbers.tolist())) > 1:
             return [self[index] for index in indices]
@@ -88,21 +88,21 @@ class Mixture(Dataset[dict[str, Any]]):
         return [{**row, "dataset": self.names[numbers[0]]} for row in rows]
 
     def sampler(self, batch_size: int, seed: int) -> MixtureSampler:
-        """The order for training with batches of `batch_size` a process."""
+        """The order for training with batches of `batch_size` per process."""
         return MixtureSampler(self, batch_size, world_size(), seed)
 
 
 class MixtureSampler(Sampler[int]):
-    """Row numbers of a `Mixture`, whole batches of one data set after the other.
+    """Yields the row numbers of a `Mixture` so that each whole batch is of one data set.
 
     Args:
-        mixture: what is read.
-        batch_size: of a process.
-        world: processes that share a step.
-        seed: of the order.
+        mixture: the data sets.
+        batch_size: batch size per process.
+        world: number of processes.
+        seed: seed of the order.
 
     Raises:
-        InputError: a data set has fewer rows than a batch of all processes.
+        InputError: a data set has fewer rows than the batch of all processes together.
     """
 
     def __init__(self, mixture: Mixture, batch_size: int, world: int, seed: int) -> None:
@@ -132,21 +132,21 @@ class MixtureSampler(Sampler[int]):
             yield from itertools.islice(rows[number], self.step)
 
     def turns(self) -> Iterator[int]:
-        """The number of each batch's data set, without end.
+        """Yield the number of each batch's data set, without end.
 
-        The k-th batch of a data set with share s is due at a time drawn between k / s and (k + 1) / s: at any time t
-        there were s t of them, rounded up or down.
+        The k-th batch of a data set with share s gets a random time between k / s and (k + 1) / s, and batches come in
+        the order of their times. So at any time t the data set has had s * t batches, rounded up or down.
         """
         weights = self.batches if self.mixture.weights is None else np.array(self.mixture.weights)
 
         def times(number: int) -> Iterator[tuple[float, int]]:
-            random = np.random.default_rng((self.seed, self.epoch, number, 0, 1))  # the last: no seed of `_rows`
+            random = np.random.default_rng((self.seed, self.epoch, number, 0, 1))  # the final 1: unlike `_rows`
             return (((k + random.random()) * weights.sum() / weights[number], number) for k in itertools.count())
 
         return (number for _, number in heapq.merge(*(times(number) for number in range(len(weights)))))
 
     def _rows(self, number: int) -> Iterator[int]:
-        """Pass after pass over a data set, whole batches only."""
+        """Yield the rows of a data set again and again, whole batches only."""
         part, start = self.mixture.parts[number], int(self.mixture.starts[number])
         if isinstance(part, _Forward):
             yield from itertools.count(start)
@@ -164,13 +164,15 @@ class MixtureSampler(Sampler[int]):
 
 @dataclass
 class MixtureCollator:
-    """Batches of a `Mixture`: each by its data set's own collator, its `name_number` first in each row's targets.
+    """Collate each batch of a `Mixture` with the collator of its data set.
+
+    The targets of each row begin with the `name_number` of the data set, by which `MixtureLoss` finds the loss.
 
     Args:
-        collators: one a data set, by name.
+        collators: one collator per data set, by name.
 
     Raises:
-        InputError: rows of several data sets, or of one that has no collator.
+        InputError: rows of several data sets, or of a data set without a collator.
 
     Example:
         >>> from contrastive_st.data import LabelledPairCollator, PairCollator, word_tokenizer
@@ -187,7 +189,7 @@ class MixtureCollator:
         names = {str(row.get("dataset")) for row in rows}
         if len(names) != 1 or not names & set(self.collators):
             found, known = " and ".join(sorted(names)), ", ".join(self.collators)
-            raise InputError(f"a batch holds rows of {found}; give rows of one of {known}, in the order of a Mixture")
+            raise InputError(f"a batch has rows of {found}; give rows of one of {known}, in the order of a Mixture")
         (name,) = names
         batch: dict[str, Tensor] = self.collators[name](rows)
         own = batch.get("targets", torch.zeros(len(rows), 0, dtype=torch.long))
@@ -196,19 +198,19 @@ class MixtureCollator:
         return batch
 
 
-# --- Streams: data without a length, of which each row is known by its number once they are read again and again.
+# --- Streams: data without a length, read again and again; a row has a number, counted over all passes.
 
 
 class EndlessStream(IterableDataset[Any]):
-    """Pass after pass over data without a length; each is told its number, for another order.
+    """Yields the rows of a stream again and again; the stream gets the number of each pass, to change its order.
 
-    Each worker of a loader reads all of the data and gives every so manieth batch: the batches are those of a loader
-    without workers, and a pass has each row once. (Workers that share out the shards begin their next pass when their
-    own are at an end: rows of short shards come more often than those of long ones.)
+    With W workers in the data loader, each worker reads all of the data and gives every W-th batch. So the batches are
+    those of a loader without workers, and each row comes once per pass. (If each worker had shards of its own, it would
+    begin its next pass as soon as these end, and rows of short shards would come more often than those of long ones.)
 
     Args:
         data: an `IterableDataset` of `datasets` or of torch.
-        batch_size: rows that the loader asks a worker for at a time.
+        batch_size: number of rows that the loader asks a worker for at a time.
 
     Example:
         >>> from datasets import IterableDataset
@@ -222,26 +224,26 @@ class EndlessStream(IterableDataset[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         worker = get_worker_info()
-        if worker is None or not hasattr(self.data, "num_shards"):  # a stream of torch shares itself out, or does not
+        if worker is None or not hasattr(self.data, "num_shards"):  # a torch stream divides its own rows, or not
             return self._passes(iter)
         turns = (number // self.batch_size % worker.num_workers for number in itertools.count())
         mine = (turn == worker.id for turn in turns)
         return itertools.compress(self.all_rows(), mine)
 
     def all_rows(self) -> Iterator[Any]:
-        """Every row of every pass, in a worker too.
+        """Yield every row of every pass, even in a worker.
 
         Raises:
-            InputError: a worker reads a stream of torch, which may share itself out over workers.
+            InputError: called in a worker with a torch stream, which may divide its rows among workers.
         """
         if get_worker_info() is None:
             return self._passes(iter)
         if not hasattr(self.data, "num_shards"):
-            raise InputError("a stream of torch in a mixture is read without workers; give dataloader_num_workers 0")
+            raise InputError("workers cannot read a torch stream in a mixture; set dataloader_num_workers=0")
         return self._passes(_all_rows)
 
     def _passes(self, rows_of: Callable[[Any], Iterator[Any]]) -> Iterator[Any]:
-        # data sets of `datasets` share the number of the epoch between workers, which need not be in the same pass
+        # streams of `datasets` share the epoch number between workers, but these may be in different passes
         data = copy.deepcopy(self.data) if get_worker_info() else self.data
         for epoch in itertools.count():
             if hasattr(data, "set_epoch"):
@@ -250,11 +252,11 @@ class EndlessStream(IterableDataset[Any]):
             for row in rows_of(data):
                 yield row
             if row is None:
-                return  # nothing here: a worker without a share
+                return  # no rows: a worker without a shard
 
 
 def _all_rows(data: Any) -> Iterator[dict[str, Any]]:
-    """Every row of a stream of `datasets`: iterated over by itself it gives a worker only its own shards."""
+    """Every row of a stream of `datasets`; plain iteration would give a worker only the rows of its own shards."""
     for batch in data.iter(batch_size=64):
         for cells in zip(*batch.values(), strict=True):
             yield dict(zip(batch, cells, strict=True))
@@ -265,7 +267,7 @@ def _is_stream(data: Any) -> bool:
 
 
 class _Forward:
-    """The rows of a stream by number, over all its passes. They are read forward; a row before begins it anew."""
+    """The rows of a stream by number, counted over all passes. Asking for an earlier row starts from the beginning."""
 
     def __init__(self, data: Any) -> None:
         self.stream = EndlessStream(data)
@@ -279,7 +281,7 @@ class _Forward:
                 self._rows, self._next, self._process = self.stream.all_rows(), 0, os.getpid()
             row = next(itertools.islice(self._rows, number - self._next, None), None)
             if row is None:
-                raise InputError("a stream of a mixture holds no row; give one with rows, or leave it out")
+                raise InputError("a stream of the mixture has no rows; leave it out or check its files")
             found.append(row)
             self._next = number + 1
         return found

@@ -1,7 +1,7 @@
-"""A corpus without an order gets one: a short path through the embeddings of its sentences.
+"""Order a corpus along a short path through the embeddings of its sentences.
 
-Neighbours on the path are similar, so that a contiguous batch holds sentences that are hard to tell apart. A shortest
-path is a metric travelling-salesman problem; this finds a short one. Distances are those of the unit vectors.
+Neighbours on the path are similar, so a contiguous batch has sentences that are hard to tell apart. The shortest path
+is a metric travelling-salesman problem; the functions here find a short one. Distances are those of the unit vectors.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from contrastive_st.data.corpus import BlockSampler
 from contrastive_st.errors import InputError
 from contrastive_st.vectors import unit_vectors
 
-# --- 2-opt and Or-opt: what shortens a path through unit vectors, looked for between near neighbours alone.
+# --- 2-opt and Or-opt: moves that shorten a path through unit vectors, searched only between near neighbours.
 
 Ints = NDArray[np.int64]
-_LONGEST = 3  # vectors that an Or-opt move takes along
+_LONGEST = 3  # most vectors that an Or-opt move takes along
 _CHUNK = 1 << 16  # distances computed at a time
 
 
 class Moves(NamedTuple):
-    """Moves `[m]`: by how much each shortens the path, and the vectors whose edges it changes `[m, 6]`."""
+    """m moves: by how much each shortens the path, `[m]`, and the vectors whose edges it changes, `[m, 6]`."""
 
     gain: NDArray[np.float32]
     touched: Ints  # 2-opt: a, b, c, d, -1, kind; Or-opt: before, first, last, after, c, x
-    segment: Ints  # vectors moved by Or-opt; 0 is 2-opt
+    segment: Ints  # number of vectors that Or-opt moves; 0 for 2-opt
 
 
 def improve(unit: NDArray[np.float32], path: Ints, near: Ints, deadline: float, least: float = 1e-6) -> Ints:
@@ -41,10 +41,10 @@ def improve(unit: NDArray[np.float32], path: Ints, near: Ints, deadline: float, 
 
     Args:
         unit: unit vectors `[n, d]`.
-        path: a permutation.
-        near: `[n, k]` the neighbours of each, nearest first, that moves may join it to.
-        deadline: of `time.monotonic`.
-        least: gain of a move worth making.
+        path: a permutation of `range(n)`.
+        near: `[n, k]`, the neighbours that moves may join each vector to, nearest first.
+        deadline: when to stop, on the clock of `time.monotonic`.
+        least: smallest gain for which a move is made.
     """
     state, everyone = _Path(unit, path.copy(), near), np.arange(len(path))
     active = everyone
@@ -53,7 +53,7 @@ def improve(unit: NDArray[np.float32], path: Ints, near: Ints, deadline: float, 
         touched = state.make(Moves(*(np.concatenate(columns) for columns in zip(*found, strict=True))))
         if not len(touched) and len(active) == len(everyone):
             break
-        active = touched if len(touched) else everyone  # one that stood still may have gained by others' moves
+        active = touched if len(touched) else everyone  # the others may have new moves by now
     return state.path
 
 
@@ -68,7 +68,7 @@ class _Path:
         self.place[self.path] = np.arange(len(self.path))
 
     def at(self, places: Ints) -> Ints:
-        """The vectors at some places; -1 outside of the path."""
+        """The vectors at these places of the path; -1 outside the path."""
         inside = (places >= 0) & (places < len(self.path))
         return np.where(inside, self.path[np.where(inside, places, 0)], -1)
 
@@ -81,7 +81,7 @@ class _Path:
         return found
 
     def two_opt(self, active: Ints, least: float) -> Moves:
-        """Edges a-b and c-d become a-c and b-d, c near a: what lies between is turned round."""
+        """Moves that replace edges a-b and c-d by a-c and b-d, with c near a, and reverse the path between them."""
         found = []
         for side in (1, -1):
             b = self.at(self.place[active] + side)
@@ -96,9 +96,9 @@ class _Path:
         return Moves(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
     def or_opt(self, active: Ints, count: int, least: float) -> Moves:
-        """A segment of `count` vectors from an active one on goes between c and x, c near the end it is joined to."""
+        """Moves that put a segment of `count` vectors between c and x; its end next to c is active, and near c."""
         found = []
-        for side in (1, -1):  # the segment reaches from `active` to that side, and `active` is joined to c
+        for side in (1, -1):  # the segment extends from `active` to that side, and `active` is joined to c
             far_place = self.place[active] + side * (count - 1)
             inside = (far_place >= 0) & (far_place < len(self.path))
             end, far = active[inside], self.path[far_place[inside]]
@@ -118,8 +118,8 @@ class _Path:
         return Moves(*(np.concatenate(columns) for columns in zip(*found, strict=True)))
 
     def make(self, moves: Moves) -> Ints:
-        """Make the moves that gain most and do not touch each other; returns what is to be looked at next."""
-        dirty = np.zeros(len(self.path) + 1, dtype=bool)  # the last stands for -1
+        """Make the moves with the greatest gain that share no vectors; returns the vectors to look at next."""
+        dirty = np.zeros(len(self.path) + 1, dtype=bool)  # the last is for -1
         later = np.zeros(len(self.path), dtype=bool)
         for i in np.argsort(-moves.gain, kind="stable"):
             touched, count = moves.touched[i], moves.segment[i]
@@ -137,7 +137,7 @@ class _Path:
         return np.flatnonzero(later)
 
     def _pairs(self, a: Ints, most: NDArray[np.float32]) -> tuple[Ints, Ints, NDArray[np.float32]]:
-        """Neighbours c nearer to a than `most`, as row numbers of a, c and the difference."""
+        """Neighbours c nearer to a than `most`: the row numbers of a, the neighbours c, and the differences."""
         rows = np.repeat(np.arange(len(a)), self.near.shape[1])
         c = self.near[a].ravel()
         gain = most[rows] - self.distance(a[rows], c)
@@ -145,7 +145,7 @@ class _Path:
         return rows[good], c[good], gain[good]
 
     def _turn(self, touched: Ints) -> bool:
-        """A 2-opt move, unless an earlier one has turned a-b, and not c-d, round."""
+        """Make a 2-opt move; False if an earlier move has reversed only one of its edges a-b and c-d."""
         a, b, c, d, _, side = touched.tolist()
         i, j = self.place[a], self.place[c]
         step = side if self.at(np.array([i + side]))[0] == b else -side
@@ -158,12 +158,12 @@ class _Path:
         return True
 
     def _move(self, touched: Ints, count: int) -> None:
-        """An Or-opt move: the segment goes between c and x, its `end` beside c."""
+        """Make an Or-opt move: put the segment between c and x, with its `end` next to c."""
         _, end, far, _, c, x = touched.tolist()
         first, last = sorted((int(self.place[end]), int(self.place[far])))
         segment = self.path[first : last + 1].copy()
         at = int(self.place[c])
-        gap = max(at, int(self.place[x])) if x >= 0 else (0 if at == 0 else at + 1)  # what is there comes after
+        gap = max(at, int(self.place[x])) if x >= 0 else (0 if at == 0 else at + 1)  # the segment goes before it
         segment = segment if (segment[0] == end) == (gap > at) else segment[::-1]
         low, high = min(first, gap), max(last + 1, gap)
         rest = np.concatenate([self.path[low:first], self.path[last + 1 : high]])
@@ -174,12 +174,12 @@ class _Path:
 Vectors = NDArray[np.float32]
 Order = NDArray[np.int64]
 _SCORES = 1 << 25  # similarities held at a time, 128 MiB
-_SAMPLE = 50_000  # vectors that cluster centres are found on
+_SAMPLE = 50_000  # vectors from which cluster centres are computed
 
 
 @dataclass(frozen=True)
 class PathLengths:
-    """How short a path is: its `length`, that of the order it was `given` in, and a lower `bound` of every path's."""
+    """The `length` of a path, that of the order in which the data was `given`, and a lower `bound` for any path."""
 
     length: float
     given: float
@@ -193,22 +193,22 @@ class PathLengths:
 def order_corpus(
     embeddings: Vectors, neighbors: int = 8, seconds: float = 60.0, most: int = 20_000, seed: int = 0
 ) -> Order:
-    """A permutation of the sentences whose path is short: neighbours on it are near each other.
+    """A permutation of the sentences that is a short path: neighbours on it have similar embeddings.
 
-    Up to `most` sentences are ordered at once: from the nearest neighbour to the next, then by 2-opt and Or-opt moves
-    between the nearest neighbours of each. More are split into clusters, the clusters ordered by their centres, each
-    ordered by itself, and turned so that the ends of one and the next are close. What is held beside the embeddings,
-    which may be a memory map, is one cluster.
+    Up to `most` sentences are ordered at once: first along nearest neighbours, then improved by 2-opt and Or-opt moves
+    between near neighbours. More sentences are split into clusters. The clusters are ordered by their centres, and each
+    is ordered by itself and reversed if that brings its start nearer to the end of the one before. Memory holds one
+    cluster beside the embeddings, which may be a memory map.
 
     Args:
         embeddings: `[N, d]`; zero vectors are allowed.
-        neighbors: of each sentence, between which moves are looked for.
-        seconds: time for the moves, over all clusters in proportion to their size.
-        most: sentences that are ordered at once.
-        seed: of the clusters and of where the path starts.
+        neighbors: number of nearest neighbours of each sentence that the moves consider.
+        seconds: time for the moves, divided among the clusters in proportion to their size.
+        most: most sentences that are ordered at once.
+        seed: seed of the clusters and of the start of the path.
 
     Raises:
-        InputError: embeddings that are no matrix, or not finite.
+        InputError: the embeddings are not a matrix, or not finite.
 
     Example:
         >>> angle = np.array([0.5, 0.1, 0.9, 0.3, 0.7])
@@ -217,9 +217,9 @@ def order_corpus(
         [1, 3, 0, 4, 2]
     """
     if embeddings.ndim != 2 or not len(embeddings):
-        raise InputError(f"embeddings {list(embeddings.shape)} cannot be ordered; give one vector a sentence, [N, d]")
+        raise InputError(f"embeddings of shape {list(embeddings.shape)} cannot be ordered; give a matrix [N, d]")
     if not all(np.isfinite(embeddings[i : i + 65_536]).all() for i in range(0, len(embeddings), 65_536)):
-        raise InputError("embeddings hold NaN or infinite values, which have no order; look at the teacher")
+        raise InputError("embeddings have NaN or infinite values and cannot be ordered; check the teacher")
     count, random = len(embeddings), np.random.default_rng(seed)
     parts: list[Order] = []
     last: Vectors | None = None
@@ -234,7 +234,7 @@ def order_corpus(
 
 
 def shortest(unit: Vectors, neighbors: int, seconds: float, random: np.random.Generator) -> Order:
-    """A short path through unit vectors `[n, d]`, all at once."""
+    """A short path through unit vectors `[n, d]`, found without clusters."""
     if len(unit) <= 2:
         return np.arange(len(unit))
     near = nearest_neighbors(unit, min(neighbors, len(unit) - 1))[0]
@@ -251,15 +251,15 @@ def nearest_neighbors(unit: Vectors, k: int) -> tuple[NDArray[np.int64], Vectors
         own = torch.arange(start, start + len(scores))
         scores.scatter_(1, own[:, None], -2.0)
         found[start : start + size] = scores.topk(k, dim=1).indices.numpy()
-    # from differences: 2 - 2 cos rounds to 0, or worse, where two are close
+    # from differences: for two close vectors, 2 - 2 cos is rounded to 0 or even below
     distances = np.stack([np.linalg.norm(unit - unit[column], axis=1) for column in found.T], 1)
     return found, distances
 
 
 def nearest_neighbor_path(unit: Vectors, near: NDArray[np.int64], first: int) -> Order:
-    """From `first` always to the nearest sentence that is left: on the list of neighbours, else among all."""
+    """A path that starts at `first` and always goes to the nearest sentence left: of its neighbours, else of all."""
     left = np.ones(len(unit), dtype=bool)
-    rest, vectors = np.arange(len(unit)), unit  # those left some time ago, packed anew as they become fewer
+    rest, vectors = np.arange(len(unit)), unit  # a list of those left, shortened whenever half of them are gone
     path = np.empty(len(unit), np.int64)
     at = first
     for step in range(len(path)):
@@ -279,7 +279,7 @@ def nearest_neighbor_path(unit: Vectors, near: NDArray[np.int64], first: int) ->
 
 
 def path_length(embeddings: Vectors, order: Order | None = None) -> float:
-    """The length of a path through the unit vectors; as they are given by default.
+    """The length of a path through the unit vectors, in the given `order`; by default in that of the rows.
 
     Example:
         >>> square = np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype=np.float32)
@@ -295,9 +295,10 @@ def path_length(embeddings: Vectors, order: Order | None = None) -> float:
 
 
 def lower_bound(embeddings: Vectors) -> float:
-    """No path is shorter: each sentence has two edges, no shorter than those to its two nearest, and each ends in two.
+    """A length that no path can be below: half the sum of each sentence's distances to its two nearest others.
 
-    The two ends of the path have one edge; they are taken to be where that saves most. All pairs are compared: N^2 d.
+    On a path each sentence has two edges, and each edge is counted at both of its sentences. The two ends of the path
+    have one edge; they are assumed to be where this reduces the sum most. All pairs are compared, in time N^2 d.
 
     Example:
         >>> round(lower_bound(np.array([[1, 0], [-1, 0], [0, 1], [0, -1]], dtype=np.float32)), 3)
@@ -310,18 +311,18 @@ def lower_bound(embeddings: Vectors) -> float:
 
 
 def path_lengths(embeddings: Vectors, order: Order) -> PathLengths:
-    """The length of a path, beside that of the given order and the lower bound."""
+    """The length of the path `order`, the length of the order of the rows, and the lower bound."""
     return PathLengths(path_length(embeddings, order), path_length(embeddings), lower_bound(embeddings))
 
 
 def _clusters(
     embeddings: Vectors, rows: Order, most: int, neighbors: int, random: np.random.Generator
 ) -> Iterator[Order]:
-    """The rows in clusters of no more than `most`, neighbouring clusters one after the other."""
+    """Yield the rows in clusters of at most `most`; similar clusters follow each other."""
     if len(rows) <= most:
         yield rows
         return
-    parts = -(-2 * len(rows) // most)  # half full on average: k-means clusters differ in size
+    parts = -(-2 * len(rows) // most)  # so that clusters have most / 2 rows on average: k-means clusters differ in size
     sample = unit_vectors(embeddings[np.sort(random.choice(rows, min(_SAMPLE, len(rows)), replace=False))], np.float32)
     means = MiniBatchKMeans(parts, n_init=1, batch_size=4096, random_state=int(random.integers(1 << 31))).fit(sample)
     centres = means.cluster_centers_.astype(np.float32)
@@ -332,27 +333,27 @@ def _clusters(
         rows[label == centre]
         for centre in shortest(unit_vectors(centres, np.float32), min(neighbors, parts - 1), 10.0, random)
     ]
-    if max(map(len, groups)) == len(rows):  # all in one point
+    if max(map(len, groups)) == len(rows):  # all vectors are equal
         groups = [rows[i : i + most] for i in range(0, len(rows), most)]
     for group in groups:
         if len(group):
             yield from _clusters(embeddings, group, most, neighbors, random)
 
 
-# --- Sentences beside their teacher's embeddings, in such an order: rows for relational distillation.
+# --- Sentences with their teacher's embeddings, in such an order: rows for relational distillation.
 
 
 class TeacherRows(Dataset[dict[str, Any]]):
-    """Rows `{"input_ids", "teacher"}`, in the order given, or along a path on which neighbours are similar.
+    """Rows `{"input_ids", "teacher"}`, in the order given or in one in which neighbours are similar.
 
     Args:
         ids: `input_ids` of N sentences: a list of lists, or a tokenized data set.
-        embeddings: `[N, D]`, the teacher's; an array or a memory map.
-        order: a permutation, as of `contrastive_st.data.order_corpus`: then `ContrastiveTrainer` reads contiguous
-            batches of it, other ones each epoch. By default single sentences are shuffled.
+        embeddings: the teacher's embeddings `[N, D]`; an array or a memory map.
+        order: a permutation, such as from `contrastive_st.data.order_corpus`. `ContrastiveTrainer` then reads
+            contiguous batches of it, cut at other places each epoch. By default single sentences are shuffled.
 
     Raises:
-        InputError: another number of sentences than of embeddings.
+        InputError: the numbers of sentences and embeddings differ.
 
     Example:
         >>> rows = TeacherRows([[5, 6], [7]], np.eye(2, dtype=np.float32), np.array([1, 0]))
@@ -362,7 +363,7 @@ class TeacherRows(Dataset[dict[str, Any]]):
 
     def __init__(self, ids: Any, embeddings: NDArray[np.floating], order: NDArray[np.int64] | None = None) -> None:
         if len(ids) != len(embeddings):
-            raise InputError(f"{len(ids)} sentences and {len(embeddings)} embeddings; give one for each, in one order")
+            raise InputError(f"{len(ids)} sentences and {len(embeddings)} embeddings; give one for each sentence")
         self.ids = ids if isinstance(ids, list) else ids["input_ids"]
         self.embeddings, self.order = embeddings, order
 
@@ -374,5 +375,5 @@ class TeacherRows(Dataset[dict[str, Any]]):
         return {"input_ids": self.ids[row], "teacher": self.embeddings[row]}
 
     def sampler(self, batch_size: int, seed: int) -> BlockSampler:
-        """The order for training with batches of `batch_size` a process."""
+        """The order for training with batches of `batch_size` per process."""
         return BlockSampler(len(self), 1 if self.order is None else batch_size, seed)

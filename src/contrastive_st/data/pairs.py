@@ -1,4 +1,4 @@
-"""Pairs to train on: labelled ones from files or the Hub, guided ones, back-translations."""
+"""Pairs for training: labelled pairs from files or the Hub, pairs with a guide's vectors, and back-translations."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.tokens import pad_rows, token_ids
 
-# --- Rows beside what another encoder makes of their texts, by which a guided loss masks false negatives.
+# --- Rows with the vectors of their texts from another encoder, by which a guided loss masks false negatives.
 
 
 class GuidedRows(Dataset[dict[str, Any]]):
-    """Tokenized rows, each with the guide's vectors `[T, D]` of its T texts; the pair collators take them as targets.
+    """Tokenized rows, each with the guide's vectors `[T, D]` of its T texts, which pair collators use as targets.
 
     Args:
-        rows: of `tokenize`, from these texts.
-        texts: one column for each text of a row.
-        guide: takes a list of texts to vectors `[n, D]`; one that looks them up, such as `EmbeddingStore`, or that is
-            fast, since every row asks it every time.
+        rows: the result of `tokenize` for these texts.
+        texts: a column for each of the T texts.
+        guide: returns vectors `[n, D]` of a list of texts. It is called for each row each time that the row is read, so
+            it should be fast or look the vectors up, as `EmbeddingStore` does.
 
     Raises:
-        InputError: another number of rows than of texts.
+        InputError: the numbers of rows and texts differ.
 
     Example:
         >>> texts = datasets.Dataset.from_dict({"anchor": ["a", "bcd"], "positive": ["ab", "e"]})
@@ -51,7 +51,7 @@ class GuidedRows(Dataset[dict[str, Any]]):
         self, rows: Any, texts: datasets.Dataset, guide: Callable[[list[str]], NDArray[np.floating[Any]]]
     ) -> None:
         if len(rows) != len(texts):
-            raise InputError(f"{len(rows)} rows and {len(texts)} rows of text; tokenize the texts that are given")
+            raise InputError(f"{len(rows)} tokenized rows and {len(texts)} rows of text; give the texts of these rows")
         self.rows, self.texts, self.guide = rows, texts, guide
 
     def __len__(self) -> int:
@@ -61,22 +61,24 @@ class GuidedRows(Dataset[dict[str, Any]]):
         return {**self.rows[index], "guide": self.guide(list(self.texts[index].values()))}
 
 
-# --- Paraphrases by machine translation into another language and back: positive pairs from single sentences (CERT).
+# --- Paraphrases by translation into another language and back: positive pairs from single sentences (CERT).
 
 logger = logging.getLogger(__name__)
 
 
 class Translator:
-    """A translation model of transformers: texts in, texts out. No code of its repository is run, no pickle is opened.
+    """A translation model of transformers, called with a list of texts.
+
+    No code of the model's repository is run, and no pickle is opened.
 
     Args:
         name: folder or Hub name, such as `Helsinki-NLP/opus-mt-en-de`.
-        device: where to run it; the GPU where there is one.
-        max_length: tokens of a text, and of its translation.
-        num_beams: of the search; 1 is greedy.
+        device: where to run it; by default the GPU if there is one.
+        max_length: most tokens of a text, and of its translation.
+        num_beams: number of beams; 1 is greedy search.
 
     Raises:
-        InputError: it cannot be opened: it is not there, has no weights in safetensors, or needs code of its own.
+        InputError: the model cannot be opened: it is not found, has no safetensors weights, or needs code of its own.
     """
 
     def __init__(self, name: str | Path, device: str | None = None, max_length: int = 128, num_beams: int = 4) -> None:
@@ -101,13 +103,13 @@ class Translator:
 
 
 def back_translate(texts: Iterable[str], there: Any, back: Any, batch_size: int = 32) -> Iterator[tuple[str, str]]:
-    """Pairs of a text and its back-translation; one that is blank, or the text itself, is left out.
+    """Yield pairs of a text and its back-translation, without those that are blank or equal to the text.
 
     Args:
-        texts: read once, a batch at a time.
-        there: texts to their translations, such as a `Translator`.
-        back: those to texts again.
-        batch_size: texts translated at a time.
+        texts: the texts, read once, a batch at a time.
+        there: translates a list of texts, such as a `Translator`.
+        back: translates the translations back.
+        batch_size: number of texts translated at a time.
 
     Example:
         >>> there, back = (lambda texts: [text.upper() for text in texts]), (lambda texts: [t.lower() for t in texts])
@@ -122,7 +124,7 @@ def back_translate(texts: Iterable[str], there: Any, back: Any, batch_size: int 
 
 
 def write_pairs(pairs: Iterable[tuple[str, str]], path: str | Path) -> int:
-    """Write pairs to a .csv file with the columns `text` and `back`, as `read_texts` reads it; returns their number."""
+    """Write pairs to a .csv file with the columns `text` and `back`, for `read_texts`; returns the number of pairs."""
     count = 0
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -131,7 +133,7 @@ def write_pairs(pairs: Iterable[tuple[str, str]], path: str | Path) -> int:
             writer.writerow(pair)
             count += 1
     if not count:
-        raise InputError("every back-translation is blank or the text itself, so there is no pair; try other models")
+        raise InputError("no pairs: every back-translation is blank or equal to its text; try other models")
     logger.info(f"{count} pairs in {path}")
     return count
 
@@ -149,12 +151,12 @@ _GOLD = (
     "sts_score",
 )
 _RANGES = {"score": (0.0, 1.0), "relatedness_score": (1.0, 5.0)}
-_STS_HEADER = ["genre", "file", "year", "id", "sts_score", "sentence1", "sentence2"]  # its files have none
+_STS_HEADER = ["genre", "file", "year", "id", "sts_score", "sentence1", "sentence2"]  # its files have no header
 
 
 @dataclass(frozen=True)
 class PairSet:
-    """A data set of the Hub: its name and config, its columns, and what it calls its splits."""
+    """A data set of the Hub: its name and config, its columns, and the name of its dev split."""
 
     name: str
     columns: tuple[str, str, str]
@@ -184,22 +186,22 @@ def read_pairs(
 
     | source                     | what is in it                                                          |
     |----------------------------|------------------------------------------------------------------------|
-    | a name of `PAIR_SETS`      | that data set of the Hub; of it, `split` (train, dev or test)          |
-    | `.jsonl`                   | an object a line, as SNLI and MultiNLI come                            |
-    | `.tsv` `.txt`              | a header, then cells parted by tabs: SNLI, MultiNLI, QQP, MRPC, SICK   |
-    | `.csv`                     | a header and commas; or STS benchmark's `sts-train.csv`, as it comes   |
+    | a name of `PAIR_SETS`      | the split `split` (train, dev or test) of that data set of the Hub     |
+    | `.jsonl`                   | one object per line, as SNLI and MultiNLI are published                |
+    | `.tsv` `.txt`              | a header, then cells separated by tabs: SNLI, MultiNLI, QQP, MRPC, SICK |
+    | `.csv`                     | a header and commas; or `sts-train.csv` of the STS benchmark as it is  |
 
-    The columns are known by their names in those data sets. Labels are entailment 0, neutral 1, contradiction 2, or
-    numbers. Rows without a gold label (`-`, -1 or blank) are left out, and a warning tells how many.
+    Columns are recognized by their names in those data sets. Labels are entailment 0, neutral 1, contradiction 2, or
+    numbers. Rows without a gold label (`-`, -1 or blank) are left out, and a warning says how many.
 
     Args:
-        source: a file, or a name.
-        gold: the column of labels or scores, where there are several (SICK: entailment_judgment, relatedness_score).
-        scale: the lowest and highest score; SICK's, STS benchmark's and 0 to 1 are known.
-        split: of a data set of the Hub.
+        source: a file, or a name of `PAIR_SETS`.
+        gold: the column of labels or scores, if there are several (SICK: entailment_judgment, relatedness_score).
+        scale: the lowest and highest score; by default that of SICK or the STS benchmark, or else 0 to 1.
+        split: the split of a data set of the Hub.
 
     Raises:
-        InputError: the source cannot be read as above; says where.
+        InputError: the source cannot be read as described; the message says where.
 
     Example:
         >>> import tempfile
@@ -226,7 +228,7 @@ def read_pairs(
     if left_out:
         logger.warning(f"{source}: left out {left_out} pairs without a gold label")
     if not kept:
-        raise InputError(f"{source}: there is no labelled pair")
+        raise InputError(f"{source}: no row has a label; give labelled pairs")
     first, second, values = zip(*kept, strict=True)
     return datasets.Dataset.from_dict({"first": first, "second": second, "score" if scale else "label": values})
 
@@ -246,7 +248,7 @@ def _gold(value: Any, scale: tuple[float, float] | None, where: str) -> float:
         raise InputError(f"{where}: {value!r} is neither a number nor one of {', '.join(NLI_LABELS)}") from None
     if scale is None:
         if number != int(number) or number < 0:
-            raise InputError(f"{where}: {value!r} is no class; for scores name their column, or give a scale")
+            raise InputError(f"{where}: {value!r} is not a class; for scores, name their column or give a scale")
         return int(number)
     low, high = scale
     if not low <= number <= high:
@@ -265,13 +267,13 @@ def _from_file(path: Path, gold: str | None) -> tuple[Iterator[tuple[str, Any, A
     with reading(path):
         known = path.is_file()
     if not known:
-        raise InputError(f"{path}: there is no such file, nor is it one of {', '.join(PAIR_SETS)}")
+        raise InputError(f"{path} is neither a file nor one of {', '.join(PAIR_SETS)}; check the name")
     rows, header = _opened(path)
     columns = []
     for what, names in (("first", _FIRST), ("second", _SECOND), ("gold", (gold,) if gold else _GOLD)):
         found = [name for name in names if name in header]
         if not found:
-            raise InputError(f"{path}, line 1: no column of the {what} texts or labels; name one {', '.join(names)}")
+            raise InputError(f"{path}, line 1: no column for {what!r}; its name must be one of {', '.join(names)}")
         columns.append(found[0])
     first, second, values = columns
     cells = ((rows.where(number), row.get(first), row.get(second), row.get(values)) for number, row in rows)
@@ -279,7 +281,7 @@ def _from_file(path: Path, gold: str | None) -> tuple[Iterator[tuple[str, Any, A
 
 
 def _opened(path: Path) -> tuple[Rows, Sequence[str]]:
-    """The rows of a file and its columns; STS benchmark's files have no header."""
+    """The rows of a file and its columns; files of the STS benchmark have no header."""
     if path.suffix in (".json", ".jsonl"):
         rows = open_rows(path)
         return rows, list(next(iter(rows), Row(1, {})).cells)

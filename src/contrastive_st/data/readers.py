@@ -1,6 +1,7 @@
-"""Every file this package reads, as a stream of rows; a fault is named with its file and its line or row.
+"""Read files as streams of rows: tables, lines of text, and documents (Markdown, HTML, PDF).
 
-Tables, lines of text, and documents: Markdown, HTML and PDF, whose readers come with the extra `documents`.
+All files that this package reads are read here. An error names the file and the line or row. The readers of documents
+come with the extra `documents`.
 """
 
 from __future__ import annotations
@@ -28,18 +29,18 @@ from datasets import config
 
 from contrastive_st.errors import InputError, first_line
 
-_BATCH = 4096  # rows of a parquet file that are Python objects at a time
-_SAMPLE = 4 << 20  # bytes that rows are counted in, where a file does not say how many it has
-_FRESH = 2_000_000_000  # nanoseconds: a file as new as this may change again without its time being another
-csv.field_size_limit(1 << 30)  # of a cell, in characters; the default of 131,072 is less than a book
+_BATCH = 4096  # rows of a Parquet file that are Python objects at a time
+_SAMPLE = 4 << 20  # bytes in which rows are counted to estimate their number in a file
+_FRESH = 2_000_000_000  # nanoseconds: a file written more recently may change again within the same time stamp
+csv.field_size_limit(1 << 30)  # characters in a cell; the default of 131,072 is too small for a book
 
 
 class MissingData(InputError):
-    """A file or data set is not there; what needs it is reported as not run."""
+    """A file or data set does not exist; tasks that need it are reported as not run."""
 
 
 class Row(NamedTuple):
-    """A row: its 1-based number in the file, and its cells by column."""
+    """A row: its number in the file, counted from 1, and its cells by column."""
 
     number: int
     cells: dict[str, Any]
@@ -47,13 +48,13 @@ class Row(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a file, read as a stream, as often as wanted.
+    """The rows of a file as a stream, which can be read more than once.
 
     Args:
-        source: what it is called in messages.
-        unit: what a row is called: line, row, object or page.
-        read: gives the rows from the first on.
-        same_columns: whether every row has the columns of the first one.
+        source: name of the file in messages.
+        unit: what a row is called in messages: line, row, object or page.
+        read: returns the rows, starting with the first.
+        same_columns: whether every row has the columns of the first row.
     """
 
     source: str
@@ -66,15 +67,15 @@ class Rows:
             yield from self.read()
 
     def where(self, number: int) -> str:
-        """The place of a row, for a message."""
+        """The file and the number of a row, for messages."""
         return f"{self.source}, {self.unit} {number}"
 
 
 def open_rows(path: str | Path, source: str | None = None) -> Rows:
-    """A file as rows of cells by column; its format is told by its name (`FORMATS`).
+    """Open a file as rows of cells by column; the extension of its name decides the format (`FORMATS`).
 
     Raises:
-        InputError: there is no such file, or no reader for it.
+        InputError: the file does not exist, or there is no reader for its extension.
 
     Example:
         >>> import tempfile
@@ -95,18 +96,18 @@ def open_rows(path: str | Path, source: str | None = None) -> Rows:
 
 
 def check_file(path: Path, source: str | Path) -> os.stat_result:
-    """What the system says of a file, which must be regular and hold something."""
+    """The `stat` of a file; raises `InputError` if it is not a regular file, or empty."""
     with reading(source):
         facts = path.stat()
     if not stat.S_ISREG(facts.st_mode):
-        raise InputError(f"{source} is no regular file; give a file that can be read twice")
+        raise InputError(f"{source} is not a regular file, and it must be read twice; save it as a file first")
     if facts.st_size == 0:
         raise InputError(f"{source}: the file is empty; it needs at least one sentence")
     return facts
 
 
 def path_of(source: str | Path) -> Path:
-    """A path, with `~` for the user's folder where there is such a user."""
+    """A path, with `~` or `~user` expanded to the home folder if there is such a user."""
     try:
         return Path(source).expanduser()
     except RuntimeError:
@@ -114,7 +115,7 @@ def path_of(source: str | Path) -> Path:
 
 
 def content_digest(path: Path) -> str:
-    """A digest of all of a file, at the speed of the disk; kept in the cache until its size, time or inode change."""
+    """A digest of the content of a file; it is cached until the size, the time or the inode of the file changes."""
     with reading(path):
         facts = path.stat()
         known = [facts.st_size, facts.st_mtime_ns, facts.st_ino]
@@ -129,7 +130,7 @@ def content_digest(path: Path) -> str:
             while block := file.read(1 << 20):
                 content.update(block)
     if time.time_ns() - facts.st_mtime_ns > _FRESH:
-        with contextlib.suppress(OSError):  # a cache that cannot be written is none
+        with contextlib.suppress(OSError):  # without a writable cache, the digest is computed each time
             kept.parent.mkdir(parents=True, exist_ok=True)
             unfinished = kept.with_suffix(f".{os.getpid()}")
             unfinished.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
@@ -139,9 +140,9 @@ def content_digest(path: Path) -> str:
 
 @contextlib.contextmanager
 def reading(source: str | Path) -> Iterator[None]:
-    """Errors of reading a file, in one line that names it."""
+    """Turn errors of reading a file into an `InputError` of one line that names the file."""
     if "\0" in str(source):
-        raise MissingData(f"{str(source)!r}: there is no such file; take the null character out")
+        raise MissingData(f"{str(source)!r}: there is no such file; remove the null character")
     try:
         yield
     except FileNotFoundError:
@@ -149,21 +150,21 @@ def reading(source: str | Path) -> Iterator[None]:
     except (pa.ArrowException, OSError) as error:
         if isinstance(error, OSError) and error.errno is not None:
             raise InputError(f"{source} cannot be read: {error.strerror}; check path and permissions") from error
-        raise InputError(f"{source}: not a sound parquet file ({first_line(error)}); write it anew") from error
+        raise InputError(f"{source} is not a valid Parquet file ({first_line(error)}); write it again") from error
 
 
 # --- Lines of text.
 
 
 def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool = False) -> Iterator[tuple[int, str]]:
-    r"""The lines of a text file with their numbers, without line ends; only `\n` and `\r\n` end one.
+    r"""Yield the lines of a text file with their numbers, without line ends.
 
-    A byte order mark is no text.
+    Only `\n` and `\r\n` end a line. A byte order mark at the start is left out.
 
     Args:
         path: the file.
-        source: what it is called in messages.
-        latin1: read a line that is not UTF-8 as Latin-1, as some files of SentEval want it; else it is an error.
+        source: name of the file in messages.
+        latin1: read lines that are not UTF-8 as Latin-1, which some files of SentEval need; else they are an error.
 
     Example:
         >>> import tempfile
@@ -179,7 +180,7 @@ def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool 
 
 
 def _raw_lines(path: str | Path, source: str, latin1: bool = False) -> Iterator[tuple[int, str]]:
-    with reading(source), open(path, "rb") as file:  # bytes: only line feeds part lines
+    with reading(source), open(path, "rb") as file:  # as bytes, only line feeds end lines
         for number, line in enumerate(file, 1):
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             try:
@@ -191,7 +192,7 @@ def _raw_lines(path: str | Path, source: str, latin1: bool = False) -> Iterator[
 
 
 def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:
-    """Bytes as text, or an error that names the first byte that is not UTF-8.
+    """Decode UTF-8; raises `InputError` with the first byte that is not UTF-8.
 
     Example:
         >>> utf8("é".encode(), "a.txt, line 1")
@@ -207,18 +208,18 @@ def read_lines(path: str | Path) -> list[str]:
     """The lines of a file of evaluation data, in UTF-8 or Latin-1.
 
     Raises:
-        MissingData: there is no such file.
+        MissingData: the file does not exist.
     """
     return [line for _, line in numbered_lines(path, latin1=True)]
 
 
 def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield the 1-based number of each line and its `wanted` cells; tabs part cells, quotes mean nothing.
+    """Yield the number of each line, counted from 1, and its `wanted` cells.
 
-    Further columns are allowed, blank lines are passed over.
+    Tabs separate cells, and quotes mean nothing. Other columns are ignored, and blank lines are skipped.
 
     Raises:
-        InputError: a line has too few columns; names the file and the line.
+        InputError: a line has too few columns; the message names the file and the line.
     """
     least = max(wanted) + 1
     for number, line in numbered_lines(path, latin1=True):
@@ -226,56 +227,57 @@ def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False)
             continue
         cells = line.split("\t")
         if len(cells) < least:
-            count = f"{len(cells)} column{'s' * (len(cells) > 1)}, and at least {least} are needed"
+            count = f"{len(cells)} column{'s' * (len(cells) > 1)}, but at least {least} are needed"
             raise InputError(f"{path}, line {number}: {count}; is it tab-separated?")
         yield number, [cells[i] for i in wanted]
 
 
 def number_in(cell: str, path: str | Path, line: int) -> float:
-    """The finite number in a cell, or an error that names the place."""
+    """The finite number in a cell; raises `InputError` with the file and the line if it is none."""
     try:
         value = float(cell)
     except ValueError:
         value = float("nan")
     if value - value != 0:  # NaN and infinities
-        raise InputError(f"{path}, line {line}: {cell[:40]!r} is no number; expected a score there")
+        raise InputError(f"{path}, line {line}: {cell[:40]!r} is not a number; a score is expected there")
     return value
 
 
 def tidy(text: str) -> str:
-    """Single spaces between words, none around: what SentEval makes of a line by splitting and joining it."""
+    """Put single spaces between words and none around the text, as SentEval does by splitting and joining lines."""
     return " ".join(text.split())
 
 
-# --- One format each.
+# --- A function for each format.
 
 
 def _text(path: Path, source: str) -> Rows:
-    """A line a row, in the column `text`."""
+    """A text file: one row per line, with the column `text`."""
     return Rows(source, "line", lambda: (Row(number, {"text": line}) for number, line in numbered_lines(path, source)))
 
 
 def table(path: Path, source: str, *, tabs: bool | None = None, loose: bool = False) -> Rows:
-    """A header, then rows of cells.
+    """A table: a header, then rows of cells.
 
     Args:
         path: the file.
-        source: what it is called in messages.
-        tabs: tabs part cells and quotes mean nothing, else commas and cells may be quoted; by default as the name says.
-        loose: cells beyond the header's are left out, as the files of QQP need it; else they are an error.
+        source: name of the file in messages.
+        tabs: True: tabs separate cells, and quotes mean nothing. False: commas separate cells, which may be quoted. By
+            default False for `.csv`.
+        loose: ignore cells beyond those of the header, which the files of QQP need; else they are an error.
     """
     tabs = path.suffix.lower() != ".csv" if tabs is None else tabs
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
-    mend = "take the tabs out of cells" if tabs else "quote cells that hold commas"
+    mend = "remove the tabs inside cells" if tabs else "quote cells that hold commas"
 
     def read() -> Iterator[Row]:
-        # strict: else a quote never closed swallows the rest in silence
+        # strict: otherwise a quote that is never closed takes in the rest of the file without an error
         numbered = _numbered_cells(csv.reader((line for _, line in _raw_lines(path, source)), **dialect), source)
         header = _checked_header(next(numbered, (1, []))[1], source)
         for number, cells in numbered:
             if cells and (len(cells) < len(header) or (len(cells) > len(header) and not loose)):
                 count = f"{len(cells)} cells where the header has {len(header)}"
-                how = mend if len(cells) > len(header) else "add those that are missing"
+                how = mend if len(cells) > len(header) else "add the missing cells"
                 raise InputError(f"{rows.where(number)}: {count}; {how}")
             yield Row(number, dict(zip(header, cells or [""] * len(header), strict=False)))
 
@@ -289,21 +291,21 @@ def _numbered_cells(reader: Iterable[list[str]], source: str) -> Iterator[tuple[
         for number, cells in enumerate(reader, 1):
             yield number, cells
     except csv.Error as error:
-        mend = "close every quote, and double those inside of a cell"
+        mend = "close every quote, and double quotes inside a cell"
         raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error
 
 
 def _checked_header(cells: Sequence[str], source: str) -> list[str]:
     names = [cell.strip() for cell in cells]
     if not any(names):
-        raise InputError(f"{source}, row 1: blank; it must hold the names of the columns")
+        raise InputError(f"{source}, row 1 is blank; it must hold the names of the columns")
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{source}: two columns are named {twice!r}; rename one of them")
     return names
 
 
 def _objects(path: Path, source: str) -> Rows:
-    """JSON: an object a line, read line by line, or a list of objects, which is read as a whole."""
+    """JSON: one object per line, read line by line, or a list of objects, which is read as a whole."""
     with open(path, "rb") as file:
         is_list = file.read(1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
 
@@ -319,7 +321,7 @@ def _objects(path: Path, source: str) -> Rows:
 
     def checked(number: int, item: Any) -> Row:
         if not isinstance(item, dict):
-            raise InputError(f"{rows.where(number)}: not an object; write one {{...}} a row")
+            raise InputError(f"{rows.where(number)} is not an object; write one {{...}} per row")
         return Row(number, item)
 
     rows = Rows(source, *(("object", of_list) if is_list else ("line", of_lines)), same_columns=False)
@@ -327,7 +329,7 @@ def _objects(path: Path, source: str) -> Rows:
 
 
 def parse_json(text: str, source: str, line: int = 1) -> Any:
-    """JSON to Python objects; an error names the line, counted from that of the text's start.
+    """Parse JSON; an `InputError` names the line, where `line` is the number of the first line of `text`.
 
     Example:
         >>> parse_json("[" * 200_000, "a.json")
@@ -338,7 +340,7 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        what = f"broken JSON ({error.msg}); write one object a line, or a list of objects"
+        what = f"invalid JSON ({error.msg}); write one object per line, or a list of objects"
         raise InputError(f"{source}, line {line + error.lineno - 1}: {what}") from error
     except RecursionError:
         raise InputError(f"{source}, line {line}: lists or objects are nested too deeply; flatten them") from None
@@ -348,7 +350,7 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
 
 
 def _parquet(path: Path, source: str) -> Rows:
-    """A parquet file, a few thousand rows at a time, without its columns of lists and structures."""
+    """A Parquet file, read a few thousand rows at a time, without columns of lists and structures."""
 
     def read() -> Iterator[Row]:
         number = 0
@@ -363,7 +365,7 @@ def _parquet(path: Path, source: str) -> Rows:
 
 
 def check_utf8(batch: pa.RecordBatch | pa.Table, source: str, first: int) -> None:
-    """Raise for text that is not UTF-8, which parquet files and Arrow tables can hold, with its row."""
+    """Raise `InputError` with the row of text that is not UTF-8, which Parquet files and Arrow tables can have."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
@@ -372,7 +374,7 @@ def check_utf8(batch: pa.RecordBatch | pa.Table, source: str, first: int) -> Non
             if pa.types.is_string(kind) or pa.types.is_large_string(kind):
                 cells = batch.column(name).cast(pa.large_binary()).to_pylist()
                 for row, cell in enumerate(cells, first + 1):
-                    utf8(cell or b"", f"{source}, row {row}, column {name!r}", "write the file anew")
+                    utf8(cell or b"", f"{source}, row {row}, column {name!r}", "write the file again")
         raise
 
 
@@ -391,7 +393,9 @@ def _document(path: Path, source: str) -> Rows:
 
 
 def read_document(path: Path, source: str) -> Iterator[Row]:
-    """A file as `text`, `title` and `file`: a row a document, or with its number in `page` a row a page of a PDF.
+    """Yield the rows of a document, with the columns `text`, `title` and `file`.
+
+    A Markdown or HTML file is one row. A PDF file has a row for each page, with its number in the column `page`.
 
     Raises:
         InputError: the file is damaged or encrypted, or its reader is not installed.
@@ -401,9 +405,9 @@ def read_document(path: Path, source: str) -> Iterator[Row]:
             yield Row(number, {**cells, "file": path.name})
     except (InputError, OSError):
         raise
-    except Exception as error:  # parsers fail in a dozen ways on damaged files
+    except Exception as error:  # parsers raise a dozen kinds of errors for damaged files
         what = first_line(error) if not isinstance(error, RecursionError) else "it is nested too deeply"
-        raise InputError(f"{source}: not a sound {path.suffix[1:]} file ({what}); write it anew") from error
+        raise InputError(f"{source} is not a valid {path.suffix[1:]} file ({what}); save it again") from error
 
 
 def _html(path: Path, source: str) -> Iterator[dict[str, Any]]:
@@ -416,7 +420,7 @@ def _markdown(path: Path, source: str) -> Iterator[dict[str, Any]]:
 
 
 def _of_html(markup: str) -> dict[str, Any]:
-    """The paragraphs of a page with a blank line between, and its title or first heading."""
+    """The text of a page, with a blank line between paragraphs, and its title or first heading."""
     page = _Paragraphs()
     page.feed(markup)
     page.close()
@@ -425,7 +429,7 @@ def _of_html(markup: str) -> dict[str, Any]:
 
 
 class _Paragraphs(HTMLParser):
-    """Text by what it stands in: the `title`, the first heading `h1`, and all the `text`."""
+    """Collects the `title` of a page, its first heading `h1`, and its `text`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -450,7 +454,7 @@ class _Paragraphs(HTMLParser):
         self.found["title" if self.inside["title"] else "text"].append(data)
 
     def words(self, of: str) -> str:
-        """Its paragraphs, with single spaces between words."""
+        """The paragraphs of what was collected as `of`, with single spaces between words."""
         paragraphs = (" ".join(paragraph.split()) for paragraph in "".join(self.found[of]).split("\n\n"))
         return "\n\n".join(filter(None, paragraphs))
 
@@ -461,7 +465,7 @@ class _Paragraphs(HTMLParser):
 
 def _pdf(path: Path, source: str) -> Iterator[dict[str, Any]]:
     pypdf = _needed("pypdf", source)
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every oddity of a file that it reads all the same
+    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns about files that it can read
     with pypdf.PdfReader(path) as reader:
         if reader.is_encrypted and not reader.decrypt(""):
             raise InputError(f"{source}: the file is encrypted; save it without a password")
@@ -489,12 +493,12 @@ TABLES: dict[str, Callable[[Path, str], Rows]] = {
     ".jsonl": _objects,
     ".parquet": _parquet,
 }
-#: How each kind of file is opened; the last four are documents, a row a document or a page
+#: The reader of each extension; the last four are documents, with one row per document or page
 FORMATS = {**TABLES, ".md": _document, ".html": _document, ".htm": _document, ".pdf": _document}
 
 
 def estimated_rows(path: Path) -> int:
-    """The number of rows: exact for parquet and small files, else by the lines of the first megabytes."""
+    """The number of rows: exact for Parquet and small files, else estimated from the lines of the first 4 MiB."""
     suffix = path.suffix.lower()
     with reading(path):
         if suffix == ".parquet":

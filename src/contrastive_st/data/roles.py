@@ -1,4 +1,4 @@
-"""What each column of a table is to training (anchor, positive, score, label, ...), by its name and its cells."""
+"""Find the role of each column of a table in training (anchor, positive, score, ...) from its name and its cells."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "
 NUMBERS, OTHER = "numbers", "neither text nor numbers"
 ROLES = (TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL)
 
-#: Names that say a role, after the data sets of sentence-transformers, SentEval, GLUE and SimCSE; in lower case.
+#: Column names of each role, in lower case, from the data sets of sentence-transformers, SentEval, GLUE and SimCSE.
 NAMES: dict[str, tuple[str, ...]] = {
     ANCHOR: (
         "anchor", "query", "question", "sentence1", "sentence_1", "sent0", "premise", "text1", "text_1", "sentence_a",
@@ -42,13 +42,13 @@ NAMES: dict[str, tuple[str, ...]] = {
 _ROLE_OF = {name: role for role, names in NAMES.items() for name in names}
 _NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?(_?\d+)?")
 _NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-#: Lowest and highest value of a column of scores, by its name; of others the scores go from 0 to 1
+#: Lowest and highest value in a score column, by its name; in other columns scores are from 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
 NLI_LABELS = ("entailment", "neutral", "contradiction")
 
 
 class Kind(NamedTuple):
-    """What a combination of roles trains: in words, and the collator and the loss that suit it, by name."""
+    """A kind of training data: its description, and the names of the collator and the loss that suit it."""
 
     words: str
     collator: str
@@ -72,11 +72,11 @@ class ColumnRoles:
     """The role of each column of a source.
 
     Args:
-        source: what was read.
-        columns: column to role, in the order in which a collator takes them: anchor, positive, negatives; the score or
-            the label last.
-        left_out: columns that are not trained on.
-        example: the cells of one row, as they were read.
+        source: name of the source in messages.
+        columns: the role of each column, in the order that collators expect: anchor, positive, negatives, and last the
+            score or the label.
+        left_out: columns that training does not use.
+        example: the cells of one row, unchanged.
 
     Example:
         >>> roles = column_roles([{"id": "7", "question": "Why?", "answer": "So.", "score": "0.5"}], source="qa.csv")
@@ -97,17 +97,17 @@ class ColumnRoles:
 
     @property
     def texts(self) -> list[str]:
-        """The columns of sentences, in order."""
+        """The text columns, in order."""
         return [name for name, role in self.columns.items() if role not in (SCORE, LABEL)]
 
     @property
     def gold(self) -> str | None:
-        """The column of the score or the label, where there is one."""
+        """The column of the score or the label, or None."""
         return next((name for name, role in self.columns.items() if role in (SCORE, LABEL)), None)
 
     @property
     def kind(self) -> str:
-        """What the rows are: one of `KINDS`."""
+        """The kind of the rows: a key of `KINDS`."""
         if self.gold is None:
             return ("texts", "pairs", "triplets")[min(len(self.texts), 3) - 1]
         return {(1, LABEL): "labelled_texts", (2, LABEL): "labelled_pairs", (2, SCORE): "scored_pairs"}[
@@ -116,7 +116,7 @@ class ColumnRoles:
 
     @property
     def words(self) -> str:
-        """What the rows are, in words."""
+        """The description of the kind of the rows."""
         return KINDS[self.kind].words
 
     @property
@@ -142,20 +142,20 @@ class ColumnRoles:
 def column_roles(
     rows: Sequence[Mapping[str, Any]], columns: Sequence[str | int] | None = None, *, source: str = "the data"
 ) -> ColumnRoles:
-    """The role of each column, from its name and from the first rows.
+    """Find the role of each column from its name and from the first rows.
 
-    A name that says a role has it (`NAMES`, with `negative_1`, `hard_neg`, ... for negatives). Columns of text whose
-    names say nothing are taken in their order: a sentence; anchor and positive; then hard negatives. Numbers are never
-    sentences: only a score or a label, by name.
+    A column whose name is known has the role of that name (`NAMES`; for negatives `negative_1`, `hard_neg`, ...). If no
+    text column has a known name, text columns get their roles by position: a single one holds sentences; of several,
+    the first two are anchor and positive, the others hard negatives. Numbers are only ever scores or labels, by name.
 
     Args:
         rows: the first rows of the table, as cells by column.
-        columns: the columns wanted, by name or by position from 0, or as `name=role`. By default all that say a role,
-            and where none of a text does, all that hold text.
-        source: for messages.
+        columns: the columns wanted, by name or by position from 0, or as `name=role`. By default all columns with a
+            known name, and if none of these is a text column, all columns of text.
+        source: name of the source in messages.
 
     Raises:
-        InputError: the roles cannot be told, or do not go together; shows how to name them.
+        InputError: the roles cannot be found, or do not fit together; the message shows how to name them.
 
     Example:
         >>> column_roles([{"text": "a cat", "category": "animals"}]).kind
@@ -164,7 +164,7 @@ def column_roles(
         {'b': 'anchor', 'a': 'positive'}
     """
     if not rows:
-        raise InputError(f"{source} is empty; a row is needed to tell what its columns are")
+        raise InputError(f"{source} is empty; it needs at least one row")
     names = list(dict.fromkeys(name for row in rows for name in row))
     held = {name: _held(row.get(name) for row in rows) for name in names}
     given = _given(columns, names, source)
@@ -196,21 +196,21 @@ def read_examples(
     split: str = "train",
     scale: tuple[float, float] | None = None,
 ) -> tuple[datasets.Dataset, ColumnRoles]:
-    """Rows to train on, and the role of each of their columns.
+    """Read rows for training and find the role of each of their columns.
 
     Args:
         source: as for `read_texts`.
         columns: as for `column_roles`.
         strict: as for `read_texts`.
         split: as for `read_texts`.
-        scale: the lowest and highest score; by default 0 and 1, or as the name of the column says (`SCALES`).
+        scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1.
 
     Returns:
-        A data set whose columns of text come in the order of their roles, then `score` (float, 0 to 1) or `label` (int,
-        0, 1, ...); and the roles.
+        A data set with the text columns in the order of their roles, then `score` (float, 0 to 1) or `label` (int, 0,
+        1, ...); and the roles.
 
     Raises:
-        InputError: the source cannot be read, the roles cannot be told, or a score or label is none.
+        InputError: the source cannot be read, the roles cannot be found, or a score or label is not valid.
 
     Example:
         >>> import pathlib, tempfile
@@ -237,14 +237,16 @@ def read_examples(
 
 
 def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
-    """Scored pairs from labelled sentences: each with one of its class (score 1) and with one of another (score 0).
+    """Make scored pairs of labelled sentences.
+
+    Each sentence is paired with a random one of its class (score 1) and with one of another class (score 0).
 
     Args:
-        rows: a column of sentences and `label`, as `read_examples` gives them.
-        seed: of the partners.
+        rows: a column of sentences and a column `label`, as `read_examples` returns them.
+        seed: seed of the random choice.
 
     Raises:
-        InputError: there is one class only.
+        InputError: there is only one class.
 
     Example:
         >>> rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 0, 1]})
@@ -253,10 +255,10 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
     """
     labels, random = np.asarray(rows["label"][:]), np.random.default_rng(seed)
     order = random.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]  # the classes side by side, mixed within
+    order = order[np.argsort(labels[order], kind="stable")]  # sorted by class, in random order within a class
     classes, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
     if len(classes) < 2:
-        raise InputError("the labels name one class only, and a contrast needs two; give rows of other classes")
+        raise InputError("the labels have only one class, and pairs need two; give rows of other classes")
     own = np.searchsorted(classes, labels[order])
     place = np.arange(len(order)) - starts[own]
     same = order[starts[own] + (place + 1) % counts[own]]
@@ -270,14 +272,14 @@ def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
 
 
 def _given(columns: Sequence[str | int] | None, names: list[str], source: str) -> dict[str, str | None]:
-    """The columns asked for, each with the role asked for or None."""
+    """The columns asked for, each with the role given for it or None."""
     given: dict[str, str | None] = {}
     for column in [columns] if isinstance(columns, (str, int)) else columns or []:
         name, role = str(column), None
         if name not in names and "=" in name:
             name, _, role = name.rpartition("=")
             if role not in ROLES:
-                raise InputError(f"{source}: {role!r} is no role; give {name}=ROLE with one of {', '.join(ROLES)}")
+                raise InputError(f"{source}: {role!r} is not a role; give {name}=ROLE with one of {', '.join(ROLES)}")
         if name not in names and name.isdecimal() and int(name) < len(names):
             name = names[int(name)]
         if name not in names:
@@ -289,13 +291,13 @@ def _given(columns: Sequence[str | int] | None, names: list[str], source: str) -
 
 
 def _told(name: str) -> str | None:
-    """The role that a name says."""
+    """The role of a known column name, else None."""
     plain = re.sub(r"[\s-]+", "_", name.strip().lower())
     return NEGATIVE if _NEGATIVE.fullmatch(plain) else _ROLE_OF.get(plain)
 
 
 def _placed(told: dict[str, str | None], asked: bool, fault: Any) -> dict[str, str]:
-    """Roles for all columns that are trained on, in the order of the collators."""
+    """The roles of all columns that training uses, in the order that collators expect."""
     by_role: dict[str, list[str]] = {role: [] for role in ROLES}
     unknown = []
     for name, role in told.items():
@@ -308,7 +310,7 @@ def _placed(told: dict[str, str | None], asked: bool, fault: Any) -> dict[str, s
     if not (anchors or positives or negatives) or len(told) - len(gold) == 1:  # columns in their order
         ordered = [name for name in told if name not in gold]
         if texts and len(ordered) > (2 if not gold else 1) and not asked:
-            raise fault(f"beside {texts[0]!r} there is text in {', '.join(map(repr, unknown))}")
+            raise fault(f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}")
         anchors, positives, negatives = ordered[:1], ordered[1:2], ordered[2:]
     elif not (anchors and positives):
         spare = [name for name in told if name in texts + unknown]
@@ -317,11 +319,11 @@ def _placed(told: dict[str, str | None], asked: bool, fault: Any) -> dict[str, s
             raise fault(f"no column is the {missing}" + (f" ({', '.join(spare)} could be)" if spare else ""))
         anchors, positives = anchors or spare, positives or spare
     elif asked and (texts or unknown):
-        raise fault(f"column {(texts + unknown)[0]!r} is asked for and has no role")
+        raise fault(f"column {(texts + unknown)[0]!r} has no role")
     if not anchors:
         raise fault("no column holds text")
     if gold and (negatives or (not positives and by_role[SCORE])):
-        raise fault(f"a {told[gold[0]]} goes with {'two texts' if by_role[SCORE] else 'one text or two'}")
+        raise fault(f"a {told[gold[0]]} needs {'two text columns' if by_role[SCORE] else 'one or two text columns'}")
     single = not positives
     roles = {anchors[0]: TEXT if single else ANCHOR, **dict.fromkeys(positives, POSITIVE)}
     return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: str(told[name]) for name in gold}}
@@ -338,7 +340,7 @@ def _scores(cells: list[str], roles: ColumnRoles, scale: tuple[float, float]) ->
     low, high = scale
     if values is None:
         bad = next(cell for cell in cells if not _NUMBER.fullmatch(cell))
-        raise InputError(f"{roles.source}: {bad[:40]!r} in column {roles.gold!r} is no number; mend the row")
+        raise InputError(f"{roles.source}: {bad[:40]!r} in column {roles.gold!r} is not a number; mend the row")
     scores = values.to_numpy()
     if len(outside := scores[(scores < low) | (scores > high)]):
         what = f"the score {outside[0]:g} in column {roles.gold!r} is not in {low:g} to {high:g}"
@@ -350,7 +352,7 @@ def _labels(cells: list[str], roles: ColumnRoles) -> Any:
     if all(map(_NUMBER.fullmatch, cells)):
         labels = np.array([float(cell) for cell in cells])
         if not ((labels >= -1) & (labels < 1 << 31) & (labels == np.floor(labels))).all():
-            raise InputError(f"{roles.source}: column {roles.gold!r} holds numbers that are no classes 0, 1, ...")
+            raise InputError(f"{roles.source}: column {roles.gold!r} has numbers that are not classes; give 0, 1, ...")
         return labels.astype(np.int64)
     classes = sorted(set(cells) - {"-"})
     if {name.lower() for name in classes} <= set(NLI_LABELS):
@@ -361,7 +363,7 @@ def _labels(cells: list[str], roles: ColumnRoles) -> Any:
 
 
 def _held(cells: Iterable[Any]) -> str:
-    """What the cells of a column are: text, numbers (also where a table writes them as text), or neither."""
+    """What the cells of a column are: text, numbers (also numbers written as text), or neither."""
     some = [cell for cell in cells if not _is_blank(cell)]
     if some and all(_NUMBER.fullmatch(cell) if isinstance(cell, str) else _is_number(cell) for cell in some):
         return NUMBERS

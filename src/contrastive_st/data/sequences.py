@@ -22,13 +22,13 @@ from contrastive_st.data.tokenizers import SPECIAL_TOKENS, check_max_length
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import token_ids
 
-#: The letters of each kind of sequence, and those that stand for several or for what is not known (IUPAC)
+#: The letters of each kind of sequence, and the letters for several possible ones or an unknown one (IUPAC)
 ALPHABETS = {"dna": "ACGT", "rna": "ACGU", "protein": "ACDEFGHIKLMNPQRSTVWY"}
 AMBIGUOUS = {"dna": "BDHKMNRSVWY", "rna": "BDHKMNRSVWY", "protein": "BJOUXZ"}
 
 
 class SequenceRecord(NamedTuple):
-    """One record: `name` is the header up to the first white space, `description` the rest of it."""
+    """One record: `name` is the header up to the first space, `description` the rest of it."""
 
     name: str
     description: str
@@ -36,25 +36,25 @@ class SequenceRecord(NamedTuple):
 
 
 def check_kind(kind: str) -> str:
-    """Return `kind` if it is one of `ALPHABETS`, else raise `InputError` with the list."""
+    """Return `kind` if it is a key of `ALPHABETS`, else raise `InputError` with the list of keys."""
     if kind not in ALPHABETS:
         raise InputError(f"unknown kind of sequence {kind!r}; choose one of {', '.join(ALPHABETS)}")
     return kind
 
 
 def read_fasta(path: str | Path, kind: str) -> Iterator[SequenceRecord]:
-    """The sequences of a FASTA file, one after the other; never the whole file.
+    """Yield the sequences of a FASTA file one after the other; the file is never held in memory as a whole.
 
-    Lower case (soft masking) is made upper case. Ambiguity letters are kept: no k-mer with one of them is in a
-    vocabulary. The stop sign `*` that ends a protein is left out.
+    Lower-case letters (soft masking) become upper case. Ambiguity letters are kept, but a k-mer with one of them is in
+    no vocabulary. The stop sign `*` at the end of a protein is left out.
 
     Args:
-        path: plain, or packed as `.gz` or `.xz`.
+        path: a plain file, or one compressed as `.gz` or `.xz`.
         kind: `dna`, `rna` or `protein`.
 
     Raises:
-        InputError: no such file, no FASTA, a record without letters, or a letter that the kind has not (a gap `-` of an
-            alignment is one); names file and line.
+        InputError: the file does not exist, is not FASTA, or has a record without letters or a letter that the kind
+            does not have (such as the gap `-` of an alignment). The message names the file and the line.
 
     Example:
         >>> import pathlib, tempfile
@@ -74,7 +74,7 @@ def read_fasta(path: str | Path, kind: str) -> Iterator[SequenceRecord]:
                 yield _record(path, at, header, parts)
             header, at, parts = line[1:].strip(), number, []
         elif not at:
-            raise InputError(f"{path}, line {number}: no FASTA, which starts with a line '>name'; give another file")
+            raise InputError(f"{path}, line {number}: not FASTA, which starts with a line '>name'; give another file")
         else:
             letters = "".join(line.split()).upper()
             found = wrong.search(letters.removesuffix("*") if kind == "protein" else letters)
@@ -82,7 +82,7 @@ def read_fasta(path: str | Path, kind: str) -> Iterator[SequenceRecord]:
                 raise InputError(f"{path}, line {number}: {found.group()!r} {_why(found.group(), kind)}")
             parts.append(letters)
     if not at:
-        raise InputError(f"{path}: the file holds no sequence; it needs at least one, after a line '>name'")
+        raise InputError(f"{path}: the file has no sequence; it needs at least one, after a line '>name'")
     yield _record(path, at, header, parts)
 
 
@@ -94,7 +94,7 @@ def _record(path: str | Path, line: int, header: str, parts: list[str]) -> Seque
         )
     letters = letters.removesuffix("*")
     if not letters:
-        raise InputError(f"{path}, line {line}: {header[:40]!r} has no letters; take the record out")
+        raise InputError(f"{path}, line {line}: {header[:40]!r} has no letters; remove the record")
     name, _, description = header.partition(" ")
     return SequenceRecord(name, description.strip(), letters)
 
@@ -103,7 +103,7 @@ def _why(letter: str, kind: str) -> str:
     if letter in "-.":
         return "is a gap of an alignment; give the sequences without gaps"
     others = [name for name in ALPHABETS if name != kind and letter in ALPHABETS[name] + AMBIGUOUS[name]]
-    return f"is no letter of {kind}" + (f"; is it {' or '.join(others)}?" if others else "; mend the file")
+    return f"is not a letter of {kind}" + (f"; is it {' or '.join(others)}?" if others else "; mend the file")
 
 
 def _lines(path: Path) -> Iterator[tuple[int, str]]:
@@ -117,14 +117,14 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
     except FileNotFoundError:
         raise InputError(f"{path}: there is no such file; check the path (seen from {Path.cwd()})") from None
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}, line {number + 1}: not plain ASCII text; is the file packed otherwise?") from error
+        raise InputError(f"{path}, line {number + 1}: not ASCII text; give plain text, .gz or .xz") from error
     except (EOFError, zlib.error, lzma.LZMAError, OSError) as error:
-        raise InputError(f"{path}, line {number + 1} cannot be read: {error}; fetch the file anew") from error
+        raise InputError(f"{path}, line {number + 1} cannot be read: {error}; download the file again") from error
 
 
 # --- Sequences as sentences: a word is a k-mer, and a sequence can be read in k frames.
 
-_MOST = 1 << 18  # k-mers that are enumerated
+_MOST = 1 << 18  # most k-mers that are enumerated
 
 
 def kmer_tokenizer(
@@ -137,21 +137,21 @@ def kmer_tokenizer(
 ) -> PreTrainedTokenizerFast:
     """A tokenizer whose words are k-mers: `[CLS]`, the k-mers of one reading frame, `[SEP]`.
 
-    White space starts anew: of `overlapping(sequence, k)`, which is k-mers with spaces between, each is one word. Less
-    than k letters at the end are left out; a k-mer with an ambiguity letter is `[UNK]`. RNA and DNA are told apart.
+    A new word begins after white space, so each k-mer of `overlapping(sequence, k)` is one word. Fewer than k letters
+    at the end are left out, and a k-mer with an ambiguity letter is `[UNK]`. T and U are different letters.
 
     Args:
-        k: letters of a word.
+        k: number of letters of a word.
         kind: `dna`, `rna` or `protein`.
-        frame: letters left out before the first word, 0 to k - 1.
-        sequences: learn the `vocab_size` most frequent k-mers of these (in all frames; of equally frequent ones the
-            first of the alphabet). By default the vocabulary is every k-mer.
+        frame: number of letters left out before the first word, 0 to k - 1.
+        sequences: take the most frequent k-mers of these sequences (in all frames) as the vocabulary; among equally
+            frequent k-mers, the first in the alphabet. By default the vocabulary has every k-mer.
         vocab_size: most words, special tokens included; only with `sequences`.
         max_length: the tokenizer's `model_max_length`, in words.
 
     Raises:
-        InputError: an unknown kind, a frame that k has not, more than 262,144 k-mers and no sequences to learn from, or
-            no room for a word between `[CLS]` and `[SEP]`.
+        InputError: an unknown kind, a frame not below k, more than 262,144 k-mers without `sequences`, or no room for a
+            word between `[CLS]` and `[SEP]`.
 
     Example:
         >>> tokenizer = kmer_tokenizer(3)
@@ -165,12 +165,12 @@ def kmer_tokenizer(
     letters = ALPHABETS[check_kind(kind)]
     check_max_length(max_length, max_length)
     if k < 1 or not 0 <= frame < k:
-        raise InputError(f"frame {frame} of words of {k} letters: there are the frames 0 to k - 1, and k is 1 or more")
+        raise InputError(f"frame is {frame} and k is {k}; give a k of 1 or more, and a frame from 0 to k - 1")
     if sequences is not None:
         words = frequent_kmers(sequences, k, letters, vocab_size - len(SPECIAL_TOKENS))
     elif len(letters) ** k > _MOST:
         raise InputError(
-            f"there are {len(letters)}^{k} words of {k} letters; give sequences to learn frequent ones from"
+            f"there are {len(letters)}^{k} words of {k} letters, too many; give sequences to learn frequent ones from"
         )
     else:
         words = ["".join(word) for word in itertools.product(letters, repeat=k)]
@@ -190,7 +190,7 @@ def kmer_tokenizer(
 
 
 def frequent_kmers(sequences: Iterable[str], k: int, letters: str, most: int) -> list[str]:
-    """The most frequent k-mers of all frames, without ambiguity letters.
+    """The most frequent k-mers of all frames, without those that have ambiguity letters.
 
     Example:
         >>> frequent_kmers(["ACACN", "CA"], 2, "ACGT", 5)
@@ -201,12 +201,12 @@ def frequent_kmers(sequences: Iterable[str], k: int, letters: str, most: int) ->
         counts.update(overlapping(sequence.upper(), k).split())
     known = [(-count, word) for word, count in counts.items() if not word.strip(letters)]
     if not known or most < 1:
-        raise InputError(f"no word of {k} letters is left for the vocabulary; give longer sequences, or a smaller k")
+        raise InputError(f"no word of {k} letters is left for the vocabulary; give longer sequences or a smaller k")
     return [word for _, word in sorted(known)[:most]]
 
 
 def overlapping(sequence: str, k: int) -> str:
-    """All k-mers of a sequence, one letter after the other, with spaces between.
+    """All overlapping k-mers of a sequence, with spaces between them.
 
     Example:
         >>> overlapping("ACGTA", 3)
@@ -216,7 +216,7 @@ def overlapping(sequence: str, k: int) -> str:
 
 
 def reading_frames(sequence: str, k: int) -> list[str]:
-    """The k texts that a tokenizer of frame 0 reads in the k frames.
+    """The k texts that give the k reading frames to a tokenizer of frame 0.
 
     Example:
         >>> reading_frames("ACGTACGTA", 3)
@@ -227,10 +227,10 @@ def reading_frames(sequence: str, k: int) -> list[str]:
 
 @dataclass
 class FramePairCollator(PairCollator):
-    """Rows that hold each sequence in its k frames, of which two are the positive pair, other ones in other batches.
+    """Collate rows with a sequence in its k frames; two random frames are the positive pair.
 
     Args:
-        tokenizer: as of `PairCollator`, which takes the rest of the arguments too.
+        tokenizer: as for `PairCollator`, whose other arguments are accepted too.
 
     Example:
         Ids of three frames; frames 0 and 2 are drawn::
@@ -239,7 +239,7 @@ class FramePairCollator(PairCollator):
     """
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, torch.Tensor]:
-        # drawn from what is in the batch, so that a resumed run draws the same
+        # the seed is a hash of the batch, so that a resumed run draws the same frames
         seed = zlib.crc32(repr([row["input_ids"][0] for row in rows]).encode())
         generator = torch.Generator().manual_seed(seed)
         pairs = [torch.randperm(len(row["input_ids"]), generator=generator)[:2].tolist() for row in rows]
@@ -248,12 +248,12 @@ class FramePairCollator(PairCollator):
 
 
 def tokenize_frames(sequences: Iterable[str], tokenizer: PreTrainedTokenizerBase, k: int) -> list[dict[str, Any]]:
-    """Rows for `FramePairCollator`: the ids of each sequence in its k frames, cut to the tokenizer's length."""
+    """Rows for `FramePairCollator`: the ids of each sequence in its k frames, cut to the tokenizer's maximum length."""
     rows = []
     for sequence in sequences:
         if len(sequence) < 2 * k - 1:
             raise InputError(
-                f"{sequence[:40]!r} has fewer than {2 * k - 1} letters, so not every frame has a word of {k}"
+                f"{sequence[:40]!r} has fewer than {2 * k - 1} letters, so some frames have no word of {k}; drop it"
             )
         rows.append({"input_ids": token_ids(tokenizer, reading_frames(sequence, k))})
     return rows

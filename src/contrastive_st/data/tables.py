@@ -1,4 +1,4 @@
-"""Files, folders and Hub data sets to a `datasets.Dataset` of text columns."""
+"""Read files, folders and Hub data sets into a `datasets.Dataset` of text columns."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from contrastive_st.errors import InputError, first_line
 
 logger = logging.getLogger(__name__)
 
-CHUNK = 65_536  # rows that are Python strings, or a batch of Arrow's, at any one time
-PREVIEWED = 1000  # rows that tell what a column holds
+CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batch
+PREVIEWED = 1000  # rows read to find out what a column holds
 HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
-_SAVED = ("dataset_info.json", "dataset_dict.json")  # what `save_to_disk` leaves in a folder
+_SAVED = ("dataset_info.json", "dataset_dict.json")  # files that `save_to_disk` writes into a folder
 
 Columns = Sequence[str | int] | None
 
@@ -33,30 +33,30 @@ Columns = Sequence[str | int] | None
 def read_texts(
     source: str, columns: Sequence[str | int] | None = None, *, strict: bool = False, split: str = "train"
 ) -> datasets.Dataset:
-    """Read one or more columns of text, each cell stripped of the white space around it.
+    """Read one or more columns of text; white space around each cell is removed.
 
     | source           | what is in it                                                               |
     |------------------|-----------------------------------------------------------------------------|
-    | `.txt`           | a sentence a line, in a column named `text`; commas and quotes mean nothing |
-    | `.csv`           | a header, then rows; cells that hold commas, quotes or line ends are quoted |
-    | `.tsv`           | a header, then rows; tabs part the cells, quotes mean nothing               |
-    | `.json` `.jsonl` | an object a line, or one list of objects                                    |
-    | `.parquet`       | memory-mapped: only the columns wanted, and never as a whole in memory      |
-    | a folder         | what `save_to_disk` of `datasets` wrote; of it, `split` where it has any     |
-    | anything else    | a data set of the Hub, "owner/name" or "owner/name:config"; of it, `split`  |
+    | `.txt`           | one sentence per line, in a column `text`; commas and quotes mean nothing   |
+    | `.csv`           | a header, then rows; cells with commas, quotes or line ends are quoted      |
+    | `.tsv`           | a header, then rows; tabs separate the cells, quotes mean nothing           |
+    | `.json` `.jsonl` | one object per line, or one list of objects                                 |
+    | `.parquet`       | only the columns wanted are read, memory-mapped                             |
+    | a folder         | written by `save_to_disk` of `datasets`; its `split` if it has splits       |
+    | anything else    | the `split` of a data set of the Hub, "owner/name" or "owner/name:config"   |
 
-    A row with a blank or null cell in one of the columns is dropped; one warning tells how many were.
+    A row with a blank or null cell in one of the columns is dropped; one warning says how many were.
 
     Args:
         source: a file, a folder or the name of a data set.
         columns: the columns wanted, in that order, by name or by position from 0. By default all columns that
-            hold strings. A column of numbers is read as text where it is named.
-        strict: raise for a blank cell instead.
-        split: which split of a data set of the Hub; files have one only.
+            hold strings. A column of numbers is read as text if you name it.
+        strict: raise an error for a blank cell instead.
+        split: which split to read, of a data set of the Hub or of a saved folder; files have no splits.
 
     Raises:
-        InputError: the source cannot be read as above, or nothing is left of it. Says what, where (the header
-            of a table is row 1) and how to mend it.
+        InputError: the source cannot be read as described, or no rows are left. The message says what is wrong, where
+            (the header of a table is row 1) and how to mend it.
 
     Example:
         >>> import pathlib, tempfile
@@ -77,17 +77,17 @@ def read_texts(
 
 
 def stream_texts(source: str, column: str | int | None = None, name: str | None = None) -> Callable[[], Iterator[str]]:
-    """The texts of one column of a source of any size, stripped: a text a row, as a stream, as often as wanted.
+    """A function that streams the texts of one column of a source of any size; each call starts from the first row.
 
-    No row is dropped: a blank or null cell is an empty text.
+    White space around texts is removed. No row is dropped: a blank or null cell is an empty text.
 
     Args:
         source: as for `read_texts`.
-        column: by name or position; by default the first that holds strings in the first rows.
-        name: what the source is called in messages.
+        column: the column, by name or position; by default the first that has strings in the first rows.
+        name: name of the source in messages.
 
     Raises:
-        InputError: as `read_texts`; for a fault of a later row, when that is read.
+        InputError: as for `read_texts`; an error in a later row is raised when that row is read.
 
     Example:
         >>> import pathlib, tempfile
@@ -100,13 +100,13 @@ def stream_texts(source: str, column: str | int | None = None, name: str | None 
     path = _file(source)
     rows = _stored_rows(source) if path is None else open_rows(path, name or source)
     names, texts = _columns_of(row.cells for row in islice(rows, PREVIEWED))
-    report(len(names), 0, 0, rows.unit, rows.source, strict=False)  # a file with a header alone has no rows
+    report(len(names), 0, 0, rows.unit, rows.source, strict=False)  # a file with only a header has no rows
     chosen = choose(None if column is None else [column], names, texts, rows.source)[0]
     return lambda: (_as_text(cells.get(chosen), chosen, rows, number).strip() for number, cells in rows)
 
 
 def _stored_rows(source: str) -> Rows:
-    """The rows of what `stored` opens, but for columns of lists and the like."""
+    """The rows of what `stored` opens, without columns of lists and other nested types."""
     data = stored(source)
     flat = [field.name for field in data.features.arrow_schema if not pa.types.is_nested(field.type)]
 
@@ -118,7 +118,7 @@ def _stored_rows(source: str) -> Rows:
 
 
 def _columns_of(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """The columns of rows, and those that hold strings and nothing else."""
+    """The columns of the rows, and those of them that hold only strings."""
     kinds: dict[str, set[type]] = {}
     for cells in rows:
         for name, cell in cells.items():
@@ -127,7 +127,7 @@ def _columns_of(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[str]]:
 
 
 def preview(source: str, split: str = "train") -> list[dict[str, Any]]:
-    """The first rows of a source, with all their columns, as they are stored."""
+    """The first rows of a source, with all columns and unchanged cells."""
     path = _file(source)
     if path is None:
         data = stored(source, split)
@@ -136,15 +136,15 @@ def preview(source: str, split: str = "train") -> list[dict[str, Any]]:
 
 
 def stored(source: str, split: str = "train", **options: Any) -> Any:
-    """A `datasets.Dataset` from a folder of `save_to_disk`, or from the Hub.
+    """Open a `datasets.Dataset` from a folder of `save_to_disk`, or from the Hub.
 
     Args:
         source: the folder, or "owner/name" or "owner/name:config".
-        split: of the Hub's data set; of a folder that has splits.
+        split: which split, if the folder or the data set has splits.
         options: for `datasets.load_dataset`, such as `streaming` or `revision`.
 
     Raises:
-        InputError: it cannot be had.
+        InputError: the data set cannot be found or read.
     """
     if is_saved(path_of(source)):
         return _from_disk(source, split)
@@ -153,14 +153,14 @@ def stored(source: str, split: str = "train", **options: Any) -> Any:
 
 
 def hub_commit(source: str, split: str = "train") -> str:
-    """The commit that a data set of the Hub is at now: it changes with the content.
+    """The current commit of a data set of the Hub, which changes with its content.
 
     Args:
         source: "owner/name" or "owner/name:config".
-        split: for the error.
+        split: for the error message only.
 
     Raises:
-        InputError: it cannot be had.
+        InputError: the data set cannot be found.
     """
     with _on_hub(source, split) as match:
         return str(huggingface_hub.dataset_info(match["name"]).sha)
@@ -174,29 +174,29 @@ def _on_hub(source: str, split: str) -> Iterator[re.Match[str]]:
     try:
         yield match
     except Exception as error:  # a dozen types, from not found to no network to no such split
-        what = f"{source} is not a file, nor could split {split!r} of such a data set be had from the Hub"
+        what = f"{source} is not a file, and split {split!r} of a data set of that name cannot be read from the Hub"
         raise InputError(f"{what} ({type(error).__name__}: {first_line(error)}); check the name") from error
 
 
 def is_saved(path: Path) -> bool:
-    """Whether a folder is what `save_to_disk` of `datasets` writes."""
+    """Whether a folder was written by `save_to_disk` of `datasets`."""
     return any((path / name).is_file() for name in _SAVED)
 
 
 def _from_disk(source: str, split: str) -> datasets.Dataset:
     try:
         data = datasets.load_from_disk(str(path_of(source)))
-    except Exception as error:  # its files are damaged in one of many ways
-        raise InputError(f"{source}: not a sound folder of `save_to_disk` ({first_line(error)}); save anew") from error
+    except Exception as error:  # damaged files raise many kinds of errors
+        raise InputError(f"{source}: not a valid save_to_disk folder ({first_line(error)}); save it again") from error
     if isinstance(data, datasets.Dataset):
         return data
     if split not in data:
-        raise InputError(f"{source}: there is no split {split!r}; name one of {', '.join(data) or '(there is none)'}")
+        raise InputError(f"{source}: there is no split {split!r}; name one of {', '.join(data) or '(there are none)'}")
     return data[split]
 
 
 def _file(source: str) -> Path | None:
-    """The path of a file of rows; None for what `stored` opens."""
+    """The path of a file of rows; None for a source that `stored` opens."""
     path, known = path_of(source), ", ".join(TABLES)
     with reading(source):
         if path.is_dir():
@@ -211,13 +211,13 @@ def _file(source: str) -> Path | None:
     return None
 
 
-# --- Which columns are wanted, and what is said of the rows that had to go.
+# --- Choice of columns, and the report on dropped rows.
 
 
 def choose(columns: Columns, names: Sequence[str], texts: Sequence[str], source: str) -> list[str]:
-    """The names of the wanted columns: those of `texts` by default, else by name, or by position in `names`.
+    """The names of the columns wanted, given by name or by position in `names`; by default `texts`.
 
-    A string of digits is a position where no column has that name: a command line gives nothing but strings.
+    A string of digits is a position if no column has that name, because a command line only gives strings.
 
     Example:
         >>> choose(["text", 0, "2"], ["id", "text", "title"], ["text", "title"], "a.csv")
@@ -236,21 +236,21 @@ def choose(columns: Columns, names: Sequence[str], texts: Sequence[str], source:
         if column not in names:
             raise InputError(f"{source}: there is no column {column!r}; name one or more of {there}")
         if column in chosen:
-            raise InputError(f"{source}: column {column!r} is asked for twice; name each column once")
+            raise InputError(f"{source}: column {column!r} is named twice; name each column once")
         chosen.append(str(column))
     return chosen
 
 
 def report(total: int, dropped: int, first: int, unit: str, source: str, strict: bool) -> None:
-    """Raise where nothing is left, or for the first blank cell if `strict`; else tell how many rows were dropped."""
+    """Raise if no row is left, or for the first blank cell if `strict`; else log how many rows were dropped."""
     if total == 0:
         raise InputError(f"{source}: there are no {'row' if unit == 'line' else unit}s; it needs at least one sentence")
     if dropped and strict:
-        raise InputError(f"{source}, {unit} {first}: a cell is blank; fill it, or drop it by leaving `strict` out")
+        raise InputError(f"{source}, {unit} {first}: a cell is blank; fill it, or leave `strict` out to drop the row")
     if dropped == total:
         raise InputError(f"{source}: all {total} {unit}s have a blank cell; name other columns, or fill them")
     if dropped:
-        what = f"dropped {dropped} of {total} {unit}s, as a cell is blank"
+        what = f"dropped {dropped} of {total} {unit}s, which have a blank cell"
         logger.warning("%s: %s; the first is %s %d", source, what, unit, first)
 
 
@@ -261,7 +261,7 @@ def _from_rows(rows: Rows, columns: Columns, strict: bool) -> datasets.Dataset:
     there, texts = _columns_of(row.cells for row in islice(rows, 1 if rows.same_columns else None))
     names = choose(columns, there, texts, rows.source) if there else []
     chunks: list[pa.Table] = []
-    kept: list[list[str]] = [[] for _ in names]  # by column: the garbage collector would walk a list of rows
+    kept: list[list[str]] = [[] for _ in names]  # by column: a list of rows would slow the garbage collector
     total = dropped = first = 0
     for number, cells in rows:
         total += 1
@@ -290,9 +290,9 @@ def _as_text(cell: Any, name: str, rows: Rows, number: int) -> str:
     if not cell.isascii():
         try:
             cell.encode()
-        except UnicodeEncodeError:  # JSON can spell half of a surrogate pair, which is no character
-            what = f"{cell[:40]!a} holds half of a surrogate pair"
-            raise InputError(f"{rows.where(number)}: {what}; take it out") from None
+        except UnicodeEncodeError:  # JSON can have a lone surrogate, which is not a character
+            what = f"{cell[:40]!a} has a lone surrogate, which is not a character"
+            raise InputError(f"{rows.where(number)}: {what}; remove it") from None
     return cell
 
 
@@ -300,7 +300,7 @@ def _arrow(names: list[str], columns: list[list[str]]) -> pa.Table:
     return pa.table([pa.array(column, pa.string()) for column in columns], names=names)
 
 
-# --- Parquet files, saved folders and Hub data sets stay on disk: `datasets` maps them, and Arrow strips the cells.
+# --- Parquet files, saved folders and Hub data sets stay on disk: `datasets` memory-maps them, Arrow strips the cells.
 
 
 def _from_parquet(path: Path, columns: Columns, source: str) -> datasets.Dataset:
@@ -324,10 +324,10 @@ def _text_columns(data: datasets.Dataset, columns: Columns, source: str) -> data
 
 
 def _tidied(data: datasets.Dataset, source: str, strict: bool) -> datasets.Dataset:
-    """Strip the cells and drop the rows that need it; a data set without such stays the file that it is."""
+    """Strip the cells and drop rows with blank ones; a data set that needs neither is returned as it is."""
     for field in data.features.arrow_schema:
         if pa.types.is_nested(field.type) or field.type in (pa.binary(), pa.large_binary()):
-            raise InputError(f"{source}: column {field.name!r} holds {field.type}, not text; name another")
+            raise InputError(f"{source}: column {field.name!r} holds {field.type}, not text; name another column")
     dropped = first = seen = 0
     clean = all(feature.dtype == "string" for feature in data.features.values())
     for table in data.with_format("arrow").iter(batch_size=CHUNK):
@@ -354,7 +354,7 @@ def _without_blanks(table: pa.Table) -> pa.Table:
 
 
 def _stripped(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray]:
-    """A batch with its cells stripped, and which of its rows have no blank cell."""
+    """A batch with stripped cells, and for each row whether it has no blank cell."""
     columns = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in table.columns]
     whole = pa.chunked_array([pa.repeat(True, len(table))])
     for column in columns:

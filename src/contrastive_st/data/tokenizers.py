@@ -1,4 +1,4 @@
-"""From texts to token ids, once, with datasets' cache and worker processes."""
+"""Tokenize data sets, and make tokenizers: WordPiece, word-level, and with a template around each text."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedToken
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import prompt_length, token_ids
 
-# --- A WordPiece vocabulary from the user's own text, for encoders that start from scratch.
+# --- A WordPiece vocabulary learned from the user's own text, for encoders trained from scratch.
 
 SPECIAL_TOKENS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-_INSIDE = 0xF0000  # private code points: a letter inside of a word, as against one at its start
+_INSIDE = 0xF0000  # private code points for letters inside a word, which differ from letters at its start
 _MARK = {code: code + _INSIDE for code in range(0x10000)}
 _UNMARK = {marked: code for code, marked in _MARK.items()}
 
@@ -27,21 +27,21 @@ _UNMARK = {marked: code for code, marked in _MARK.items()}
 def train_wordpiece(
     texts: Iterable[str], vocab_size: int = 16_000, max_length: int = 128, min_frequency: int = 2
 ) -> BertTokenizer:
-    """Learn a lower-cased WordPiece vocabulary and return it as a ready BERT tokenizer.
+    """Learn a lower-cased WordPiece vocabulary and return a BERT tokenizer with it.
 
-    The same texts give the same vocabulary, which `tokenizers.trainers.WordPieceTrainer` does not promise: it numbers
-    the `##` letters in the order of a hash table, and ties between merges follow those numbers. Here the letters inside
-    of words are marked as letters of their own, byte-pair merges are learned from words in sorted order, and the marks
-    become `##` again.
+    The same texts always give the same vocabulary. `tokenizers.trainers.WordPieceTrainer` does not guarantee this: it
+    numbers the `##` letters in the order of a hash table, and ties between merges follow those numbers. Here letters
+    inside words are replaced by private characters, byte-pair merges are learned from words in sorted order, and the
+    private characters are turned into `##` pieces.
 
     Args:
         texts: the corpus; read once, in any order.
         vocab_size: upper bound on the number of word pieces, special tokens included.
         max_length: the tokenizer's `model_max_length`, in tokens.
-        min_frequency: merges and letters seen less often are left out.
+        min_frequency: merges and letters that are less frequent are left out.
 
     Raises:
-        InputError: no room for a word piece beside the special tokens, in the vocabulary or in a text.
+        InputError: `vocab_size` or `max_length` leaves no room for a word piece besides the special tokens.
 
     Example:
         >>> tokenizer = train_wordpiece(["the cat sat", "the cat ran"] * 10, vocab_size=60)
@@ -51,7 +51,7 @@ def train_wordpiece(
     check_max_length(max_length, max_length)
     if vocab_size <= len(SPECIAL_TOKENS):
         given, least = f"vocab_size {vocab_size}", len(SPECIAL_TOKENS) + 1
-        raise InputError(f"{given} leaves no room beside the special tokens; give {least} or more")
+        raise InputError(f"{given} leaves no room besides the special tokens; give {least} or more")
     words = _count_words(texts)
     letters: Counter[str] = Counter()
     for word, count in words.items():
@@ -89,13 +89,13 @@ def _as_wordpiece(piece: str) -> str:
     return f"##{plain}" if ord(piece[0]) >= _INSIDE else plain
 
 
-# --- Word-level vocabularies: one id a word, for encoders with word embeddings of their own.
+# --- Word-level vocabularies: one id per word, for encoders with word embeddings of their own.
 
 PAD, UNK = "[PAD]", "[UNK]"
 PAD_ID, UNK_ID = 0, 1
 _APOSTROPHES = "\u2019"  # the typographic one; vector tables know the ASCII one
-# What one word is, tried in this order. Contractions are parted as in the Penn treebank, which is how GloVe's corpus
-# and SentEval's files are parted: "don't" and "do n't" are the same two words.
+# Patterns of a word, tried in this order. Contractions are split as in the Penn treebank, in the corpus of GloVe and in
+# the files of SentEval: "don't" and "do n't" are the same two words.
 _WORD = "|".join(
     [
         r"(?:[^\W\d_]\.){2,}",  # u.s.
@@ -110,18 +110,19 @@ _WORD = "|".join(
 
 
 def word_tokenizer(words: Iterable[str], max_length: int = 128, lowercase: bool = True) -> PreTrainedTokenizerFast:
-    """A tokenizer that knows `words`; id 0 is padding, id 1 any other word, the words follow in their order.
+    """A tokenizer with one id per word: id 0 is padding, id 1 any unknown word, and `words` follow in their order.
 
-    Text becomes NFC and, with `lowercase`, lower case, and is then cut into words, numbers and marks. No token is added
-    around a sentence; one without words gives an empty list. A reserved name within a text is text like any other.
+    Text is normalized to NFC, converted to lower case if `lowercase`, and split into words, numbers and punctuation
+    marks. No special tokens are added; a text without words gives an empty list. `[PAD]` and `[UNK]` inside a text are
+    ordinary text.
 
     Args:
         words: distinct words.
         max_length: the tokenizer's `model_max_length`, in words.
-        lowercase: False for a vocabulary that has capitals.
+        lowercase: False for a vocabulary with capitals.
 
     Raises:
-        InputError: no word, a repeated word, or one of the reserved names.
+        InputError: there are no words, or one is repeated or reserved (`[PAD]`, `[UNK]`).
 
     Example:
         >>> tokenizer = word_tokenizer(["the", "cat", "sat"])
@@ -131,8 +132,8 @@ def word_tokenizer(words: Iterable[str], max_length: int = 128, lowercase: bool 
     ids = {PAD: PAD_ID, UNK: UNK_ID}
     for word in words:
         if ids.setdefault(word, len(ids)) != len(ids) - 1:
-            what = "a reserved name" if word in (PAD, UNK) else f"there twice (id {ids[word]} the first time)"
-            raise InputError(f"the vocabulary's word {word!r} is {what}; take it out")
+            what = "a reserved name" if word in (PAD, UNK) else f"there twice (first with id {ids[word]})"
+            raise InputError(f"the vocabulary's word {word!r} is {what}; remove it")
     if len(ids) == 2:
         raise InputError("the vocabulary has no words; give at least one")
     return _fast(_backend(models.WordLevel(vocab=ids, unk_token=UNK), lowercase), max_length)
@@ -141,18 +142,19 @@ def word_tokenizer(words: Iterable[str], max_length: int = 128, lowercase: bool 
 def train_word_tokenizer(
     texts: Iterable[str], vocab_size: int = 30_000, max_length: int = 128, lowercase: bool = True
 ) -> PreTrainedTokenizerFast:
-    """The most frequent words of a corpus; of equally frequent ones, those first in the order of code points.
+    """A word tokenizer whose vocabulary is the most frequent words of a corpus.
 
-    The same texts, in any order, give the same vocabulary.
+    Equally frequent words come in the order of their code points, so the same texts give the same vocabulary, in
+    whatever order they are.
 
     Args:
         texts: the corpus; read once.
-        vocab_size: upper bound on the ids, the two reserved ones included.
+        vocab_size: upper bound on the number of ids, the two reserved ones included.
         max_length: as for `word_tokenizer`.
         lowercase: as for `word_tokenizer`.
 
     Raises:
-        InputError: no room for a word, or no word in the texts.
+        InputError: `vocab_size` leaves no room for a word, or the texts have no words.
 
     Example:
         >>> tokenizer = train_word_tokenizer(["the cat sat", "the dog sat"], vocab_size=5)
@@ -160,14 +162,14 @@ def train_word_tokenizer(
         ['[PAD]', '[UNK]', 'sat', 'the', 'cat']
     """
     if vocab_size < 3:
-        raise InputError(f"vocab_size {vocab_size} leaves no room beside the two reserved ids; give 3 or more")
+        raise InputError(f"vocab_size {vocab_size} leaves no room besides the two reserved ids; give 3 or more")
     backend = _backend(models.WordLevel(unk_token=UNK), lowercase)
     trainer = trainers.WordLevelTrainer(
         vocab_size=vocab_size, min_frequency=0, special_tokens=[PAD, UNK], show_progress=False
     )
     backend.train_from_iterator(texts, trainer)
     if backend.get_vocab_size() == 2:
-        raise InputError("the texts hold no word to make a vocabulary of; give other texts")
+        raise InputError("the texts have no words to make a vocabulary of; give other texts")
     return _fast(backend, max_length)
 
 
@@ -182,7 +184,7 @@ def words_of(tokenizer: PreTrainedTokenizerFast) -> list[str]:
 
 
 def reachable(words: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> list[str]:
-    """Those of `words` that a text can give: which the tokenizer's rules neither change nor cut.
+    """The words that the tokenizer can produce, because its rules neither change nor split them.
 
     Example:
         >>> reachable(["cat", "Cat", "well-known", "[PAD]"], word_tokenizer(["dog"]))
@@ -194,10 +196,10 @@ def reachable(words: Iterable[str], tokenizer: PreTrainedTokenizerFast) -> list[
 
 
 def with_more_words(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) -> PreTrainedTokenizerFast:
-    """The same tokenizer with further words; the ids it has stay as they are.
+    """The same tokenizer with further words; existing ids stay the same.
 
     Raises:
-        InputError: a word that it has already.
+        InputError: the tokenizer has one of the words already.
 
     Example:
         >>> with_more_words(word_tokenizer(["cat"]), ["dog"])("a dog, a cat")["input_ids"]
@@ -207,7 +209,7 @@ def with_more_words(tokenizer: PreTrainedTokenizerFast, words: Iterable[str]) ->
     ids = state["model"]["vocab"]
     for word in words:
         if ids.setdefault(word, len(ids)) != len(ids) - 1:
-            raise InputError(f"the vocabulary has the word {word!r} already; take it out")
+            raise InputError(f"the vocabulary has the word {word!r} already; remove it from the new words")
     return _fast(Tokenizer.from_str(json.dumps(state)), tokenizer.model_max_length)
 
 
@@ -227,7 +229,7 @@ def _fast(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
         padding_side="right",
         model_max_length=max_length,
         model_input_names=["input_ids", "attention_mask"],
-        split_special_tokens=True,  # else "[PAD]" within a text would be padding
+        split_special_tokens=True,  # otherwise "[PAD]" inside a text would be padding
     )
 
 
@@ -235,12 +237,12 @@ def _fast(backend: Tokenizer, max_length: int) -> PreTrainedTokenizerFast:
 
 
 class Template(NamedTuple):
-    """Token ids around a sentence, those of [CLS] and [SEP] among them.
+    """Token ids of a template around a sentence, including [CLS] and [SEP].
 
     Attributes:
-        before: in front of the sentence.
-        after: behind it.
-        behind: how many of the latter stand behind [MASK].
+        before: token ids before the sentence.
+        after: token ids after the sentence.
+        behind: how many tokens of `after` come after [MASK].
     """
 
     before: list[int]
@@ -254,14 +256,14 @@ class Template(NamedTuple):
 
 
 def read_template(text: str, tokenizer: Any) -> Template:
-    """The tokens of a template such as `This sentence of "[X]" means [MASK].`, [X] being the sentence.
+    """Tokenize a template such as `This sentence of "[X]" means [MASK].`, where [X] is replaced by the sentence.
 
     Args:
-        text: with one [X] and, behind it, one [MASK], whatever the tokenizer calls that token.
-        tokenizer: a fast one, with tokens for the start and the end of a text and for [MASK].
+        text: the template, with one [X] and, after it, one [MASK] (for any tokenizer, whatever its mask token is).
+        tokenizer: a fast tokenizer with a start token, an end token and a mask token.
 
     Raises:
-        InputError: the text is no template, or the tokenizer has no such tokens.
+        InputError: the text is not a template, or the tokenizer lacks one of these tokens.
 
     Example:
         >>> tokenizer = train_wordpiece(["a b c", "a b c"], vocab_size=20)
@@ -272,25 +274,25 @@ def read_template(text: str, tokenizer: Any) -> Template:
     """
     first, found, rest = text.partition("[X]")
     if not found or "[X]" in rest or "[MASK]" in first or rest.count("[MASK]") != 1:
-        raise InputError(f"the template {text!r} needs one [X] for the sentence and, behind it, one [MASK]")
+        raise InputError(f"the template {text!r} needs one [X] for the sentence and, after it, one [MASK]")
     special = [getattr(tokenizer, f"{name}_token_id") for name in ("cls", "sep", "mask")]
     if None in special or not tokenizer.is_fast:
-        raise InputError("a template needs a fast tokenizer with [CLS], [SEP] and [MASK]; take another encoder")
+        raise InputError("a template needs a fast tokenizer with [CLS], [SEP] and [MASK]; use another base encoder")
     cls, sep, mask = special
     ids = [tokenizer.encode(part, add_special_tokens=False) for part in (first.rstrip(), *rest.split("[MASK]"))]
     return Template([cls, *ids[0]], [*ids[1], mask, *ids[2], sep], len(ids[2]) + 1)
 
 
 def with_template(tokenizer: Any, template: Template, max_length: int) -> PreTrainedTokenizerFast:
-    """The same tokenizer, which puts the template around every text; saved and opened anew it does so too.
+    """The same tokenizer, which now puts the template around every text, also after it was saved and loaded.
 
     Args:
-        tokenizer: a fast one.
-        template: of `read_template`.
-        max_length: the new tokenizer's `model_max_length`: texts are cut so that the template fits in.
+        tokenizer: a fast tokenizer.
+        template: the result of `read_template`.
+        max_length: the new tokenizer's `model_max_length`; texts are truncated so that the template fits in.
 
     Raises:
-        InputError: no room for a text.
+        InputError: `max_length` leaves no room for a text.
 
     Example:
         >>> tokenizer = train_wordpiece(["a b c", "a b c"], vocab_size=20)
@@ -299,14 +301,14 @@ def with_template(tokenizer: Any, template: Template, max_length: int) -> PreTra
         '[CLS] a c c c b [MASK] [SEP]'
     """
     if max_length <= (own := sum(template.shape[:2])):
-        raise InputError(f"max_length {max_length} leaves no room beside the {own} tokens of the template; give more")
+        raise InputError(f"max_length {max_length} leaves no room besides the {own} tokens of the template; give more")
     backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
     around = [{"id": f"<{name}>", "ids": ids, "tokens": tokenizer.convert_ids_to_tokens(ids)}
               for name, ids in (("before", template.before), ("after", template.after))]  # fmt: skip
     backend.post_processor = processors.TemplateProcessing("<before> $A <after>", "$A $B", around)
     backend.no_truncation()
     backend.no_padding()
-    # not its own class, which would put [CLS] and [SEP] alone around a text when it is opened anew
+    # not the class of the given tokenizer, which would only add [CLS] and [SEP] when it is loaded again
     return PreTrainedTokenizerFast(
         tokenizer_object=backend, model_max_length=max_length, model_input_names=tokenizer.model_input_names,
         padding_side="right", **tokenizer.special_tokens_map,
@@ -314,7 +316,7 @@ def with_template(tokenizer: Any, template: Template, max_length: int) -> PreTra
 
 
 def check_max_length(max_length: int, limit: int) -> int:
-    """Return `max_length` if it leaves room for a word and fits the model's `limit` positions, else raise."""
+    """Return `max_length` if it leaves room for a word and is within the model's `limit` positions, else raise."""
     if max_length < 3:
         raise InputError(f"max_length {max_length} leaves no room for text between the special tokens; give 3 or more")
     if max_length > limit:
@@ -329,23 +331,23 @@ def tokenize(
     num_proc: int | None = None,
     prompts: str | Mapping[str, str] | None = None,
 ) -> Dataset:
-    """Tokenize every column of text, truncated to `max_length` tokens, special tokens included, unpadded.
+    """Tokenize every text column, truncated to `max_length` tokens and without padding.
 
-    The result is kept in the cache of `datasets`: the same texts, tokenizer, length and prompts are tokenized once.
+    The result is stored in the cache of `datasets`: the same texts, tokenizer, length and prompts are tokenized once.
 
     Args:
-        texts: one column of sentences, or V >= 2: anchor, positive, hard negatives. Columns of numbers stay.
+        texts: one text column, or V >= 2 of them: anchor, positive, hard negatives. Columns of numbers are kept.
         tokenizer: any tokenizer of transformers.
-        max_length: in tokens.
-        num_proc: worker processes; worth it from some hundred thousand sentences on.
-        prompts: what is put before every text, or before the texts of each column, by its name.
+        max_length: maximum number of tokens, special tokens included.
+        num_proc: number of worker processes; useful from some hundred thousand sentences on.
+        prompts: a prompt that is put before every text, or a prompt for each column, by its name.
 
     Returns:
-        A column `input_ids`: a list of ids where there is one text column, else a list of V lists. With prompts also
+        A column `input_ids`: a list of ids if there is one text column, else a list of V lists. With prompts also
         `prompt_length`, the number of tokens before each text, from which the collators make the `text_mask`.
 
     Raises:
-        InputError: prompts name a column that there is not, or leave no room for a text.
+        InputError: prompts name a column that does not exist, or leave no room for a text.
 
     Example:
         >>> from contrastive_st.data import train_wordpiece
@@ -367,8 +369,8 @@ def tokenize(
         length: Any = lengths[0] if len(columns) == 1 else lengths
         return {"input_ids": rows, **({"prompt_length": [length] * len(rows)} if any(lengths) else {})}
 
-    # named by what goes in, and not by a pickle of the tokenizer, which changes as the tokenizer is used
-    words, around = sorted(tokenizer.get_vocab().items()), tokenizer.encode("")  # what it puts around a text
+    # the cache file is named after the inputs, because a pickle of the tokenizer changes when the tokenizer is used
+    words, around = sorted(tokenizer.get_vocab().items()), tokenizer.encode("")  # the special tokens around a text
     given = [texts._fingerprint, words, repr(tokenizer), around, max_length]
     name = Hasher.hash([*given, *before.items()] if any(lengths) else given)
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
@@ -388,5 +390,5 @@ def _prompt_of_each(columns: Sequence[str], prompts: str | Mapping[str, str] | N
     if isinstance(prompts, str):
         return dict.fromkeys(columns, prompts)
     if unknown := sorted(set(prompts or {}) - set(columns)):
-        raise InputError(f"prompts for the column {unknown[0]!r}; the columns of text are {', '.join(columns)}")
+        raise InputError(f"a prompt for column {unknown[0]!r}, but the text columns are {', '.join(columns)}; name one")
     return {name: (prompts or {}).get(name, "") for name in columns}

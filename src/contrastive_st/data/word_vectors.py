@@ -1,4 +1,4 @@
-"""Word vectors in GloVe's, word2vec's and fastText's formats -> words and an array, row by row."""
+"""Read word vectors in the formats of GloVe, word2vec and fastText, and make embedding layers of them."""
 
 from __future__ import annotations
 
@@ -24,19 +24,19 @@ from contrastive_st.data.tokenizers import PAD_ID, UNK_ID, reachable, with_more_
 from contrastive_st.errors import InputError
 from contrastive_st.vectors import unit_vectors
 
-# --- Word vectors of a corpus itself, by latent semantic analysis.
+# --- Word vectors computed from a corpus by latent semantic analysis.
 
 
 def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, size: int) -> torch.Tensor:
-    """Vectors of a tokenizer's words from the texts that they stand in: words of the same texts are near each other.
+    """Word vectors by latent semantic analysis of a corpus: words that occur in the same texts have similar vectors.
 
-    The right singular vectors of the TF-IDF matrix, times the singular values (latent semantic analysis, Deerwester et
-    al. 1990), each row then of length one. Words that are in no text have zeros.
+    They are the right singular vectors of the TF-IDF matrix, times the singular values (Deerwester et al. 1990), with
+    each row scaled to unit length. Words that are in no text have zero vectors.
 
     Args:
-        texts: N of them; hundreds at least.
-        tokenizer: whose ids are the rows.
-        size: the dimension of a vector; where there are fewer texts or words, the rest of it is zeros.
+        texts: the corpus, at least some hundred texts.
+        tokenizer: row i is the vector of its token i.
+        size: the dimension of the vectors; if there are fewer texts or words, the other dimensions are zero.
 
     Returns:
         `[len(tokenizer), size]`, float32.
@@ -53,9 +53,9 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
 _HEADER = re.compile(rb"(\d+)[ \t]+(\d+)[ \t]*\r?\n?")
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
 _READ, _LONGEST_WORD, _LONGEST_LINE = 1 << 20, 1 << 16, 1 << 22
-_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # what a fastText .bin, which is a model, starts with
+_FASTTEXT_MODEL = (793712314).to_bytes(4, "little")  # the first bytes of a fastText .bin, which is a model
 
-Row = tuple[int, str, NDArray[np.float32]]  # the 1-based number of a line or row, the word, its vector [d]
+Row = tuple[int, str, NDArray[np.float32]]  # the number of a line or row, from 1, the word, its vector [d]
 
 
 @dataclass(frozen=True)
@@ -79,25 +79,25 @@ class WordVectors:
 
 
 def read_word_vectors(path: str | Path, limit: int | None = None, words: Collection[str] | None = None) -> WordVectors:
-    r"""Read a vector file; its format is told by its content, and it may be compressed by gzip.
+    r"""Read a vector file, which may be compressed by gzip; its content decides the format.
 
-    | format                      | what is in it                                                   |
-    |-----------------------------|-----------------------------------------------------------------|
-    | GloVe                       | a word and d numbers a line; the word may hold spaces           |
-    | word2vec text, fastText .vec | the same after a first line with the number of words and d      |
-    | word2vec binary             | that first line, then word, space and d little-endian float32   |
+    | format                       | what is in it                                                   |
+    |------------------------------|-----------------------------------------------------------------|
+    | GloVe                        | per line a word and d numbers; the word may have spaces         |
+    | word2vec text, fastText .vec | the same, after a first line with the number of words and d     |
+    | word2vec binary              | that first line, then word, space and d little-endian float32   |
 
-    Only spaces part cells and only line feeds end lines. Memory is that of the result: rows that are not wanted are not
-    kept, and the array grows with what is read.
+    Only spaces separate cells, and only line feeds end lines. Memory is that of the result: rows that are not wanted
+    are not kept, and the array grows while rows are read.
 
     Args:
         path: the file.
-        limit: read the first rows only; they are the most frequent words in all the published files.
-        words: keep these only.
+        limit: read only this many rows; in all published files the most frequent words come first.
+        words: keep only these words.
 
     Raises:
-        InputError: the file is empty, cut short, or has a row of another dimension, a repeated word, or something
-            that is no finite number. Names the file and the line (in a binary file, the row).
+        InputError: the file is empty or truncated, or has a row of another dimension, a repeated word, or a cell that
+            is not a finite number. The message names the file and the line (in a binary file, the row).
 
     Example:
         >>> import pathlib, tempfile
@@ -108,14 +108,14 @@ def read_word_vectors(path: str | Path, limit: int | None = None, words: Collect
         WordVectors(words=['the', '. . .'], vectors=array([[ 0.5,  1. ], [ 2. , -0.1]], dtype=float32))
     """
     if limit is not None and limit < 1:
-        raise InputError(f"limit {limit}: read at least one row of {path}")
+        raise InputError(f"limit is {limit}; give 1 or more rows to read of {path}")
     try:
         with open(path, "rb") as plain:
             packed = plain.read(2) == b"\x1f\x8b"
         with cast(BinaryIO, gzip.open(path, "rb")) if packed else open(path, "rb") as file:
             unit, rows = _open(file, str(path))
             return _collect(rows, unit, str(path), limit, None if words is None else frozenset(words))
-    except (OSError, EOFError, zlib.error) as error:  # the latter two: a damaged or unfinished archive
+    except (OSError, EOFError, zlib.error) as error:  # EOFError, zlib.error: a damaged or truncated gzip file
         reason = getattr(error, "strerror", None) or error
         raise InputError(f"{path} cannot be read ({reason}); check the path and the file") from error
 
@@ -132,23 +132,23 @@ def _collect(
                 where = f"{source}, {unit} {number}"
                 raise InputError(f"{where}: {word!r} is there already, in {unit} {seen[word]}; keep one of them")
             if size == len(vectors):
-                vectors.resize((size + size // 8 + 1024, len(vector)), refcheck=False)  # in place, where it can
+                vectors.resize((size + size // 8 + 1024, len(vector)), refcheck=False)  # in place if possible
             vectors[size] = vector
         if count == limit or (wanted is not None and len(seen) == len(wanted)):
             break
     if not seen:
-        raise InputError(f"{source}: none of the {len(wanted or ())} words wanted is in it; is it the right table?")
+        raise InputError(f"{source} has none of the {len(wanted or ())} words wanted; is it the right file?")
     vectors.resize((len(seen), vectors.shape[1]), refcheck=False)
     return WordVectors(list(seen), vectors)
 
 
 def _open(file: BinaryIO, source: str) -> tuple[str, Iterator[Row]]:
-    """What a row is called, and the rows."""
+    """What a row is called in messages, and the rows."""
     first = file.readline(_LONGEST_LINE)
     if not first.strip():
-        raise InputError(f"{source}, line 1: empty; a vector file holds a word and its numbers in each line")
+        raise InputError(f"{source}, line 1 is empty; a vector file has a word and its numbers in each line")
     if first.startswith(_FASTTEXT_MODEL):
-        raise InputError(f"{source}: a fastText model; give its vectors, the .vec file")
+        raise InputError(f"{source} is a fastText model; give the .vec file with its vectors")
     header = _HEADER.fullmatch(first)
     if header is None:
         return "line", _text_rows(first, file, source, 1, _dimension(first, source), None)
@@ -172,21 +172,21 @@ def _text_rows(
     last = None if count is None else number + count - 1
     while line:
         if last is not None and number > last:
-            raise InputError(f"{source}, line {number}: the first line says {count} words, and here is one more")
+            raise InputError(f"{source}, line {number}: more words than the {count} of the first line; mend that line")
         word, _, numbers = line.rstrip(b" \r\n").partition(b" ")
         vector = _parsed(numbers)
-        if vector is None or len(vector) != dimension:  # a word with spaces, or a fault
+        if vector is None or len(vector) != dimension:  # a word with spaces, or an error
             word, vector = _from_the_right(line, source, number, dimension)
         yield number, *_checked(word, vector, f"{source}, line {number}")
         line, number = file.readline(), number + 1
     if last is not None and number <= last:
-        what = f"the first line says {count} words, and there are {number - 2}"
-        raise InputError(f"{source}, line {number}: {what}; the file is cut short")
+        what = f"the first line says {count} words, but there are {number - 2}"
+        raise InputError(f"{source}, line {number}: {what}; the file is truncated, download it again")
 
 
 def _parsed(numbers: bytes) -> NDArray[np.float32] | None:
     try:
-        with np.errstate(over="ignore"):  # infinite numbers are named with their line
+        with np.errstate(over="ignore"):  # infinite numbers get an error with their line
             return np.array(numbers.split(), dtype=np.float32)
     except ValueError:
         return None
@@ -203,23 +203,23 @@ def _from_the_right(line: bytes, source: str, number: int, dimension: int) -> tu
             vector[i] = float(cell)
         except ValueError:
             shown = cell.decode("utf-8", "replace")[:40]
-            what = f"{shown!r} is no number, and {dimension} must end the line"
+            what = f"{shown!r} is not a number, and the line must end in {dimension} numbers"
             raise InputError(f"{source}, line {number}: {what}; mend the row") from None
     _, space, end = cells[0].rpartition(b" ")
-    if space and _is_number(end):  # words with spaces there are, but none that ends in a number
+    if space and _is_number(end):  # words may have spaces, but none ends in a number
         what = f"{dimension + 1} or more numbers where there must be {dimension}"
         raise InputError(f"{source}, line {number}: {what}; mend the row")
     return cells[0], vector
 
 
 def _dimension(line: bytes, source: str) -> int:
-    """How many numbers end a line, the first cell never counted: it is the word, even where it is a number."""
+    """How many numbers a line ends in; the first cell is the word and never counts, even if it is a number."""
     cells = line.split()
     count = 0
     while count < len(cells) - 1 and _is_number(cells[-1 - count]):
         count += 1
     if not count:
-        raise InputError(f"{source}, line 1: not a word and its numbers; is it a vector file?")
+        raise InputError(f"{source}, line 1 is not a word and its numbers; is it a vector file?")
     return count
 
 
@@ -240,7 +240,7 @@ def _checked(word: bytes, vector: NDArray[np.float32], place: str) -> tuple[str,
 
 
 def _is_text(line: bytes) -> bool:
-    """Whether a row is text: the bytes of float32 numbers hardly ever are UTF-8 without a control character."""
+    """Whether a row is text: bytes of float32 numbers are hardly ever valid UTF-8 without control characters."""
     try:
         return not _CONTROL.search(line.decode("utf-8"))
     except UnicodeDecodeError:
@@ -257,7 +257,7 @@ def _binary_rows(file: BinaryIO, source: str, dimension: int, count: int) -> Ite
             more = file.read(_READ)
             if not more or (space < 0 and len(pending) - at > _LONGEST_WORD):
                 what = f"the first line says {count} words of {dimension} dimensions"
-                raise InputError(f"{source}, row {number}: {what}, and the file is cut short or damaged here")
+                raise InputError(f"{source}, row {number}: {what}, but the file is truncated or damaged here")
             pending, at = pending[at:] + more, 0
         word = pending[at:space].lstrip(b"\n")
         vector = np.frombuffer(pending, "<f4", dimension, space + 1).astype(np.float32)
@@ -265,15 +265,16 @@ def _binary_rows(file: BinaryIO, source: str, dimension: int, count: int) -> Ite
         yield number, *_checked(word, vector, f"{source}, row {number}")
 
 
-# --- Word vectors and a tokenizer -> the matrix of an embedding layer; a trained one grown to a larger vocabulary.
+# --- The matrix of an embedding layer from word vectors and a tokenizer, and its expansion to a larger vocabulary.
 
-_CHUNK = 65_536  # words that are mapped at a time
+_CHUNK = 65_536  # words mapped at a time
 
 
 def vector_tokenizer(vectors: WordVectors, max_length: int = 128, lowercase: bool = True) -> PreTrainedTokenizerFast:
-    """A tokenizer of the words of a vector table, in its order; those that no text can give are left out.
+    """A word tokenizer with the words of a vector table, in the same order.
 
-    Left out are, with `lowercase`, words with capitals, and those that the tokenizer cuts, such as "well-known".
+    Words that the tokenizer can never produce are left out: those that it splits, such as "well-known", and with
+    `lowercase` those with capitals.
 
     Args:
         vectors: the table.
@@ -281,7 +282,7 @@ def vector_tokenizer(vectors: WordVectors, max_length: int = 128, lowercase: boo
         lowercase: False for a table whose words have capitals (GloVe 840B, word2vec's GoogleNews, fastText crawl).
 
     Raises:
-        InputError: no word is left.
+        InputError: no words are left.
 
     Example:
         >>> table = WordVectors(["the", "well-known", "cat"], np.eye(3, dtype=np.float32))
@@ -293,10 +294,10 @@ def vector_tokenizer(vectors: WordVectors, max_length: int = 128, lowercase: boo
 
 
 def embedding_matrix(vectors: WordVectors, tokenizer: PreTrainedTokenizerFast) -> Tensor:
-    """Rows for `torch.nn.Embedding`, `[len(tokenizer), d]`, float32.
+    """The weights of a `torch.nn.Embedding` for a tokenizer, `[len(tokenizer), d]`, float32.
 
-    A token's row is its vector; that of padding (id 0) is zero; that of the unknown word (id 1), and of every token
-    that the table lacks, is the mean of the table's vectors.
+    The row of a token is its vector. The row of the padding token (id 0) is zero. The row of the unknown token (id 1),
+    and of every token that is not in the table, is the mean of the table's vectors.
 
     Raises:
         InputError: the table has none of the tokenizer's words.
@@ -319,22 +320,23 @@ def embedding_matrix(vectors: WordVectors, tokenizer: PreTrainedTokenizerFast) -
 def expand_vocabulary(
     tokenizer: PreTrainedTokenizerFast, embeddings: Tensor, vectors: WordVectors
 ) -> tuple[PreTrainedTokenizerFast, Tensor]:
-    """Give a trained encoder the words of a larger vector table: Skip-Thoughts' vocabulary expansion.
+    """Add the words of a larger vector table to a trained encoder (vocabulary expansion of Skip-Thoughts).
 
-    A linear map with an offset, fitted by least squares on the words that both have, takes the table's space to that of
-    the trained embeddings (Kiros et al. 2015, section 2.2; Logeswaran and Lee 2018). The table's further words that a
-    text can give get their vector mapped; the words the tokenizer has keep their ids and their rows, bit by bit.
+    A linear map with an offset, from the space of the table to that of the trained embeddings, is fitted by least
+    squares on the words that both have (Kiros et al. 2015, section 2.2; Logeswaran and Lee 2018). It maps the vectors
+    of the table's other words that the tokenizer can produce. The words of the tokenizer keep their ids and their rows,
+    bit by bit.
 
     Args:
-        tokenizer: the encoder's, of this package's word tokenizers.
-        embeddings: `[len(tokenizer), e]`, trained.
+        tokenizer: the encoder's tokenizer, one of the word tokenizers of this package.
+        embeddings: the trained embeddings `[len(tokenizer), e]`.
         vectors: the table, of any dimension d.
 
     Returns:
         The larger tokenizer, and its embeddings `[len(larger), e]` in the dtype of `embeddings`.
 
     Raises:
-        InputError: fewer than d + 1 words in common, which do not determine the map; or `embeddings` of another length.
+        InputError: fewer than d + 1 words in common, too few for the map; or `embeddings` of another length.
 
     Example:
         >>> table = WordVectors(["cat", "dog", "owl", "bee"], np.array([[0], [1], [2], [3]], np.float32))
@@ -345,12 +347,12 @@ def expand_vocabulary(
     """
     if embeddings.ndim != 2 or len(embeddings) != len(tokenizer):
         shape = list(embeddings.shape)
-        raise InputError(f"embeddings of shape {shape} for {len(tokenizer)} tokens; give those of this tokenizer")
+        raise InputError(f"embeddings of shape {shape} for {len(tokenizer)} tokens; give one row per token")
     rows, ids = _shared(vectors, tokenizer)
     needed = vectors.vectors.shape[1] + 1
     if len(rows) < needed:
-        what = f"{len(rows)} words in common do not determine a map from {needed - 1} dimensions"
-        raise InputError(f"{what}; it needs {needed} or more")
+        what = f"{len(rows)} words in common are too few for a map from {needed - 1} dimensions"
+        raise InputError(f"{what}; it needs {needed} or more, so give a table with more of the encoder's words")
     known = set(words_of(tokenizer))
     at = {word: i for i, word in enumerate(vectors.words) if word not in known}
     further = reachable(at, tokenizer)
@@ -366,7 +368,7 @@ def expand_vocabulary(
 
 
 def _shared(vectors: WordVectors, tokenizer: PreTrainedTokenizerFast) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """The words that both have: their rows in the table, and their ids."""
+    """The words in both the table and the tokenizer: their rows in the table, and their ids."""
     id_of = {word: i for i, word in enumerate(words_of(tokenizer)) if i > UNK_ID}
     pairs = [(row, id_of[word]) for row, word in enumerate(vectors.words) if word in id_of]
     rows, ids = np.array(pairs, dtype=np.int64).reshape(-1, 2).T

@@ -145,7 +145,7 @@ def test_metrics():
     [
         ((4, 1, 3), None, "TeacherCollator"),
         ((4, 1, 3), (3, 2), "TeacherCollator"),
-        ((2, 1, 3), (2, 2), "batches of 3 or more"),
+        ((2, 1, 3), (2, 2), "give 3 or more"),
     ],
 )
 def test_what_is_no_batch(views, targets, words):
@@ -155,7 +155,7 @@ def test_what_is_no_batch(views, targets, words):
 
 @pytest.mark.parametrize("weights", [(0.0, 0.0, 0.0), (-1.0, 1.0, 1.0)])
 def test_weights_that_say_nothing(weights):
-    with pytest.raises(InputError, match="one must be positive"):
+    with pytest.raises(InputError, match="at least one above 0"):
         RelationalDistillationLoss(*weights)
 
 

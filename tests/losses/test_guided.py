@@ -102,7 +102,7 @@ def test_candidates_of_a_queue_are_masked_too():
     wanted = ours[:, 0] @ theirs.T > (ours[:, 0] * ours[:, 1]).sum(-1, keepdim=True)
     assert torch.equal(scores[:, 6:].isneginf(), wanted)
     assert wanted[3, 2]
-    with pytest.raises(InputError, match="queue holds no embeddings of the guide"):
+    with pytest.raises(InputError, match="queue has no embeddings of the guide"):
         GuidedInfoNCE()(views, guide, queue=queue._replace(guide=None))
     cut = MatryoshkaLoss(GuidedInfoNCE(0.2), (3,))(views, guide, queue=queue)
     small = queue._replace(embeddings=nn.functional.normalize(unit[:, :3], dim=-1))

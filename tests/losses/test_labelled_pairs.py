@@ -232,7 +232,7 @@ def test_settings_that_make_no_loss(settings, message):
         (SoftmaxLoss(), LABELS, "with_head=True"),
         (CosineSimilarityLoss(), SCORES * 5, "scale them"),
         (CosineSimilarityLoss(), None, "LabelledPairCollator"),
-        (TripletLoss(), None, "a positive and a negative"),
+        (TripletLoss(), None, "anchor, positive, negative"),
         (CoSENTLoss(), None, "LabelledPairCollator"),
         (AnglELoss(), SCORES.clone().fill_(float("nan")), "finite scores"),
     ],

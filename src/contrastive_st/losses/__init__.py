@@ -1,4 +1,4 @@
-"""Losses: pure functions from embeddings and targets to a scalar. No models, no input or output."""
+"""Losses: pure functions of embeddings and targets that return a scalar. They know no models and read no files."""
 
 from contrastive_st.distributed import LOCAL, Gather, ProcessGather, default_gather
 from contrastive_st.losses.base import LOSSES, Loss, parse_loss

@@ -1,4 +1,4 @@
-"""What every loss is, and the registry from a loss's name to its class."""
+"""The base class of all losses, and the registry of loss classes by name."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from torch import Tensor, nn
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 
-#: Every loss by its name in a checkpoint's config; a subclass that has a `name` enters itself
+#: Every loss class by its name in a checkpoint's config; a subclass that has a `name` is added when it is defined
 LOSSES: dict[str, type[Loss]] = {}
 
-# --- What must hold of values. To read one the host waits for the device, so a trainer puts that off.
+# --- Checks of values on the device. The host would have to wait to read them, so a trainer reads them later.
 
 Check = tuple[Tensor, Callable[[], str]]
 _held: ContextVar[list[Check] | None] = ContextVar("held", default=None)
 
 
 def require(fine: Tensor, words: Callable[[], str]) -> None:
-    """Raise `InputError` unless a value that is on the device is true; within `held_checks` it is kept for later.
+    """Raise `InputError` unless a tensor is true; inside `held_checks`, keep the check for later instead.
 
     Args:
-        fine: a bool, `[]`.
-        words: what to say where it is not; called then alone, and may read values.
+        fine: a bool `[]`, on any device.
+        words: returns the error message; called only if the check fails, so it may read values.
 
     Raises:
         InputError: `fine` is false.
@@ -53,7 +53,7 @@ def require(fine: Tensor, words: Callable[[], str]) -> None:
 
 @contextlib.contextmanager
 def held_checks() -> Iterator[list[Check]]:
-    """Within, `require` reads nothing: what it was given is in this list, for whoever reads it."""
+    """A context in which `require` reads no values and appends each check to this list; the caller reads them later."""
     checks: list[Check] = []
     token = _held.set(checks)
     try:
@@ -66,7 +66,10 @@ def held_checks() -> Iterator[list[Check]]:
 
 
 class Loss:
-    """A loss: views of a batch and targets in, a scalar out. Subclasses are frozen dataclasses of their settings."""
+    """Base class of losses, which return a scalar for the views and targets of a batch.
+
+    Subclasses are frozen dataclasses whose fields are the settings of the loss.
+    """
 
     name: ClassVar[str]
 
@@ -78,7 +81,7 @@ class Loss:
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
-        """The loss of views `[B, V, d]`: local sums weighted so that the average over processes is the batch's mean."""
+        """The loss of views `[B, V, d]`, scaled so that its average over processes is the mean of the whole batch."""
         raise NotImplementedError
 
     def metrics(
@@ -88,41 +91,41 @@ class Loss:
         raise NotImplementedError
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words, from the number of anchors over all processes and the views of each."""
+        """Describe what a step compares, given the number of anchors over all processes and of views per anchor."""
         raise NotImplementedError
 
     @property
     def takes_queue(self) -> bool:
-        """Whether the loss takes candidates of earlier batches, in the argument `queue`."""
+        """Whether the loss accepts candidates from earlier batches, in the argument `queue`."""
         return False
 
     def task_of(self, targets: Tensor | None) -> str | None:
-        """The name of the data set that a batch is of, where the loss tells several apart; it reads the targets."""
+        """The name of the batch's data set, read from the targets; None for losses that do not need it."""
         return None
 
     def of_task(self, task: str | None) -> Any:
-        """This loss for a batch of that data set, which it then need not read from the targets."""
+        """This loss for batches of the data set `task`, so that the name need not be read from the targets."""
         return self
 
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
-        """Views cut to their first `dim` dimensions, and the targets of these."""
+        """Views truncated to their first `dim` dimensions, and the targets for them."""
         return views[..., :dim], targets
 
     def make_head(self, dim: int) -> nn.Module | None:
-        """A fresh module that is trained with an encoder of `dim` dimensions, and dropped when it is finished."""
+        """A new module that is trained with an encoder of `dim` dimensions and dropped after training, or None."""
         return None
 
     def with_head(self, head: Any) -> Any:
-        """This loss, using that module."""
+        """This loss with the module `head`."""
         return self
 
     @classmethod
     def setting_names(cls) -> list[str]:
-        """What the loss is made with, aside from its head and from what it is told of a batch."""
+        """The names of the settings: all fields except the head and the data set of a batch."""
         return [field.name for field in fields(cls) if field.init and field.name not in ("head", "task")]  # type: ignore[arg-type]
 
     def settings(self) -> dict[str, Any]:
-        """What `parse_loss` makes this loss of, as JSON has it.
+        """The name and the settings of this loss as JSON values, from which `parse_loss` makes it again.
 
         Example:
             >>> from contrastive_st.losses import TripletLoss
@@ -141,10 +144,10 @@ def _as_json(value: Any) -> Any:
 
 
 def loss_class(name: Any) -> type[Loss]:
-    """The class of a loss by its name.
+    """The class of the loss with this name.
 
     Raises:
-        InputError: there is none of that name.
+        InputError: there is no such loss.
     """
     if not isinstance(name, str) or name not in LOSSES:
         raise InputError(f"unknown loss {name!r}; choose one of {', '.join(LOSSES)}")
@@ -152,13 +155,13 @@ def loss_class(name: Any) -> type[Loss]:
 
 
 def parse_loss(settings: Mapping[str, Any]) -> Loss:
-    """The loss of a name and its settings.
+    """Make a loss from its name and its settings.
 
     Args:
         settings: `loss`, a name of `LOSSES` (by default `info_nce`), and fields of its dataclass.
 
     Raises:
-        InputError: no loss of that name, a setting that it does not have, or a value that it cannot have.
+        InputError: no loss of that name, or a setting or value that the loss does not accept.
 
     Example:
         >>> parse_loss({"loss": "triplet", "margin": 0.5})
@@ -174,4 +177,4 @@ def parse_loss(settings: Mapping[str, Any]) -> Loss:
     try:
         return kind(**given)
     except (TypeError, AttributeError) as error:  # a value of another type
-        raise InputError(f"the settings of the loss {kind.name} are damaged: {error}") from error
+        raise InputError(f"the settings of the loss {kind.name} are not valid: {error}") from error

@@ -1,4 +1,4 @@
-"""Distillation: the student's sentences stand to each other as the teacher's do, or lie where the teacher's lie."""
+"""Distillation losses: the student learns the teacher's relations between sentences, or the teacher's embeddings."""
 
 from __future__ import annotations
 
@@ -17,22 +17,23 @@ from contrastive_st.losses.functional import at_least_float32, cosine_scores, in
 
 @dataclass(frozen=True)
 class RelationalDistillationLoss(Loss):
-    r"""A weighted sum of three ways to compare the relations of student `s` and teacher `t` in a batch of N sentences.
+    r"""Relations between the N sentences of a batch, compared between student `s` and teacher `t` in up to three ways.
 
         similarities  mean over i of KL(softmax_j(cos(t_i, t_j) / T) || softmax_j(cos(s_i, s_j) / T)), j not i
         distances     mean over i, j of h(|s_i - s_j| / mean |s - s'|, |t_i - t_j| / mean |t - t'|)
         angles        mean over i, j, k of h(cos of the angle at s_j of s_i and s_k, the same of t)
 
-    `h` is the smooth L1 loss (Huber's); pairs and triples are of distinct sentences. Distances and angles are Park et
-    al. 2019 (RKD, https://arxiv.org/abs/1904.05068), whose weights are the defaults; the mean distance is that of the
-    batch of all processes. Similarities are soft targets as of `TargetsLoss`, made by a teacher in place of shared
-    words. Triples are compared for a block of vertices at a time: memory grows with N^2.
+    The loss is the weighted sum of these terms. `h` is the smooth L1 (Huber) loss; pairs and triples are of distinct
+    sentences. Distances and angles, and the default weights, are from Park et al. 2019 (RKD,
+    https://arxiv.org/abs/1904.05068); mean distances are over the batch of all processes. Similarities are soft
+    targets as in `TargetsLoss`, from a teacher instead of shared words. Angles are computed for a block of vertices at
+    a time, so memory grows with N^2.
 
     Args:
-        similarity_weight: of the similarities.
-        distance_weight: of the distances.
-        angle_weight: of the angles.
-        temperature: `T`, of student and teacher alike.
+        similarity_weight: weight of the similarities.
+        distance_weight: weight of the distances.
+        angle_weight: weight of the angles.
+        temperature: `T`, for both student and teacher.
 
     Example:
         >>> import torch
@@ -52,8 +53,8 @@ class RelationalDistillationLoss(Loss):
         weights = (self.similarity_weight, self.distance_weight, self.angle_weight)
         if not (min(weights) >= 0 and max(weights) > 0 and self.temperature > 0):
             raise InputError(
-                f"weights {weights} of similarities, distances and angles: none may be negative, one must be positive, "
-                f"and so must the temperature ({self.temperature})"
+                f"weights {weights} of similarities, distances and angles, temperature {self.temperature}: give "
+                "weights of 0 or more, at least one above 0, and a positive temperature"
             )
 
     def __call__(
@@ -62,18 +63,18 @@ class RelationalDistillationLoss(Loss):
         """The loss of one batch.
 
         Args:
-            views: `[B, V, d]`: the student; the views of a sentence stand side by side (towers f and g: `[f; g]`).
+            views: `[B, V, d]`, of the student; the views of a sentence are concatenated (towers f and g: `[f; g]`).
             targets: `[B, D]`, the teacher's embeddings of the same sentences.
-            text_hashes: `[B, V]` integers, equal where the texts are equal: no direction leads from one
-                to the other, and no angle is measured there.
-            gather: the relations are those of the batch of all processes.
+            text_hashes: `[B, V]` integers, equal for equal texts. Between equal texts there is no direction, so they
+                are left out of the angles.
+            gather: collects the sentences of all processes, whose relations are compared.
 
         Raises:
-            InputError: no teacher embeddings, or fewer sentences than a relation takes.
+            InputError: no teacher embeddings, or fewer than 3 sentences.
         """
         batch = _Batch.of(views, targets, text_hashes, gather)
         if batch.total < 3:
-            raise InputError(f"relations of {batch.total} sentences say nothing; give batches of 3 or more")
+            raise InputError(f"a batch of {batch.total} sentences is too small for relations; give 3 or more")
         loss = views.new_zeros(())
         if self.similarity_weight:
             loss = loss + self.similarity_weight * self._similarities(batch)
@@ -86,10 +87,10 @@ class RelationalDistillationLoss(Loss):
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """What a training log wants to see of a batch.
+        """Metrics of a batch for the training log.
 
-        `accuracy`: how often the nearest other sentence is the teacher's nearest; the number of `candidates`; and
-        `correlation`: Pearson's, of student and teacher cosines.
+        `accuracy`: how often the nearest other sentence is also the teacher's nearest. `candidates`: their number.
+        `correlation`: Pearson correlation of the cosines of student and teacher.
         """
         batch = _Batch.of(views, targets, None, gather)
         others = batch.others(slice(0, len(views)))
@@ -104,12 +105,12 @@ class RelationalDistillationLoss(Loss):
         }
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
+        """Describe what a step compares."""
         weights = (self.similarity_weight, self.distance_weight, self.angle_weight)
         named = [
             f"{name} x {w:g}" for name, w in zip(("similarities", "distances", "angles"), weights, strict=True) if w
         ]
-        return f"{anchors} sentences a step, related as the teacher relates them: {', '.join(named)}"
+        return f"{anchors} sentences a step, their relations compared with the teacher's: {', '.join(named)}"
 
     def _similarities(self, batch: _Batch) -> Tensor:
         student, all_student = normalize(batch.student), normalize(batch.all_student)
@@ -131,7 +132,7 @@ def _teacher(views: Tensor, targets: Tensor | None) -> Tensor:
     if targets is None or targets.dim() != 2 or len(targets) != len(views):
         got = "none" if targets is None else str(tuple(targets.shape))
         raise InputError(
-            f"distillation wants the teacher's embeddings [B, D] of {len(views)} sentences, got {got}; "
+            f"distillation needs the teacher's embeddings [B, D] of {len(views)} sentences, got {got}; "
             "collate with TeacherCollator"
         )
     return targets.detach().to(torch.promote_types(views.dtype, torch.float32))
@@ -139,7 +140,7 @@ def _teacher(views: Tensor, targets: Tensor | None) -> Tensor:
 
 @dataclass(frozen=True)
 class _Batch:
-    """The local rows of student and teacher, and everybody's."""
+    """The rows of student and teacher on this process, and those of all processes."""
 
     student: Tensor  # [B, d]
     teacher: Tensor  # [B, D]
@@ -163,12 +164,12 @@ class _Batch:
         return len(self.all_student)
 
     def others(self, part: slice) -> Tensor:
-        """True `[b, N]` but for a row's own sentence."""
+        """A mask `[b, N]`: True except for a row's own sentence."""
         own = self.own[part, None]
         return torch.ones((len(own), self.total), dtype=torch.bool, device=own.device).scatter_(1, own, False)
 
     def other_texts(self, part: slice) -> Tensor:
-        """True `[b, N]` but for sentences of the row's own text."""
+        """A mask `[b, N]`: True except for sentences with the same text as the row's."""
         others = self.others(part)
         if self.text_hashes is not None and self.all_hashes is not None:
             others &= self.text_hashes[part, None] != self.all_hashes
@@ -190,19 +191,19 @@ def _distances(batch: _Batch) -> Tensor:
 
 
 def _at_mean_distance_one(rows: Tensor, all_rows: Tensor, gather: Gather) -> tuple[Tensor, Tensor]:
-    """Rows and everybody's rows over the mean distance of two of them; the gradient goes through the mean too."""
+    """Divide the rows of this process and of all processes by the mean distance of two rows, which has a gradient."""
 
     def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
         return _pairwise(anchors, candidates).sum(), torch.full((), len(anchors), device=anchors.device)
 
     total, _ = in_blocks(rows, all_rows, rows_loss)
     mean = gather(total[None]).sum() / (len(all_rows) * (len(all_rows) - 1))
-    mean = torch.where(mean > 0, mean, 1.0)  # all sentences in one point
+    mean = torch.where(mean > 0, mean, 1.0)  # all embeddings are equal
     return rows / mean, all_rows / mean
 
 
 def _pairwise(a: Tensor, b: Tensor) -> Tensor:
-    """Distances `[B, C]`: exactly 0, with gradient 0, between equal rows, which a difference of squares is not."""
+    """Distances `[B, C]`, which between equal rows are exactly 0 with gradient 0 (unlike those from squared norms)."""
     return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
 
 
@@ -221,7 +222,7 @@ def _angles(batch: _Batch) -> Tensor:
 
 
 def _cosines_at(vertices: Tensor, points: Tensor) -> Tensor:
-    """Cosines `[b, N, N]` of the angle at each vertex between each two points; 0 where a point is the vertex."""
+    """Cosines `[b, N, N]` of the angle at each vertex between any two points; 0 if a point equals the vertex."""
     with torch.autocast(vertices.device.type, enabled=False):
         lines = points[None] - vertices[:, None]
         square = lines.square().sum(-1, keepdim=True)
@@ -235,13 +236,13 @@ DISTANCES = ("squared", "cosine", "mse")
 
 @dataclass(frozen=True)
 class EmbeddingDistillationLoss(Loss):
-    r"""The distance of each sentence's embedding `s` to the teacher's embedding `t` of it, averaged over sentences.
+    r"""The mean distance between the student's embedding `s` and the teacher's embedding `t` of the same sentence.
 
         squared  |s / |s| - t / |t||^2         (2 - 2 cos; the default)
         cosine   1 - cos(s, t)
-        mse      mean over the dimensions of (s - t)^2, lengths included
+        mse      mean over the dimensions of (s - t)^2, without normalization
 
-    Every view of a sentence is held to the same teacher embedding; the student has the teacher's dimension.
+    All views of a sentence are compared with the same teacher embedding, which must have the student's dimension.
 
     Args:
         distance: one of the three above.
@@ -268,10 +269,10 @@ class EmbeddingDistillationLoss(Loss):
         """The loss of one batch.
 
         Args:
-            views: `[B, V, d]`, the student's.
+            views: `[B, V, d]`, the student's embeddings.
             targets: `[B, D]`, the teacher's embeddings of the same sentences.
-            text_hashes: not used: a sentence that occurs twice is learned twice.
-            gather: the mean is that over the sentences of all processes.
+            text_hashes: not used: a sentence that occurs twice counts twice.
+            gather: makes the mean one over the sentences of all processes.
 
         Raises:
             InputError: no teacher embeddings, or of another dimension than the student's.
@@ -293,11 +294,11 @@ class EmbeddingDistillationLoss(Loss):
         return {"cosine": functional.cosine_similarity(student, teacher, dim=-1).mean().item()}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
-        return f"{anchors} sentences a step, each to lie where the teacher's embedding lies ({self.distance})"
+        """Describe what a step compares."""
+        return f"{anchors} sentences a step, each compared with its teacher embedding ({self.distance})"
 
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
-        """Both cut: the first dimensions of the student are held to the first of the teacher."""
+        """The first `dim` dimensions of the student and of the teacher, which are compared with each other."""
         student, teacher = self._both(views, targets)
         return student[..., :dim], teacher[:, 0, :dim]
 
@@ -307,6 +308,6 @@ class EmbeddingDistillationLoss(Loss):
         if student.shape[-1] != teacher.shape[-1]:
             raise InputError(
                 f"the student has {student.shape[-1]} dimensions and its teacher {teacher.shape[-1]}; "
-                "give a student of the teacher's dimension, or take RelationalDistillationLoss"
+                "give a student of the teacher's dimension, or use RelationalDistillationLoss"
             )
         return student, teacher.expand_as(student)

@@ -1,4 +1,4 @@
-"""Anchor x candidate similarities, in float32 whatever the autocast dtype."""
+"""Scores of anchors and candidates, and losses of rows of scores; in float32 or wider, also under autocast."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from torch.nn import functional
 
 from contrastive_st.errors import InputError
 
-# --- How far a row of scores is from a row of targets: `[B, N]` scores and targets to `[B]` losses.
+# --- Losses `[B]` of rows: how far scores `[B, N]` are from targets `[B, N]`.
 
 
 def cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
-    """`- sum_j t_j log softmax(scores)_j`; candidates scored -inf take no part.
+    """`- sum_j t_j log softmax(scores)_j`; candidates with score -inf are left out.
 
     Example:
         >>> import torch
@@ -27,7 +27,7 @@ def cross_entropy(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def kl_divergence(scores: Tensor, targets: Tensor) -> Tensor:
-    """`KL(targets || softmax(scores))`: cross-entropy less the targets' own entropy, so that 0 is a perfect match.
+    """`KL(targets || softmax(scores))`: the cross-entropy minus the entropy of the targets; 0 for a perfect match.
 
     Example:
         >>> import torch
@@ -39,7 +39,7 @@ def kl_divergence(scores: Tensor, targets: Tensor) -> Tensor:
 
 
 def squared_error(scores: Tensor, targets: Tensor) -> Tensor:
-    """Mean of `(score - target)^2` over the candidates not scored -inf: L2 against raw counts.
+    """Mean of `(score - target)^2` over the candidates whose score is not -inf.
 
     Example:
         >>> import torch
@@ -54,7 +54,8 @@ def squared_error(scores: Tensor, targets: Tensor) -> Tensor:
 def jensen_shannon(scores: Tensor, others: Tensor) -> Tensor:
     """`(KL(p || m) + KL(q || m)) / 2`, `m = (p + q) / 2`, of the softmaxes p and q of two rows of scores: 0 to ln 2.
 
-    Candidates scored -inf have probability 0. (The published code of Cutoff has the divergences the wrong way round.)
+    Candidates with score -inf have probability 0. (In the published code of Cutoff, both divergences have their
+    arguments swapped.)
 
     Example:
         >>> import torch
@@ -63,7 +64,7 @@ def jensen_shannon(scores: Tensor, others: Tensor) -> Tensor:
         tensor([0.3681])
     """
     logs = [rows.log_softmax(1) for rows in (scores, others)]
-    first, second = (log.masked_fill(log.isneginf(), -1e30) for log in logs)  # finite: infinities have no difference
+    first, second = (log.masked_fill(log.isneginf(), -1e30) for log in logs)  # finite, because inf - inf is NaN
     middle = torch.logaddexp(first, second) - math.log(2)
     return (first.exp() * (first - middle) + second.exp() * (second - middle)).sum(1) / 2
 
@@ -84,12 +85,12 @@ def margin(difference: Tensor, surrogate: str = "logistic") -> Tensor:
 
 
 def block_loss(scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: str = "logistic") -> Tensor:
-    """CURL's `l(f(x) . (mean of positives - mean of negatives))`; the scores are linear in the candidates.
+    """The block loss of CURL, `l(f(x) . (mean of positives - mean of negatives))`, computed from dot products.
 
     Args:
         scores: `[B, N]` dot products, finite wherever a weight is positive.
-        positives: `[B, N]` rows that sum to one: the Toeplitz matrix that averages a block of positives.
-        negatives: `[B, N]` rows that sum to one.
+        positives: `[B, N]` weights of the positives; rows sum to one.
+        negatives: `[B, N]` weights of the negatives; rows sum to one.
         surrogate: logistic or hinge.
     """
     weights = positives - negatives
@@ -99,10 +100,16 @@ def block_loss(scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: 
 def pairwise_loss(
     scores: Tensor, positives: Tensor, negatives: Tensor, surrogate: str = "logistic", most: int | None = None
 ) -> Tensor:
-    """CURL's `L_un`: the mean of `l(f(x) . (x+ - x-))` over an anchor's pairs of a positive and a negative.
+    """The loss `L_un` of CURL: the mean of `l(f(x) . (x+ - x-))` over an anchor's pairs of a positive and a negative.
 
-    By Jensen's inequality it is at least `block_loss` of the same arguments, which it takes too; `most` negatives or
-    fewer have a weight in a row (else they are counted, for which the host waits).
+    By Jensen's inequality it is at least `block_loss` of the same arguments.
+
+    Args:
+        scores: as for `block_loss`.
+        positives: as for `block_loss`.
+        negatives: as for `block_loss`.
+        surrogate: logistic or hinge.
+        most: greatest number of negatives in a row; by default they are counted, for which the host waits.
     """
     total = torch.zeros_like(scores[:, 0])
     reached = torch.where(positives == 0, 0.0, scores)
@@ -113,16 +120,16 @@ def pairwise_loss(
 
 
 def _columns(weights: Tensor, most: int | None) -> list[tuple[Tensor, Tensor]]:
-    """The `most` greatest weights of each row from the largest down, `[B]`, with their columns `[B, 1]`."""
+    """The `most` greatest weights of each row, in descending order: a list of weights `[B]` and columns `[B, 1]`."""
     if most is None:
         most = int((weights > 0).sum(1).max()) if weights.numel() else 0
     values, columns = weights.topk(most, dim=1)
     return [(values[:, i], columns[:, i : i + 1]) for i in range(most)]
 
 
-# --- Losses over many anchors x many candidates, a block of rows at a time: never a matrix of all scores.
+# --- Losses over many anchors and candidates, computed a block of rows at a time to bound the size of score matrices.
 
-BLOCK = 1 << 24  # scores held at a time, 64 MiB in float32: a larger matrix is never made
+BLOCK = 1 << 24  # most scores held at a time, 64 MiB in float32
 
 RowsLoss = Callable[[Tensor, Tensor, slice], tuple[Tensor, Tensor]]
 
@@ -130,16 +137,17 @@ RowsLoss = Callable[[Tensor, Tensor, slice], tuple[Tensor, Tensor]]
 def in_blocks(
     anchors: Tensor, candidates: Tensor, rows_loss: RowsLoss, held: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """Sum `rows_loss` over blocks of anchors; value and gradient are those of one whole block.
+    """Sum `rows_loss` over blocks of anchors; value and gradient are the same as without blocks.
 
-    Each block's gradient is taken while its scores are there, so the memory is that of one block.
+    The gradient of a block is computed together with its loss, so only the scores of one block are in memory.
 
     Args:
         anchors: `[B, d]`.
         candidates: `[C, d]`.
-        rows_loss: of the block's anchors `[b, d]`, all candidates and the slice of rows: the sum of the losses of
-            these rows, and a count to be summed beside it (of the rows that have a loss, say).
-        held: how many numbers `rows_loss` holds of one anchor; by default a score for each candidate.
+        rows_loss: called with the anchors `[b, d]` of a block, all candidates, and the slice of the block's rows;
+            returns the sum of the losses of these rows, and a count that is summed too (such as of the rows that have
+            a loss).
+        held: how many numbers `rows_loss` holds per anchor; by default a score for each candidate.
 
     Returns:
         The sum of the losses and the sum of the counts, scalars.
@@ -185,7 +193,7 @@ class _Blocked(torch.autograd.Function):
 
 
 def at_least_float32(x: Tensor) -> Tensor:
-    """`x` in float32, or in float64 when it already is: half precision never reaches a loss."""
+    """`x` in float32, or in float64 if it is that already."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
@@ -208,8 +216,9 @@ def cosine_scores(anchors: Tensor, candidates: Tensor, temperature: float = 1.0)
 def angular_similarity(a: Tensor, b: Tensor) -> Tensor:
     """`1 - arccos(cos(a, b)) / pi`, `[B, d], [C, d] -> [B, C]`: 1 for the same direction, 0 for the opposite.
 
-    It tells nearly equal vectors apart better than the cosine (Cer et al. 2018, Universal Sentence Encoder). In float64
-    inside, since the arc cosine loses half of the digits near 1; short of 0 and 1 by 5e-7, so that it has a gradient.
+    It differs more than the cosine between nearly equal vectors (Cer et al. 2018, Universal Sentence Encoder). It is
+    computed in float64, since the arc cosine loses half of the digits near 1, and kept 5e-7 away from 0 and 1, so that
+    the gradient is finite.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""InfoNCE over views: the loss of SimCSE, unsupervised and supervised; with a consistency term, or with a guide."""
+"""InfoNCE, the loss of SimCSE (unsupervised and supervised), also with a consistency term or with a guide."""
 
 from __future__ import annotations
 
@@ -17,9 +17,12 @@ from contrastive_st.losses.functional import at_least_float32, in_blocks, jensen
 
 
 class Queue(NamedTuple):
-    """Candidates of former batches: unit vectors `[K, d]`; text hashes `[K, 2]` of their anchors and of themselves.
+    """K candidates from earlier batches.
 
-    Where a guide masks candidates, also the guide's unit vectors of them, `[K, D]`.
+    Attributes:
+        embeddings: unit vectors `[K, d]`.
+        text_hashes: `[K, 2]`: hashes of the text of the candidate's anchor, and of its own text.
+        guide: the guide's unit vectors of the candidates, `[K, D]`, for `GuidedInfoNCE`.
     """
 
     embeddings: Tensor
@@ -29,19 +32,19 @@ class Queue(NamedTuple):
 
 @dataclass(frozen=True)
 class InfoNCE(Loss):
-    r"""Cross-entropy of picking an anchor's own positive among all candidates (Gao et al. 2021, SimCSE).
+    r"""Cross-entropy of choosing an anchor's own positive among all candidates (Gao et al. 2021, SimCSE).
 
-    With `z` the unit views, `C` the candidates (the positives of all N sentences, then their hard negatives):
+    `z` are the views as unit vectors; the candidates c are the positives of all N sentences, then their hard negatives:
 
         loss_i = -log exp(z_i0 . z_i1 / T) / sum_c exp(z_i0 . z_c / T + [c is i's own hard negative] * w)
 
-    Many anchors times many candidates are scored in blocks, each with its gradient at once: the result is that of the
-    whole matrix, and the memory that of one block.
+    A large matrix of scores is computed in blocks of rows, each together with its gradient. The result is the same, and
+    only one block is in memory.
 
     Args:
         temperature: `T`; 0.05 in the paper.
-        hard_negative_weight: `w`, the *log* of the paper's alpha, on an anchor's own hard negatives.
-        symmetric: also pick the anchor from the positive, and average the two losses.
+        hard_negative_weight: `w`, the *logarithm* of the paper's alpha, for an anchor's own hard negatives.
+        symmetric: also choose the anchor given the positive, and average the two losses.
 
     Example:
         >>> import torch
@@ -72,10 +75,10 @@ class InfoNCE(Loss):
 
         Args:
             views: `[B, V, d]`, V >= 2: anchor, positive, then any number of hard negatives.
-            targets: unused, but by `GuidedInfoNCE`; each anchor's target is its own positive.
-            text_hashes: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
-            gather: where the candidates come from; see `contrastive_st.distributed`.
-            queue: candidates of former batches, the same on every process.
+            targets: only used by `GuidedInfoNCE`; each anchor's target is its own positive.
+            text_hashes: `[B, V]` integers, equal for equal texts, which are not negatives of each other.
+            gather: collects the candidates of all processes; see `contrastive_st.distributed`.
+            queue: candidates from earlier batches, the same on every process.
 
         Raises:
             InputError: no anchor has a negative, so there is nothing to learn from.
@@ -97,10 +100,10 @@ class InfoNCE(Loss):
         gather: Gather = LOCAL,
         queue: Queue | None = None,
     ) -> dict[str, float]:
-        """What a training log wants to see of a batch.
+        """Metrics of a batch for the training log.
 
-        In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance of
-        the unit vectors of anchor and positive (Wang and Isola 2020).
+        In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance
+        between the unit vectors of anchor and positive (Wang and Isola 2020).
         """
         scores, own = self.scores(views, targets, text_hashes=text_hashes, gather=gather, queue=queue)
         own = own[:, None]
@@ -112,12 +115,14 @@ class InfoNCE(Loss):
         }
 
     def scores(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> tuple[Tensor, Tensor]:
-        """Scores `[B, C]` with -inf on what is no negative, and the column of each own positive `[B]`.
+        """Scores `[B, C]`, -inf for candidates that are masked, and the column of each anchor's own positive, `[B]`.
+
+        C is `(V - 1) * N`, plus K with a queue of K candidates.
 
         Args:
             views: as for the loss.
             targets: as for the loss.
-            other: `text_hashes`, `gather` and `queue`, as for the loss. C is `(V - 1) * N`, and K with a queue of K.
+            other: `text_hashes`, `gather` and `queue`, as for the loss.
         """
         hashes, gather, queue = other.get("text_hashes"), other.get("gather", LOCAL).whole(), other.get("queue")
         contrast = self._contrast(views, self._guide(views, targets), hashes, gather, queue)
@@ -126,24 +131,24 @@ class InfoNCE(Loss):
         return scores, own
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step contrasts, in words, from the number of anchors over all processes and the views of each."""
+        """Describe what a step contrasts, given the number of anchors over all processes and of views per anchor."""
         hard = anchors * (num_views - 2)
         words = f"{anchors} anchors a step, each against {anchors - 1} in-batch negatives"
         return words + (f" and {hard} hard negatives" if hard else "")
 
     @property
     def takes_queue(self) -> bool:
-        """Whether candidates of former batches can be added: not where they would have to be anchors too."""
+        """Whether the loss accepts candidates from earlier batches: not if `symmetric`, where they would be anchors."""
         return not self.symmetric
 
     def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
-        """Another encoder's embeddings `[B, V, D]` of the texts of the views, where the loss is guided by one."""
+        """The guide's embeddings `[B, V, D]` of the texts of the views; None for losses without a guide."""
         return None
 
     def _contrast(
         self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
     ) -> Contrast:
-        """What is compared with what."""
+        """The anchors and candidates of a batch."""
         return Contrast.of(views, text_hashes, gather, queue)
 
     def _one_way(self, contrast: Contrast, gather: Gather) -> Tensor:
@@ -160,13 +165,13 @@ class InfoNCE(Loss):
             found > 0,
             lambda: (
                 "this batch has no negatives: every anchor's candidates are its own positive or equal texts"
-                f"{masked}. Give more than one distinct sentence a batch (a larger batch size, or a look at the data)"
+                f"{masked}; give a larger batch size, or check the data for repeated sentences"
             ),
         )
         return gather.mean(total, len(contrast.own))
 
     def _around(self, contrast: Contrast, gather: Gather) -> tuple[Tensor, Tensor]:
-        """What `in_blocks` would give: the sum of the losses, and how many rows have a negative anywhere."""
+        """As `in_blocks`, with candidates around the ring: the sum of losses, and how many rows have a negative."""
         parts = [contrast.of_rank(rank, gather.rank) for rank in range(gather.world)]
         block, guide, dim = contrast.candidates, contrast.guide, contrast.candidates.shape[1]
         if guide is not None:
@@ -179,20 +184,20 @@ class InfoNCE(Loss):
 
         kinds = len(block) // contrast.sizes[gather.rank]
         sums, found = gather.logsumexp(contrast.anchors, block, [kinds * size for size in contrast.sizes], score)
-        positives = contrast.candidates[: len(sums)]  # of the own anchors, the first of the own candidates
+        positives = contrast.candidates[: len(sums)]  # the positives come first among the candidates
         own = (contrast.anchors[:, :dim] * positives).sum(1) / self.temperature
         return (sums - own).sum(), found.sum()
 
 
 class Guide(NamedTuple):
-    """Unit vectors of another encoder, and the similarity from which it masks a candidate as a false negative.
+    """Unit vectors of another encoder, and the similarity above which it masks a candidate as a false negative.
 
     Args:
         anchors: as `Contrast.anchors`, `[B, D]` or `[B, 2 * D]`.
         candidates: as `Contrast.candidates`, `[C, D]`.
         positive: similarity of each anchor and its positive, `[B]`.
-        margin: how far below the similarity of anchor and positive that begins.
-        relative: the margin is a share of that similarity.
+        margin: candidates are masked above the similarity of anchor and positive minus this margin.
+        relative: the margin is a fraction of that similarity.
     """
 
     anchors: Tensor
@@ -202,28 +207,29 @@ class Guide(NamedTuple):
     relative: bool
 
 
-#: Similarities closer than this are equal: rounding, which hangs on the shape of a product, must not decide of a mask
+#: Similarities closer than this count as equal, so that rounding, which depends on the shape of a product, does not
+#: change the mask
 TIE = 1e-6
 
 
 @dataclass(frozen=True)
 class Contrast:
-    """Local anchors and everybody's candidates: what is needed to score any block of rows.
+    """The anchors of this process and the candidates of all processes, from which any block of rows is scored.
 
-    The columns of the scores are all positives, all first hard negatives, and so on; the anchors, where they are
-    candidates too; the candidates of the queue; and the positives once more where they are compared with the row's
-    own positive.
+    The columns of the scores are, in this order: all positives, all first hard negatives, and so on; the anchors, if
+    they are candidates too; the candidates of the queue; and the positives again, if they are also compared with the
+    row's positive.
 
     Args:
-        anchors: unit vectors `[B, d]` of this process; `[B, 2 * d]` with the own positives beside them.
-        candidates: unit vectors `[C, d]`; with `sizes` those of this process alone.
-        own: `[B]`, the column that is an anchor's own positive; None where there is none among the candidates.
+        anchors: unit vectors `[B, d]` of this process; `[B, 2 * d]` if the positives are appended to them.
+        candidates: unit vectors `[C, d]`; with `sizes` only those of this process.
+        own: `[B]`, the column of each anchor's own positive; None if the candidates do not include it.
         total: N, the number of sentences over all processes.
-        hard: how many hard negatives an anchor has.
-        text_hashes: `[B, 2]` of the local anchors and their positives.
-        columns: text hashes `[columns, 2]` of each column, and of the anchor that it is a positive of.
-        guide: what another encoder makes of the same texts.
-        sizes: anchors of each process, where each keeps its candidates and they go round; else none.
+        hard: number of hard negatives per anchor.
+        text_hashes: hashes `[B, 2]` of the texts of anchors and positives on this process.
+        columns: hashes `[columns, 2]` of the text of each column, and of the anchor that the column is a positive of.
+        guide: the guide's vectors of the same texts.
+        sizes: number of anchors of each process, if candidates are passed around the ring; else empty.
     """
 
     anchors: Tensor
@@ -250,11 +256,11 @@ class Contrast:
 
         Args:
             views: anchor, positive, hard negatives.
-            text_hashes: `[B, V]`; without them every text is another.
-            gather: where the candidates come from.
-            queue: candidates of former batches.
-            with_anchors: contrast anchors with each other too.
-            with_positives: contrast positives with each other too.
+            text_hashes: `[B, V]`; without them all texts count as different.
+            gather: collects the candidates of all processes.
+            queue: candidates from earlier batches.
+            with_anchors: also contrast anchors with each other.
+            with_positives: also contrast positives with each other.
         """
         if views.dim() != 3 or views.shape[1] < 2:
             raise InputError(
@@ -265,7 +271,7 @@ class Contrast:
         if text_hashes is None:
             text_hashes = -1 - own[:, None] * num_views - torch.arange(num_views, device=views.device)
         columns = torch.stack([text_hashes, text_hashes], -1)
-        columns[:, 1, 1] = text_hashes[:, 0]  # a hard negative belongs to no anchor: it contradicts equal ones too
+        columns[:, 1, 1] = text_hashes[:, 0]  # only positives: a hard negative stays one for equal anchors too
         columns = all_candidates(columns, None if queue is None else queue.text_hashes.flip(1), gather, with_anchors)
         held = 0 if queue is None else len(queue.text_hashes)
         total = (len(columns) - held) // (num_views - 1 + with_anchors)
@@ -283,14 +289,14 @@ class Contrast:
         )
 
     def of_rank(self, rank: int, own: int) -> Contrast:
-        """The part of one process's candidates, without them; `own` is the rank of this process."""
+        """The columns of one process's candidates; the caller has the vectors. `own` is the rank of this process."""
         start, size = sum(self.sizes[:rank]), self.sizes[rank]
         groups = self.columns.split(self.total)  # positives, first hard negatives, ...
         place = torch.arange(size, device=self.columns.device) if rank == own else None
         return replace(self, own=place, total=size, columns=torch.cat([group[start:][:size] for group in groups]))
 
     def scores(self, anchors: Tensor, candidates: Tensor, rows: slice, loss: InfoNCE) -> tuple[Tensor, Tensor]:
-        """Scores of a block of rows, -inf where there is no negative; and which of the rows have a negative."""
+        """Scores of a block of rows, -inf for masked candidates, and which of the rows have a negative."""
         scores = self._cosines(anchors, candidates) / loss.temperature
         excluded = self._equal_texts(rows)
         if self.guide is not None:
@@ -305,27 +311,27 @@ class Contrast:
         return scores.masked_fill(excluded.scatter_(1, own, False), float("-inf")), found
 
     def _cosines(self, anchors: Tensor, candidates: Tensor) -> Tensor:
-        """Similarities of a block of anchors, and of their positives where they stand beside them."""
+        """Similarities of a block of anchors to the candidates, and of appended positives to all positives."""
         sides = anchors.split(candidates.shape[1], 1)
         scores = [matmul_float32(*pair) for pair in zip(sides, (candidates, candidates[: self.total]), strict=False)]
         return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
 
     def _equal_texts(self, rows: slice) -> Tensor:
-        """True where a column's text is the anchor's or its positive's, or it is a positive of the same anchor text."""
+        """True if a column has the text of the anchor or of its positive, or is the positive of an equal anchor."""
         anchor, positive = self.text_hashes[rows].split(1, dim=1)
         text, anchor_of = self.columns.unbind(1)
         excluded: Tensor = (text == anchor) | (text == positive) | (anchor_of == anchor)
         return excluded
 
     def _alike(self, rows: slice, guide: Guide) -> Tensor:
-        """True where the guide finds a column more alike to the anchor than the positive is, less the margin."""
+        """True if the guide's similarity of column and anchor is above that of positive and anchor minus the margin."""
         similar, positive = self._cosines(guide.anchors[rows], guide.candidates), guide.positive[rows, None]
         limit = positive - guide.margin * (positive.abs() if guide.relative else 1.0)
         return similar > limit + TIE
 
 
 def all_candidates(views: Tensor, queued: Tensor | None, gather: Gather, with_anchors: bool = False) -> Tensor:
-    """Whatever belongs to each candidate, `[C, ...]`, from what belongs to each view, `[B, V, ...]`.
+    """Arrange values of each view, `[B, V, ...]`, as values of each candidate, `[C, ...]`, of all processes.
 
     Example:
         >>> views = torch.tensor([[1, 2, 3], [4, 5, 6]])  # anchors 1 4, positives 2 5, hard negatives 3 6
@@ -337,20 +343,20 @@ def all_candidates(views: Tensor, queued: Tensor | None, gather: Gather, with_an
     return candidates if queued is None else torch.cat([candidates, queued.to(candidates.dtype)])
 
 
-# --- InfoNCE and a consistency term between the two views: the loss of Cutoff.
+# --- InfoNCE with a consistency term between the two views: the loss of Cutoff.
 
 
 @dataclass(frozen=True)
 class ConsistentInfoNCE(InfoNCE):
-    r"""Cross-entropy of the contrast, and the divergence of what the two views make of it (Shen et al. 2020, Cutoff).
+    r"""InfoNCE plus the divergence between the predictions of the two views (Shen et al. 2020, Cutoff).
 
-    With `p_i = softmax_c(z_i0 . z_c1 / T)` over the sentences (and hard negatives), and `q_i` the same from the other
-    side, `softmax_c(z_i1 . z_c0 / T)`:
+    Over the sentences (and hard negatives) c, the first view predicts `p_i = softmax_c(z_i0 . z_c1 / T)` and the second
+    `q_i = softmax_c(z_i1 . z_c0 / T)`:
 
         loss = InfoNCE + js_weight * mean over i of (KL(p_i || m_i) + KL(q_i || m_i)) / 2,   m_i = (p_i + q_i) / 2
 
     Args:
-        js_weight: of the divergence; 1 in the paper.
+        js_weight: weight of the divergence; 1 in the paper.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [1.0, 0.0]], [[0.0, 1.0], [0.0, 1.0]]])  # equal views: no divergence
@@ -370,7 +376,7 @@ class ConsistentInfoNCE(InfoNCE):
         gather: Gather = LOCAL,
         **other: Any,
     ) -> Tensor:
-        """The loss of one batch; arguments and errors as of `InfoNCE`."""
+        """The loss of one batch; arguments and errors are those of `InfoNCE`."""
         loss = super().__call__(views, targets, text_hashes=text_hashes, gather=gather, **other)
         return loss + self.js_weight * self.consistency(views, text_hashes, gather)
 
@@ -394,7 +400,7 @@ class ConsistentInfoNCE(InfoNCE):
         return gather.mean(total, len(views))
 
 
-# --- InfoNCE whose false negatives another encoder finds.
+# --- InfoNCE with false negatives masked by another encoder.
 
 STRATEGIES = ("absolute", "relative")
 
@@ -403,20 +409,21 @@ STRATEGIES = ("absolute", "relative")
 class GuidedInfoNCE(InfoNCE):
     r"""InfoNCE without the candidates that a guide, another encoder, takes for positives (GISTEmbed, NV-Retriever).
 
-    With `g` the guide's unit vectors of the same texts, a candidate c of the anchor i is masked where
+    With `g` the guide's unit vectors of the same texts, a candidate c of the anchor i is masked if
 
         g_i . g_c > g_i . g_i1 - margin                absolute
         g_i . g_c > g_i . g_i1 - margin |g_i . g_i1|   relative
 
-    Own positives always stay; hard negatives and candidates of other processes and of a queue are masked alike.
-    Solatorio 2024 (https://arxiv.org/abs/2402.16829: absolute, margin 0, temperature 0.01, anchors and positives
-    contrasted too); Moreira et al. 2024 (https://arxiv.org/abs/2407.15831: both strategies, margin 0.05).
+    An anchor's own positive is never masked. Hard negatives, and candidates of other processes and of a queue, are
+    masked like all others. Solatorio 2024 (https://arxiv.org/abs/2402.16829) uses absolute, margin 0, temperature 0.01,
+    and contrasts anchors and positives with each other too; Moreira et al. 2024 (https://arxiv.org/abs/2407.15831) use
+    both strategies and margin 0.05.
 
     Args:
-        margin: how far below the positive's similarity masking begins; greater masks more.
+        margin: candidates are masked above the positive's similarity minus this margin; a greater margin masks more.
         margin_strategy: `absolute` or `relative`.
-        contrast_anchors: the other anchors are candidates too.
-        contrast_positives: the other positives are also scored against the own positive.
+        contrast_anchors: other anchors are candidates too.
+        contrast_positives: other positives are also contrasted with the anchor's own positive.
 
     Example:
         >>> views = torch.eye(3)[:, None].repeat(1, 2, 1)  # three pairs, d=3
@@ -436,26 +443,26 @@ class GuidedInfoNCE(InfoNCE):
         super().__post_init__()
         if self.margin_strategy not in STRATEGIES or not math.isfinite(self.margin):
             raise InputError(
-                f"margin {self.margin}, margin_strategy {self.margin_strategy!r}: give a number, and one of "
+                f"margin {self.margin}, margin_strategy {self.margin_strategy!r}: give a finite number, and one of "
                 f"{', '.join(STRATEGIES)}"
             )
 
     def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
-        """As for `InfoNCE`, and `masked`: the share of the candidates that are masked, equal texts among them."""
+        """Those of `InfoNCE`, and `masked`: the share of the candidates that are masked, including equal texts."""
         masked = self.scores(views, targets, **other)[0].isneginf().float().mean().item()
         return {**super().metrics(views, targets, **other), "masked": masked}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step contrasts, in words."""
+        """Describe what a step contrasts."""
         below = f" less {self.margin:g}{' of it' if self.margin_strategy == 'relative' else ''}" if self.margin else ""
-        return f"{super().describe(anchors, num_views)}, but those more alike than the positive{below} to the guide"
+        return f"{super().describe(anchors, num_views)}, but those more similar than the positive{below} to the guide"
 
     def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
         if targets is None or targets.dim() != 3 or targets.shape[:2] != views.shape[:2]:
             got = "none" if targets is None else str(tuple(targets.shape))
             raise InputError(
-                f"a guided loss wants the guide's embeddings {[*views.shape[:2], 'D']} of every text, got {got}; "
-                "give rows with them by GuidedRows"
+                f"a guided loss needs the guide's embeddings {[*views.shape[:2], 'D']} of every text, got {got}; "
+                "add them to the rows with GuidedRows"
             )
         return at_least_float32(targets.detach())
 
@@ -463,7 +470,7 @@ class GuidedInfoNCE(InfoNCE):
         self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
     ) -> Contrast:
         if queue is not None and queue.guide is None:
-            raise InputError("the queue holds no embeddings of the guide; start it anew with this loss")
+            raise InputError("the queue has no embeddings of the guide; start a new queue with this loss")
         sides = self.contrast_anchors, self.contrast_positives
         contrast = Contrast.of(views, text_hashes, gather, queue, *sides)
         assert guide is not None

@@ -1,4 +1,4 @@
-"""Losses of labelled and scored pairs and of triplets: those of Sentence-BERT, InferSent, CoSENT and AnglE."""
+"""Losses of labelled pairs, scored pairs and triplets: those of Sentence-BERT, InferSent, CoSENT and AnglE."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import at_least_float32, normalize
 
-# --- Modules that a loss trains beside the encoder: a finished encoder is saved without them.
+# --- Heads: modules that are trained with the encoder; the trained encoder is saved without them.
 
-#: What a classifier may read of the embeddings u and v of a pair
+#: Features of the embeddings u and v of a pair that a classifier may read
 FEATURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "u": lambda u, v: u,
     "v": lambda u, v: v,
@@ -27,7 +27,7 @@ FEATURES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 
 
 def pair_features(u: Tensor, v: Tensor, features: Sequence[str]) -> Tensor:
-    """The features side by side, `[B, d], [B, d] -> [B, len(features) * d]`.
+    """The features of pairs, concatenated, `[B, d], [B, d] -> [B, len(features) * d]`.
 
     Example:
         >>> pair_features(torch.tensor([[3.0]]), torch.tensor([[5.0]]), ["u", "v", "abs(u-v)", "u*v"])
@@ -40,9 +40,10 @@ def pair_features(u: Tensor, v: Tensor, features: Sequence[str]) -> Tensor:
 
 
 class PairHead(nn.Module):
-    """Scores `[B, num_labels]` of the labels of pairs: a linear layer, or with `head_hidden` two tanh layers below it.
+    """A classifier of pairs, which gives logits `[B, num_labels]`: a linear layer, with `head_hidden` after two more.
 
-    (InferSent's classifier without a non-linearity between its three layers is one linear layer that trains slowly.)
+    The additional layers have a tanh activation. (InferSent's classifier has three layers without a non-linearity: that
+    is the same as one linear layer, but trains slowly.)
 
     Example:
         >>> PairHead(4, ("u", "v", "abs(u-v)"), num_labels=3)(torch.ones(2, 4), torch.ones(2, 4)).shape
@@ -66,15 +67,15 @@ class PairHead(nn.Module):
 
 @dataclass(frozen=True)
 class SoftmaxLoss(Loss):
-    r"""Cross-entropy of a pair's label: `softmax(W [u; v; |u - v|])`, or InferSent's `[u; v; |u - v|; u * v]`.
+    r"""Cross-entropy of the label of a pair, predicted by `softmax(W [u; v; |u - v|])`.
 
-    Reimers and Gurevych 2019 (Sentence-BERT), section 3; Conneau et al. 2017 (InferSent).
+    Reimers and Gurevych 2019 (Sentence-BERT), section 3. Conneau et al. 2017 (InferSent) use `[u; v; |u - v|; u * v]`.
 
     Args:
-        num_labels: k.
-        features: what the head reads; names of `contrastive_st.losses.labelled_pairs.FEATURES`.
-        head_hidden: width of the head's two hidden layers; 0 is a linear head.
-        head: the module that scores the labels; `make_head` makes one.
+        num_labels: number of classes.
+        features: features that the head reads; names of `contrastive_st.losses.labelled_pairs.FEATURES`.
+        head_hidden: width of the head's two hidden layers; 0 for a linear head.
+        head: the classifier; `make_head` makes one.
 
     Example:
         >>> views = torch.zeros(2, 2, 4)  # B=2 pairs, d=4
@@ -94,21 +95,21 @@ class SoftmaxLoss(Loss):
     def __post_init__(self) -> None:
         pair_features(torch.zeros(1, 1), torch.zeros(1, 1), self.features)
         if self.num_labels < 2:
-            raise InputError(f"num_labels {self.num_labels}: a classification needs two or more")
+            raise InputError(f"num_labels is {self.num_labels}; a classification needs 2 or more")
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
-        """The mean over the pairs of all processes.
+        """The mean loss over the pairs of all processes.
 
         Args:
             views: `[B, 2, d]`, u and v.
             targets: `[B]` labels, 0 to num_labels - 1.
             text_hashes: not used.
-            gather: how the mean goes over all processes.
+            gather: makes the mean one over all processes.
 
         Raises:
-            InputError: labels are missing, or one is out of range; or the model was saved without its head.
+            InputError: labels are missing or out of range, or the model was saved without its head.
         """
         targets = _rows(targets, views, 2, "labels").long()
         known = (targets >= 0) & (targets < self.num_labels)
@@ -116,34 +117,34 @@ class SoftmaxLoss(Loss):
             known.all(),
             lambda: (
                 f"labels {sorted(set(targets.tolist()))} are not all in 0 to {self.num_labels - 1}; set num_labels, "
-                "or mend them"
+                "or mend the labels"
             ),
         )
-        wanted = targets.where(known, 0)  # a label that there is not ends a GPU's process, before it is told
+        wanted = targets.where(known, 0)  # an invalid label would end a process on a GPU before the check is read
         return gather.mean(functional.cross_entropy(self._scores(views), wanted, reduction="sum"), len(views))
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """`accuracy`, and the labels as `candidates`."""
+        """`accuracy`, and the number of labels as `candidates`."""
         right = self._scores(views).argmax(1) == _rows(targets, views, 2, "labels")
         return {"accuracy": right.float().mean().item(), "candidates": self.num_labels}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
-        return f"{anchors} pairs a step, {self.num_labels} labels, told from [{'; '.join(self.features)}]"
+        """Describe what a step compares."""
+        return f"{anchors} pairs a step, {self.num_labels} labels, predicted from [{'; '.join(self.features)}]"
 
     def make_head(self, dim: int) -> nn.Module:
-        """A fresh head for embeddings of `dim` dimensions."""
+        """A new head for embeddings of `dim` dimensions."""
         return PairHead(dim, self.features, self.num_labels, self.head_hidden)
 
     def with_head(self, head: Any) -> SoftmaxLoss:
-        """This loss, with that head."""
+        """This loss with the head `head`."""
         return replace(self, head=head)
 
     def _scores(self, views: Tensor) -> Tensor:
         if self.head is None:
-            raise InputError("this model was saved without its classifier; open it with with_head=True to train anew")
+            raise InputError("this model was saved without its classifier; open it with with_head=True to train one")
         u, v = at_least_float32(views[:, :2]).unbind(1)
         with torch.autocast(views.device.type, enabled=False):
             logits: Tensor = self.head(u, v)
@@ -152,7 +153,7 @@ class SoftmaxLoss(Loss):
 
 @dataclass(frozen=True)
 class CosineSimilarityLoss(Loss):
-    """Squared error of the cosine of a pair against its score in [0, 1] (Sentence-BERT, section 3).
+    """Squared error between the cosine of a pair and its score in [0, 1] (Sentence-BERT, section 3).
 
     Example:
         >>> views = torch.tensor([[[3.0, 4.0], [4.0, 3.0]]])  # cosine 0.96
@@ -165,16 +166,16 @@ class CosineSimilarityLoss(Loss):
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
-        """The mean over the pairs of all processes.
+        """The mean loss over the pairs of all processes.
 
         Args:
             views: `[B, 2, d]`.
             targets: `[B]` scores, 0 to 1.
             text_hashes: not used.
-            gather: how the mean goes over all processes.
+            gather: makes the mean one over all processes.
 
         Raises:
-            InputError: scores are missing, or one is out of range.
+            InputError: scores are missing or out of range.
         """
         targets = _rows(targets, views, 2, "scores")
         require(
@@ -187,22 +188,22 @@ class CosineSimilarityLoss(Loss):
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """`correlation`: Pearson's, of cosines and scores, in this process's share of the batch."""
+        """`correlation`: Pearson correlation of cosines and scores, in this process's part of the batch."""
         return {"correlation": _correlation(_cosines(views), _rows(targets, views, 2, "scores"))}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
-        return f"{anchors} pairs a step, the cosine of each against its score"
+        """Describe what a step compares."""
+        return f"{anchors} pairs a step, the cosine of each compared with its score"
 
 
 @dataclass(frozen=True)
 class CoSENTLoss(Loss):
-    r"""Of each two pairs the one with the higher score is to be the more similar one (Huang et al. 2024, CoSENT).
+    r"""Ranking loss: pairs with higher scores should have higher cosines (Huang et al. 2024, CoSENT).
 
         loss = log(1 + sum over pairs i, j with score_i > score_j of exp((s_j - s_i) / T)),   s = cos(u, v)
 
-    https://doi.org/10.1109/TASLP.2024.3402087. Only the order of the scores counts, so they need no scale; pairs of
-    equal score are not compared. All pairs of all processes are, in time and memory of N log N and N.
+    https://doi.org/10.1109/TASLP.2024.3402087. Only the order of the scores matters, not their scale; pairs with equal
+    scores are not compared. All N pairs of all processes are compared, in time N log N and memory N.
 
     Args:
         temperature: `T`; 0.05 in the paper, where it is written as a scale of 20.
@@ -223,49 +224,49 @@ class CoSENTLoss(Loss):
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
-        """The loss of the pairs of all processes; the same on each of them.
+        """The loss of the pairs of all processes; each process gets the same value.
 
         Args:
             views: `[B, 2, d]`.
             targets: `[B]` scores of any scale.
             text_hashes: not used.
-            gather: where the other pairs come from, with their scores.
+            gather: collects the pairs and scores of all processes.
 
         Raises:
-            InputError: scores are missing or not finite, or there is one pair alone.
+            InputError: scores are missing or not finite, or there is only one pair.
         """
         scores = gather(_rows(targets, views, 2, "scores"))
         require(
             scores.isfinite().all() & (len(scores) >= 2),
-            lambda: f"{len(scores)} pairs with scores to rank: give two or more, and finite scores",
+            lambda: f"cannot rank {len(scores)} pairs by their scores; give two or more pairs, and finite scores",
         )
         return rank_loss(gather(self.similarities(views) / self.temperature), scores)
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """`correlation`: Pearson's, of similarities and scores, in this process's share of the batch."""
+        """`correlation`: Pearson correlation of similarities and scores, in this process's part of the batch."""
         return {"correlation": _correlation(self.similarities(views), _rows(targets, views, 2, "scores"))}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
-        return f"{anchors} pairs a step, each two of them in the order of their scores"
+        """Describe what a step compares."""
+        return f"{anchors} pairs a step, their cosines ranked by their scores"
 
     def similarities(self, views: Tensor) -> Tensor:
-        """What is ranked, `[B, 2, d] -> [B]`."""
+        """The similarities that are ranked, `[B, 2, d] -> [B]`."""
         return _cosines(views)
 
 
 @dataclass(frozen=True)
 class AnglELoss(CoSENTLoss):
-    r"""`CoSENTLoss` with an angle of complex vectors in place of the cosine (Li and Li 2024, AnglE).
+    r"""`CoSENTLoss` with an angle between complex vectors instead of the cosine (Li and Li 2024, AnglE).
 
-    The halves of a unit vector are real and imaginary part of `z_u` and `z_v`, and
+    The two halves of a unit vector are the real and the imaginary part of `z_u` or `z_v`, and
 
         s = |Re q + Im q|,   q = sum over the d / 2 components of z_u * conj(z_v)
 
-    https://arxiv.org/abs/2309.12871, as in its published code. `Re q` is the cosine; where that is flat, near 1 and -1,
-    `Im q` is not. An odd dimension is padded with a zero. The paper adds this loss to others.
+    https://arxiv.org/abs/2309.12871, as in the published code. `Re q` is the cosine, whose gradient vanishes near 1 and
+    -1; that of `Im q` does not. If d is odd, a zero is appended. The paper adds this loss to others.
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [0.0, -1.0]], [[0.6, 0.8], [0.6, 0.8]]])  # cosines 0 and 1
@@ -276,7 +277,7 @@ class AnglELoss(CoSENTLoss):
     name: ClassVar[str] = "angle"
 
     def similarities(self, views: Tensor) -> Tensor:
-        """What is ranked, `[B, 2, d] -> [B]`."""
+        """The similarities that are ranked, `[B, 2, d] -> [B]`."""
         unit = normalize(views[:, :2])
         u, v = torch.complex(*functional.pad(unit, (0, unit.shape[-1] % 2)).chunk(2, -1)).unbind(1)
         angle = (u * v.conj()).sum(-1)
@@ -286,8 +287,8 @@ class AnglELoss(CoSENTLoss):
 def rank_loss(similarities: Tensor, scores: Tensor) -> Tensor:
     """`log(1 + sum of exp(similarity_j - similarity_i))` over all i, j with score_i > score_j; `[N], [N] -> []`.
 
-    Sorted from the highest score down, those that a pair is compared with stand before it, so that one cumulative sum
-    holds all of their terms. With all scores equal the loss is 0.
+    Pairs are sorted by score in descending order. Those with a higher score then come before each pair, so that one
+    cumulative sum has all terms. If all scores are equal, the loss is 0.
 
     Example:
         >>> rank_loss(torch.tensor([1.0, 3.0, 2.0]), torch.tensor([0.5, 0.1, 0.1]))  # log(1 + exp(2) + exp(1))
@@ -295,7 +296,7 @@ def rank_loss(similarities: Tensor, scores: Tensor) -> Tensor:
     """
     scores, order = scores.sort(descending=True)
     similarities = similarities[order]
-    higher = torch.searchsorted(-scores, -scores)  # how many have a higher score
+    higher = torch.searchsorted(-scores, -scores)  # number of pairs with a higher score
     before = (-similarities).logcumsumexp(0)[(higher - 1).clamp(min=0)]
     terms = torch.where(higher > 0, similarities + before, float("-inf"))
     return torch.cat([terms.new_zeros(1), terms]).logsumexp(0)
@@ -303,9 +304,9 @@ def rank_loss(similarities: Tensor, scores: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class TripletLoss(Loss):
-    """`max(|a - p| - |a - n| + margin, 0)` with Euclidean distances (Sentence-BERT, section 3; margin 1 there).
+    """`max(|a - p| - |a - n| + margin, 0)` with Euclidean distances (Sentence-BERT, section 3, with margin 1).
 
-    Equal embeddings have distance 0 and gradient 0, never NaN.
+    Between equal embeddings the distance and the gradient are 0, never NaN.
 
     Example:
         >>> views = torch.tensor([[[0.0, 0.0], [3.0, 4.0], [0.0, 5.5]]])  # distances 5 and 5.5
@@ -319,7 +320,7 @@ class TripletLoss(Loss):
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
-        """The mean over the triplets of all processes; `views` are `[B, 3, d]`: anchor, positive, negative."""
+        """The mean loss over the triplets of all processes; `views` are `[B, 3, d]`: anchor, positive, negative."""
         near, far = _distances(views)
         return gather.mean(functional.relu(near - far + self.margin).sum(), len(views))
 
@@ -331,8 +332,8 @@ class TripletLoss(Loss):
         return {"accuracy": (near < far).float().mean().item()}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
-        return f"{anchors} triplets a step, the positive nearer than the negative by {self.margin:g}"
+        """Describe what a step compares."""
+        return f"{anchors} triplets a step, the positive to be nearer than the negative by {self.margin:g}"
 
 
 def _cosines(views: Tensor) -> Tensor:
@@ -341,14 +342,14 @@ def _cosines(views: Tensor) -> Tensor:
 
 
 def _correlation(similarities: Tensor, scores: Tensor) -> float:
-    """Pearson's; 0 where there is none."""
+    """Pearson correlation; 0 if it is not defined."""
     both = torch.stack([similarities.float(), scores.float()])
     return torch.corrcoef(both)[0, 1].nan_to_num(0.0).item() if len(scores) > 1 else 0.0
 
 
 def _distances(views: Tensor) -> tuple[Tensor, Tensor]:
     if views.dim() != 3 or views.shape[1] != 3:
-        raise InputError(f"a triplet is an anchor, a positive and a negative; these views are {tuple(views.shape)}")
+        raise InputError(f"triplets must be views [B, 3, d] (anchor, positive, negative), got {tuple(views.shape)}")
     anchor, positive, negative = at_least_float32(views).unbind(1)
     norm = torch.linalg.vector_norm
     return norm(anchor - positive, dim=-1), norm(anchor - negative, dim=-1)
@@ -356,8 +357,8 @@ def _distances(views: Tensor) -> tuple[Tensor, Tensor]:
 
 def _rows(targets: Tensor | None, views: Tensor, count: int, what: str) -> Tensor:
     if views.dim() != 3 or views.shape[1] != count:
-        raise InputError(f"{what} belong to rows of {count} texts; these views are {tuple(views.shape)}")
+        raise InputError(f"{what} need rows of {count} texts, views [B, {count}, d], got {tuple(views.shape)}")
     if targets is None or targets.shape != views.shape[:1]:
         got = "none" if targets is None else str(tuple(targets.shape))
-        raise InputError(f"this loss wants [B] {what}, got {got}; collate with LabelledPairCollator")
+        raise InputError(f"this loss needs {what} [B], got {got}; collate with LabelledPairCollator")
     return targets

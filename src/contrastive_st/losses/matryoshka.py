@@ -1,4 +1,4 @@
-"""One embedding at several dimensions: any loss, of the embedding and of its first dimensions alone."""
+"""Matryoshka representations: any loss, applied to the whole embedding and to its first dimensions."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from contrastive_st.losses.info_nce import InfoNCE
 
 @dataclass(frozen=True)
 class MatryoshkaLoss(Loss):
-    r"""The weighted sum of a loss over cuts of the embeddings (Kusupati et al. 2022, Matryoshka representations).
+    r"""The weighted sum of a loss over truncated embeddings (Kusupati et al. 2022, Matryoshka representations).
 
         loss = sum over m in dims of weight_m * inner(the first m dimensions of the views)
 
-    https://arxiv.org/abs/2205.13147. The encoder runs once. An inner loss of unit vectors makes unit vectors of the cut
-    ones; one with a head (a classifier) gets a head for each dimension. A vector cut to m dimensions is compared as the
-    loss compares it: `SentenceEncoder(folder, truncate_dim=m)`.
+    https://arxiv.org/abs/2205.13147. The encoder runs once. If the inner loss normalizes embeddings, it normalizes the
+    truncated ones; if it has a head (a classifier), each dimension gets its own. Use the embeddings with
+    `SentenceEncoder(folder, truncate_dim=m)`.
 
     Args:
         inner: the loss, or its settings.
-        dims: how many dimensions are kept, each a term of the sum. Name the whole embedding too: what lies beyond the
-            largest is not trained.
-        weights: of the terms; by default 1 each.
-        head: the inner loss's heads by dimension; `make_head` makes them.
+        dims: the numbers of dimensions to keep, one for each term of the sum. Include the full dimension: dimensions
+            beyond the largest of `dims` are not trained.
+        weights: the weights of the terms; by default 1 each.
+        head: the heads of the inner loss by dimension; `make_head` makes them.
 
     Example:
         >>> views = torch.tensor([[[1.0, 5.0], [1.0, 0.0]], [[-1.0, 5.0], [-1.0, 0.0]]])  # B=2, V=2, d=2
@@ -62,18 +62,18 @@ class MatryoshkaLoss(Loss):
         """The loss of one batch.
 
         Args:
-            views: `[B, V, d]`, d no less than any of the dimensions.
-            targets: as for the inner loss; those that are embeddings of the same space are cut too.
-            other: `text_hashes` and `gather`, and `queue` where the inner loss takes one, as for the inner loss.
+            views: `[B, V, d]`, where d is at least the largest of `dims`.
+            targets: as for the inner loss; targets that are embeddings in the same space are truncated too.
+            other: `text_hashes` and `gather`, as for the inner loss, and `queue` if it accepts one.
 
         Raises:
-            InputError: a dimension beyond those of the views, or as the inner loss has it.
+            InputError: one of `dims` is above d; also the errors of the inner loss.
         """
         cuts = zip(self._weights, self._cuts(views, targets, other), strict=True)
         return torch.stack([weight * loss(*cut, **of_cut) for weight, (_, loss, cut, of_cut) in cuts]).sum()
 
     def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
-        """The metrics of the inner loss at each dimension, with the dimension after their names."""
+        """The metrics of the inner loss at each dimension, which is appended to their names."""
         cuts = self._cuts(views, targets, other)
         return {
             f"{name}_{dim}": value
@@ -82,36 +82,36 @@ class MatryoshkaLoss(Loss):
         }
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
+        """Describe what a step compares."""
         return f"{self.inner.describe(anchors, num_views)}; by the first {', '.join(map(str, self.dims))} dimensions"
 
     @property
     def takes_queue(self) -> bool:
-        """Whether the inner loss takes one."""
+        """Whether the inner loss accepts candidates from earlier batches."""
         taken: bool = self.inner.takes_queue
         return taken
 
     def make_head(self, dim: int) -> nn.Module | None:
-        """Fresh heads of the inner loss, one for each dimension, where it has one.
+        """New heads of the inner loss, one for each dimension, or None if it has no head.
 
         Raises:
-            InputError: a dimension beyond `dim`.
+            InputError: one of `dims` is above `dim`.
         """
         self._check(dim)
         heads = {str(cut): self.inner.make_head(cut) for cut in self.dims}
         return None if None in heads.values() else nn.ModuleDict(heads)
 
     def with_head(self, head: Any) -> MatryoshkaLoss:
-        """This loss, with those heads."""
+        """This loss with the heads `head`."""
         return replace(self, head=head)
 
     def task_of(self, targets: Tensor | None) -> str | None:
-        """As the inner loss."""
+        """The name of the batch's data set, as the inner loss reads it."""
         task: str | None = self.inner.task_of(targets)
         return task
 
     def of_task(self, task: str | None) -> MatryoshkaLoss:
-        """The inner loss for a batch of that data set."""
+        """This loss for batches of the data set `task`."""
         return replace(self, inner=self.inner.of_task(task))
 
     @property
@@ -125,7 +125,7 @@ class MatryoshkaLoss(Loss):
     def _cuts(
         self, views: Tensor, targets: Tensor | None, other: dict[str, Any]
     ) -> Iterator[tuple[int, Loss, tuple[Tensor, Tensor | None], dict[str, Any]]]:
-        """For each dimension the inner loss with its head, its views and targets, and its other arguments."""
+        """For each dimension: the inner loss with its head, the views and targets, and the other arguments."""
         self._check(views.shape[-1])
         queue = other.get("queue")
         for dim in self.dims:

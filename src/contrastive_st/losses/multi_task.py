@@ -1,4 +1,4 @@
-"""One encoder, several data sets, each batch of one of them by its own loss; the same with heads of the tasks (USE)."""
+"""Losses for training on several data sets, each with its own loss, and with a head per task (USE)."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, parse_loss
 from contrastive_st.tokens import name_number
 
-_TAKEN = set(dir(nn.ModuleDict())) | {"training"}  # heads are held by the names of their tasks
+_TAKEN = set(dir(nn.ModuleDict())) | {"training"}  # not allowed as names of tasks, which are keys of a ModuleDict
 
 
 @dataclass(frozen=True)
 class MixtureLoss(Loss):
-    """Each batch by the loss of its own data set, which the first entry of each row's targets names.
+    """Computes the loss of each batch with the loss of its data set, which the first entry of the targets identifies.
 
     Args:
-        tasks: the losses, or the settings of each, by the names of the data sets (those of the `Mixture`).
-        head: what some of the losses train beside the encoder, by the same names; `make_head` makes them.
-        task: the data set of the batch, where it is known without reading the targets; see `of_task`.
+        tasks: the loss (or its settings) of each data set, by the names in the `Mixture`.
+        head: the heads of the losses that have one, by the same names; `make_head` makes them.
+        task: the data set of the batch, if it is known without reading the targets; see `of_task`.
 
     Raises:
-        InputError: no losses, or a name that cannot be one.
+        InputError: no losses, or a name that is not allowed.
 
     Example:
         >>> from contrastive_st.losses import CoSENTLoss, InfoNCE
@@ -45,12 +45,12 @@ class MixtureLoss(Loss):
 
     def __post_init__(self) -> None:
         if not isinstance(self.tasks, Mapping) or not self.tasks:
-            raise InputError(f"the loss {self.name} needs tasks: a name and the settings of a loss for each")
+            raise InputError(f"the loss {self.name} needs tasks; give at least one name with the settings of its loss")
         for task in self.tasks:
             if not isinstance(task, str) or not task or "." in task or task in _TAKEN:
-                raise InputError(f"{task!r} cannot be the name of a task; give a word without dots, another than this")
+                raise InputError(f"{task!r} cannot be the name of a task; give another word, without dots")
         if len({name_number(task) for task in self.tasks}) < len(self.tasks):
-            raise InputError(f"two of the names {', '.join(self.tasks)} have one number; rename one of them")
+            raise InputError(f"two of the names {', '.join(self.tasks)} have the same hash; rename one of them")
         tasks = {name: own if isinstance(own, Loss) else parse_loss(own) for name, own in self.tasks.items()}
         object.__setattr__(self, "tasks", tasks)
 
@@ -61,38 +61,38 @@ class MixtureLoss(Loss):
 
         Args:
             views: `[B, V, d]`.
-            targets: `[B, 1 + k, ...]`: the `name_number` of the data set, the same in every row and on every process,
-                then the k entries of its own targets (`[B]` where k is 1, none where it is 0).
+            targets: `[B, 1 + k, ...]`: first the `name_number` of the data set, the same in every row and on every
+                process, then k entries that are the targets of its loss (which gets `[B]` if k is 1, None if k is 0).
             text_hashes: `[B, V]`, as for the data set's loss.
             gather: as for the data set's loss.
 
         Raises:
-            InputError: no targets or no such data set, or the model was saved without its heads.
+            InputError: no targets, an unknown data set, or the model was saved without its heads.
         """
         name, task, views, own = self._task(views, targets)
         loss = task(views, own, text_hashes=text_hashes, gather=gather)
         heads = {} if self.head is None else dict(self.head.items())
         unused = (weight.sum() for other, head in heads.items() if other != name for weight in head.parameters())
-        # processes that train together agree on what has a gradient: all of it
+        # all parameters get a gradient, because the processes must agree on which have one
         total: Tensor = loss + 0.0 * sum(unused)
         return total
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """The metrics of the batch's own loss, with the name of the data set before theirs."""
+        """The metrics of the loss of the batch's data set; their names begin with that of the data set."""
         name, loss, views, own = self._task(views, targets)
         found = loss.metrics(views, own, text_hashes=text_hashes, gather=gather)
         return {f"{name}_{key}": value for key, value in found.items()}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
+        """Describe what a step compares."""
         return "one of these a step: " + "; ".join(
             f"{name}: {loss.describe(anchors, max(num_views, 2))}" for name, loss in self.tasks.items()
         )
 
     def truncated(self, views: Tensor, targets: Tensor | None, dim: int) -> tuple[Tensor, Tensor | None]:
-        """Views cut to their first dimensions, and the targets of these as the batch's own loss cuts them."""
+        """Views truncated to their first `dim` dimensions, and the targets for them, by the loss of the data set."""
         own = _own(targets)
         views, cut = self.tasks[self.task_of(targets)].truncated(views, own, dim)
         if targets is None or cut is None or cut is own:
@@ -100,35 +100,35 @@ class MixtureLoss(Loss):
         return views, torch.cat([targets[:, :1], cut], 1)
 
     def make_head(self, dim: int) -> nn.Module | None:
-        """Fresh heads of the losses that have one, for embeddings of `dim` dimensions."""
+        """New heads of the losses that have one, for embeddings of `dim` dimensions; None if no loss has one."""
         heads = {name: loss.make_head(dim) for name, loss in self.tasks.items()}
         made = {name: head for name, head in heads.items() if head is not None}
         return nn.ModuleDict(made) if made else None
 
     def with_head(self, head: Any) -> Any:
-        """This loss, with those heads."""
+        """This loss with the heads `head`."""
         return replace(self, head=head)
 
     def task_of(self, targets: Tensor | None) -> str:
-        """The name of the data set that a batch is of, from its targets.
+        """The name of the batch's data set, read from the targets.
 
         Raises:
-            InputError: they name none, or several.
+            InputError: the targets identify no data set, or several.
         """
         if self.task is not None:
             return self.task
         numbers = [] if targets is None or targets.dim() < 2 else targets[:, 0].long().unique().tolist()
         name = {name_number(name): name for name in self.tasks}.get(numbers[0]) if len(numbers) == 1 else None
         if name is None:
-            raise InputError(f"a batch is of one of {', '.join(self.tasks)}; collate with MixtureCollator")
+            raise InputError(f"a batch must be of one of {', '.join(self.tasks)}; collate with MixtureCollator")
         return name
 
     def of_task(self, task: str | None) -> Any:
-        """This loss for a batch of that data set."""
+        """This loss for batches of the data set `task`."""
         return replace(self, task=task)
 
     def _task(self, views: Tensor, targets: Tensor | None) -> tuple[str, Any, Tensor, Tensor | None]:
-        """The data set of a batch: its name, its loss, the views it compares and its own targets."""
+        """The name of the batch's data set, its loss, the views that the loss compares, and the targets."""
         name = self.task_of(targets)
         loss = self.tasks[name]
         if self.head is not None and name in self.head:
@@ -137,7 +137,7 @@ class MixtureLoss(Loss):
 
 
 def _own(targets: Tensor | None) -> Tensor | None:
-    """What a batch's own loss gets of its targets: all but the number of the data set."""
+    """The targets without the number of the data set."""
     if targets is None or targets.shape[1] == 1:
         return None
     return targets[:, 1] if targets.dim() == 2 and targets.shape[1] == 2 else targets[:, 1:]
@@ -145,14 +145,14 @@ def _own(targets: Tensor | None) -> Tensor | None:
 
 @dataclass(frozen=True)
 class MultiTaskLoss(MixtureLoss):
-    """A mixture whose tasks have heads of their own (Universal Sentence Encoder, https://arxiv.org/abs/1803.11175).
+    """A `MixtureLoss` with a head for every task (Universal Sentence Encoder, https://arxiv.org/abs/1803.11175).
 
-    A task whose loss has a head (a classifier) uses that; of any other the candidates go through a feed-forward head of
-    the task, as in Cer et al. 2018: `g = W2 relu(W1 v)`.
+    If the loss of a task has a head (a classifier), that is used. For every other task the candidates go through a
+    feed-forward head, as in Cer et al. 2018: `g = W2 relu(W1 v)`.
 
     Args:
         tasks: as for `MixtureLoss`.
-        head: the modules of all tasks; `make_head` makes them.
+        head: the heads of all tasks; `make_head` makes them.
 
     Example:
         >>> from contrastive_st.losses import InfoNCE, SoftmaxLoss
@@ -166,13 +166,13 @@ class MultiTaskLoss(MixtureLoss):
     name: ClassVar[str] = "multi_task"
 
     def make_head(self, dim: int) -> nn.Module:
-        """Fresh heads of all tasks for embeddings of `dim` dimensions."""
+        """New heads of all tasks, for embeddings of `dim` dimensions."""
         heads = {name: loss.make_head(dim) or CandidateHead(dim) for name, loss in self.tasks.items()}
         return nn.ModuleDict(heads)
 
     def _task(self, views: Tensor, targets: Tensor | None) -> tuple[str, Any, Tensor, Tensor | None]:
         if self.head is None:
-            raise InputError("this model was saved without its heads; open it with with_head=True to train them anew")
+            raise InputError("this model was saved without its heads; open it with with_head=True to train new ones")
         name, loss, views, own = super()._task(views, targets)
         if isinstance(self.head[name], CandidateHead):
             with torch.autocast(views.device.type, enabled=False):
@@ -181,7 +181,7 @@ class MultiTaskLoss(MixtureLoss):
 
 
 class CandidateHead(nn.Module):
-    """Two layers from an embedding to what others are compared with, `[..., d] -> [..., d]`."""
+    """Two layers that candidates go through before they are compared with anchors, `[..., d] -> [..., d]`."""
 
     def __init__(self, dim: int) -> None:
         super().__init__()

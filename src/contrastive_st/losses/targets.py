@@ -1,6 +1,6 @@
-"""Targets: which candidates belong to which anchor, from where sentences stand or from the words they share.
+"""Targets: which candidates belong to which anchor, from the positions of sentences or from the words they share.
 
-Every function gives rows of `[B, N]`: one row an anchor, one column a sentence of the whole batch (of all processes).
+Every function returns `[B, N]`: one row per anchor, one column per sentence of the whole batch (of all processes).
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from contrastive_st.losses.functional import at_least_float32, in_blocks, matmul
 
 
 def window_offsets(size: int, weights: Sequence[float] | None = None, *, both_sides: bool = True) -> dict[int, float]:
-    """Offset to weight, for a context window of `size` sentences to either side (or only after, as "next" does).
+    """The weight of each offset in a context window of `size` sentences on both sides, or only after the sentence.
 
     Args:
         size: at least 1.
-        weights: one weight a distance, nearest first; all 1 by default.
-        both_sides: also the sentences before.
+        weights: one weight per distance, nearest first; all 1 by default.
+        both_sides: include the sentences before.
 
     Raises:
-        InputError: a size below 1, or another number of weights than distances, or no positive weight.
+        InputError: a size below 1, a number of weights that is not `size`, or no positive weight.
 
     Example:
         >>> window_offsets(2, [1.0, 0.5])
@@ -39,20 +39,20 @@ def window_offsets(size: int, weights: Sequence[float] | None = None, *, both_si
         {1: 1.0}
     """
     if size < 1:
-        raise InputError(f"context size {size}: a context window needs at least one sentence; give 1 or more")
+        raise InputError(f"context size is {size}, but a context window needs at least one sentence; give 1 or more")
     weights = [1.0] * size if weights is None else list(weights)
     if len(weights) != size:
-        raise InputError(f"{len(weights)} context weights for a context size of {size}; give one weight a distance")
+        raise InputError(f"{len(weights)} context weights for a context size of {size}; give one weight per distance")
     if min(weights) < 0 or max(weights) <= 0:
-        raise InputError(f"context weights {weights}: none may be negative and one must be positive")
+        raise InputError(f"context weights {weights}: give weights of 0 or more, at least one above 0")
     signs = (1, -1) if both_sides else (1,)
     return {sign * distance: float(weight) for distance, weight in enumerate(weights, 1) for sign in signs}
 
 
 def context_window(places: Tensor, all_places: Tensor, offsets: Mapping[int, float]) -> Tensor:
-    """Weights of the sentences in each other's context window, inside one document (QuickThoughts).
+    """Weights of the sentences in the context window of each anchor, within its document (QuickThoughts).
 
-    A place is (document, position in it). Sentences 0-2 are one document, 3-4 another; next sentence only::
+    A place is (document, position in it). Sentences 0-2 are one document, 3-4 another; with only the next sentence::
 
         places  [0 0]      targets  [ 0 1 0  0 0 ]
                 [0 1]               [ 0 0 1  0 0 ]
@@ -60,15 +60,15 @@ def context_window(places: Tensor, all_places: Tensor, offsets: Mapping[int, flo
                 [1 0]               [ 0 0 0  0 1 ]
                 [1 1]               [ 0 0 0  0 0 ]
 
-    A sentence left out of the data leaves a gap in the positions: its neighbours do not become adjacent.
+    If a sentence is missing in the data, its position is missing too, so its neighbours do not become adjacent.
 
     Args:
-        places: `[B, 2]` integers, the anchors' documents and positions.
-        all_places: `[N, 2]`, the candidates'.
-        offsets: weight by offset of position; see `window_offsets`.
+        places: `[B, 2]` integers, document and position of the anchors.
+        all_places: `[N, 2]`, document and position of the candidates.
+        offsets: weight of each offset in position; see `window_offsets`.
 
     Returns:
-        `[B, N]` weights, not normalised.
+        Weights `[B, N]`, not normalized.
 
     Example:
         >>> import torch
@@ -79,7 +79,7 @@ def context_window(places: Tensor, all_places: Tensor, offsets: Mapping[int, flo
                 [0.0000, 0.0000, 0.0000]])
     """
     reach = max(map(abs, offsets))
-    table = torch.zeros(2 * reach + 3)  # a zero on either end for whatever is further away
+    table = torch.zeros(2 * reach + 3)  # a zero at each end for sentences that are further away
     for offset, weight in offsets.items():
         table[offset + reach + 1] = weight
     table = table.to(places.device, non_blocking=True)
@@ -90,16 +90,16 @@ def context_window(places: Tensor, all_places: Tensor, offsets: Mapping[int, flo
 def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
     """Dot products of bags of words, `[B, K, 2], [N, M, 2] -> [B, N]`: co-occurrence counts, or TF-IDF similarities.
 
-    A bag is a list of (word id, weight), padded with weight 0. Over "the lamp is red", "the birds sang", "birds eat
-    worms", "the boy near the gate fed the cows", with counts and with TF-IDF weights::
+    A bag is a list of (word id, weight), padded with weight 0. For the sentences "the lamp is red", "the birds sang",
+    "birds eat worms", "the boy near the gate fed the cows", with counts and with TF-IDF weights::
 
         counts  [ 4  1  0  3 ]        TF-IDF  [ 1     0.155 0     0.225 ]
                 [ 1  3  1  3 ]                [ 0.155 1     0.270 0.291 ]
                 [ 0  1  3  0 ]                [ 0     0.270 1     0     ]
                 [ 3  3  0 14 ]                [ 0.225 0.291 0     1     ]
 
-    The words are joined by id: nothing of size batch x vocabulary is made. A sparse product has a shape that only its
-    values tell; on a GPU, where the host would wait for these, dense products of a few thousand words take its place.
+    Words are matched by id, so nothing of size batch x vocabulary is made. The shape of a sparse product depends on the
+    values, for which the host would wait on a GPU; there, dense products of a few thousand words at a time are used.
 
     Example:
         >>> import torch
@@ -116,12 +116,12 @@ def overlap(bags: Tensor, all_bags: Tensor) -> Tensor:
     words = int(columns.max()) + 1 if len(columns) else 1
     a, b = _sparse(bags, left, words), _sparse(all_bags, right, words)
     with torch.autocast(bags.device.type, enabled=False), warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # the product goes through it
+        warnings.filterwarnings("ignore", message="Sparse CSR tensor support is in beta")  # the product uses CSR
         products: Tensor = torch.sparse.mm(a, b.T).to_dense()
     return products
 
 
-_WORDS = 4096  # columns of a dense product
+_WORDS = 4096  # columns of each dense product
 
 
 def _on_host(x: Tensor) -> bool:
@@ -129,7 +129,7 @@ def _on_host(x: Tensor) -> bool:
 
 
 def _overlap_of_known_shape(bags: Tensor, all_bags: Tensor, ids: Tensor) -> Tensor:
-    """As `overlap`, of all words `ids` of both: every shape follows from those of the bags."""
+    """`overlap` with shapes that depend only on the shapes of the bags; `ids` are the words of both."""
     order = ids.argsort()
     found = ids[order]
     rank = torch.cat([order[:1] * 0, (found[1:] != found[:-1]).long()]).cumsum(0)
@@ -156,7 +156,7 @@ def _sparse(bags: Tensor, columns: Tensor, words: int) -> Tensor:
 
 
 def soften(similarities: Tensor, allowed: Tensor, temperature: float = 1.0) -> Tensor:
-    """softmax(similarities / temperature) over the allowed candidates; T -> 0 is the peaked limit.
+    """`softmax(similarities / temperature)` over the allowed candidates; towards temperature 0 it becomes one-hot.
 
     Example:
         >>> import torch
@@ -167,9 +167,9 @@ def soften(similarities: Tensor, allowed: Tensor, temperature: float = 1.0) -> T
 
 
 def binarize(similarities: Tensor, allowed: Tensor) -> Tensor:
-    """One-hot of the most similar allowed candidate, the first of equals; a row that resembles nothing has none.
+    """One-hot rows of the most similar allowed candidate, the first of equals; zeros if no similarity is positive.
 
-    Of the TF-IDF similarities shown at `overlap`, without the diagonal::
+    For the TF-IDF similarities shown in `overlap`, without the diagonal::
 
         [ 0 0 0 1 ]
         [ 0 0 0 1 ]
@@ -187,7 +187,7 @@ def binarize(similarities: Tensor, allowed: Tensor) -> Tensor:
 
 
 def normalize_rows(weights: Tensor) -> Tensor:
-    """Rows that sum to one; a row of zeros stays so.
+    """Divide each row by its sum; a row of zeros stays zero.
 
     Example:
         >>> import torch
@@ -199,7 +199,7 @@ def normalize_rows(weights: Tensor) -> Tensor:
 
 
 def smooth_labels(targets: Tensor, allowed: Tensor, mass: float) -> Tensor:
-    """Move a total of `mass` of each row to all its allowed candidates alike.
+    """Distribute a total of `mass` of each row equally over all its allowed candidates.
 
     Example:
         >>> import torch
@@ -209,7 +209,7 @@ def smooth_labels(targets: Tensor, allowed: Tensor, mass: float) -> Tensor:
     return (1 - mass) * targets + mass * targets.sum(1, keepdim=True) * normalize_rows(allowed.to(targets.dtype))
 
 
-# --- Scores against target rows: QuickThoughts, CURL blocks, co-occurrence counts, TF-IDF and binarized TF-IDF.
+# --- The loss of scores and target rows: QuickThoughts, CURL blocks, co-occurrence counts, TF-IDF, binarized TF-IDF.
 
 PLACES, BAGS = ("next", "window"), ("counts", "tfidf", "tfidf_bin")
 ROW_LOSSES = ("kl", "cross_entropy", "l2", "block", "pairwise")
@@ -217,29 +217,29 @@ ROW_LOSSES = ("kl", "cross_entropy", "l2", "block", "pairwise")
 
 @dataclass(frozen=True)
 class TargetsLoss(Loss):
-    r"""Dot products of f and g towers against rows of targets.
+    r"""Compares the scores of towers f and g with rows of targets.
 
-        scores_ij = f(s_i) . g(s_j),   j over the sentences of the whole batch but i itself
+        scores_ij = f(s_i) . g(s_j),   where j are all sentences of the whole batch except i
         loss      = mean over the anchors that have a positive of KL(targets_i || softmax(scores_i))
 
     Args:
-        targets: `next` and `window` (the sentences after, or around, inside the document: Logeswaran and Lee 2018,
-            QuickThoughts), `counts` and `tfidf` (softmax of shared words over the temperature), `tfidf_bin` (the most
-            similar other sentence).
-        row_loss: `kl`, `cross_entropy`, `l2` (against the raw weights or counts), `block` and `pairwise` (Arora et al.
-            2019: the mean of the positives against the mean of as many negatives, taken from half a batch away, or
-            each pair of them).
-        context_size: sentences to a side that belong to the window.
-        context_weights: one weight a distance, nearest first; all 1 by default.
-        temperature: of the softmax that makes targets of counts and similarities.
-        label_smoothing: total mass of a row that goes to all candidates alike.
-        surrogate: `logistic` or `hinge`, of the block and pairwise losses.
+        targets: which sentences are positives. `next` and `window`: the sentences after, or around, in the document
+            (Logeswaran and Lee 2018, QuickThoughts). `counts` and `tfidf`: a softmax of the shared words, divided by
+            `temperature`. `tfidf_bin`: the other sentence with the most similar TF-IDF.
+        row_loss: `kl`, `cross_entropy`, `l2` (of the raw weights or counts), or one of Arora et al. 2019: `block`
+            compares the mean of the positives with the mean of as many negatives, taken from half a batch away, and
+            `pairwise` each pair of a positive and a negative.
+        context_size: number of sentences on each side that belong to the window.
+        context_weights: one weight per distance, nearest first; all 1 by default.
+        temperature: of the softmax that turns counts and similarities into targets.
+        label_smoothing: total mass of a row that is distributed equally over all candidates.
+        surrogate: `logistic` or `hinge`, for the block and pairwise losses.
 
     Example:
         >>> import torch
         >>> views = torch.zeros(3, 2, 4)  # B=3 sentences, f and g towers, d=4
         >>> places = torch.tensor([[0, 0], [0, 1], [0, 2]])  # one document, positions 0 1 2
-        >>> round(TargetsLoss("next")(views, places).item(), 4)  # ln 2: each has two candidates; the last is left out
+        >>> round(TargetsLoss("next")(views, places).item(), 4)  # ln 2: two candidates each; the last has no positive
         0.6931
     """
 
@@ -260,7 +260,7 @@ class TargetsLoss(Loss):
                 f"and from {', '.join(ROW_LOSSES)}"
             )
         if not (0 <= self.label_smoothing < 1 and self.temperature > 0):
-            raise InputError("label_smoothing must be in [0, 1) and the temperature of the targets positive")
+            raise InputError("label_smoothing must be in [0, 1), and the temperature of the targets positive")
         row_losses.margin(torch.zeros(1), self.surrogate)
         offsets = window_offsets(self.context_size, self.context_weights, both_sides=self.targets == "window")
         object.__setattr__(self, "offsets", offsets)
@@ -271,11 +271,11 @@ class TargetsLoss(Loss):
         """The loss of one batch.
 
         Args:
-            views: `[B, V, d]`: the first is the anchor (f), the last the candidate (g); V = 1 is one tower for both.
-            targets: what the targets are built from: places `[B, 2]` (document, position), or bags of words
+            views: `[B, V, d]`: the first view is the anchor (f), the last the candidate (g); with V = 1 they are equal.
+            targets: what the target rows are computed from: places `[B, 2]` (document, position), or bags of words
                 `[B, K, 2]` (word id, weight); see `contrastive_st.losses.targets`.
-            text_hashes: `[B, V]` integers, equal where the texts are equal. Equal texts are not each other's negatives.
-            gather: where the candidates come from; the targets are those of the batch of all processes.
+            text_hashes: `[B, V]` integers, equal for equal texts, which are not negatives of each other.
+            gather: collects the candidates and places or bags of all processes.
 
         Raises:
             InputError: no anchor has a positive, so there is nothing to learn from.
@@ -293,10 +293,10 @@ class TargetsLoss(Loss):
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """What a training log wants to see of a batch.
+        """Metrics of a batch for the training log.
 
-        `accuracy`: how often the best scored candidate is a positive (for soft targets, the heaviest one), the number
-        of `candidates`, and `positives`: the share of the anchors that have any.
+        `accuracy`: how often the candidate with the highest score is a positive (for soft targets, the one with the
+        greatest weight). `candidates`: their number. `positives`: the share of anchors that have a positive.
         """
         rows = _Rows.of(self, views, targets, text_hashes, gather)
         everything = slice(0, len(views))
@@ -314,7 +314,7 @@ class TargetsLoss(Loss):
         }
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step contrasts, in words."""
+        """Describe what a step contrasts."""
         positives = {
             "next": f"the next {self.context_size} of its document",
             "window": f"those within {self.context_size} of it in its document",
@@ -325,7 +325,7 @@ class TargetsLoss(Loss):
         return f"{anchors} sentences a step, each against the {anchors - 1} others; targets: {positives}"
 
     def _losses(self, scores: Tensor, raw: Tensor, allowed: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
-        """Losses `[b]` and which rows have one."""
+        """The losses `[b]`, and which rows have a loss."""
         if self.row_loss == "l2":
             return row_losses.squared_error(scores.masked_fill(~allowed, float("-inf")), raw), allowed.any(1)
         positives = self._rows_of_targets(raw, allowed)
@@ -348,13 +348,13 @@ class TargetsLoss(Loss):
     def _rows_of_targets(self, raw: Tensor, allowed: Tensor) -> Tensor:
         if self.targets == "tfidf_bin":
             return binarize(raw, allowed)
-        if self.targets in PLACES or self.row_loss in ("block", "pairwise"):  # CURL's positives are weighted, never all
+        if self.targets in PLACES or self.row_loss in ("block", "pairwise"):  # CURL averages
             return normalize_rows(raw.masked_fill(~allowed, 0.0))
-        similar = (raw.masked_fill(~allowed, 0.0) > 0).any(1, keepdim=True)  # sharing no word says nothing
+        similar = (raw.masked_fill(~allowed, 0.0) > 0).any(1, keepdim=True)  # no shared word, no positive
         return soften(raw, allowed, self.temperature) * similar
 
     def _negatives(self, positives: Tensor, allowed: Tensor, own: Tensor) -> Tensor:
-        """Rows that average a block of negatives, as long as the window, half a batch further on."""
+        """Rows that average a block of negatives, which is half a batch further on and as long as the window."""
         total = positives.shape[1]
         block = own[:, None] + total // 2 + torch.arange(len(self.offsets), device=own.device)
         negatives = torch.zeros_like(positives).scatter_(1, block % total, 1.0)
@@ -364,14 +364,14 @@ class TargetsLoss(Loss):
         if self.targets in BAGS:
             return "no two sentences of this batch share a word, so there is no positive; give a larger batch size"
         return (
-            f"no sentence of this batch has another within {self.context_size} of it in its document: give documents "
+            f"no sentence of this batch has another within {self.context_size} of it in its document; give documents "
             "of more than one sentence, in order, and batches larger than the context window"
         )
 
 
 @dataclass(frozen=True)
 class _Rows:
-    """Local anchors against everybody's sentences; any block of rows of scores and targets."""
+    """The anchors of this process and the sentences of all: gives any block of rows of scores and targets."""
 
     candidates: Tensor  # [N, d]
     own: Tensor  # [B], the column of each anchor's own sentence
@@ -390,7 +390,7 @@ class _Rows:
             collator = "CooccurrenceCollator" if bags else "ContextWindowCollator"
             got = "none" if targets is None else str(tuple(targets.shape))
             wanted = "[B, K, 2] bags of words" if bags else "[B, 2] places"
-            raise InputError(f"targets {loss.targets!r} are built from {wanted}, got {got}; collate with {collator}")
+            raise InputError(f"targets {loss.targets!r} are made of {wanted}, got {got}; collate with {collator}")
         everybody = targets
         if bags:
             everybody = functional.pad(targets, (0, 0, 0, gather.widest(targets.shape[1]) - targets.shape[1]))
@@ -410,7 +410,7 @@ class _Rows:
         return matmul_float32(anchors, candidates)
 
     def targets(self, part: slice) -> tuple[Tensor, Tensor]:
-        """Raw targets `[b, N]` and which candidates an anchor may be contrasted with."""
+        """Raw targets `[b, N]`, and a mask of the candidates that each anchor may be contrasted with."""
         raw = self.build(self.local[part], self.everybody).to(self.candidates.dtype)
         allowed = torch.ones_like(raw, dtype=torch.bool).scatter_(1, self.own[part, None], False)
         if self.text_hashes is not None and self.all_hashes is not None:
@@ -418,11 +418,11 @@ class _Rows:
         return raw, allowed
 
 
-# --- Losses of words: Skip-Thoughts writes the neighbours of a sentence, TSDAE the sentence itself.
+# --- Losses of generated words: Skip-Thoughts generates the neighbours of a sentence, TSDAE the sentence itself.
 
 
 class WordsLoss(Loss):
-    """What a log says of a loss that is of words, not of views, so that the model's `forward` computes it."""
+    """Metrics and description of a loss over words instead of views, which the model's `forward` computes."""
 
     learns_from: ClassVar[str]
 
@@ -430,7 +430,7 @@ class WordsLoss(Loss):
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
         raise InputError(
-            f"{self.learns_from}, which views do not hold: its memory is that of a batch of words. Leave out "
+            f"{self.learns_from}, so it cannot be computed from embeddings in chunks (GradCache); leave out "
             "chunk_size and chunk_tokens"
         )
 
@@ -439,7 +439,8 @@ class WordsLoss(Loss):
 class TSDAELoss(WordsLoss):
     """The settings of TSDAE (Wang et al. 2021).
 
-    `ContrastiveMixin.forward` computes the loss with the decoder `models.pooling.VectorDecoder`."""
+    `ContrastiveMixin.forward` computes the loss with the decoder `models.pooling.VectorDecoder`.
+    """
 
     name: ClassVar[str] = "tsdae"
     learns_from = "TSDAE learns from the words of each sentence"
@@ -447,17 +448,17 @@ class TSDAELoss(WordsLoss):
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """`written`: tokens to write, per sentence."""
+        """`written`: number of tokens to generate per sentence."""
         return {} if targets is None else {"written": int((targets[:, 1:] != -100).sum()) / len(views)}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
-        return f"{anchors} sentences a step, each to be written from its vector"
+        """Describe what a step learns."""
+        return f"{anchors} sentences a step, each to be generated from its vector"
 
 
 @dataclass(frozen=True)
 class SkipThoughtsLoss(WordsLoss):
-    """Skip-Thoughts: `SkipThoughts.forward` has the loss."""
+    """The settings of Skip-Thoughts; `SkipThoughts.forward` computes the loss."""
 
     name: ClassVar[str] = "skip_thoughts"
     learns_from = "Skip-Thoughts learns from the words of neighbours"
@@ -465,19 +466,21 @@ class SkipThoughtsLoss(WordsLoss):
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """`neighbors`: sentences to write, per sentence read; 2 but for the ends of documents and of the batch."""
+        """`neighbors`: sentences to generate per sentence read: 2, except at the ends of documents and of the batch."""
         return {} if targets is None else {"neighbors": sum(len(pair[0]) for pair in neighbors(targets)) / len(views)}
 
     def describe(self, anchors: int, num_views: int) -> str:
-        """What a step compares, in words."""
-        return f"{anchors} sentences a step, each to write the one before and the one after it"
+        """Describe what a step learns."""
+        return f"{anchors} sentences a step, from each of which the one before and the one after are generated"
 
 
 def neighbors(places: Tensor) -> list[tuple[Tensor, Tensor]]:
-    """Who reads and who is written, row numbers `[n]` each: the sentences before the readers, and those after.
+    """Pairs of adjacent sentences: row numbers `[n]` of those read and of the neighbour to generate for each.
+
+    The first pair of lists has the sentences before those read, the second the sentences after.
 
     Args:
-        places: `[B, 2]` integers, the document of each sentence and its position there.
+        places: `[B, 2]` integers, the document of each sentence and its position in it.
 
     Example:
         >>> import torch

@@ -167,7 +167,7 @@ BAD = {
         {"text": list("abcd"), "doc": [0, 0, 1, 0]}, {},
     ),
     "row 2: column 'doc' is empty; name the document there": ({"text": list("ab"), "doc": [0, None]}, {}),
-    "it needs at least one sentence": ({"text": ["", " "], "doc": [0, 1]}, {}),
+    "at least one sentence": ({"text": ["", " "], "doc": [0, 1]}, {}),
     "every line is blank": ({"text": pa.array([], pa.string()), "doc": pa.array([], pa.int64())}, {}),
 }  # fmt: skip
 
@@ -187,7 +187,7 @@ def test_bad_parquet_is_one_line(tokenizer, tmp_path, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.parquet", b"PAR1 but no more", "not a sound parquet file"),
+        ("a.parquet", b"PAR1 but no more", "not a valid Parquet file"),
         ("a.parquet", b"", "the file is empty"),
         ("a.txt", b"", "the file is empty"),
         ("a.txt", b"\n \n", "every line is blank"),

@@ -101,7 +101,7 @@ def test_damaged_parquet(door, tmp_path):
     whole = path.read_bytes()
     for damaged in (b"nonsense", whole[:-100], whole[:4] + bytes(200) + whole[204:]):
         path.write_bytes(damaged)
-        refused(door, path, "not a sound parquet file")
+        refused(door, path, "not a valid Parquet file")
 
 
 def test_a_cell_of_megabytes(tmp_path):

@@ -291,9 +291,9 @@ def test_broken_json(write):
 
 
 def test_broken_parquet(write, tmp_path):
-    refused(write("a.parquet", "PAR1 but not really"), "a.parquet", "not a sound parquet file")
+    refused(write("a.parquet", "PAR1 but not really"), "a.parquet", "not a valid Parquet file")
     whole = write("whole.parquet", pa.table({"a": [f"sentence {i}" for i in range(1000)]}))
     content = bytearray((tmp_path / "whole.parquet").read_bytes())
     content[4:200] = bytes(196)  # the first pages; the footer stays sound
     assert rows(read_texts(whole))[999] == ("sentence 999",)
-    refused(write("b.parquet", bytes(content)), "b.parquet", "not a sound parquet file")
+    refused(write("b.parquet", bytes(content)), "b.parquet", "not a valid Parquet file")

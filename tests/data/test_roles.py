@@ -80,16 +80,16 @@ def test_numbers_without_a_name_that_says_a_role_are_left_out():
     ("names", "columns", "cells", "message"),
     [
         ("query question positive", None, {}, "'query' and 'question' would each be the anchor"),
-        ("text title body", None, {}, "beside 'text' there is text in 'title', 'body'"),
+        ("text title body", None, {}, "besides 'text' there is text in 'title', 'body'"),
         ("anchor x y", None, {}, "no column is the positive (x, y could be)"),
         ("negative x", None, {}, "no column is the anchor"),
         ("n m", None, {"n": 1, "m": "2"}, "no column holds text"),
         ("a b score label", None, {"score": 0.5, "label": 1}, "'score' and 'label' would each be"),
-        ("anchor positive negative score", None, {"score": 0.5}, "a score goes with two texts"),
-        ("text score", None, {"score": 0.5}, "a score goes with two texts"),
+        ("anchor positive negative score", None, {"score": 0.5}, "a score needs two text columns"),
+        ("text score", None, {"score": 0.5}, "a score needs two text columns"),
         ("a b", ["a", "c"], {}, "no column 'c'"),
         ("a b", ["a", "a"], {}, "asked for twice"),
-        ("a b", ["a=ancor"], {}, "'ancor' is no role"),
+        ("a b", ["a=ancor"], {}, "'ancor' is not a role"),
         ("a n", ["a", "n"], {"n": 3}, "'n' holds numbers, not sentences"),
         ("a b c", ["a", "b", "c=score"], {}, "'c' holds text, not scores"),
     ],
@@ -165,7 +165,7 @@ def test_partners_are_of_the_own_class_and_of_another():
         assert row["anchor"] != row["positive"]
     assert pairs_of_labels(rows)[:] == pairs[:]
     assert pairs_of_labels(rows, seed=1)[:] != pairs[:]
-    with pytest.raises(InputError, match="one class only"):
+    with pytest.raises(InputError, match="only one class"):
         pairs_of_labels(rows.select([0, 1]))
 
 

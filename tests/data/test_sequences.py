@@ -54,7 +54,7 @@ def test_proteins_may_end_in_a_stop(tmp_path):
 @pytest.mark.parametrize(
     ("text", "kind", "words"),
     [
-        ("ACGT\n", "dna", "line 1: no FASTA"),
+        ("ACGT\n", "dna", "line 1: not FASTA"),
         (">a\nACGT\n>b\n>c\nA\n", "dna", r"line 3: 'b' has no letters"),
         (">a\nAC-GT\n", "dna", "line 2: '-' is a gap"),
         (">a\nACGU\n", "dna", r"line 2: 'U' is not a letter of dna; is it rna or protein\?"),

@@ -73,8 +73,8 @@ FAULTS = {
     "short row": (broken(b"x 1 2 3 4 5"), "line 3: 5 numbers where there must be 6"),
     "long row": (broken(b"x 1 2 3 4 5 6 7"), "line 3: 7 or more numbers where there must be 6"),
     "blank row": (broken(b""), "line 3: 0 numbers"),
-    "word": (broken(b"x 1 2 oops 4 5 6"), "line 3: 'oops' is no number"),
-    "half a number": (broken(b"x 1 2 3 4 5 6e"), "line 3: '6e' is no number"),
+    "word": (broken(b"x 1 2 oops 4 5 6"), "line 3: 'oops' is not a number"),
+    "half a number": (broken(b"x 1 2 3 4 5 6e"), "line 3: '6e' is not a number"),
     "nan": (broken(b"x 1 2 nan 4 5 6"), "line 3: NaN"),
     "overflow": (broken(b"x 1 2 1e99 4 5 6"), "line 3: NaN or infinite"),
     "no word": (broken(NUMBERS), "line 3: no word"),
@@ -114,7 +114,7 @@ def test_other_bad_input(tmp_path):
         read_word_vectors(tmp_path)
     path = tmp_path / "vectors.txt"
     path.write_bytes(text())
-    with pytest.raises(InputError, match="limit 0"):
+    with pytest.raises(InputError, match="limit is 0"):
         read_word_vectors(path, limit=0)
     with pytest.raises(InputError, match="none of the 1 words wanted"):
         read_word_vectors(path, words=["absent"])

@@ -124,7 +124,7 @@ def test_pooling_is_never_guessed(bert_config, tokenizer, tmp_path, capsys):
     headless.save_pretrained(tmp_path / "headless")
     tokenizer.save_pretrained(tmp_path / "headless")
     assert main(["convert", str(tmp_path / "headless"), new, "--to", "package", "--pooling", "cls"]) == 2
-    assert "holds no projection head" in capsys.readouterr().err
+    assert "has no trained projection head" in capsys.readouterr().err
     state = load_file(source / "model.safetensors")
     del state["encoder.layer.0.output.dense.weight"]
     save_file(state, source / "model.safetensors", metadata={"format": "pt"})

@@ -131,7 +131,7 @@ def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
         (["--lora_r", "0"], "lora_r 0: give 1 or more"),
         (["--lora_r", "2", "--lora_dropout", "1"], "lora_dropout 1.0: give a number in [0, 1)"),
         (["--lora_r", "2", "--lora_target_modules", "nothing"], "lora_target_modules nothing"),
-        (["--lora_r", "2", "--model_name_or_path", "static-minilm"], "LoRA is for encoders of transformers"),
+        (["--lora_r", "2", "--model_name_or_path", "static-minilm"], "LoRA needs an encoder of transformers"),
         (["--bidirectional", "true"], "unknown setting bidirectional"),
     ],
 )
@@ -145,7 +145,7 @@ def test_bad_input_is_one_line(folder, capsys, flags, words):
 def test_an_encoder_from_scratch_has_no_base(folder, capsys):
     given = ["--train_file", "text.txt", "--output_dir", "out", *TRAIN, "--num_layers", "1", "--hidden_size", "16"]
     assert main(["train", "simcse", *given, "--lora_r", "2"]) == 2
-    assert "this one is new" in capsys.readouterr().err
+    assert "this encoder is new" in capsys.readouterr().err
 
 
 @pytest.mark.allow_warnings

@@ -130,7 +130,7 @@ def test_rows_bring_the_guide_through_the_collators(tokenizer):
         (lambda: GuidedInfoNCE(margin_strategy="share"), "absolute, relative"),
         (lambda: GuidedInfoNCE(margin=float("nan")), "margin nan"),
         (lambda: GuidedInfoNCE(temperature=0), "temperature"),
-        (lambda: GuidedInfoNCE()(torch.randn(3, 2, 4)), "got none; give rows with them by GuidedRows"),
+        (lambda: GuidedInfoNCE()(torch.randn(3, 2, 4)), "got none; add them to the rows with GuidedRows"),
         (
             lambda: GuidedInfoNCE()(torch.randn(3, 2, 4), torch.randn(3, 4)),
             r"of every text, got \(3, 4\)",

@@ -224,11 +224,11 @@ def broken(folder, **about):
 
 BROKEN = {
     "no base": (lambda folder: broken(folder, base_model_name_or_path=None), "names no base model"),
-    "base not there": (lambda folder: broken(folder, base_model_name_or_path="/no/base"), "which cannot be had"),
+    "base not there": (lambda folder: broken(folder, base_model_name_or_path="/no/base"), "which cannot be opened"),
     "base is an adapter": (lambda folder: broken(folder, base_model_name_or_path=str(folder)), "an adapter itself"),
     "other kind": (
         lambda folder: broken(folder, peft_type="IA3", feedforward_modules=[]),
-        "cannot be read|of the kind",
+        "cannot be read|of type",
     ),
     "other rank": (lambda folder: broken(folder, r=7), "does not fit its base"),
     "other layers": (lambda folder: broken(folder, target_modules=["query"]), "does not fit its base"),
@@ -275,13 +275,13 @@ def test_the_base_is_fetched_with_the_token_that_was_given(adapter, base, tmp_pa
 def test_what_cannot_be_done_is_one_line(adapter, base, bert_config, tmp_path, monkeypatch):
     opened = AutoModelForCL.from_pretrained(base)
     for make, words in (
-        (lambda: BertForCL.from_pretrained(adapter), "AutoModelForCL.from_pretrained opens it"),
+        (lambda: BertForCL.from_pretrained(adapter), "open it with AutoModelForCL.from_pretrained"),
         (lambda: convert(adapter, tmp_path / "new", "backbone"), "contrastive-st merge"),
         (lambda: add_lora(AutoModelForCL.from_pretrained(adapter)), "an adapter already"),
-        (lambda: add_lora(BertForCL(bert_config)), "this one is new"),
+        (lambda: add_lora(BertForCL(bert_config)), "this encoder is new"),
         (
             lambda: add_lora(AutoModelForCL.from_pretrained(base, pooling="mask", template=(1, 2, 0))),
-            "keeps its template in the config",
+            "has its template in the config",
         ),
         (lambda: add_lora(opened, target_modules=["nothing"]), "lora_target_modules nothing"),
     ):

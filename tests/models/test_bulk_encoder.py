@@ -58,7 +58,7 @@ def test_odd_texts(plain):
 
 
 def test_a_model_that_diverged_or_is_unknown_is_refused(plain, tokenizer):
-    with pytest.raises(InputError, match="without a tokenizer"):
+    with pytest.raises(InputError, match="needs a tokenizer"):
         SentenceEncoder(lambda texts: np.ones((len(texts), 2)))
     with pytest.raises(InputError, match="fp64"):
         SentenceEncoder(plain, precision="fp64")

@@ -178,10 +178,10 @@ def test_prompts_are_counted_as_sentence_transformers_counts_them(tokenizer):
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"prompts": ["query"]}, "give texts by their names"),
+        ({"prompts": ["query"]}, "give a text for each name"),
         ({"prompts": PROMPTS, "default_prompt_name": "topic"}, "'topic' is none of the prompts .query, document."),
         ({"truncate_dim": 0}, "truncate_dim 0"),
-        ({"include_prompt": False}, "goes with mean"),
+        ({"include_prompt": False}, "does not support include_prompt=False"),
     ],
 )
 def test_bad_settings_are_one_line(settings, words, bert_config):

@@ -77,7 +77,7 @@ def test_a_student_opens_again(tmp_path):
 
 @pytest.mark.parametrize("layers", [[], [3, 0], [0, 0], [0, 4], [-1, 0]])
 def test_layers_that_are_not_there(layers):
-    with pytest.raises(InputError, match="rising numbers from 0 to 3"):
+    with pytest.raises(InputError, match="ascending numbers from 0 to 3"):
         student_of(teacher("bert"), layers)
 
 

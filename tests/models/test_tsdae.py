@@ -198,7 +198,7 @@ def test_a_run_resumes_and_its_folder_is_an_encoder_for_every_loader(text_file, 
     ("args", "words"),
     [
         (["--deletion_ratio", "1"], "in [0, 1)"),
-        (["--chunk_size", "2"], "TSDAE learns from the words of each sentence, which views do not hold"),
+        (["--chunk_size", "2"], "TSDAE learns from the words of each sentence, so it cannot"),
         (["--momentum_queue", "8"], "leave out momentum_queue"),
         (["--do_mlm", "true"], "leave out --do_mlm"),
         (["--model_name_or_path", "static-minilm"], "is not a transformer"),

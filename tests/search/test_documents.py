@@ -88,11 +88,11 @@ def test_a_stream_is_not_read_as_a_whole(tmp_path):
         ("a.csv", b'text\n"x\n', "close every quote"),
         ("a.txt", b"fine\n\xff\n", "line 2: byte 0xff"),
         ("a.txt", b" \n", "all 1 rows are blank"),
-        ("a.jsonl", b"[1]", "object 1: not an object"),
+        ("a.jsonl", b"[1]", "object 1 is not an object"),
         ("a.jsonl", b'{"text": 3}', "holds int"),
         ("a.parquet", b"nonsense", "parquet"),
         ("a.doc", b"", "no reader"),
-        ("a.pdf", b"nonsense", "not a sound pdf file"),
+        ("a.pdf", b"nonsense", "not a valid pdf file"),
         ("a.txt", b"", "the file is empty"),
     ],
 )

@@ -267,7 +267,7 @@ def _from_file(path: Path, gold: str | None) -> tuple[Iterator[tuple[str, Any, A
     with reading(path):
         known = path.is_file()
     if not known:
-        raise InputError(f"{path} is neither a file nor one of {', '.join(PAIR_SETS)}; check the name")
+        raise InputError(f"{path}: there is no such file, and it is not one of {', '.join(PAIR_SETS)}; check the name")
     rows, header = _opened(path)
     columns = []
     for what, names in (("first", _FIRST), ("second", _SECOND), ("gold", (gold,) if gold else _GOLD)):

@@ -1,6 +1,6 @@
-"""Models: tokens to views, as `PreTrainedModel` subclasses, and what saves and opens them.
+"""Models: `PreTrainedModel` subclasses that encode tokens, and functions that save and open them.
 
-The names below are imported when first used: an encoder is opened without the code of the families that it is not of.
+The names below are imported when they are first used, so opening an encoder imports only the code of its family.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
-"""LoRA: low-rank adapters beside frozen weights (Hu et al. 2021, https://arxiv.org/abs/2106.09685), by peft.
+"""LoRA: low-rank adapters of frozen weights (Hu et al. 2021, https://arxiv.org/abs/2106.09685), with peft.
 
-    y = W x + (alpha / r) B A x      W [d, k] stays; A [r, k] and B [d, r] are trained, and B starts as zeros
+    y = W x + (alpha / r) B A x      W [d, k] is frozen; A [r, k] and B [d, r] are trained, and B starts as zeros
 
-An adapter folder holds A and B alone (`adapter_model.safetensors`), the name of its base (`adapter_config.json`), the
-tokenizer, and what sentence-transformers reads of the pooling. Its weights have the names that they have in plain
-transformers, so that sentence-transformers, `AutoModel` and peft put it on its base, too.
+An adapter folder has A and B (`adapter_model.safetensors`), the name of the base model (`adapter_config.json`), the
+tokenizer, and the files from which sentence-transformers reads the pooling. The weights have the same names as in plain
+transformers, so sentence-transformers, `AutoModel` and peft can load the adapter too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from contrastive_st.safety.folders import ADAPTER_WEIGHTS, check_weights
 
 logger = logging.getLogger(__name__)
 ALL = "all-linear"
-_HEAD = "pooler.dense"  # trained as a whole or not at all
+_HEAD = "pooler.dense"  # trained without an adapter, or not at all
 _PREFIX = "base_model.model."  # what peft puts before each name
 
 
@@ -38,42 +38,42 @@ def add_lora(
     dropout: float = 0.0,
     target_modules: Sequence[str] | None = None,
 ) -> Any:
-    """Freeze the encoder of a model and add a LoRA adapter to it, in place; what is saved then is the adapter.
+    """Freeze the encoder of a model and add a LoRA adapter to it, in place; saving the model then saves the adapter.
 
-    Of the rest, what the loss trains beside the encoder stays trainable: its head, and the projection head of `cls`.
+    The head of the loss and the projection head of the pooling `cls` are trained as well.
 
     Args:
-        model: of `AutoModelForCL.from_pretrained`: the adapter is saved with the name of what was opened.
+        model: from `AutoModelForCL.from_pretrained`; the adapter is saved with the name that was opened there.
         r: rank.
-        alpha: by default `2 * r`.
-        dropout: of what goes into A.
+        alpha: scale; by default `2 * r`.
+        dropout: dropout before A.
         target_modules: names of linear layers, such as `query value` or `q_proj v_proj`; by default all of them.
 
     Returns:
         The model.
 
     Raises:
-        InputError: peft is not installed; the model is no transformer, is new, has an adapter, pools a template or
-            reads in another direction than its base; or it has no such layers.
+        InputError: peft is not installed, or the model has no such layers, is not a transformer, was not loaded from a
+            checkpoint, has an adapter already, has the pooling `mask`, or a changed `bidirectional`.
 
     Example:
         >>> add_lora(None)
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: LoRA is for encoders of transformers, and NoneType is none
+        contrastive_st.errors.InputError: LoRA needs an encoder of transformers, and NoneType is not one
     """
     backbone = getattr(model, "backbone", None)
     if not isinstance(backbone, PreTrainedModel):
-        raise InputError(f"LoRA is for encoders of transformers, and {type(model).__name__} is none")
+        raise InputError(f"LoRA needs an encoder of transformers, and {type(model).__name__} is not one")
     if has_adapter(model):
-        raise InputError(f"{model.name_or_path} is an adapter already: train it on without lora_r, or merge it first")
+        raise InputError(f"{model.name_or_path} is an adapter already; train it without lora_r, or merge it first")
     if not model.name_or_path:
-        raise InputError("LoRA is for an encoder that is kept elsewhere, and this one is new; give model_name_or_path")
+        raise InputError("LoRA needs a base that is saved elsewhere, and this encoder is new; give model_name_or_path")
     if model.settings.pooling == "mask":
-        raise InputError("pooling mask keeps its template in the config, and an adapter has none; leave LoRA out")
+        raise InputError("pooling mask has its template in the config, and an adapter has no config; leave LoRA out")
     if getattr(model, "direction_changed", False):
         raise InputError(
-            f"an adapter opens on {model.name_or_path} as that reads texts, which bidirectional has changed: save the "
+            f"bidirectional changes {model.name_or_path}, and an adapter is opened with the unchanged base; save the "
             "model with bidirectional first, and train from that folder"
         )
     targets = None if list(target_modules or [ALL]) == [ALL] else sorted(target_modules or [])
@@ -93,12 +93,12 @@ def add_lora(
 
 
 def has_adapter(model: Any) -> bool:
-    """Whether the encoder of a model is frozen, with an adapter in it."""
+    """Whether a model has a frozen encoder with an adapter."""
     return bool(getattr(getattr(model, "backbone", None), "peft_config", None))
 
 
 def train_head(model: Any) -> None:
-    """Let the projection head be trained beside an adapter, where the embedding goes through it."""
+    """Make the projection head of a model with an adapter trainable if the pooling uses it."""
     if model.projection is not None:
         model.projection.requires_grad_(model.settings.pooling == "cls")
 
@@ -107,9 +107,9 @@ def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] |
     """Write `adapter_config.json` and `adapter_model.safetensors` of a model with an adapter.
 
     Args:
-        model: what is being saved.
-        folder: made where it is not there.
-        state_dict: the gathered weights when the model's own are sharded.
+        model: the model to save.
+        folder: where to write; it is created if needed.
+        state_dict: the gathered weights if those of the model are sharded.
     """
     backbone, folder = model.backbone, Path(folder)
     name = backbone.active_adapters()[0]
@@ -128,27 +128,27 @@ def save_adapter(model: Any, folder: str | Path, state_dict: dict[str, Tensor] |
 
 
 def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False) -> None:
-    """Put the adapter of a folder on its base, in place: to be trained on, or merged into the weights.
+    """Add the adapter of a folder to its base in place, either for training or merged into the weights.
 
     Args:
-        backbone: an encoder of transformers, the adapter's base.
-        folder: of this package, of sentence-transformers or of peft.
-        name: what the user calls it.
-        merge: add `(alpha / r) B A` to the weights, so that an ordinary encoder is left.
+        backbone: the adapter's base, an encoder of transformers.
+        folder: an adapter folder of this package, of sentence-transformers or of peft.
+        name: its name in messages.
+        merge: add `(alpha / r) B A` to the weights, which gives an ordinary encoder.
 
     Raises:
-        InputError: peft is not installed, or the adapter is of another kind, damaged, or of another base.
+        InputError: peft is not installed, or the adapter is not LoRA, damaged, or of another base.
     """
     peft = _peft(f"{name} is an adapter, which")
     check_weights(folder, name)
     if not isinstance(backbone, PreTrainedModel):
-        raise InputError(f"{name} is an adapter of an encoder that is none of transformers")
+        raise InputError(f"{name} is an adapter, and its base is not an encoder of transformers; give another base")
     try:
         config, weights = peft.PeftConfig.from_pretrained(str(folder)), load_file(folder / ADAPTER_WEIGHTS)
-    except Exception as error:  # of bytes from anywhere
+    except Exception as error:  # damaged files raise errors of any type
         raise InputError(f"the adapter {name} cannot be read: {first_line(error)}") from error
     if config.peft_type != peft.PeftType.LORA:
-        raise InputError(f"{name} is an adapter of the kind {config.peft_type}; LoRA adapters are opened here")
+        raise InputError(f"{name} is an adapter of type {config.peft_type}; only LoRA adapters can be opened")
     weights = _named_as_in(backbone, weights)
     base, config.inference_mode = config.base_model_name_or_path, merge
     try:
@@ -159,11 +159,11 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
             _inject(backbone, config, f"the adapter {name}")
             config.base_model_name_or_path = base
             found = peft.set_peft_model_state_dict(backbone, weights)
-    except (ValueError, RuntimeError, KeyError) as error:  # layers that are not there, or of another shape
+    except (ValueError, RuntimeError, KeyError) as error:  # missing layers, or layers of another shape
         raise InputError(f"the adapter {name} does not fit its base {base}: {first_line(error)}") from error
     strange = [*found.unexpected_keys, *(key for key in found.missing_keys if "lora_" in key)]
     if strange:
-        raise InputError(f"the adapter {name} does not fit its base {base}: {strange[0]} is of one of the two alone")
+        raise InputError(f"the adapter {name} does not fit its base {base}: only one of the two has {strange[0]}")
     if merge:
         holder.merge_and_unload(safe_merge=True)
 
@@ -173,13 +173,13 @@ def _inject(backbone: Any, config: Any, what: str) -> None:
         backbone.add_adapter(config)
     except (ValueError, ImportError) as error:
         raise InputError(f"{what}: {first_line(error)}") from error
-    for parameter in backbone.parameters():  # adapters of half-width weights are trained in float32
+    for parameter in backbone.parameters():  # adapters are trained in float32
         if parameter.requires_grad and parameter.dtype in (torch.float16, torch.bfloat16):
             parameter.data = parameter.data.float()
 
 
 def _named_as_in(backbone: Any, weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Weights under the names of the bare encoder; one that was adapted inside of another model has a prefix there."""
+    """Rename weights to the names in the bare encoder: if it was trained inside another model, they have a prefix."""
     weights = {key.removeprefix(_PREFIX): tensor for key, tensor in weights.items()}
     inside = f"{backbone.base_model_prefix}."
     if all(key.startswith(inside) for key in weights):

@@ -1,7 +1,7 @@
 """Open a checkpoint: its config, its tokenizer and its model, in the class of its family.
 
-Nothing of a checkpoint is run or unpickled: weights are safetensors, code of a repository is refused, nothing asks at
-the terminal.
+Nothing in a checkpoint is executed or unpickled: weights must be safetensors, code from repositories is refused, and
+the user is never prompted for permission.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from contrastive_st.models.recorded import Recorded, base_folder, load_head, rea
 from contrastive_st.safety.folders import ADAPTER, check_weights, read_json, weight_names
 from contrastive_st.safety.repositories import ENCODER, HUB_OPTIONS, local_folder
 
-#: model_type -> where its class is: only the family asked for is imported
+#: The module and class of each model_type; only the family that is opened is imported
 FAMILIES = {
     "bert": "modeling.BertForCL",
     "roberta": "modeling.RobertaForCL",
@@ -48,7 +48,7 @@ _HEAD = ("pooler.dense.weight", "mlp.dense.weight")
 
 
 def family(model_type: object) -> Any:
-    """The ForCL class of a `model_type`, or None."""
+    """The ForCL class of a `model_type`, or None if there is none."""
     if not isinstance(model_type, str) or model_type not in FAMILIES:
         return None
     module, _, name = FAMILIES[model_type].rpartition(".")
@@ -56,23 +56,23 @@ def family(model_type: object) -> Any:
 
 
 class AutoModelForCL:
-    """`AutoModelForCL.from_pretrained(name)` gives a `BertForCL`, `RobertaForCL`, ... by the config's family."""
+    """Opens a checkpoint as `BertForCL`, `RobertaForCL`, ..., depending on the family in its config."""
 
     @classmethod
     def from_pretrained(cls, name: str | Path, **kwargs: Any) -> Any:
-        """Open a folder or Hub name with the pooling it records, its own or that of sentence-transformers.
+        """Open a folder or Hub name with the pooling recorded there by this package or by sentence-transformers.
 
-        An adapter is opened on its base, and is what further training changes.
+        An adapter is opened with its base model; further training changes only the adapter.
 
         Args:
             name: folder or Hub name.
-            kwargs: settings such as `pooling`, which a checkpoint that records none needs; `merge_adapter=True`, to
-                have an ordinary model of an adapter; and what `ForCL.from_pretrained` and
-                `ContrastiveMixin.from_pretrained` take.
+            kwargs: settings such as `pooling` (needed if the checkpoint records none); `merge_adapter=True` to merge an
+                adapter into its base; and the arguments of `ForCL.from_pretrained` and
+                `ContrastiveMixin.from_pretrained`.
 
         Raises:
-            InputError: there is no such checkpoint, nothing says how it pools, its weights are a pickle or damaged, it
-                needs remote code, or its family has no ForCL class.
+            InputError: the checkpoint does not exist, does not record its pooling, has damaged weights or a pickle,
+                needs remote code, or is of a family without a ForCL class.
         """
         hub = {key: kwargs.pop(key) for key in (*HUB_OPTIONS, "revision") if key in kwargs}
         folder = local_folder(name, patterns=ENCODER, **hub)
@@ -89,7 +89,7 @@ class AutoModelForCL:
         if hasattr(model_class, "projection"):
             kwargs.setdefault("include_prompt", recorded.include_prompt)
         use = recorded.use if "prompts" not in kwargs else {"default_prompt_name": None}
-        kwargs = {**use, "truncate_dim": None, **kwargs}  # what is trained is the whole vector, until it is cut anew
+        kwargs = {**use, "truncate_dim": None, **kwargs}  # training uses the whole vector
         loaded = model_class.from_pretrained(recorded.model, config=config, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         if recorded.adapter is not None:
@@ -103,7 +103,7 @@ class AutoModelForCL:
 
     @classmethod
     def from_config(cls, config: PreTrainedConfig, **settings: Any) -> Any:
-        """A freshly initialised model of the config's family."""
+        """A newly initialised model of the config's family."""
         return cls._class(config, "this config")(config, **settings)
 
     @staticmethod
@@ -111,42 +111,48 @@ class AutoModelForCL:
         found = family(config.model_type)
         if found is None:
             known = ", ".join(FAMILIES)
-            raise InputError(f"{name} is of the family {config.model_type!r}; contrastive models: {known}")
+            raise InputError(f"{name} has model_type {config.model_type!r}, which is not supported; use {known}")
         return found
 
 
 def unknown_pooling(recorded: Recorded, name: object) -> InputError:
-    """The error of a checkpoint that does not say how it pools, the same wherever one is opened."""
+    """The error for a checkpoint that does not record its pooling."""
     if recorded.foreign or recorded.dense:
         kinds = ", ".join(recorded.foreign) or "Dense"
         return InputError(
-            f"{name} holds modules of sentence-transformers ({kinds}) that a model of this package has no place for; "
-            "with --pooling its transformer alone is opened"
+            f"{name} has modules of sentence-transformers ({kinds}) that this package's models do not support; "
+            "give --pooling to open its transformer without them"
         )
     return InputError(
         f"{name} does not say how it pools tokens into a sentence vector (no modules.json, not trained by this "
-        "package); give --pooling, for example mean or cls_before_pooler, or last of a decoder"
+        "package); give --pooling, for example mean or cls_before_pooler, or last for a decoder"
     )
 
 
 class PooledModel(nn.Module):
-    """An encoder of a family without ForCL class, and a pooling: `forward(...).pooler_output` is `[N, d]`."""
+    """An encoder of a family without a ForCL class, with a pooling: `forward(...).pooler_output` is `[N, d]`."""
 
     def __init__(self, backbone: Any, pooling: str, **settings: Any) -> None:
         super().__init__()
         self.backbone = backbone.get_encoder() if backbone.config.is_encoder_decoder else backbone
         self.pooling, self.config = pooling, backbone.config
-        self.settings = ContrastiveConfig.parse({"pooling": pooling, **settings})  # as a ForCL model has them
+        self.settings = ContrastiveConfig.parse({"pooling": pooling, **settings})  # like a ForCL model
 
     @property
     def device(self) -> torch.device:
-        """Where the weights are."""
+        """The device of the weights."""
         return next(self.parameters()).device
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
     ) -> BaseModelOutputWithPooling:
-        """Token ids `[N, L]` padded on the right, 1 on real tokens, and 1 on those to pool, by default all."""
+        """Encode token ids `[N, L]`, padded on the right.
+
+        Args:
+            input_ids: token ids.
+            attention_mask: 1 on real tokens.
+            text_mask: 1 on tokens to pool; by default all real tokens.
+        """
         every = needs_all_layers(self.pooling)
         output = self.backbone(input_ids, attention_mask=attention_mask, output_hidden_states=every)
         states = output.hidden_states if every else [output.last_hidden_state]
@@ -156,17 +162,17 @@ class PooledModel(nn.Module):
 
 
 def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -> Any:
-    """A checkpoint's model for inference: all it needs is in its weights, and nothing is drawn anew.
+    """Open a checkpoint's model for inference; all weights must be there, and none is newly initialised.
 
     An adapter is merged into the weights of its base.
 
     Args:
-        recorded: what the folder says.
-        name: what the user calls it.
-        pooling: instead of what is recorded.
+        recorded: what the folder records.
+        name: its name in messages.
+        pooling: replaces the recorded pooling.
 
     Raises:
-        InputError: nothing says how it pools, the projection head was never trained, or weights are missing.
+        InputError: the pooling is not known, the projection head was never trained, or weights are missing.
     """
     folder, config = recorded.model, load_config(recorded.model, name)
     if pooling is not None:
@@ -178,14 +184,14 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
     if chosen == "cls":
         trained = not is_plain_encoder(config) and any(key.endswith(_HEAD) for key in weight_names(folder))
         if not trained or config.model_type not in FAMILIES:
-            raise InputError(
-                f"{name} holds no projection head that was trained, which pooling cls needs; use cls_before_pooler"
-            )
+            raise InputError(f"{name} has no trained projection head, which pooling cls needs; use cls_before_pooler")
     if config.model_type in FAMILIES:
         settings = {} if recorded.own and pooling is None else {"pooling": chosen, "new_head": False}
         model_class = AutoModelForCL._class(config, name)
         if settings and not hasattr(model_class, "projection"):
-            raise InputError(f"{name} ({config.model_type}) has a pooling of its own; leave --pooling out")
+            raise InputError(
+                f"{name} ({config.model_type}) has a pooling of its own, which cannot be changed; leave --pooling out"
+            )
         settings |= recorded.use
         if hasattr(model_class, "projection"):
             settings["include_prompt"] = recorded.include_prompt
@@ -200,7 +206,7 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
         model, info = AutoModel.from_pretrained(
             folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True
         )
-    except Exception as error:  # of bytes from anywhere
+    except Exception as error:  # damaged files raise errors of any type
         raise InputError(f"cannot open {name}: {first_line(error)}") from error
     check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name)
     if recorded.adapter is not None:
@@ -211,47 +217,57 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
 def load_config(
     name: str | Path, shown: object | None = None, revision: str | None = None, **options: Any
 ) -> PreTrainedConfig:
-    """The config of a folder or Hub name, or one clear line on why it cannot be had; `options` as `local_folder`'s."""
+    """The config of a folder or Hub name.
+
+    Args:
+        name: folder or Hub name.
+        shown: its name in messages, if that is not `name`.
+        revision: branch, tag or commit of a Hub name.
+        options: as for `local_folder`.
+
+    Raises:
+        InputError: there is no config, or it cannot be read.
+    """
     folder = local_folder(name, revision, patterns=("config.json", ADAPTER), **options)
     if (folder / ADAPTER).is_file():
         folder = base_folder(folder, **options)
     name = name if shown is None else str(shown)
     if not (folder / "config.json").is_file():
-        raise InputError(f"{name} is a folder without config.json; give the folder of a saved model")
+        raise InputError(f"{name} has no config.json; give the folder of a saved model")
     content = read_json(folder / "config.json", dict)
-    family(content.get("model_type"))  # whose import makes this package's own configs known
+    family(content.get("model_type"))  # importing the family registers this package's own configs
     try:
-        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)  # None would ask
-    except Exception as error:  # of bytes from anywhere
+        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)  # None would prompt
+    except Exception as error:  # damaged files raise errors of any type
         raise _unreadable(error, "config", name) from error
     return config
 
 
 def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or Hub name, set to read as many tokens of a text as the checkpoint records.
+    """The tokenizer of a folder or Hub name, with the checkpoint's maximum length as `model_max_length`.
 
     Args:
         name: folder or Hub name.
         revision: branch, tag or commit of a Hub name.
-        options: as `local_folder`'s.
+        options: as for `local_folder`.
 
     Raises:
-        InputError: there is none, it is damaged, or it needs remote code.
+        InputError: there is no tokenizer, or it is damaged or needs remote code.
     """
     folder = local_folder(name, revision, patterns=ENCODER, **options)
     recorded = read_recorded(folder, **options)
     try:
         tokenizer = AutoTokenizer.from_pretrained(recorded.tokenizer, trust_remote_code=False)
-    except Exception as error:  # of bytes from anywhere
+    except Exception as error:  # damaged files raise errors of any type
         raise _unreadable(error, "tokenizer", name) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # what transformers gives where the files are missing
-        raise InputError(f"{name} holds no tokenizer files; save the tokenizer beside the model")
+    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one if files are missing
+        raise InputError(f"{name} has no tokenizer files; save the tokenizer in the same folder")
     limits = [recorded.max_length or tokenizer.model_max_length]
     if (recorded.model / "config.json").is_file():
         limits.append(max_positions(load_config(recorded.model, name)))
     tokenizer.model_max_length = min(limits)
     if tokenizer.pad_token is None and tokenizer.eos_token is not None:
-        tokenizer.pad_token = tokenizer.eos_token  # what pads is masked; a decoder's tokenizer often has no other
+        tokenizer.pad_token = tokenizer.eos_token  # decoders often have no padding token; padding is masked anyway
     if recorded.lower_case and tokenizer.is_fast:
         _lowercase(tokenizer)
     return tokenizer
@@ -267,7 +283,7 @@ def _lowercase(tokenizer: Any) -> None:
 def _unreadable(error: Exception, what: str, name: object) -> InputError:
     if "trust_remote_code" in str(error):
         return InputError(
-            f"{name} needs code from its own repository; read it, and open it with transformers' "
-            "AutoModel.from_pretrained(..., trust_remote_code=True). This package runs no remote code"
+            f"{name} needs code from its own repository, which this package does not run; read the code, and open the "
+            "model with transformers' AutoModel.from_pretrained(..., trust_remote_code=True)"
         )
     return InputError(f"the {what} of {name} cannot be read: {first_line(error)}")

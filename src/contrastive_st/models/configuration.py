@@ -1,4 +1,4 @@
-"""What a ForCL model adds to its backbone's config, so that it survives save, push and pull."""
+"""The settings that a ForCL model adds to the config of its backbone, so that they are saved and loaded with it."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from contrastive_st.models.pooling import check_cutoff, check_template
 
 @dataclass(frozen=True)
 class LossConfig:
-    """What `config.contrastive` holds of any contrastive model: its loss.
+    """The settings in `config.contrastive` of any contrastive model: its loss, prompts and number of dimensions.
 
-    In the config it is flat, with the fields of that loss alone: `{"loss": "triplet", "margin": 1.0, ...}`.
-    It has a section of its own because transformers keeps some of the names, `temperature` among them, for text
-    generation and refuses to save them at the top level.
+    The section of the config is flat and has only the fields of its loss: `{"loss": "triplet", "margin": 1.0, ...}`.
+    It is a section of its own because transformers uses some of the names, such as `temperature`, for text generation
+    and does not save them at the top level.
 
     Args:
-        loss: one of `contrastive_st.losses.LOSSES`.
-        with_head: whether what the loss trains beside the encoder, such as a classifier, is there.
-        prompts: by name, what is put before a text: `query` and `document` of `encode_query` and `encode_document`.
-        default_prompt_name: the prompt that is put before a text where no other is asked for.
-        truncate_dim: how many dimensions of a vector are kept, of a Matryoshka model; all where it is None.
+        loss: a loss, an instance of one of `contrastive_st.losses.LOSSES`.
+        with_head: whether the model has the head of its loss, such as a classifier.
+        prompts: prompts by name; `encode_query` and `encode_document` use `query` and `document`.
+        default_prompt_name: the prompt that is put before a text if no other is asked for.
+        truncate_dim: number of dimensions to keep, for a Matryoshka model; None keeps all.
     """
 
     loss: Loss
@@ -38,19 +38,19 @@ class LossConfig:
 
     def __post_init__(self) -> None:
         if not isinstance(self.prompts, Mapping) or not all(isinstance(text, str) for text in self.prompts.values()):
-            raise InputError(f"prompts {self.prompts!r}: give texts by their names, such as {{'query': 'query: '}}")
+            raise InputError(f"prompts {self.prompts!r}: give a text for each name, such as {{'query': 'query: '}}")
         if self.default_prompt_name not in (None, *self.prompts):
             known = ", ".join(self.prompts) or "none are given"
-            raise InputError(f"default_prompt_name {self.default_prompt_name!r} is none of the prompts ({known})")
+            raise InputError(f"default_prompt_name {self.default_prompt_name!r} must be one of the prompts ({known})")
         if self.truncate_dim is not None and (not isinstance(self.truncate_dim, int) or self.truncate_dim < 1):
             raise InputError(f"truncate_dim {self.truncate_dim}: give the number of dimensions to keep, 1 or more")
 
     @classmethod
     def parse(cls: type[Config], settings: Mapping[str, Any]) -> Config:
-        """The settings of a flat section.
+        """Make the settings from a flat section.
 
         Raises:
-            InputError: an unknown name, pooling or loss, or a value that one cannot have.
+            InputError: an unknown setting, pooling or loss, or a value that is not valid.
         """
         own = [field.name for field in fields(cls) if field.name != "loss"]
         kind = loss_class(settings.get("loss", "info_nce"))
@@ -63,28 +63,29 @@ class LossConfig:
         try:
             return cls(loss, **{name: value for name, value in settings.items() if name in own})
         except TypeError as error:  # a value of another type
-            raise InputError(f"the settings of a contrastive model are damaged: {error}") from error
+            raise InputError(f"the settings of the contrastive model are not valid: {error}") from error
 
     def section(self) -> dict[str, Any]:
-        """The flat section, as JSON has it."""
+        """The flat section, as JSON values."""
         own = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "loss"}
         return {**self.loss.settings(), **own}
 
 
 @dataclass(frozen=True)
 class ContrastiveConfig(LossConfig):
-    """What a ForCL model over an encoder of transformers adds: how its embedding is made.
+    """The settings of a ForCL model over an encoder of transformers: how it pools, and what training adds.
 
     Args:
         pooling: one of `contrastive_st.models.pooling.POOLINGS`, or `mask`, the state at the [MASK] of a template.
-        template: of the pooling `mask`: how many tokens the template has before the sentence and after it, and how many
-            of these stand behind [MASK]. The words are in the tokenizer (`contrastive_st.data.with_template`).
-        mlp_only_train: use the projection head in training only (unsupervised SimCSE).
+        template: for the pooling `mask`: the number of tokens of the template before the sentence, the number after it,
+            and how many of the latter come after [MASK]. The words are in the tokenizer
+            (`contrastive_st.data.with_template`).
+        mlp_only_train: use the projection head only in training (unsupervised SimCSE).
         do_mlm: add a masked-language-model loss on separately masked inputs.
         mlm_weight: weight of that loss.
-        cutoff: in training take away a part of each sentence: `token`, `span` or `feature` (`models/pooling.py`).
-        cutoff_ratio: the share taken away.
-        include_prompt: False pools the tokens of the text alone; its prompt is read, and left out.
+        cutoff: remove a part of each sentence in training: `token`, `span` or `feature` (`models/pooling.py`).
+        cutoff_ratio: the share that is removed.
+        include_prompt: False pools only the tokens of the text; its prompt is read, but not pooled.
     """
 
     pooling: str = "cls"
@@ -102,11 +103,11 @@ class ContrastiveConfig(LossConfig):
         check_cutoff(self.cutoff, self.cutoff_ratio)
         if not self.include_prompt and self.pooling in ("cls", "mask"):
             raise InputError(
-                f"pooling {self.pooling} reads one token, whatever the prompt is; include_prompt=False goes with mean, "
-                "max, cls_before_pooler, last, avg_first_last and avg_top2"
+                f"pooling {self.pooling} does not support include_prompt=False; choose mean, max, cls_before_pooler, "
+                "last, avg_first_last or avg_top2"
             )
         if self.pooling == "mask" and any(self.prompts.values()):
-            raise InputError("a template has its own words before a text; leave out the prompts")
+            raise InputError("pooling mask puts a template around texts and takes no prompts; leave out the prompts")
 
 
 Config = TypeVar("Config", bound=LossConfig)
@@ -115,15 +116,16 @@ Config = TypeVar("Config", bound=LossConfig)
 def apply_settings(
     config: PreTrainedConfig, given: Mapping[str, Any], kind: type[Config], defaults: Mapping[str, Any] | None = None
 ) -> Config:
-    """Write the settings into `config.contrastive`: what is given wins over what is there, then the defaults.
+    """Write settings into `config.contrastive` and return them.
 
-    A loss that is given takes nothing of another one's settings.
+    Settings that are given replace those of the config, and the defaults are used if the config has none. If another
+    loss is given, the settings of the previous loss are dropped.
 
     Args:
-        config: of the model.
-        given: flat settings; `loss` may be a `Loss`, too.
-        kind: what holds them.
-        defaults: what a config without a section starts from.
+        config: the config of the model.
+        given: flat settings; `loss` may also be a `Loss`.
+        kind: the class of the settings.
+        defaults: the settings for a config without a section.
 
     Raises:
         InputError: as for `LossConfig.parse`.
@@ -141,7 +143,7 @@ def apply_settings(
     return settings
 
 
-# --- Configs saved before each loss held its own fields: one `objective`, and the fields of all of them.
+# --- Configs of older versions, which have an `objective` and the fields of all losses.
 
 _FORMER_NAMES = {
     "relational": "relational_distillation",
@@ -157,7 +159,7 @@ _FORMER_FIELDS = {
 
 
 def upgrade_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The section `config.contrastive` under its present names, whatever it was saved with.
+    """Convert a section `config.contrastive` of any version to the current names.
 
     Example:
         >>> upgrade_settings({"objective": "classification", "num_labels": 2, "parts": ["u", "v"], "margin": 1.0})
@@ -186,10 +188,10 @@ def upgrade_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def is_plain_encoder(config: PreTrainedConfig) -> bool:
-    """Whether a checkpoint's config names another task's head, so that its pooler is no sentence head.
+    """Whether a config is one of a model for another task, whose pooler was not trained as a sentence head.
 
-    `BertForMaskedLM` and `BertForPreTraining` are plain encoders; `BertForCL` and `BertModel` (the layout in which
-    sentence encoders are published) keep the pooler they come with.
+    `BertForMaskedLM` and `BertForPreTraining` are plain encoders. `BertForCL` and `BertModel`, in which layout sentence
+    encoders are published, keep their pooler.
     """
     if hasattr(config, "contrastive"):
         return False
@@ -198,7 +200,7 @@ def is_plain_encoder(config: PreTrainedConfig) -> bool:
 
 
 def max_positions(config: PreTrainedConfig) -> int:
-    """Longest input in tokens; RoBERTa and MPNet number positions from `pad_token_id + 1`."""
+    """Longest input in tokens. (RoBERTa and MPNet number positions from `pad_token_id + 1`.)"""
     limit = int(getattr(config, "max_position_embeddings", 1 << 30))
     if config.model_type in ("roberta", "xlm-roberta"):
         return limit - int(config.pad_token_id or 0) - 1
@@ -206,15 +208,15 @@ def max_positions(config: PreTrainedConfig) -> int:
 
 
 def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object) -> None:
-    """Refuse a model of which weights were missing, and so drawn at random, or hold NaN or infinities.
+    """Refuse a model with missing weights, which are initialised at random, or with NaN or infinite ones.
 
     Args:
-        model: as it was loaded.
-        missing: names of weights that its files lack; heads that only training uses may be among them.
-        name: what the user calls it.
+        model: the loaded model.
+        missing: names of weights missing in its files; heads that only training uses may be among them.
+        name: its name in messages.
 
     Raises:
-        InputError: names the first of them.
+        InputError: with the name of the first such weight.
     """
     prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix or " ") else ""
     needed = sorted(key for key in missing if key.startswith(prefix) and not key.startswith("loss_head."))
@@ -223,4 +225,4 @@ def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object) -
         raise InputError(f"{name} lacks weights: {needed[0]}{more}; is it a checkpoint of another model?")
     for key, weight in model.named_parameters():
         if not weight.isfinite().all():
-            raise InputError(f"{name}: the weights {key} hold NaN or infinite values; did training diverge?")
+            raise InputError(f"{name}: the weights {key} have NaN or infinite values; did training diverge?")

@@ -1,4 +1,4 @@
-"""Contrastive encoders over decoders: Qwen, Llama, Mistral and Gemma, in one direction or in both."""
+"""Contrastive sentence encoders over decoders (Qwen, Llama, Mistral, Gemma), causal or bidirectional."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ from contrastive_st.models.modeling import ContrastiveMixin
 
 
 class DecoderMixin(ContrastiveMixin):
-    """A decoder as an encoder: its last token's state, or the mean of all (`pooling="last"` or `"mean"`).
+    """Uses a decoder as an encoder: pools the state of its last token, or the mean (`pooling="last"` or `"mean"`).
 
-    Rows are padded on the right; `last` reads the last token that the mask counts, which is the end token where the
-    tokenizer appends one. `bidirectional=True` takes the causal mask away, so that each token reads the whole text
-    (as LLM2Vec does: BehnamGhader et al. 2024, https://arxiv.org/abs/2404.05961; such a model wants to be trained).
-    The config records it as `is_causal: false`, which transformers and sentence-transformers heed.
+    Rows are padded on the right; `last` reads the last real token, which is the end token if the tokenizer adds one.
+    `bidirectional=True` removes the causal mask, so that each token reads the whole text (as in LLM2Vec, BehnamGhader
+    et al. 2024, https://arxiv.org/abs/2404.05961); the model must then be trained. The config records this as
+    `is_causal: false`, which transformers and sentence-transformers obey.
 
     Args:
-        config: of the family.
+        config: the config of the family.
         bidirectional: attend in both directions; by default what the config says.
-        settings: such as `pooling="mean"`.
+        settings: settings such as `pooling="mean"`.
 
     Raises:
-        InputError: settings that only encoders have (`cls`, `do_mlm`, `cutoff`, the loss `tsdae`), or a direction that
-            the family's code does not keep to exactly.
+        InputError: settings for encoders only (`cls`, `do_mlm`, `cutoff`, the loss `tsdae`), or an attention direction
+            that the family's code does not implement exactly.
     """
 
     default_settings: ClassVar[dict[str, Any]] = {"loss": "info_nce", "pooling": "last"}
@@ -51,12 +51,12 @@ class DecoderMixin(ContrastiveMixin):
         before = getattr(config, "is_causal", None) is not False
         _set_direction(config, bidirectional)
         self.direction_changed = before != (getattr(config, "is_causal", None) is not False)
-        config.use_cache = False  # an embedding is made in one pass
+        config.use_cache = False  # an embedding needs only one forward pass
         super().__init__(config, **settings)
 
     @classmethod
     def parse_settings(cls, config: PreTrainedConfig, given: Any) -> Any:
-        """As `ForCL.parse_settings`, without what a decoder has no place for."""
+        """As `ForCL.parse_settings`; raises `InputError` for settings that decoders do not support."""
         settings = super().parse_settings(config, given)
         for name, asked in (
             ("do_mlm", settings.do_mlm),
@@ -69,10 +69,10 @@ class DecoderMixin(ContrastiveMixin):
 
 
 def _set_direction(config: PreTrainedConfig, bidirectional: bool | None) -> None:
-    if getattr(config, "use_bidirectional_attention", None):  # what Gemma has of its own
-        if config.model_type != "gemma3_text":  # there it ends the causal mask in batches without padding alone
+    if getattr(config, "use_bidirectional_attention", None):  # a setting of Gemma
+        if config.model_type != "gemma3_text":  # in other versions it only works in batches without padding
             raise InputError(
-                f"transformers heeds use_bidirectional_attention of {config.model_type} in some batches only; set it "
+                f"transformers obeys use_bidirectional_attention of {config.model_type} in some batches only; set it "
                 "to false in config.json and give bidirectional=True"
             )
         if bidirectional is False:
@@ -134,7 +134,7 @@ class Gemma2ForCL(DecoderMixin, Gemma2PreTrainedModel):
 
 
 class Gemma3ForCL(DecoderMixin, Gemma3PreTrainedModel):
-    """Contrastive Gemma 3, of texts (`gemma3_text`), EmbeddingGemma among them; see `DecoderMixin`."""
+    """Contrastive Gemma 3 for text (`gemma3_text`), including EmbeddingGemma; see `DecoderMixin`."""
 
     config_class = Gemma3TextConfig
     base_model_prefix = "model"

@@ -1,4 +1,4 @@
-"""The model where none is named, and the lightest encoder for a model: a static one needs no torch."""
+"""The default model, and `open_encoder`, which opens static models without torch."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ __all__ = ["SHIPPED", "default_model", "folder_or_name", "open_encoder"]
 
 
 def default_model() -> str:
-    """`$CONTRASTIVE_ST_MODEL`, else the static model that comes with the package."""
+    """The name of the default model: `$CONTRASTIVE_ST_MODEL`, else the static model that comes with the package."""
     return os.environ.get("CONTRASTIVE_ST_MODEL") or SHIPPED.name
 
 
 def folder_or_name(model: Any) -> Any:
-    """The default where nothing is named, and the package's folder where its own model is named.
+    """Replace None by the default model, and the name of the package's own model by its folder.
 
     Example:
         >>> folder_or_name("static-minilm") == str(SHIPPED), folder_or_name("user/name")
@@ -39,20 +39,19 @@ def open_encoder(
     name: str | None = None,
     **options: Any,
 ) -> SentenceEncoder | StaticVectors:
-    """An encoder for commands and indices: `StaticVectors` of a folder with a static model, else `SentenceEncoder`.
+    """Open an encoder for commands and indices: `StaticVectors` for a static model's folder, else `SentenceEncoder`.
 
-    A static model that records prompts or `truncate_dim` is opened by `SentenceEncoder`, which reads them.
-
-    Both give the same vectors of a static model and have the same fingerprint; the former opens in a tenth of a second.
+    For a static model both give the same vectors and the same fingerprint, but `StaticVectors` opens in a tenth of a
+    second. A static model that records prompts or `truncate_dim` is opened by `SentenceEncoder`, which uses them.
 
     Args:
-        model: folder or Hub name, or what `SentenceEncoder` takes else; by default `default_model()`.
-        pooling: as for `SentenceEncoder`; a static model takes none.
-        name: how reports call it; by default the folder's name.
-        options: of `SentenceEncoder`, such as `precision`.
+        model: folder or Hub name, or another model that `SentenceEncoder` accepts; by default `default_model()`.
+        pooling: as for `SentenceEncoder`; not for static models.
+        name: its name in reports; by default that of the folder.
+        options: options of `SentenceEncoder`, such as `precision`.
 
     Raises:
-        InputError: it cannot be opened.
+        InputError: the model cannot be opened.
 
     Example:
         >>> encoder = open_encoder()
@@ -71,7 +70,7 @@ def open_encoder(
 
 
 def _is_table_alone(folder: Path) -> bool:
-    """Whether a local folder holds a static model whose vectors are those of the texts as they are, and whole."""
+    """Whether a local folder has a static model that records no prompts and no `truncate_dim`."""
     about = _read(folder / "config_sentence_transformers.json")
     prompts = about.get("prompts")
     prompted = isinstance(prompts, dict) and any(prompts.values())
@@ -79,7 +78,7 @@ def _is_table_alone(folder: Path) -> bool:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """A JSON object; an empty one where it cannot be read, which an encoder then explains."""
+    """A JSON object, or an empty one if it cannot be read; the encoder then raises the error."""
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""Texts in, vectors out: the one encoder of this package, over a model and its tokenizer."""
+"""`SentenceEncoder`, which encodes texts to vectors with a model and its tokenizer."""
 
 from __future__ import annotations
 
@@ -66,39 +66,39 @@ _BUCKETS: dict[str, dict[str, float]] = {
     "cpu": {"min_tokens": 2048, "max_tokens": 2048},
     "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
 }
-_FEW_TOKENS = 512  # below, packing the weights costs more than it saves
-_TOKENIZING = threading.Lock()  # copies of a tokenizer share what one thread at a time may use
+_FEW_TOKENS = 512  # with fewer, packing the weights takes longer than it saves
+_TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
 _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
 
 
 class SentenceEncoder:
-    """A sentence encoder ready to use, opened from a folder or Hub name or around a model.
+    """Encodes texts to vectors with a checkpoint (a folder or Hub name) or with a model in memory.
 
-    A checkpoint makes its vectors as it records: by this package's `config.contrastive`, else by the `modules.json` of
-    sentence-transformers (pooling, dense layers, `Normalize`, length, prompts, `truncate_dim`). Any number of threads
-    may share an encoder, and encoders a model.
+    Pooling, dense layers, normalization, maximum length, prompts and `truncate_dim` are those that the checkpoint
+    records: in `config.contrastive` of this package, else in `modules.json` of sentence-transformers. Threads may share
+    an encoder, and encoders may share a model.
 
     Args:
         model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
-            evaluation mode and put back into its mode afterwards; a `SentenceTransformer`; or a `SentenceEncoder`. By
-            default `default_model()`: the static model that comes with the package.
-        tokenizer: of a model; texts are cut to `tokenizer.model_max_length`, as in training.
-        device: where to run what is opened by name; the GPU of this process where there is one.
-        pooling: one of `contrastive_st.models.POOLINGS`, instead of what is recorded; needed where nothing is.
-        max_length: tokens read of each text; by default what is recorded.
-        precision: of weights and activations: `fp32`; `bf16`, with cosines to float32 above 0.999; `int8`, of what
-            `contrastive-st export --int8` wrote; or `auto`, bf16 where the hardware is faster so.
-        backend: `torch`, `onnx` or `openvino`; by default the one that a folder is for (`contrastive-st export`).
-        truncate_dim: keep the first so many dimensions (of a Matryoshka model).
+            evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; or a
+            `SentenceEncoder`. By default `default_model()`: the static model that comes with the package.
+        tokenizer: tokenizer of a model in memory; texts are cut to `tokenizer.model_max_length`, as in training.
+        device: where to run a model opened by name; by default the GPU of this process if there is one.
+        pooling: one of `contrastive_st.models.POOLINGS`, in place of the recorded one; needed if none is recorded.
+        max_length: maximum number of tokens of a text; by default that of the checkpoint.
+        precision: precision of weights and activations: `fp32`; `bf16`, with cosines to float32 above 0.999; `int8`,
+            for folders written by `contrastive-st export --int8`; or `auto`, bf16 if the hardware is faster with it.
+        backend: `torch`, `onnx` or `openvino`; by default that of the folder (see `contrastive-st export`).
+        truncate_dim: keep only the first dimensions, this many (for a Matryoshka model).
         revision: branch, tag or commit of a Hub name.
-        token: of a private Hub name.
-        name: how reports call it; by default the folder's name.
+        token: access token for a private Hub repository.
+        name: its name in reports; by default that of the folder.
         hub: `cache_dir`, `local_files_only`, `force_download`, `subfolder`.
 
     Raises:
-        InputError: it cannot be opened, nothing says how it pools, or its weights are missing, damaged or NaN.
+        InputError: the model cannot be opened, its pooling is not known, or weights are missing, damaged or NaN.
 
     Example:
         >>> encoder = SentenceEncoder()
@@ -128,7 +128,7 @@ class SentenceEncoder:
         if precision not in PRECISIONS:
             raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
         if max_length is not None and max_length < 1:
-            raise InputError(f"max_length {max_length}: give 1 or more")
+            raise InputError(f"max_length is {max_length}; give 1 or more")
         self.folder: Path | None = None
         self.after, self.recorded, self._fingerprint = nn.Sequential(), Recorded(Path()), None
         model = folder_or_name(model)
@@ -139,7 +139,7 @@ class SentenceEncoder:
         elif hasattr(model, "max_seq_length"):
             self._wrap(model)
         elif tokenizer is None:
-            raise InputError(f"{type(model).__name__} without a tokenizer; give SentenceEncoder(model, tokenizer)")
+            raise InputError(f"{type(model).__name__} needs a tokenizer; give SentenceEncoder(model, tokenizer)")
         else:
             self.model, self.tokenizer, self.name = model, tokenizer, "model"
             settings = getattr(model, "settings", None)
@@ -154,15 +154,15 @@ class SentenceEncoder:
         fast = fast and graph is None and not getattr(self.model, "is_table", False)
         self.precision = graph.precision if graph else "bf16" if fast else "fp32"
         if precision == "int8" and self.precision != "int8":
-            raise InputError(f"{self.name} is not in int8: {export_command(self.name, 'openvino --int8')}")
+            raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")
         if fast:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
-            own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # the caller keeps his
+            own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's model
             self.model = own.to(torch.bfloat16)
 
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Any:
-        """`SentenceEncoder(name, device=device, ...)`, by the name that transformers uses."""
+        """The same as `SentenceEncoder(name, device=device, ...)`, under the name used in transformers."""
         return cls(name, device=device, **options)
 
     # ------------------------------------------------------------------ texts to vectors
@@ -181,22 +181,22 @@ class SentenceEncoder:
         truncate_dim: int | None = None,
         dtype: torch.dtype | None = None,
     ) -> Any:
-        """Embeddings in float32: `[d]` of a text, `[len(texts), d]` of a list, in its order.
+        """Encode texts to float32 embeddings: `[d]` for a string, `[len(texts), d]` for a list, in the same order.
 
         Args:
-            texts: one sentence, or any number; an empty one is encoded as its special tokens.
-            prompt_name: which of `prompts` to put before each text; by default the one that the checkpoint names.
-            prompt: a text to put before each text, instead.
+            texts: a text or a list of texts; an empty text is encoded as its special tokens.
+            prompt_name: which of `prompts` to put before each text; by default the checkpoint's default prompt.
+            prompt: a prompt to put before each text, instead of a named one.
             batch_size: most texts in a forward pass.
             show_progress_bar: show the rate and the time left.
             batch_tokens: most tokens in a forward pass, padding included.
             normalize_embeddings: return unit vectors.
             convert_to_tensor: return a tensor on the model's device instead of an array.
-            truncate_dim: keep the first so many dimensions.
-            dtype: `torch.bfloat16` runs the matrix products of float32 weights in half the width.
+            truncate_dim: keep only the first dimensions, this many.
+            dtype: `torch.bfloat16` runs the matrix products of float32 weights under autocast in bfloat16.
 
         Raises:
-            InputError: a text is no string, there is no such prompt, or the model gives NaN or infinite numbers.
+            InputError: a text is not a string, the prompt does not exist, or the model gives NaN or infinite numbers.
         """
         given = [texts] if isinstance(texts, str) else list(texts)
         prompt = self._prompt(prompt_name, prompt)
@@ -210,11 +210,11 @@ class SentenceEncoder:
         return torch.from_numpy(found).to(self.device) if convert_to_tensor else found
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
-        """`encode` with the prompt named `query`; without a prompt where the checkpoint has none of that name."""
+        """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name."""
         return self.encode(texts, **self._for_role(QUERY, options))
 
     def encode_document(self, texts: str | Sequence[str], **options: Any) -> Any:
-        """`encode` with the prompt named `document`, else `passage` or `corpus`; without one where there is none."""
+        """`encode` with the prompt named `document`, `passage` or `corpus`, or without a prompt if there is none."""
         return self.encode(texts, **self._for_role(DOCUMENT, options))
 
     def encode_stream(
@@ -222,14 +222,16 @@ class SentenceEncoder:
         items: Iterable[Item],
         texts_of: Callable[[Item], Sequence[str]] = lambda item: item,  # type: ignore[assignment, return-value]
     ) -> Iterator[tuple[Item, Vectors]]:
-        """Each item with the unit vectors of its texts `[n, d]` as documents; the next is read and tokenized meanwhile.
+        """Yield each item with the unit vectors `[n, d]` of its texts, encoded as documents.
+
+        The next item is read and tokenized in a thread while the model encodes.
 
         Args:
-            items: lists of texts, or anything that `texts_of` takes texts from.
-            texts_of: the texts of an item.
+            items: lists of texts, or any objects for which `texts_of` is given.
+            texts_of: returns the texts of an item.
 
         Raises:
-            InputError: the model gives a zero vector, which nothing is near to.
+            InputError: the model gives a zero vector, which cannot be normalized.
         """
         source, prompt = iter(items), role_prompt(self.recorded.prompts, DOCUMENT)
 
@@ -245,7 +247,7 @@ class SentenceEncoder:
                 yield prepared[0], unit_vectors(self._vectors(prepared[1], prompt), of=self.name)
 
     def prompt_text(self, name: str | None = None) -> str:
-        """What is put before a text by the prompt of this name, by default by the one that the checkpoint names.
+        """The text of the prompt with this name; by default of the checkpoint's default prompt.
 
         Raises:
             InputError: there is no such prompt.
@@ -256,12 +258,12 @@ class SentenceEncoder:
         """Token ids of each text, special tokens and the prompt included, for `encode_rows`.
 
         Args:
-            texts: any number of them.
-            prompt: put before each.
-            max_length: in tokens, in place of the encoder's.
+            texts: the texts.
+            prompt: put before each text.
+            max_length: maximum number of tokens; by default that of the encoder.
 
         Raises:
-            InputError: a text is no string.
+            InputError: a text is not a string.
         """
         return self._tokenize(list(texts), prompt, max_length)
 
@@ -269,8 +271,8 @@ class SentenceEncoder:
         """Embeddings `[len(rows), d]` of token ids.
 
         Args:
-            rows: of `token_rows`.
-            prompt: that they begin with; it is not pooled where the checkpoint says so.
+            rows: the result of `token_rows`.
+            prompt: the prompt that the rows begin with; it is not pooled if the checkpoint has `include_prompt` false.
 
         Raises:
             InputError: the model gives NaN or infinite numbers.
@@ -278,28 +280,28 @@ class SentenceEncoder:
         return self._vectors(list(map(list, rows)), prompt)
 
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
-        """Similarities `[len(a), len(b)]` of texts or of vectors: cosines, or what the checkpoint records."""
+        """Similarities `[len(a), len(b)]` of texts or vectors: cosines, unless the checkpoint records another kind."""
         kind = getattr(self.model.config, "similarity", None) or self.recorded.similarity
         if kind not in SIMILARITIES:
             raise InputError(f"unknown similarity {kind!r}; choose one of {', '.join(SIMILARITIES)}")
         first, second = (torch.atleast_2d(self._as_vectors(x)).float().cpu() for x in (a, b))
         return np.asarray(SIMILARITIES[kind](first, second).numpy(), dtype=np.float32)
 
-    # ------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------ properties
 
     @property
     def device(self) -> torch.device:
-        """Where the model is."""
+        """The device of the model."""
         return torch.device(self.model.device)
 
     @property
     def dimension(self) -> int:
-        """Numbers in a vector."""
+        """Dimension of the vectors."""
         return int(self.encode("a").shape[-1])
 
     @property
     def vocabulary_size(self) -> int:
-        """Token ids are less than this."""
+        """Number of tokens of the tokenizer; all ids are smaller."""
         return len(self.tokenizer)
 
     @property
@@ -309,7 +311,7 @@ class SentenceEncoder:
 
     @property
     def pooling(self) -> str:
-        """How tokens become a vector: one of `POOLINGS`, or words where only the model knows."""
+        """The pooling: one of `POOLINGS`, or a description for a model with a pooling of its own."""
         settings = getattr(self.model.config, "contrastive", {})
         if settings.get("pooling") == "cls" and settings.get("mlp_only_train"):
             return "cls_before_pooler"
@@ -317,7 +319,7 @@ class SentenceEncoder:
 
     @property
     def fingerprint(self) -> str:
-        """A hash of all that decides a vector, precision aside: 32 hexadecimal digits."""
+        """A hash (32 hexadecimal digits) of everything that decides the vectors, except the precision."""
         prompts = sorted((name, prompt) for name, prompt in self.recorded.prompts.items() if prompt)
         others = (prompts, self.recorded.include_prompt) if prompts else ()
         prompt = self._prompt(None, None)
@@ -349,9 +351,9 @@ class SentenceEncoder:
         write_recorded(folder, self.after, self.recorded)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
-        """Save to a repository of the Hub, made where there is none; its address.
+        """Save to a repository of the Hub, which is created if needed; returns its address.
 
-        `contrastive-st push` adds a model card and looks for what should stay at home.
+        `contrastive-st push` also adds a model card, and checks for content that should not be published.
         """
         from huggingface_hub import HfApi
 
@@ -380,7 +382,9 @@ class SentenceEncoder:
         recorded = read_recorded(folder, **hub)
         if backend := backend_of(folder, runs[0], name):
             if str(device or "cpu") != "cpu" or pooling not in (None, recorded.pooling):
-                raise InputError(f"{name} is exported: it runs on the cpu, with the pooling {recorded.pooling}")
+                raise InputError(
+                    f"{name} is exported: it runs on the cpu with pooling {recorded.pooling}; give no other"
+                )
             folder = local_folder(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
             self.recorded, self.model = recorded, GraphModel(folder, runs[1], name)
             self.tokenizer, self._fingerprint = load_tokenizer(folder), self.model.fingerprint
@@ -390,18 +394,18 @@ class SentenceEncoder:
         if recorded.foreign and pooling is None:
             self._wrap(_sentence_transformer(folder, recorded, name, device))
             return
-        if pooling not in (None, recorded.pooling):  # what follows belongs to the pooling it was trained with
+        if pooling not in (None, recorded.pooling):  # the layers after it were trained with the recorded pooling
             recorded = replace(recorded, dense=(), normalized=False)
         self.recorded, self.after = recorded, layers_after(recorded).to(device)
         self.model = open_trained(recorded, name, pooling).to(device).eval()
-        self.tokenizer = load_tokenizer(folder, **{**hub, "subfolder": ""})  # which `folder` is in already
+        self.tokenizer = load_tokenizer(folder, **{**hub, "subfolder": ""})  # `folder` includes it already
         if getattr(self.model, "is_table", False):
-            self.tokenizer.model_max_length = 1 << 30  # the other loaders of a static model cut nothing
+            self.tokenizer.model_max_length = 1 << 30  # other loaders of static models do not truncate
             if recorded.as_it_is:
                 self._fingerprint = StaticVectors.from_pretrained(folder).fingerprint
 
     def _wrap(self, model: Any) -> None:
-        """Take over a `SentenceTransformer`."""
+        """Use a `SentenceTransformer` as the model."""
         self.model, self.tokenizer, self.name = _Modules(model), model.tokenizer, "model"
         self.recorded = Recorded(
             Path(), include_prompt=all(getattr(module, "include_prompt", True) for module in model),
@@ -411,12 +415,12 @@ class SentenceEncoder:
         )  # fmt: skip
 
     def _length(self, asked: int | None) -> int | None:
-        """Tokens read of a text; None where there is no bound."""
+        """Maximum number of tokens of a text; None if there is no limit."""
         asked = asked or self.recorded.max_length or self.tokenizer.model_max_length
         length = min(asked, max_positions(self.model.config))
         before, after, _ = getattr(self.model.config, "contrastive", {}).get("template") or (0, 0, 0)
         if length <= before + after > 0:
-            raise InputError(f"max_length {length} leaves no room beside the {before + after} tokens of the template")
+            raise InputError(f"max_length {length} leaves no room besides the {before + after} tokens of the template")
         return int(length) if length < 1 << 29 else None
 
     # ------------------------------------------------------------------ encoding
@@ -454,7 +458,7 @@ class SentenceEncoder:
     ) -> Vectors:
         if not rows:
             return np.empty((0, self.dimension), dtype=np.float32)
-        before = 0  # tokens of each row that are not pooled
+        before = 0  # tokens at the start of each row that are not pooled
         if prompt and not self.recorded.include_prompt:
             with _TOKENIZING:
                 before = prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
@@ -491,7 +495,7 @@ class SentenceEncoder:
 
     @contextlib.contextmanager
     def _ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
-        """The model in evaluation mode, with fast products; then as it was. One thread at a time has the model."""
+        """Put the model into evaluation mode with fast products, and back afterwards; only for one thread at a time."""
         with _TURNS.setdefault(self.model, threading.Lock()):
             was_training = self.model.training
             self.model.eval()
@@ -512,7 +516,7 @@ class SentenceEncoder:
 
 
 def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """The items, each when the next is made: a GPU works on that while the host reads the vectors of this."""
+    """Yield the items with one item of delay: a GPU computes the next one while the host reads the vectors of this."""
     before = next(items, None)
     for item in items:
         if before is not None:
@@ -523,7 +527,7 @@ def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 class _Modules(nn.Module):
-    """The modules of a `SentenceTransformer` behind the forward pass of a model."""
+    """The modules of a `SentenceTransformer` as a model with `pooler_output`."""
 
     def __init__(self, source: Any) -> None:
         super().__init__()
@@ -546,12 +550,12 @@ class _Modules(nn.Module):
 
 
 def _sentence_transformer(folder: Path, recorded: Recorded, name: object, device: torch.device) -> Any:
-    """Have sentence-transformers open a folder whose modules only it runs; it gets no pickle and no code to run."""
+    """Open a folder that only sentence-transformers can run; pickles and remote code are refused."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:
         raise InputError(
-            f"{name} holds modules that only sentence-transformers runs ({', '.join(recorded.foreign)}); "
+            f"{name} has modules that only sentence-transformers runs ({', '.join(recorded.foreign)}); "
             "pip install sentence-transformers"
         ) from None
     for place in {path.parent for path in folder.rglob("*.bin")} | {recorded.model}:
@@ -563,7 +567,7 @@ def _sentence_transformer(folder: Path, recorded: Recorded, name: object, device
 
 
 def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) -> str:
-    """A hash of the weights, the tokenizer and whatever else decides an embedding: 32 hexadecimal digits."""
+    """A hash (32 hexadecimal digits) of the weights, the tokenizer and the settings that decide an embedding."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(weights):
         tensor = weights[name].detach().cpu().contiguous()
@@ -571,6 +575,6 @@ def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) ->
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     backend = getattr(tokenizer, "backend_tokenizer", None)
     content = json.loads(backend.to_str()) if backend is not None else tokenizer.get_vocab()
-    content |= {"truncation": None, "padding": None}  # which change with each use
+    content |= {"truncation": None, "padding": None}  # these change when it is used
     digest.update(json.dumps([content, *map(str, settings)], sort_keys=True).encode())
     return digest.hexdigest()

@@ -1,4 +1,4 @@
-"""The mixin that turns an encoder of transformers into a contrastive sentence encoder."""
+"""`ForCL`, the base of contrastive models, and `ContrastiveMixin`, which adds it to encoders of transformers."""
 
 from __future__ import annotations
 
@@ -65,12 +65,12 @@ from contrastive_st.safety.folders import ADAPTER, check_weights
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.tokens import in_buckets, training_buckets, true_places
 
-# --- What every contrastive model is: views from tokens, and a loss from views.
+# --- The base of all contrastive models: views computed from tokens, and a loss computed from views.
 
-_FORMER_KEYS = {r"^objective_head\.": "loss_head."}  # as checkpoints were saved before
+_FORMER_KEYS = {r"^objective_head\.": "loss_head."}  # names in checkpoints of older versions
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel as _Base  # which every class that mixes this in is
+    from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
 else:
     _Base = object
 
@@ -85,12 +85,12 @@ class ContrastiveOutput(ModelOutput):
 
 
 class ForCL(_Base):
-    """The contrastive half of a model; an encoder gives the other by `_encode`.
+    """Base class of contrastive models; subclasses add the encoder in `_encode`.
 
-    Every kind of training step is built from `embed`, which makes views, and `compute_loss`, which makes their loss.
+    Every kind of training step uses `embed`, which computes views, and `compute_loss`, which computes their loss.
     """
 
-    settings: Any = None  # a `settings_class`: what `config.contrastive` says, parsed; a user's own class may have none
+    settings: Any = None  # the parsed `config.contrastive`, a `settings_class`; a user's own class may have none
     settings_class: ClassVar[type[LossConfig]] = LossConfig
     default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
     suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
@@ -100,11 +100,11 @@ class ForCL(_Base):
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
-        """Rows `[N, L]` to embeddings `[N, D]` in `pooler_output`."""
+        """Encode rows `[N, L]` to embeddings `[N, D]` in `pooler_output`."""
         raise NotImplementedError
 
     def split_views(self, embeddings: Tensor) -> Tensor:
-        """Embeddings `[B, V, D]` to views; a model of two towers f and g makes two views of each embedding."""
+        """Turn embeddings `[B, V, D]` into views; a model with two towers f and g makes two views of each embedding."""
         return embeddings
 
     def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
@@ -121,11 +121,16 @@ class ForCL(_Base):
         queue: Queue | None = None,
         task: str | None = None,
     ) -> Tensor:
-        """The loss of views `[B, V, d]`; candidates come from every process that trains along, and from the queue.
+        """The loss of views `[B, V, d]`, with candidates from all processes in training, and from the queue.
 
-        Of a mixture's batch, `task` is the data set where the targets need not be read for it.
+        Args:
+            views: `[B, V, d]`.
+            targets: the targets of the loss.
+            text_hashes: `[B, V]`, equal for equal texts.
+            queue: candidates from earlier batches.
+            task: the data set of a mixture's batch, if it is known without reading the targets.
         """
-        queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE knows one
+        queued: dict[str, Any] = {} if queue is None else {"queue": queue}  # only InfoNCE accepts one
         gather = default_gather() if self.training else LOCAL
         loss_fn = self.loss_fn if task is None else self.loss_fn.of_task(task)
         loss: Tensor = loss_fn(views, targets, text_hashes=text_hashes, gather=gather, **queued)
@@ -133,7 +138,7 @@ class ForCL(_Base):
 
     @classmethod
     def parse_settings(cls, config: PreTrainedConfig, given: Mapping[str, Any]) -> Any:
-        """The settings that `given` and `config` make, which are written into `config`.
+        """Combine `given` settings with those of `config`, and write the result into `config`.
 
         Raises:
             InputError: as for `apply_settings`, or a loss that does not suit the views of this model.
@@ -147,16 +152,16 @@ class ForCL(_Base):
         return settings
 
     def change_settings(self, **given: Any) -> None:
-        """Set some of the settings anew, in the config too."""
+        """Change some of the settings, also in the config."""
         self.settings = self.parse_settings(self.config, given)
 
     @property
     def loss_fn(self) -> Any:
-        """The loss that the config describes, with its head."""
+        """The loss described in the config, with its head."""
         return self.settings.loss.with_head(getattr(self, "loss_head", None))
 
     def add_head(self) -> None:
-        """Create what the loss trains beside the encoder, such as a classifier, where it has one."""
+        """Create the head of the loss, such as a classifier, if it has one."""
         if not self.settings.with_head:
             return
         head = self.settings.loss.make_head(getattr(self.config, "projection_dim", None) or self.config.hidden_size)
@@ -164,11 +169,11 @@ class ForCL(_Base):
             self.loss_head = head
 
     def head_parameters(self) -> list[nn.Parameter]:
-        """The weights that are trained and stand outside of the encoder, on which no embedding hangs."""
+        """The trained weights outside the encoder, which embeddings do not depend on."""
         return list(self.loss_head.parameters()) if hasattr(self, "loss_head") else []
 
     def drop_heads(self) -> None:
-        """Forget what only training needs: a finished encoder is saved without it."""
+        """Remove the modules that only training needs, before the trained encoder is saved."""
         if hasattr(self, "loss_head"):
             del self.loss_head
             self.change_settings(with_head=False)
@@ -191,15 +196,15 @@ class ForCL(_Base):
 
         Args:
             input_ids: token ids, padded on the right.
-            attention_mask: 1 on real tokens; all ones when absent.
-            targets: what the loss wants beside the views, from the collator.
-            key_embeddings: all views but the first, `[B, V-1, d]`, where a momentum queue encodes them.
-            queue: candidates of former batches.
-            text_mask: 1 on the tokens of a text, 0 on its prompt and on padding; what `include_prompt=False` pools.
-            lengths: tokens of each row, on the host, `[N]` or `[B, V]`: then the mask is not read for them.
-            task: the data set of a mixture's batch: then the targets are not read for it.
-            return_loss: not read; by its default the Trainer of transformers knows that there is a loss to evaluate.
-            other: what else the encoder takes, such as `token_type_ids`.
+            attention_mask: 1 on real tokens; by default all ones.
+            targets: the targets of the loss, from the collator.
+            key_embeddings: all views except the first, `[B, V-1, d]`, if the momentum encoder has encoded them.
+            queue: candidates from earlier batches.
+            text_mask: 1 on the tokens of a text, 0 on its prompt and on padding; pooled with `include_prompt=False`.
+            lengths: tokens of each row, `[N]` or `[B, V]`, if the host knows them; then it need not read the mask.
+            task: the data set of a mixture's batch, if it is known; then the targets are not read for it.
+            return_loss: not used; its default tells the Trainer of transformers that the model returns a loss.
+            other: other inputs of the encoder, such as `token_type_ids`.
         """
         rows: dict[str, Any] = {"attention_mask": attention_mask, "text_mask": text_mask, **other}
         rows |= {"input_ids": input_ids} if lengths is None else {"input_ids": input_ids, "lengths": lengths}
@@ -216,23 +221,23 @@ class ForCL(_Base):
     def from_pretrained(  # type: ignore[override]
         cls, name: Any, *args: Any, revision: str | None = None, **kwargs: Any
     ) -> Any:
-        """Open a folder or Hub name; weights in safetensors alone, since a pickle can run code when it is opened.
+        """Open a folder or Hub name. Weights must be safetensors, since a pickle can run code when it is opened.
 
         Args:
             name: folder or Hub name.
             args: as for `PreTrainedModel.from_pretrained`.
             revision: branch, tag or commit of a Hub name.
-            kwargs: settings, and whatever `PreTrainedModel.from_pretrained` takes.
+            kwargs: settings, and arguments of `PreTrainedModel.from_pretrained`.
 
         Raises:
-            InputError: there is no such checkpoint, it holds no safetensors, or it reaches outside of its folder.
+            InputError: the checkpoint does not exist, has no safetensors, or refers to files outside its folder.
         """
         if name is None:
             return super().from_pretrained(name, *args, **kwargs)
         hub = {key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}
         folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json", ADAPTER), **hub)
         if (folder / ADAPTER).is_file():
-            raise InputError(f"{name} is an adapter; AutoModelForCL.from_pretrained opens it, with its base")
+            raise InputError(f"{name} is an adapter; open it with AutoModelForCL.from_pretrained")
         check_weights(folder, name)
         kwargs["key_mapping"] = {**_FORMER_KEYS, **(kwargs.get("key_mapping") or {})}
         asked = kwargs.pop("output_loading_info", False)
@@ -240,7 +245,7 @@ class ForCL(_Base):
         try:
             loaded: Any = super().from_pretrained(folder, *args, **kwargs)
             model, info = loaded
-        except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a file cut short
+        except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a truncated file
             raise InputError(f"the weights of {name} cannot be read: {first_line(error)}") from error
         check_loaded(model, info["missing_keys"], name)
         model.name_or_path = model.config._name_or_path = str(name)
@@ -249,18 +254,18 @@ class ForCL(_Base):
         return (model, info) if asked else model
 
     def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """Save weights and config, and the files that sentence-transformers reads: one folder, three loaders."""
+        """Save weights, config and the files of sentence-transformers, so that all three loaders open the folder."""
         kwargs["save_original_format"] = False  # always this package's key names, whatever was loaded
         super().save_pretrained(save_directory, **kwargs)
         if kwargs.get("is_main_process", True):
             self.write_other_loaders(save_directory, kwargs.get("state_dict"))
-            mode = Path(save_directory, "config.json").stat().st_mode  # what the umask asks for
+            mode = Path(save_directory, "config.json").stat().st_mode  # the mode according to the umask
             for path in Path(save_directory).rglob("*.safetensors"):
                 if path.parent == Path(save_directory) or path.parent.name[:1].isdigit():
-                    path.chmod(mode)  # safetensors lets only the owner read it
+                    path.chmod(mode)  # safetensors makes it readable for the owner only
 
     def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
-        """Write what loaders other than transformers read."""
+        """Write the files that loaders other than transformers read."""
         write_sentence_transformers(self, folder, state_dict)
 
     def _rows(
@@ -270,29 +275,29 @@ class ForCL(_Base):
         lengths: NDArray[np.int64] | None = None,
         **other: Tensor | None,
     ) -> dict[str, Any]:
-        """Tensors `[..., L]` as rows `[N, L]`; the mask of the text only where it is what is pooled."""
+        """Flatten tensors `[..., L]` to rows `[N, L]`; `text_mask` is dropped if the pooling does not use it."""
         if getattr(self.settings, "include_prompt", True):
             other.pop("text_mask", None)
         rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
         if attention_mask is None:
             rows["attention_mask"] = torch.ones_like(input_ids)
         rows = {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
-        if self.takes_lengths and lengths is not None and lengths.shape == input_ids.shape[:-1]:  # else of another part
+        if self.takes_lengths and lengths is not None and lengths.shape == input_ids.shape[:-1]:  # else a part
             rows["lengths"] = lengths.reshape(-1)
         return rows
 
 
 def with_key_embeddings(views: Tensor, key_embeddings: Tensor | None) -> Tensor:
-    """Views `[B, V, d]` of anchors and, where these were encoded apart, of their positives and hard negatives."""
+    """Append `key_embeddings`, the separately encoded positives and hard negatives, to the anchors: `[B, V, d]`."""
     return views if key_embeddings is None else torch.cat([views, key_embeddings.to(views.dtype)], 1)
 
 
 def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Tensor | None = None) -> Tensor:
     """A 64-bit hash of each row of token ids, `[..., L] -> [...]`; padding and prompts do not count.
 
-    Equal texts have equal hashes; different ones collide with probability about 2^-63. Found from the ids, never from
-    the embeddings, which dropout makes differ. With a `text_mask` a text has one hash as a query, as a document and
-    without a prompt: what counts is its tokens and the first one of the row, the mark of the start.
+    Equal texts have equal hashes; different texts collide with probability of about 2^-63. The hash is computed from
+    ids because dropout makes the embeddings of equal texts differ. With a `text_mask`, a text has the same hash as a
+    query, as a document and without a prompt: only the tokens of the text and the first token of the row count.
     """
     attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     if text_mask is not None:
@@ -308,14 +313,15 @@ logger = logging.getLogger(__name__)
 
 
 class ContrastiveMixin(ForCL):
-    """Views from tokens, and a contrastive loss from views, over any encoder of transformers.
+    """Turns an encoder of transformers into a contrastive model.
 
-    The projection head (Linear + Tanh over the first token) *is* the backbone's pooler, so a checkpoint with
-    `pooling="cls"` opens with plain `AutoModel` and its `pooler_output` is the sentence embedding. A family without
-    a pooler has no such slot and takes every pooling but `cls`.
+    The projection head (Linear + Tanh over the first token) *is* the backbone's pooler. So a checkpoint with
+    `pooling="cls"` opens in plain `AutoModel`, and its `pooler_output` is the sentence embedding. A family without a
+    pooler supports every pooling except `cls`.
 
-    With the pooling `mask` (PromptBERT) the embedding is the state h at the [MASK] of a template. In training the views
-    of a contrast are head(h - h'), h' the state there when the template stands alone, around a text that nothing sees.
+    With the pooling `mask` (PromptBERT), the embedding is the state h at the [MASK] of a template. In training, views
+    for a contrastive loss are head(h - h'), where h' is the state at [MASK] when the text is masked out and only the
+    template is read.
     """
 
     backbone_class: ClassVar[Any]
@@ -323,7 +329,7 @@ class ContrastiveMixin(ForCL):
     settings_class = ContrastiveConfig
     takes_lengths = True
     length_bucketing = True
-    bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, before those of the device
+    bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^loss_head\."]
     _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
         r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
@@ -333,7 +339,7 @@ class ContrastiveMixin(ForCL):
         plain = is_plain_encoder(config)
         parsed = self.parse_settings(config, settings)
         if needs_all_layers(parsed.pooling):
-            config.output_hidden_states = True  # so that every loader sees the layers this pooling reads
+            config.output_hidden_states = True  # so that every loader returns the layers that this pooling reads
         super().__init__(config)
         self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
@@ -351,7 +357,7 @@ class ContrastiveMixin(ForCL):
             self.loss_head = VectorDecoder(config)
         self.post_init()
 
-    # ------------------------------------------------------------------ the two halves
+    # ------------------------------------------------------------------ encoding
 
     def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
@@ -382,7 +388,7 @@ class ContrastiveMixin(ForCL):
         counted = input_ids.ne(padding)
         return {"position_ids": counted.cumsum(-1) * counted + padding}
 
-    # ------------------------------------------------------------------ transformers' contract
+    # ------------------------------------------------------------------ methods that transformers calls
 
     def forward(
         self,
@@ -396,18 +402,18 @@ class ContrastiveMixin(ForCL):
         return_loss: bool = True,
         **other: Any,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
-        """As `ForCL.forward`, and an auxiliary masked-language-model loss; or the loss of TSDAE alone.
+        """As `ForCL.forward`, with an auxiliary masked-language-model loss if `do_mlm`; or only the loss of TSDAE.
 
         Args:
             input_ids: token ids `[N, L]` or `[B, V, L]`, padded on the right.
-            attention_mask: 1 on real tokens; all ones when absent.
+            attention_mask: 1 on real tokens; by default all ones.
             token_type_ids: as in BERT; ignored by families that have none.
-            targets: what the loss wants beside the views, from the collator; with TSDAE the whole sentences' ids
-                `[B, L]`, -100 on padding, of which `input_ids` `[B, 1, L']` hold a part.
-            mlm_input_ids: `[B, V, L]` masked copies for the auxiliary loss (`do_mlm`).
+            targets: the targets of the loss, from the collator; with TSDAE the ids of the whole sentences, `[B, L]`
+                with -100 on padding, while `input_ids` `[B, 1, L']` has a part of each.
+            mlm_input_ids: `[B, V, L]`, masked copies for the auxiliary loss (`do_mlm`).
             mlm_targets: the masked ids, -100 elsewhere.
-            predicted: how many of each row's words a loss of words predicts, on the host, `[B, V]`, with TSDAE `[B]`:
-                then they are not counted for it.
+            predicted: number of tokens to predict in each row, `[B, V]`, with TSDAE `[B]`, if the host knows it; then
+                they need not be counted on the device.
             return_loss: as for `ForCL.forward`.
             other: `key_embeddings`, `queue`, `text_mask`, `lengths` and `task`, as in `ForCL.forward`.
         """
@@ -427,13 +433,13 @@ class ContrastiveMixin(ForCL):
     def from_pretrained(  # type: ignore[override]
         cls, name: Any, *args: Any, new_head: bool | None = None, **kwargs: Any
     ) -> Any:
-        """Open any encoder checkpoint of the family, this package's and both published SimCSE layouts included.
+        """Open any checkpoint of the family, including those of this package and both published SimCSE layouts.
 
         Args:
             name: folder or Hub name.
-            new_head: initialise the projection head anew; by default when the checkpoint is a plain encoder
+            new_head: initialise a new projection head; by default if the checkpoint is a plain encoder
                 (`BertForMaskedLM` and the like), whose pooler was trained for another task or not at all.
-            kwargs: settings such as `pooling="mean"`, or anything `PreTrainedModel.from_pretrained` takes.
+            kwargs: settings such as `pooling="mean"`, or arguments of `PreTrainedModel.from_pretrained`.
         """
         prefix = cls.base_model_prefix
         layout = {r"^mlp\.dense\.": f"{prefix}.pooler.dense."}
@@ -448,7 +454,7 @@ class ContrastiveMixin(ForCL):
         return loaded
 
     def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """As `ForCL.save_pretrained`; of a model with an adapter, the adapter alone."""
+        """As `ForCL.save_pretrained`; of a model with an adapter, only the adapter is saved."""
         if not has_adapter(self):
             super().save_pretrained(save_directory, **kwargs)
         elif kwargs.get("is_main_process", True):
@@ -456,7 +462,7 @@ class ContrastiveMixin(ForCL):
             self.write_other_loaders(save_directory, kwargs.get("state_dict"))
 
     def _freeze_unused(self) -> None:
-        """Poolings without the head keep it, so that AutoModel opens cleanly; it is no part of the embedding."""
+        """Freeze the projection head if the pooling does not use it; it is kept so that AutoModel finds all weights."""
         if self.projection is not None and not self.has_trained_head:
             self.projection.requires_grad_(False)
 
@@ -467,12 +473,12 @@ class ContrastiveMixin(ForCL):
             self.projection.dense.bias.zero_()
 
     def head_parameters(self) -> list[nn.Parameter]:
-        """Those of the loss's head and of the head over the vocabulary, but for what the encoder shares."""
+        """The weights of the heads of the loss and over the vocabulary, except those shared with the encoder."""
         inside = {id(weight) for weight in self.backbone.parameters()}
         return [weight for weight in self.parameters() if weight.requires_grad and id(weight) not in inside]
 
     def drop_mlm_head(self) -> None:
-        """Forget the head of the auxiliary loss: a finished encoder is saved without it."""
+        """Remove the head of the auxiliary loss, before the trained encoder is saved."""
         for name in [
             name
             for name, _ in self.named_children()
@@ -483,29 +489,29 @@ class ContrastiveMixin(ForCL):
         self.change_settings(do_mlm=False)
 
     def drop_heads(self) -> None:
-        """Forget the heads of the loss and of the auxiliary loss."""
+        """Remove the heads of the loss and of the auxiliary loss."""
         self.drop_mlm_head()
         super().drop_heads()
 
     @property
     def backbone(self) -> nn.Module:
-        """The encoder of transformers inside."""
+        """The encoder of transformers inside this model."""
         encoder: nn.Module = getattr(self, self.base_model_prefix)
         return encoder
 
     @property
     def projection(self) -> Any:
-        """The projection head: the backbone's pooler, where the family has one."""
+        """The projection head, which is the backbone's pooler; None if the family has none."""
         return getattr(self.backbone, "pooler", None)
 
     @property
     def uses_head(self) -> bool:
-        """Whether the embedding of the present mode goes through the head."""
+        """Whether the embedding goes through the head in the current mode (training or evaluation)."""
         return self.settings.pooling == "cls" and (self.training or not self.settings.mlp_only_train)
 
     @property
     def denoises(self) -> bool:
-        """Whether the views in training are PromptBERT's; losses that are no contrast train the embedding as it is."""
+        """Whether training uses the views of PromptBERT: pooling `mask` with a contrastive loss."""
         loss = self.settings.loss
         return self.settings.pooling == "mask" and isinstance(getattr(loss, "inner", loss), InfoNCE)
 
@@ -564,7 +570,7 @@ class ContrastiveMixin(ForCL):
 
     @property
     def writes_words(self) -> bool:
-        """Whether it has a head over the vocabulary: for the auxiliary loss, or for TSDAE until the head is dropped."""
+        """Whether there is a head over the vocabulary: for the auxiliary loss, or for TSDAE until heads are dropped."""
         tsdae = isinstance(self.settings.loss, TSDAELoss) and self.settings.with_head
         return self.settings.do_mlm or tsdae
 
@@ -577,9 +583,9 @@ class ContrastiveMixin(ForCL):
         **other: Any,
     ) -> ContrastiveOutput:
         if targets is None or targets.dim() != 2 or input_ids.shape[1] != 1:
-            raise InputError("tsdae needs a part of each sentence, and the whole; use DeletionCollator")
+            raise InputError("tsdae needs both a part of each sentence and the whole sentence; use DeletionCollator")
         if not self.settings.with_head:
-            raise InputError("this encoder is finished: its decoder was dropped; open it with with_head=True to train")
+            raise InputError("this encoder was saved without its decoder; open it with with_head=True to train")
         views = self.embed(input_ids, attention_mask, **other)
         read, write = targets[:, :-1].clamp(min=0), targets[:, 1:]
         states = self.loss_head(self.backbone, read, views[:, 0])
@@ -588,7 +594,7 @@ class ContrastiveMixin(ForCL):
         return ContrastiveOutput(loss=mean, views=views, text_hashes=text_hashes(input_ids, attention_mask))
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
-        """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, by the family's own MLM head."""
+        """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, from the family's MLM head."""
         raise NotImplementedError
 
     def mlm_sum(
@@ -601,7 +607,7 @@ class ContrastiveMixin(ForCL):
         predicted: NDArray[np.int64] | None = None,
         **other: Any,
     ) -> tuple[Tensor, int]:
-        """The sum of the cross-entropies of masked tokens, and their number; `[..., L]`, arguments as of `forward`."""
+        """The sum of the cross-entropies of the masked tokens, and their number; arguments as in `forward`."""
         rows = self._rows(mlm_input_ids, attention_mask, lengths, token_type_ids=token_type_ids)
         with known_padding(_padded(rows.pop("lengths", None), mlm_input_ids.shape[-1])):
             hidden = self.backbone(**rows).last_hidden_state
@@ -609,8 +615,8 @@ class ContrastiveMixin(ForCL):
         return self._words_sum(hidden, labels, _count(predicted, mlm_targets))
 
     def _words_sum(self, states: Tensor, wanted: Tensor, count: int) -> tuple[Tensor, int]:
-        """Of states `[N, L, d]` the sum of the cross-entropies of the `wanted` words, -100 where there is none."""
-        places = true_places(wanted != -100, count)  # the head sees only what is to be predicted
+        """The sum of the cross-entropies of the `wanted` words (-100: none), given states `[N, L, d]`; and their number."""
+        places = true_places(wanted != -100, count)  # the head only gets states to predict from
         logits = at_least_float32(self.mlm_logits(states.flatten(0, 1)[places]))
         if not count:
             return logits.sum(), 0  # zero, with every parameter in its graph as DDP expects
@@ -618,18 +624,18 @@ class ContrastiveMixin(ForCL):
 
 
 def _padded(lengths: NDArray[np.int64] | None, width: int, holes: bool = False) -> bool | None:
-    """Whether a mask of this width has zeros, from the `lengths` of its rows, or for its `holes`; None: not known."""
+    """Whether a mask of this width has zeros, given the `lengths` of its rows and `holes`; None if not known."""
     return None if lengths is None else holes or bool((lengths < width).any())
 
 
 def _count(predicted: NDArray[np.int64] | None, wanted: Tensor) -> int:
-    """How many words of `[..., L]` are to be predicted: those `predicted` of each row, or read."""
+    """How many words are to be predicted: the sum of `predicted` if given, else counted in `wanted` `[..., L]`."""
     if predicted is not None and predicted.shape == wanted.shape[:-1]:
         return int(predicted.sum())
     return int((wanted != -100).sum())
 
 
-# --- One class an encoder family; everything they share is in `ContrastiveMixin`.
+# --- One class per encoder family; what they share is in `ContrastiveMixin`.
 
 
 class BertForCL(ContrastiveMixin, BertPreTrainedModel):
@@ -690,7 +696,7 @@ class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
 
 
 class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
-    """Contrastive DistilBERT; it has no pooler, so every pooling but `cls`."""
+    """Contrastive DistilBERT, which has no pooler and so supports every pooling except `cls`."""
 
     base_model_prefix = "distilbert"
     backbone_class, mlm_class = DistilBertModel, DistilBertForMaskedLM
@@ -705,7 +711,7 @@ class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
 
 
 class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
-    """Contrastive ModernBERT; it has no pooler, so every pooling but `cls`."""
+    """Contrastive ModernBERT, which has no pooler and so supports every pooling except `cls`."""
 
     base_model_prefix = "model"
     backbone_class, mlm_class = ModernBertModel, ModernBertForMaskedLM

@@ -1,4 +1,4 @@
-"""From token states to one vector a sentence, and from the vector back to the words."""
+"""Pooling of token states to sentence vectors; cutoff, templates, and the TSDAE decoder."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ from torch import Tensor, nn
 
 from contrastive_st.errors import InputError
 
-# --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): parts of a sentence's embedding matrix set to zero.
+# --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.
 
 CUTOFFS = ("token", "span", "feature")
 
 
 def check_cutoff(kind: str | None, ratio: float) -> None:
-    """Raise `InputError` for a kind or a share that there is not."""
+    """Raise `InputError` for an unknown kind of cutoff, or a ratio outside [0, 1)."""
     if kind is not None and kind not in CUTOFFS:
         raise InputError(f"unknown cutoff {kind!r}; choose one of {', '.join(CUTOFFS)}")
     if not 0 <= ratio < 1:
-        raise InputError(f"cutoff_ratio {ratio} must be in [0, 1)")
+        raise InputError(f"cutoff_ratio is {ratio}; it must be in [0, 1)")
 
 
 def draw_cutoff(attention_mask: Tensor, width: int, kind: str, ratio: float) -> tuple[Tensor, Tensor]:
-    """What a cutoff leaves: factors `[N, L, 1]` or `[N, 1, width]` of the embeddings, and the attention mask.
+    """Draw a random cutoff: factors `[N, L, 1]` or `[N, 1, width]` of the embeddings, and the new attention mask.
 
-    Of a row of n tokens `int(n * ratio)` are cut, each drawn once, never the first ([CLS]); of `width` features
-    `int(width * ratio)`, the same for all tokens. Cut tokens are not attended to; cut features leave the mask as it is.
-    The numbers come from torch's default generator: the same state gives the same cutoff.
+    In a row of n tokens, `int(n * ratio)` different tokens are cut, never the first ([CLS]). With the kind `feature`,
+    `int(width * ratio)` features are cut, the same for all tokens. Cut tokens are not attended to; cut features do not
+    change the mask. The numbers come from torch's default generator: the same state gives the same cutoff.
 
     Args:
         attention_mask: `[N, L]`, padded on the right.
-        width: of the embeddings.
+        width: number of features of the embeddings.
         kind: one of `CUTOFFS`.
-        ratio: share to cut.
+        ratio: share of the tokens or features to cut.
 
     Example:
         >>> _ = torch.manual_seed(0)
@@ -64,7 +64,7 @@ def draw_cutoff(attention_mask: Tensor, width: int, kind: str, ratio: float) -> 
 
 @contextlib.contextmanager
 def scaled_output(module: nn.Module, factors: Tensor) -> Iterator[None]:
-    """Multiply what `module` returns by `factors` meanwhile."""
+    """A context in which the output of `module` is multiplied by `factors`."""
     handle = module.register_forward_hook(lambda _, inputs, output: output * factors.to(output.dtype))
     try:
         yield
@@ -76,26 +76,26 @@ def scaled_output(module: nn.Module, factors: Tensor) -> Iterator[None]:
 
 
 def check_template(pooling: str, template: Sequence[int] | None, cutoff: str | None = None) -> None:
-    """Raise `InputError` for a pooling that there is not, or `mask` with numbers that no template can have.
+    """Raise `InputError` for an unknown pooling, an impossible template, or a template with a cutoff.
 
     Args:
         pooling: `mask`, or one of `POOLINGS`.
-        template: tokens before the sentence and after it, and how many of the latter stand behind [MASK].
-        cutoff: takes tokens away, which could be those of the template.
+        template: number of tokens before the sentence, number after it, and how many of the latter come after [MASK].
+        cutoff: the kind of cutoff, if any; it would remove tokens of the template.
     """
     if pooling != "mask" or template is None:
         check_pooling(pooling)
     elif len(template) != 3 or not template[0] >= 0 <= template[2] < template[1]:
         raise InputError(
-            f"template {list(template)}: give the number of tokens before the sentence, of those after it, [MASK] "
-            "among them, and of those behind [MASK]"
+            f"template {list(template)}: give the number of tokens before the sentence, the number after it ([MASK] "
+            "included), and the number after [MASK]"
         )
     elif cutoff is not None:
-        raise InputError("a cutoff would take tokens of the template away; leave out one of the two")
+        raise InputError("a cutoff would remove tokens of the template; leave out one of the two")
 
 
 def template_alone(attention_mask: Tensor, template: Sequence[int]) -> Tensor:
-    """The attention mask `[N, L]` of a template without its sentence: its tokens stay at their places.
+    """The attention mask `[N, L]` of a template without its sentence; the template's tokens keep their positions.
 
     Example:
         >>> template_alone(torch.tensor([[1, 1, 1, 1, 1, 0], [1, 1, 1, 1, 1, 1]]), (1, 2, 0))
@@ -124,13 +124,16 @@ def needs_all_layers(pooling: str) -> bool:
 
 
 def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, behind: int | None = None) -> Tensor:
-    """Pool the states of all layers, each `[N, L, d]`, to `[N, d]`.
+    """Pool token states `[N, L, d]` to sentence vectors `[N, d]`.
 
-    `hidden_states[0]` is the embedding layer, `hidden_states[-1]` the last one; only that is read unless
-    `needs_all_layers(pooling)`. `attention_mask` `[N, L]` is 1 on the tokens to pool: all real ones, or those after a
-    prompt. `cls` means the first of them here: the projection head on top of it is the backbone's own pooler.
-    `avg_first_last` averages the first and the last *transformer* layer (not the static embeddings, a known fault of
-    early SimCSE figures). `mask` is the token that so many others stand `behind`: the [MASK] of a template.
+    Args:
+        hidden_states: the states of all layers, from the embedding layer to the last. If not
+            `needs_all_layers(pooling)`, only the last is read.
+        attention_mask: `[N, L]`, 1 on the tokens to pool: all real tokens, or those after a prompt.
+        pooling: `mask`, or one of `POOLINGS`. `cls` is the first token here; the projection head on top of it is the
+            backbone's pooler. `avg_first_last` averages the first and the last *transformer* layer, not the embedding
+            layer (a known error in early SimCSE results).
+        behind: for `mask`, the number of tokens after the [MASK] of a template.
 
     Example:
         >>> states = torch.tensor([[[1.0], [3.0], [9.0]]])
@@ -157,28 +160,28 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, 
     return (last * mask).sum(1) / mask.sum(1).clamp(min=1)
 
 
-# --- TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): a decoder that writes a sentence from its vector.
+# --- TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): a decoder that generates a sentence from its vector.
 
 
 class VectorDecoder(nn.Module):
-    """The encoder's own layers as a decoder: each token sees those before it and, by a cross attention, one vector.
+    """A decoder that shares the encoder's layers: each token sees the tokens before it and one sentence vector.
 
-    All that a decoder has beside an encoder are these cross attentions, one a layer, between self-attention and feed
-    forward. Attention to a single vector has the weight 1 whatever asks for it. So it is the output of its value and
-    output projections, to which queries and keys would add nothing and of which they would learn nothing.
+    The decoder only adds a cross-attention to each layer, between self-attention and feed-forward. Attention to a
+    single vector always has weight 1, so its output is that of the value and output projections; queries and keys would
+    have no effect and no gradient, and are left out.
 
     Args:
-        config: of BERT, RoBERTa or XLM-RoBERTa.
+        config: a config of BERT, RoBERTa or XLM-RoBERTa.
 
     Raises:
-        InputError: another family, whose layers are not put together so.
+        InputError: a config of another family, whose layers have another structure.
     """
 
     def __init__(self, config: Any) -> None:
         super().__init__()
         if config.model_type not in ("bert", "roberta", "xlm-roberta"):
             raise InputError(
-                f"tsdae writes by the layers of BERT, RoBERTa or XLM-RoBERTa, and this is {config.model_type}"
+                f"tsdae needs BERT, RoBERTa or XLM-RoBERTa, and this is {config.model_type}; use one of those families"
             )
         dim, layers = config.hidden_size, range(config.num_hidden_layers)
         self.values = nn.ModuleList(nn.Linear(dim, dim) for _ in layers)
@@ -187,12 +190,12 @@ class VectorDecoder(nn.Module):
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
 
     def forward(self, encoder: Any, input_ids: Tensor, vectors: Tensor) -> Tensor:
-        """The states `[N, L, d]` from which the next tokens are told.
+        """The states `[N, L, d]` from which the next tokens are predicted.
 
         Args:
-            encoder: the encoder of transformers.
-            input_ids: `[N, L]`, padded on the right; no token sees the padding.
-            vectors: `[N, d]` of the sentences.
+            encoder: the encoder, a model of transformers.
+            input_ids: `[N, L]`, padded on the right; real tokens do not see the padding.
+            vectors: `[N, d]`, the sentence vectors.
         """
         hidden = encoder.embeddings(input_ids=input_ids)
         later = torch.ones(2 * input_ids.shape[1:], dtype=torch.bool, device=hidden.device).triu(1)

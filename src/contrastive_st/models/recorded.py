@@ -1,7 +1,7 @@
-"""What a checkpoint folder says of how it makes a vector of a text, read and written.
+"""Read and write how a checkpoint folder turns a text into a vector: pooling, dense layers, prompts and so on.
 
-What is read is `config.contrastive`, else the `modules.json` of sentence-transformers. Both are written, and for this
-package's own architectures the code that defines them, so that other loaders open a folder with the same embeddings.
+This is read from `config.contrastive`, else from the `modules.json` of sentence-transformers. Both are written, and for
+this package's own architectures also the code that defines them, so that other loaders give the same embeddings.
 """
 
 from __future__ import annotations
@@ -27,16 +27,17 @@ from contrastive_st.safety.folders import ADAPTER, INDICES, check_weights, read_
 from contrastive_st.safety.repositories import local_folder
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel as _Base  # which every class that mixes this in is
+    from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
 else:
     _Base = object
 
-#: sentence-transformers' names of poolings, and this package's
+#: Names of poolings in sentence-transformers, and in this package
 _POOLINGS = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
 _ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
 _MODULES = "sentence_transformers.models."
 _PROMPTS = "config_sentence_transformers.json"
-#: In `modules.json` where sentence-transformers has no such pooling: it refuses the folder, and does not take the mean
+#: The type in `modules.json` for a pooling that sentence-transformers lacks: it then refuses the folder instead of
+#: using the mean
 MASK_POOLING = "contrastive_st.MaskPooling"
 _MODES = {"max": "max_tokens", "last": "lasttoken", "cls": "cls_token", "cls_before_pooler": "cls_token"}
 Kind = TypeVar("Kind")
@@ -44,22 +45,22 @@ Kind = TypeVar("Kind")
 
 @dataclass(frozen=True)
 class Recorded:
-    """How a folder makes a vector.
+    """What a checkpoint folder records about how a text becomes a vector.
 
     Args:
-        model: the folder of the transformer and its tokenizer; mostly the checkpoint's own.
-        own: a checkpoint of this package: `config.contrastive` holds its settings.
-        pooling: one of `POOLINGS`; None where nothing says it.
-        include_prompt: whether the tokens of a prompt are pooled along.
-        max_length: tokens read of a text, where `modules.json` bounds them.
-        lower_case: texts are lowercased before they are tokenized.
-        dense: folders of the dense layers that follow the pooling.
-        normalized: vectors are divided by their lengths.
-        foreign: modules that only sentence-transformers runs.
-        prompts: by name, what is put before a text.
-        default_prompt: the name of the prompt put before every text.
-        truncate_dim: how many dimensions are kept.
-        adapter: the folder of an adapter; `model` is that of its base.
+        model: the folder of the transformer and its tokenizer; usually the checkpoint folder itself.
+        own: whether this package wrote the checkpoint, with settings in `config.contrastive`.
+        pooling: one of `POOLINGS`; None if it is not recorded.
+        include_prompt: whether the tokens of a prompt are pooled.
+        max_length: maximum number of tokens of a text, if `modules.json` limits it.
+        lower_case: whether texts are lowercased before they are tokenized.
+        dense: folders of the dense layers after the pooling.
+        normalized: whether vectors are normalized to unit length.
+        foreign: modules that only sentence-transformers can run.
+        prompts: prompts by name.
+        default_prompt: the name of the prompt that is put before every text.
+        truncate_dim: number of dimensions to keep.
+        adapter: the folder of an adapter; `model` is then the folder of its base.
         similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
     """
 
@@ -80,13 +81,13 @@ class Recorded:
 
     @property
     def tokenizer(self) -> Path:
-        """The folder of the tokenizer: the adapter's where it has one, else the model's."""
+        """The folder of the tokenizer: the adapter's if it has one, else the model's."""
         own = self.adapter
         return own if own is not None and (own / "tokenizer_config.json").is_file() else self.model
 
     @property
     def head(self) -> Path | None:
-        """The one dense layer with Tanh after the first token, which is what the projection head of `cls` is."""
+        """The folder of the dense layer if it is the projection head of the pooling `cls`: one layer with Tanh."""
         if self.pooling == "cls_before_pooler" and self.include_prompt and len(self.dense) == 1 and not self.foreign:
             about = read_json(self.dense[0] / "config.json", dict)
             square = about.get("in_features") == about.get("out_features")
@@ -95,18 +96,18 @@ class Recorded:
 
     @property
     def use(self) -> dict[str, Any]:
-        """How vectors are asked for, as the settings of a model have it."""
+        """The prompts and the number of dimensions, as settings of a model."""
         names = {"default_prompt_name": self.default_prompt, "truncate_dim": self.truncate_dim}
         return {"prompts": dict(self.prompts), **names}
 
     @property
     def as_it_is(self) -> bool:
-        """Whether a vector hangs on the model alone: no prompt is put before a text, no dimension left out."""
+        """Whether there are no prompts and all dimensions are kept."""
         return self.truncate_dim is None and not any(self.prompts.values())
 
 
 def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Recorded` that `config.contrastive` holds, beside the pooling."""
+    """The fields of `Recorded` that are in `config.contrastive`, except the pooling."""
     return {
         "include_prompt": settings.get("include_prompt", True) is not False,
         "prompts": settings.get("prompts") or {},
@@ -116,15 +117,15 @@ def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_recorded(folder: Path, **hub: Any) -> Recorded:
-    """What the folder records; a plain encoder records nothing. Of an adapter: what it says itself, else its base.
+    """Read what a checkpoint folder records; for an adapter without records of its own, what its base records.
 
     Args:
-        folder: of a checkpoint.
-        hub: `token`, `cache_dir` and others of `local_folder`, for the base of an adapter.
+        folder: the checkpoint folder.
+        hub: `token`, `cache_dir` and other options of `local_folder`, for the base of an adapter.
 
     Raises:
-        InputError: a file of the folder is damaged, or names code that is no part of sentence-transformers; or the
-            base of an adapter cannot be had.
+        InputError: a file of the folder is damaged or names code from outside sentence-transformers, or the base of an
+            adapter cannot be found.
     """
     if not (folder / ADAPTER).is_file():
         return _read_whole(folder)
@@ -139,24 +140,24 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
     """The folder of the model that an adapter was trained on; `hub` as for `read_recorded`.
 
     Raises:
-        InputError: nothing says which that is, it cannot be had, or it is an adapter itself.
+        InputError: the base is not recorded, cannot be found, or is an adapter itself.
     """
     path = adapter / ADAPTER
     about = read_json(path, dict)
-    own = ("revision", "subfolder")  # of the adapter
+    own = ("revision", "subfolder")  # those of the adapter, not of its base
     access = {key: value for key, value in hub.items() if key not in own and value is not None}
     base, revision = (_typed(about, key, str, path) for key in ("base_model_name_or_path", "revision"))
     if any((adapter / name).is_file() for name in ("model.safetensors", *INDICES)):
-        raise InputError(f"{adapter} holds a whole model and an adapter; move {ADAPTER} away to open the model alone")
+        raise InputError(f"{adapter} has both a whole model and an adapter; move {ADAPTER} away to open the model")
     if not base:
         raise InputError(f"{path} names no base model (base_model_name_or_path); write its folder or Hub name there")
     try:
         folder = local_folder(base, revision, **access)
     except InputError as error:
-        raise InputError(f"{adapter} is an adapter of {base}, which cannot be had: {error}") from None
+        raise InputError(f"{adapter} is an adapter of {base}, which cannot be opened: {error}") from None
     if (folder / ADAPTER).is_file():
         raise InputError(
-            f"{adapter} is an adapter of {base}, an adapter itself; merge that first (contrastive-st merge)"
+            f"{adapter} is an adapter of {base}, which is an adapter itself; merge {base} first (contrastive-st merge)"
         )
     return folder
 
@@ -165,7 +166,7 @@ def _read_whole(folder: Path) -> Recorded:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
     settings = config.get("contrastive")
     if settings is not None and not isinstance(settings, dict):
-        raise InputError(f"{folder / 'config.json'} is damaged: its contrastive is no JSON object")
+        raise InputError(f"{folder / 'config.json'} is damaged: its contrastive is not a JSON object")
     recorded = Recorded(folder, own=settings is not None)
     if settings is not None:
         recorded = replace(recorded, pooling=_own_pooling(settings), **of_settings(settings))
@@ -175,8 +176,8 @@ def _read_whole(folder: Path) -> Recorded:
     recorded = replace(recorded, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
-        past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is the model's own
-        past += bool(config.get("normalize"))  # and a static model divides by the length itself
+        past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is part of the model
+        past += bool(config.get("normalize"))  # a static model normalizes its vectors itself
         return replace(recorded, **_tail(entries[past:]))
     return replace(recorded, **_pooled(entries))
 
@@ -187,7 +188,7 @@ def _own_pooling(settings: dict[str, Any]) -> str | None:
 
 
 def _kind(entry: dict[str, Any], folder: Path) -> str:
-    """The class name of a module; a class from elsewhere would be the folder's own code."""
+    """The class name of a module; a class from outside sentence-transformers is refused."""
     name = entry.get("type")
     if name == MASK_POOLING:
         return "Pooling"
@@ -219,10 +220,10 @@ def _about(folder: Path) -> dict[str, Any]:
     about = read_json(path, dict)
     prompts = _typed(about, "prompts", dict, path) or {}
     if not all(isinstance(prompt, str) for prompt in prompts.values()):
-        raise InputError(f"{path} is damaged: a prompt is no text")
+        raise InputError(f"{path} is damaged: a prompt is not a string")
     default = _typed(about, "default_prompt_name", str, path)
     if default is not None and default not in prompts:
-        raise InputError(f"{path} is damaged: its default prompt {default!r} is none of its prompts")
+        raise InputError(f"{path} is damaged: its default prompt {default!r} is not one of its prompts")
     return {
         "prompts": prompts,
         "default_prompt": default,
@@ -234,7 +235,7 @@ def _about(folder: Path) -> dict[str, Any]:
 def _typed(content: dict[str, Any], key: str, kind: type[Kind], path: Path) -> Kind | None:
     value = content.get(key)
     if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
-        raise InputError(f"{path} is damaged: its {key} is {value!r}, not of the type {kind.__name__}")
+        raise InputError(f"{path} is damaged: its {key} is {value!r}, not of type {kind.__name__}")
     return value
 
 
@@ -261,7 +262,7 @@ def _pooling(folder: Path) -> str | None:
 
 
 def _layers(folder: Path) -> str | None:
-    """The pooling of the two layers that a `WeightedLayerPooling` of this package averages."""
+    """The pooling that a `WeightedLayerPooling` written by this package stands for, or None."""
     first = read_json(folder / "config.json", dict).get("layer_start")
     weights = _tensors(folder).get("layer_weights", torch.empty(0))
     wanted = torch.zeros_like(weights)
@@ -283,7 +284,7 @@ def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
 
 
 class Normalize(nn.Module):
-    """Vectors divided by their lengths."""
+    """Divides vectors by their lengths."""
 
     def forward(self, x: Tensor) -> Tensor:
         """`[N, d] -> [N, d]`."""
@@ -291,7 +292,7 @@ class Normalize(nn.Module):
 
 
 def layers_after(recorded: Recorded) -> nn.Sequential:
-    """What follows the pooling: dense layers with their activations, and `Normalize`.
+    """The layers after the pooling: dense layers with their activations, and `Normalize`.
 
     Raises:
         InputError: weights are damaged or a pickle, or an activation is unknown.
@@ -311,7 +312,7 @@ def _dense(folder: Path) -> list[nn.Module]:
         raise InputError(f"{folder / 'config.json'}: the activation {name} is not one of {', '.join(_ACTIVATIONS)}")
     weight = tensors.get("linear.weight", torch.empty(0))
     if weight.dim() != 2 or list(weight.shape) != [about.get("out_features"), about.get("in_features")]:
-        raise InputError(f"{folder}: weights of the shape {list(weight.shape)} are not those that config.json names")
+        raise InputError(f"{folder}: weights of shape {list(weight.shape)} do not fit config.json; download it again")
     linear = nn.Linear(weight.shape[1], weight.shape[0], bias="linear.bias" in tensors)
     linear.load_state_dict({name.removeprefix("linear."): tensor for name, tensor in tensors.items()})
     return [linear, getattr(nn, name.rsplit(".", 1)[-1])()]
@@ -321,23 +322,23 @@ def _tensors(folder: Path) -> dict[str, Tensor]:
     check_weights(folder)
     try:
         return load_file(folder / "model.safetensors")
-    except Exception as error:  # of bytes from anywhere
+    except Exception as error:  # damaged files raise errors of any type
         raise InputError(f"{folder / 'model.safetensors'} is damaged: {first_line(error)}") from error
 
 
 def load_head(recorded: Recorded, projection: Any) -> None:
-    """Copy the dense layer that is the projection head (`Recorded.head`) into a model's."""
+    """Copy the dense layer that is the projection head (`Recorded.head`) into the projection head of a model."""
     assert recorded.head is not None
     linear: Any = _dense(recorded.head)[0]
     if linear.weight.shape != projection.dense.weight.shape:
-        raise InputError(f"{recorded.head} does not fit the model: {list(linear.weight.shape)}")
+        raise InputError(f"{recorded.head} with weights {list(linear.weight.shape)} does not fit the model")
     with torch.no_grad():
         projection.dense.weight.copy_(linear.weight)
         projection.dense.bias.copy_(0 if linear.bias is None else linear.bias)
 
 
 def write_recorded(folder: Path, after: nn.Sequential, recorded: Recorded) -> None:
-    """Add to a saved folder's `modules.json` what follows the pooling, the prompts and the number of dimensions."""
+    """Add the layers after the pooling to a saved folder's `modules.json`, and write prompts and `truncate_dim`."""
     entries = read_json(folder / "modules.json", list)
     layers = list(after)
     while layers:
@@ -367,7 +368,7 @@ def write_recorded(folder: Path, after: nn.Sequential, recorded: Recorded) -> No
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
-    """Write a safetensors file with the mode that the umask asks for, where the library lets only the owner read it."""
+    """Write a safetensors file with the mode of the umask; the library makes it readable for the owner only."""
     path.touch()
     mode = path.stat().st_mode
     save_file(tensors, path, metadata={"format": "pt"})
@@ -375,12 +376,13 @@ def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
 
 
 class RemoteCodeMixin(_Base):
-    """Mixed into a model class: whatever saves it also saves the files that define `code_class`.
+    """Mixin for a model class whose checkpoints include the code that defines `code_class`.
 
-    `code_class` is a base of the class with the same weights, in a file that imports torch, transformers and, by
-    `from .name import`, files like itself, its configuration's among them. Where this package is not installed,
-    `AutoModel.from_pretrained(folder, trust_remote_code=True)` gives a `code_class`, and sentence-transformers takes
-    its `pooler_output` for the embedding; where it is, both find the class that `register` named, without the flag.
+    `code_class` is a base of the class with the same weights. Its file imports only torch, transformers and, by
+    `from .name import`, other such files, including that of its config. If this package is not installed,
+    `AutoModel.from_pretrained(folder, trust_remote_code=True)` returns a `code_class`, and sentence-transformers uses
+    its `pooler_output` as the embedding. If it is installed, both find the registered class (`register`) without the
+    flag.
     """
 
     code_class: ClassVar[Any]
@@ -391,7 +393,7 @@ class RemoteCodeMixin(_Base):
         super().save_pretrained(save_directory, **kwargs)
 
     def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
-        """Write the code, and what tells sentence-transformers that `pooler_output` is the embedding."""
+        """Write the code, and the files that tell sentence-transformers that `pooler_output` is the embedding."""
         classes: tuple[Any, Any] = (self.config_class, self.code_class)
         for cls in classes:
             own = inspect.getfile(cls)
@@ -401,14 +403,14 @@ class RemoteCodeMixin(_Base):
 
 
 def register(model_class: Any) -> Any:
-    """Make `AutoConfig` and `AutoModel` of this process open checkpoints of `model_class` as such; a decorator."""
+    """A decorator that registers `model_class` with `AutoConfig` and `AutoModel` of this process."""
     AutoConfig.register(model_class.config_class.model_type, model_class.config_class)
     AutoModel.register(model_class.config_class, model_class)
     return model_class
 
 
 def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
-    """Write the files by which sentence-transformers takes a model's `pooler_output` for the sentence embedding."""
+    """Write the files that make sentence-transformers use a model's `pooler_output` as the sentence embedding."""
     files: dict[str, Any] = {
         "modules.json": [
             {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}
@@ -425,7 +427,7 @@ def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
 
 
 def _write_use(folder: Path, settings: Any) -> None:
-    """Write how vectors are asked for: prompts, and how many dimensions are kept."""
+    """Write the prompts and the number of dimensions to keep."""
     about = {"similarity_fn_name": "cosine", "prompts": dict(getattr(settings, "prompts", {})),
              "default_prompt_name": getattr(settings, "default_prompt_name", None)}  # fmt: skip
     dim = getattr(settings, "truncate_dim", None)
@@ -437,19 +439,19 @@ def _address(cls: Any) -> str:
 
 
 def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
-    """Write `modules.json`, the pooling and, where inference uses it, the projection head as `2_Dense`.
+    """Write `modules.json`, the pooling and, if inference uses it, the projection head as `2_Dense`.
 
     Args:
-        model: what is being saved.
-        folder: where its weights and config already are.
-        state_dict: the gathered weights when the model's own are sharded.
+        model: the model to save.
+        folder: the folder where its weights and config already are.
+        state_dict: the gathered weights if those of the model are sharded.
     """
     folder, settings = Path(folder), model.settings
     dim = model.config.hidden_size
     modules = [("", "Transformer")]
     about: dict[str, Any] = {"max_seq_length": None, "do_lower_case": False}
     if needs_all_layers(settings.pooling):
-        if not (folder / "config.json").is_file():  # an adapter: its base's config does not ask for all layers
+        if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers
             about["config_args"] = {"output_hidden_states": True}
         modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
         _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)

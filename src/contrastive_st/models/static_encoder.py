@@ -1,4 +1,4 @@
-"""A static encoder: a table of token vectors that trains under every loss, and its fit to a teacher in closed form."""
+"""A static encoder: a trainable table of token vectors, and its closed-form fit to a teacher."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ from contrastive_st.vectors import unit_vectors
 
 @register
 class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
-    """One vector per token; a sentence is the mean of its tokens' vectors. In memory the table is float32.
+    """A table with one vector per token; the vector of a sentence is the mean of its tokens' vectors.
 
-    A saved folder opens in this package, in sentence-transformers (`StaticEmbedding`), in model2vec and, with remote
-    code, in plain `AutoModel`, with the same vectors. `contrastive_st.static_vectors.StaticVectors` encodes with it
-    where torch is not wanted.
+    In memory the table is float32. A saved folder gives the same vectors in this package, in sentence-transformers
+    (`StaticEmbedding`), in model2vec and, with remote code, in plain `AutoModel`. To encode without torch, open it with
+    `contrastive_st.static_vectors.StaticVectors`.
 
     Args:
         config: rows, dimension, storage.
-        settings: of the loss, such as `temperature=0.05`; see `contrastive_st.models.configuration`.
+        settings: settings of the loss, such as `temperature=0.05`; see `contrastive_st.models.configuration`.
 
     Example:
         >>> model = StaticEncoder(StaticConfig(vocab_size=50, hidden_size=8))
@@ -47,7 +47,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
     """
 
     code_class = StaticModel
-    is_table = True  # half the width makes it no faster, and every text is read to its end
+    is_table = True  # bfloat16 would not make it faster, and texts are not truncated
     _keys_to_ignore_on_load_missing = [r"^loss_head\."]
 
     def __init__(self, config: StaticConfig, **settings: Any) -> None:
@@ -58,7 +58,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
 
     @classmethod
     def from_table(cls, table: NDArray[np.floating] | Tensor, normalize: bool = True, **settings: Any) -> StaticEncoder:
-        """A model with this table `[V, d]`.
+        """Make a model with this table `[V, d]`.
 
         Example:
             >>> StaticEncoder.from_table(np.eye(4, 3)).config.vocab_size
@@ -72,7 +72,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
 
     @classmethod
     def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
-        """Open a folder or Hub name, as every model of this package; the table becomes float32, so that it trains."""
+        """Open a folder or Hub name, as for all models of this package; the table becomes float32 for training."""
         loaded = super().from_pretrained(name, *args, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model.widen()
@@ -92,11 +92,11 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
     def save_pretrained(  # type: ignore[override]
         self, save_directory: Any, storage: str = "float32", **kwargs: Any
     ) -> None:
-        """Save table, config, code and what the other loaders read.
+        """Save the table, the config, the code and the files of the other loaders.
 
         Args:
-            save_directory: the folder; save the tokenizer of `static_tokenizer` there too.
-            storage: `float32`, `float16` or `int8`: a quarter of the size, cosines to float32 above 0.999.
+            save_directory: the folder; save the tokenizer from `static_tokenizer` there too.
+            storage: `float32`, `float16` or `int8` (a quarter of the size, with cosines to float32 above 0.999).
             kwargs: as for every model.
         """
         if storage not in STORAGES:
@@ -107,12 +107,12 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
             self._store(Path(save_directory), storage)
 
     def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
-        """Write the code, and what sentence-transformers and model2vec read."""
+        """Write the code, and the files that sentence-transformers and model2vec read."""
         super().write_other_loaders(folder, state_dict)
         write_static_modules(Path(folder), self.config.normalize)
 
     def get_input_embeddings(self) -> Any:
-        """No module: the table is a parameter of the model itself."""
+        """None, because the table is a parameter of the model and not a module."""
         return None
 
     def _store(self, folder: Path, storage: str) -> None:
@@ -142,7 +142,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
 
 
 def write_static_modules(folder: Path, normalize: bool) -> None:
-    """Write `modules.json` for sentence-transformers, and what model2vec looks for in `config.json`."""
+    """Write `modules.json` for sentence-transformers, and the entries of `config.json` that model2vec reads."""
     modules = [{"idx": 0, "name": "0", "path": ".", "type": "sentence_transformers.models.StaticEmbedding"}]
     if normalize:
         kind = "sentence_transformers.models.Normalize"
@@ -160,7 +160,7 @@ def edit_config(folder: Path, **values: Any) -> None:
 
 
 def static_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
-    """A fast tokenizer of transformers without its special tokens, truncation and padding, as static models take it.
+    """A copy of a fast tokenizer without special tokens, truncation and padding, for a static model.
 
     Raises:
         InputError: a slow tokenizer, which the other loaders cannot read.
@@ -175,7 +175,7 @@ def static_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
     backend = getattr(tokenizer, "backend_tokenizer", None)
     if backend is None:
         raise InputError(
-            "a static model wants a fast tokenizer, which has a tokenizer.json; this one is written in Python"
+            "a static model needs a fast tokenizer (one with a tokenizer.json), and this one is slow; give another"
         )
     state = {**json.loads(backend.to_str()), "post_processor": None, "truncation": None, "padding": None}
     own = Tokenizer.from_str(json.dumps(state))
@@ -188,9 +188,9 @@ def static_tokenizer(tokenizer: Any) -> PreTrainedTokenizerFast:
 
 
 def silent_ids(tokenizer: Any) -> list[int]:
-    """Ids whose vectors are to be zero: padding, unknown words (which model2vec leaves out) and marks of the ends.
+    """Ids that get a zero vector: the special tokens, including that of unknown words, which model2vec leaves out.
 
-    With zero vectors and normalization every loader gives the same vectors, whether it counts those tokens or not.
+    With zero vectors and normalization, every loader gives the same vectors, whether it counts these tokens or not.
     """
     names = (
         "pad_token_id",
@@ -204,18 +204,19 @@ def silent_ids(tokenizer: Any) -> list[int]:
     return sorted({int(found) for name in names if (found := getattr(tokenizer, name, None)) is not None})
 
 
-# --- The fit to a teacher in closed form: ridge regression of its sentence vectors on token counts.
+# --- The closed-form fit to a teacher: ridge regression of its sentence vectors on token counts.
 
 Embed = Callable[[list[str]], NDArray[np.floating]]
-_MOST_ENTRIES = 20_000_000  # of X; 160 MB
+_MOST_ENTRIES = 20_000_000  # entries of X that are kept, 160 MB
 _SIF = 1e-4  # weight of a token of probability p is _SIF / (_SIF + p) (Arora et al. 2017)
 
 
 @dataclass
 class StaticFit:
-    """The sums over texts that the closed form needs: their size does not grow with the number of texts.
+    """The sums over texts that the closed-form fit needs; their size does not grow with the number of texts.
 
-    Rows of `X` are token counts over the square root of the number of tokens, rows of `T` the teacher's unit vectors.
+    Each text has a row in two matrices: `X` has its token counts divided by the square root of its number of tokens,
+    and `T` the teacher's unit vector.
 
     Args:
         vocab_size: rows of the table.
@@ -227,20 +228,20 @@ class StaticFit:
 
     def __post_init__(self) -> None:
         self.texts = 0
-        self.rows: list[Any] = []  # X, block by block, while there are few
-        self.counts: Any = None  # X'X of those that were too many
+        self.rows: list[Any] = []  # blocks of X, as long as they have few entries
+        self.counts: Any = None  # X'X of all blocks before those
         self.products = np.zeros((self.vocab_size, self.dim), np.float64)  # X'T
         self.totals = np.zeros(self.vocab_size)  # X'1
         self.mean = np.zeros(self.dim)  # sum of T
         self.second = np.zeros((self.dim, self.dim))  # T'T
 
     def add(self, rows: Sequence[Sequence[int]], vectors: NDArray[np.floating]) -> None:
-        """Add texts, as token ids, with the teacher's vectors `[n, D]` of them."""
+        """Add n texts as token ids, with the teacher's vectors of them `[n, D]`."""
         vectors = np.asarray(vectors, np.float32)
         if vectors.shape != (len(rows), self.dim):
             raise InputError(f"{len(rows)} texts and vectors {vectors.shape}; give [{len(rows)}, {self.dim}]")
         if not np.isfinite(vectors).all():
-            raise InputError("the teacher gives NaN or infinite vectors, which nothing can be fitted to")
+            raise InputError("the teacher gives NaN or infinite vectors, to which no table can be fitted; check it")
         vectors = unit_vectors(vectors)
         x = count_rows(rows, self.vocab_size)
         self.rows.append(x)
@@ -255,11 +256,11 @@ class StaticFit:
     def projection(self, dim: int) -> NDArray[np.float32]:
         """The first `dim` principal directions of the teacher's vectors, `[D, dim]`."""
         if not 1 <= dim <= self.dim:
-            raise InputError(f"dim {dim}: the teacher has {self.dim} dimensions; give 1 to {self.dim}")
+            raise InputError(f"dim is {dim}, but the teacher has {self.dim} dimensions; give 1 to {self.dim}")
         mean = self.mean / self.texts
         _, directions = np.linalg.eigh(self.second / self.texts - np.outer(mean, mean))
         chosen = directions[:, ::-1][:, :dim]
-        signs = np.sign(chosen[np.abs(chosen).argmax(0), np.arange(dim)])  # so that every machine finds the same
+        signs = np.sign(chosen[np.abs(chosen).argmax(0), np.arange(dim)])  # so that every machine gives the same result
         return np.ascontiguousarray(chosen * signs, dtype=np.float32)
 
     def solve(
@@ -269,13 +270,13 @@ class StaticFit:
         regularization: float = 0.1,
         steps: int = 25,
     ) -> NDArray[np.float32]:
-        """The table `Z [V, dim]` with `(X'X + regularization I) (Z - prior) = X'(T - X prior)`, T centred.
+        """Solve `(X'X + regularization I) (Z - prior) = X'(T - X prior)`, with T centred, for the table `Z [V, dim]`.
 
         Args:
-            prior: `[V, dim]`, where tokens that no text holds stay.
+            prior: `[V, dim]`; tokens that occur in no text keep this vector.
             projection: `[D, dim]`, applied to the teacher's vectors.
-            regularization: how strongly tokens are held to the prior.
-            steps: of conjugate gradients, for all columns at once.
+            regularization: how strongly the vectors are kept near the prior.
+            steps: number of steps of conjugate gradients, for all columns at once.
         """
         mean = (self.mean / self.texts) @ projection
         wanted = self.products @ projection - np.outer(self.totals, mean)
@@ -283,7 +284,7 @@ class StaticFit:
         blocks = [(block, block.T.tocsr()) for block in self.rows]
 
         def gram(table: NDArray[np.float32]) -> NDArray[np.float32]:
-            """X'X times a table; X'(X table) is the cheaper way as long as X is small."""
+            """X'X times a table, computed as X'(X table) for the blocks of X that are kept, which is cheaper."""
             total = np.zeros_like(table) if self.counts is None else self.counts @ table
             for block, turned in blocks:
                 total += turned @ (block @ table)
@@ -301,9 +302,9 @@ class StaticFit:
         steps: int = 25,
         **settings: Any,
     ) -> StaticEncoder:
-        """The closed form as an encoder, with the prior of `token_prior` and zeros for the tokens of `silent_ids`.
+        """The fitted encoder, with the prior of `token_prior` and zero vectors for the tokens of `silent_ids`.
 
-        `settings` are those of the loss that will train it.
+        `settings` are the settings of the loss for further training.
         """
         table = self.solve(token_prior(teacher, tokenizer) @ projection, projection, regularization, steps)
         table[silent_ids(tokenizer)] = 0
@@ -326,21 +327,21 @@ def fit_static(
     steps: int = 25,
     batch_size: int = 8192,
 ) -> tuple[StaticEncoder, Any]:
-    """A static encoder nearest to a teacher on the texts, in closed form, and its tokenizer.
+    """Fit a static encoder to a teacher's vectors of texts, in closed form; also returns its tokenizer.
 
     The texts are read once; memory does not grow with their number.
 
     Args:
-        teacher: takes a list of texts to an array `[n, D]`, as `SentenceEncoder.encode` does.
-        texts: the texts; what they speak of counts for more than their number.
+        teacher: returns an array `[n, D]` for a list of texts, as `SentenceEncoder.encode` does.
+        texts: the texts. Texts on the topics that you will encode matter more than many texts.
         tokenizer: a fast tokenizer of transformers, such as the teacher's; special tokens are left out.
-        dim: dimension of the table, at most the teacher's; its principal directions are kept.
-        regularization: how strongly a token is held to the teacher's vector of that token alone.
-        steps: of conjugate gradients.
-        batch_size: texts given to the teacher at a time.
+        dim: dimension of the table, at most the teacher's; the principal directions are kept.
+        regularization: how strongly a token's vector is kept near the teacher's vector of that token.
+        steps: number of steps of conjugate gradients.
+        batch_size: number of texts given to the teacher at a time.
 
     Raises:
-        InputError: no texts, `dim` above the teacher's, or vectors that are not finite.
+        InputError: there are no texts, `dim` is above the teacher's, or a vector is not finite.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers
@@ -360,12 +361,12 @@ def fit_static(
         fit = fit or StaticFit(len(own), vectors.shape[1])
         fit.add(token_rows(own, batch), vectors)
     if fit is None:
-        raise InputError("there are no texts to fit a static encoder to")
+        raise InputError("there are no texts to fit a static encoder to; give at least one")
     return fit.encoder(teacher, own, fit.projection(dim), regularization, steps), own
 
 
 def token_prior(teacher: Embed, tokenizer: Any, batch_size: int = 8192) -> NDArray[np.float32]:
-    """The teacher's vector of each token as a text, centred, times its SIF weight (ranks for frequencies, by Zipf)."""
+    """The teacher's vector of each token as a text, centred, times its SIF weight (frequency from the id, by Zipf)."""
     tokens = [token.removeprefix("##") for token in tokenizer.convert_ids_to_tokens(range(len(tokenizer)))]
     vectors = np.concatenate([np.asarray(teacher(batch), np.float32) for batch in batched(tokens, batch_size)])
     vectors = unit_vectors(vectors)
@@ -375,7 +376,7 @@ def token_prior(teacher: Embed, tokenizer: Any, batch_size: int = 8192) -> NDArr
 
 
 def count_rows(rows: Sequence[Sequence[int]], vocab_size: int) -> Any:
-    """Token ids of texts as a sparse matrix `[n, V]` of counts over the square root of the number of tokens.
+    """Token counts of texts divided by the square root of the text's number of tokens, a sparse matrix `[n, V]`.
 
     Example:
         >>> count_rows([[2, 2, 0, 1], []], 3).toarray().tolist()
@@ -393,7 +394,7 @@ def count_rows(rows: Sequence[Sequence[int]], vocab_size: int) -> Any:
 def conjugate_gradients(
     apply: Callable[[NDArray[np.float32]], NDArray[np.float32]], right: NDArray[np.float32], steps: int
 ) -> NDArray[np.float32]:
-    """Solve `apply(x) = right` for every column of `right` at once; `apply` is symmetric and positive.
+    """Solve `apply(x) = right` for every column of `right` at once; `apply` must be symmetric and positive definite.
 
     Example:
         >>> conjugate_gradients(lambda x: np.diag([1.0, 4.0]) @ x, np.array([[2.0], [4.0]]), 5).round(6).tolist()
@@ -416,13 +417,13 @@ def conjugate_gradients(
 
 
 def token_rows(tokenizer: Any, texts: Sequence[str]) -> list[list[int]]:
-    """Token ids of each text, as `static_tokenizer` makes them."""
+    """Token ids of each text, for a tokenizer from `static_tokenizer`."""
     backend = tokenizer.backend_tokenizer
     return [row.ids for row in backend.encode_batch_fast(list(texts), add_special_tokens=False)]
 
 
 def batched(items: Iterable[str], size: int) -> Iterator[list[str]]:
-    """Lists of `size` items; the last one may be shorter."""
+    """Yield lists of `size` items; the last may be shorter."""
     source = iter(items)
     while batch := list(islice(source, size)):
         yield batch

@@ -1,4 +1,4 @@
-"""Students cut out of a teacher: some of its layers and of its vocabulary; and the vectors they learn from."""
+"""Students made of some of a teacher's layers and vocabulary, and the teacher's vectors that they learn from."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from contrastive_st.models.checkpoint import AutoModelForCL, load_tokenizer
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.vectors import unit_vectors
 
-_COUNTS = ("num_hidden_layers", "n_layers")  # what configs call the number of layers
+_COUNTS = ("num_hidden_layers", "n_layers")  # names of the number of layers in configs
 
 
 def student_of(
@@ -36,21 +36,21 @@ def student_of(
     max_length: int | None = None,
     **settings: Any,
 ) -> SentenceEncoder:
-    """A student with some of a teacher's layers, its embeddings, its pooling, and no dropout, ready to be trained.
+    """Make an untrained student with some of a teacher's layers, its embeddings and its pooling, without dropout.
 
     Keep the first and the last layer: of six, `[0, 3, 5]` is a far better start than `[0, 1, 2]`.
 
     Args:
-        teacher: checkpoint folder, Hub name, or an encoder of this package; of any family that has a ForCL class.
-        layers: numbers of the teacher's layers, rising, from 0; by default all.
-        vocabulary: tokens to keep; by default all. Only where the tokenizer is a WordPiece; its special tokens, single
-            characters and their continuations are kept in any case, so that every text still has tokens.
-        pooling: by default what the teacher's folder records.
-        max_length: tokens read of a text; by default what the teacher's folder records.
-        settings: of the student's loss, such as `loss="info_nce"`.
+        teacher: checkpoint folder, Hub name, or an encoder of this package, of a family with a ForCL class.
+        layers: numbers of the teacher's layers to keep, from 0, in ascending order; by default all.
+        vocabulary: tokens to keep; by default all. Only for WordPiece tokenizers. Special tokens, single characters and
+            their continuations are always kept, so that every text still has tokens.
+        pooling: by default that of the teacher's folder.
+        max_length: maximum number of tokens of a text; by default that of the teacher's folder.
+        settings: settings of the student's loss, such as `loss="info_nce"`.
 
     Raises:
-        InputError: a model without layers, layers the teacher does not have, or a pooling that is not known.
+        InputError: the model has no layers, or not those asked for, or its pooling is not known.
 
     Example:
         >>> encoder = student_of("sentence-transformers/all-MiniLM-L6-v2", [0, 3, 5])  # doctest: +SKIP
@@ -64,7 +64,7 @@ def student_of(
         raise InputError(f"{teacher} has no layers to keep ({config.model_type}); give an encoder of transformers")
     layers = list(range(total) if layers is None else layers)
     if not layers or sorted(set(layers)) != layers or layers[0] < 0 or layers[-1] >= total:
-        raise InputError(f"layers {layers}: give rising numbers from 0 to {total - 1}, the teacher's layers")
+        raise InputError(f"layers {layers}: give ascending numbers from 0 to {total - 1}, the teacher's layers")
     for name in (*_COUNTS, *(key for key in vars(config) if "dropout" in key)):
         if hasattr(config, name) and isinstance(getattr(config, name), (int, float)):
             setattr(config, name, len(layers) if name in _COUNTS else 0.0)
@@ -80,14 +80,14 @@ def student_of(
         "prompts": {},
         "default_prompt_name": None,
         "truncate_dim": None,
-    }  # it learns from texts alone
+    }  # it learns from texts without prompts
     student = AutoModelForCL.from_config(config, **{**own, **settings})
     student.load_state_dict({k: v for k, v in weights.items() if k in student.state_dict()}, strict=False)
     return SentenceEncoder(student, tokenizer)
 
 
 def kept_layers(model: nn.Module, layers: Sequence[int]) -> dict[str, Tensor]:
-    """The weights of a model with only these of its layers, numbered anew.
+    """The weights of a model with only the given layers, which are renumbered from 0.
 
     Example:
         >>> from types import SimpleNamespace
@@ -100,7 +100,7 @@ def kept_layers(model: nn.Module, layers: Sequence[int]) -> dict[str, Tensor]:
     total = model.config.num_hidden_layers  # type: ignore[union-attr]
     lists = [name for name, part in model.named_modules() if isinstance(part, nn.ModuleList) and len(part) == total]
     if not lists:
-        raise InputError(f"{type(model).__name__}: no list of {total} layers is found in it, so none can be left out")
+        raise InputError(f"{type(model).__name__} has no list of {total} layers, so no layer can be left out")
     prefix = f"{min(lists, key=len)}."
     weights = {}
     for name, tensor in model.state_dict().items():
@@ -119,10 +119,10 @@ def embedding_name(model: Any) -> str:
 
 
 def trimmed_tokenizer(tokenizer: Any, vocabulary: Iterable[str]) -> tuple[PreTrainedTokenizerFast, list[int]]:
-    """A WordPiece tokenizer with fewer tokens, and for each of its ids the id of before.
+    """A WordPiece tokenizer with only some of the tokens, and for each of its ids the original id.
 
     Raises:
-        InputError: it is not a fast WordPiece tokenizer.
+        InputError: the tokenizer is not a fast WordPiece tokenizer.
 
     Example:
         >>> from tokenizers.models import WordPiece
@@ -136,9 +136,9 @@ def trimmed_tokenizer(tokenizer: Any, vocabulary: Iterable[str]) -> tuple[PreTra
     state = json.loads(backend.to_str()) if backend is not None else {}
     if state.get("model", {}).get("type") != "WordPiece":
         raise InputError(
-            "the vocabulary of a WordPiece tokenizer can be trimmed, and this is another kind; leave it out"
+            "only the vocabulary of a WordPiece tokenizer can be trimmed, and this is another kind; leave it out"
         )
-    around = (state.get("post_processor") or {}).get("special_tokens", {}).values()  # the words of a template, too
+    around = (state.get("post_processor") or {}).get("special_tokens", {}).values()  # also the words of a template
     old, kept = state["model"]["vocab"], set(vocabulary) | set(tokenizer.all_special_tokens)
     kept |= {name for token in around for name in token["tokens"]}
     single = {token for token in old if len(token.removeprefix("##")) == 1}
@@ -172,29 +172,29 @@ def _parts(teacher: str | Path | SentenceEncoder, pooling: str | None, max_lengt
     return model, tokenizer
 
 
-# --- A teacher's vectors of many texts: computed once, in float16 on disk, by any number of processes.
+# --- A teacher's vectors of many texts, computed once by any number of processes and stored on disk in float16.
 
 Embed = Callable[[list[str]], NDArray[np.floating]]
-CHUNK = 4000  # texts in a file
+CHUNK = 4000  # texts per file
 
 
 def teacher_vectors(
     teacher: Embed, texts: Sequence[str], folder: str | Path, fingerprint: str, *, progress: bool = False
 ) -> NDArray[np.float16]:
-    """The teacher's unit vectors `[N, D]` of the texts, in float16, kept in `folder` in files of 4,000 texts.
+    """The teacher's unit vectors `[N, D]` of the texts, in float16, stored in `folder` in files of 4,000 texts.
 
-    A run that was stopped goes on with the first file that is missing. Several processes may call this with the same
-    texts at once: each begins at another file and takes what the others wrote meanwhile.
+    A run that was stopped resumes with the first missing file. Several processes may call this with the same texts at
+    the same time: each begins with another file and skips those that the others have written.
 
     Args:
-        teacher: takes a list of texts to `[n, D]`.
-        texts: the texts, in their order; other texts or another order make other files.
-        folder: where the files are kept.
-        fingerprint: of the teacher: a hash of all that decides its vectors.
+        teacher: returns vectors `[n, D]` for a list of texts.
+        texts: the texts; other texts, or another order, give other files.
+        folder: folder of the files.
+        fingerprint: a hash of everything that decides the teacher's vectors.
         progress: print the rate and the time left to stderr.
 
     Raises:
-        InputError: no texts, or the teacher gives vectors that are not finite.
+        InputError: there are no texts, or the teacher gives vectors that are not finite.
 
     Example:
         >>> import tempfile
@@ -209,7 +209,7 @@ def teacher_vectors(
         ([2], 'float16', True)
     """
     if not texts:
-        raise InputError("there are no texts for the teacher to encode")
+        raise InputError("there are no texts for the teacher to encode; give at least one")
     root = Path(folder)
     root.mkdir(parents=True, exist_ok=True)
     chunks = [list(texts[start : start + CHUNK]) for start in range(0, len(texts), CHUNK)]
@@ -235,7 +235,7 @@ def teacher_vectors(
 
 
 def chunk_name(texts: Sequence[str], fingerprint: str) -> str:
-    """The name of the file of these texts, in this order."""
+    """The name of the file for these texts in this order."""
     digest = hashlib.blake2b(fingerprint.encode(), digest_size=16)
     for text in texts:
         data = text.encode("utf-8", "surrogatepass")
@@ -245,7 +245,7 @@ def chunk_name(texts: Sequence[str], fingerprint: str) -> str:
 
 def _write(file: Path, vectors: NDArray[np.float32]) -> None:
     if not np.isfinite(vectors).all():
-        raise InputError("the teacher gives NaN or infinite vectors. Did it diverge?")
+        raise InputError("the teacher gives NaN or infinite vectors; did its training diverge?")
     unfinished = file.with_suffix(f".{os.getpid()}.tmp")
     with open(unfinished, "wb") as handle:
         np.save(handle, unit_vectors(vectors).astype(np.float16))

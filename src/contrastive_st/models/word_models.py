@@ -1,4 +1,4 @@
-"""Encoders of two towers f and g, trained by what stands near or shares words (QuickThoughts and its relatives)."""
+"""Trainable encoders over word vectors: Skip-Thoughts, InferSent, Universal Sentence Encoder, QuickThoughts."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ from contrastive_st.models.architectures.universal import UniversalConfig, Unive
 from contrastive_st.models.modeling import ContrastiveOutput, ForCL, text_hashes
 from contrastive_st.models.recorded import RemoteCodeMixin, register
 
-# --- Skip-Thoughts: an encoder trained by writing the sentences around. The generative baseline of QuickThoughts.
+# --- Skip-Thoughts: an encoder trained to generate neighbouring sentences. The generative baseline of QuickThoughts.
 
-END = 0  # the id of padding, which is no word: the decoders start from it and end with it
+END = 0  # the id of padding, which is not a word: the decoders start from it and end with it
 
 
 @register
 class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
-    r"""Skip-Thoughts (Kiros et al. 2015): from a sentence's vector two decoders write its neighbours.
+    r"""Skip-Thoughts (Kiros et al. 2015): two decoders generate the neighbours of a sentence from its vector.
 
-        loss = - mean over the words w_t of all neighbours, their ends too, of log P(w_t | w_1 .. w_{t-1}, vector)
+        loss = - mean over the words w_t of all neighbours, end tokens included, of log P(w_t | w_1 .. w_{t-1}, vector)
 
-    The decoders are GRUs that read the word before (teacher forcing) and the vector at every step, which is what the
-    paper's conditional gates do; word vectors are the encoder's. Both share a softmax over the vocabulary in a tree of
-    three (Grave et al. 2017, https://arxiv.org/abs/1609.04309: an exact probability, for ids by falling frequency, as
-    word tokenizers have them). `drop_heads` makes the encoder a finished one, as which it is saved.
+    The decoders are GRUs that read the previous word (teacher forcing) and the vector at every step, as the conditional
+    gates of the paper do, and use the encoder's word vectors. Both share an adaptive softmax with three clusters (Grave
+    et al. 2017, https://arxiv.org/abs/1609.04309), which is exact and fast if ids are sorted by descending frequency,
+    as those of word tokenizers are. `drop_heads` removes the decoders before the encoder is saved.
 
-    A batch is a stretch of a corpus (`ContextWindowCollator`): what is to be written is in it.
+    A batch has consecutive sentences of a corpus (`ContextWindowCollator`), so the neighbours to generate are in it.
 
     Args:
-        config: widths, encoder, readout.
-        settings: `with_head=False` for a finished encoder.
+        config: dimensions, encoder, readout.
+        settings: `with_head=False` for an encoder without decoders.
 
     Example:
         >>> model = SkipThoughts(SkipThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8))
@@ -85,7 +85,7 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
         Args:
             input_ids: word ids.
             attention_mask: not zero on real words.
-            targets: `[B, 2]`: the document of each sentence, and its position there.
+            targets: `[B, 2]`: the document of each sentence, and its position in it.
             return_loss: as for `ForCL.forward`.
         """
         if input_ids.dim() == 2:
@@ -95,7 +95,7 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
                 "Skip-Thoughts needs single sentences in order and their places; use ContextWindowCollator"
             )
         if not self.settings.with_head:
-            raise InputError("this encoder is finished: its decoders were dropped, so it cannot be trained on")
+            raise InputError("this encoder was saved without its decoders, so it cannot be trained; give a new model")
         rows = self._rows(input_ids, attention_mask)
         embeddings: Any = self._encode(**rows).pooler_output
         vectors = self.word_embeddings.weight
@@ -111,7 +111,7 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
 
 
 class Decoders(nn.Module):
-    """Writes the sentence before and the sentence after, word by word."""
+    """Generates the sentence before and the sentence after, word by word."""
 
     def __init__(self, config: SkipThoughtsConfig) -> None:
         super().__init__()
@@ -123,11 +123,11 @@ class Decoders(nn.Module):
     def forward(
         self, vectors: Tensor, embeddings: Tensor, input_ids: Tensor, attention_mask: Tensor, places: Tensor
     ) -> tuple[Tensor, int]:
-        """The sum of the losses of all words to be written, and their number.
+        """The sum of the losses of all words to generate, and their number.
 
         Args:
-            vectors: `[V, e]` of words.
-            embeddings: `[B, h]` of the sentences.
+            vectors: word vectors `[V, e]`.
+            embeddings: sentence vectors `[B, h]`.
             input_ids: `[B, L]`, padded on the right.
             attention_mask: `[B, L]`, 1 on words.
             places: `[B, 2]`: document and position.
@@ -135,7 +135,7 @@ class Decoders(nn.Module):
         states, words = [], []
         end = torch.full_like(input_ids[:, :1], END)
         ids, mask = input_ids * attention_mask, torch.cat([end + 1, attention_mask], 1)
-        read, write = torch.cat([end, ids], 1), torch.cat([ids, end], 1)  # the word before, and the word
+        read, write = torch.cat([end, ids], 1), torch.cat([ids, end], 1)  # the previous word, and the word
         for decoder, (readers, written) in zip((self.before, self.after), neighbors(places), strict=True):
             packing = Packing(mask[written])
             own = embeddings[readers][packing.source // mask.shape[1]]
@@ -144,7 +144,7 @@ class Decoders(nn.Module):
             words.append(write[written].flatten()[packing.source])
         found, wanted = at_least_float32(torch.cat(states)), torch.cat(words)
         with torch.autocast(found.device.type, enabled=False):
-            # without a neighbour in the batch: zero, with every parameter in its graph as DDP expects
+            # without neighbours in the batch the loss is zero, but depends on every parameter, as DDP expects
             loss = -self.words(found, wanted).output.sum() if len(wanted) else found.sum() + _nothing_of(self)
         return loss, len(wanted)
 
@@ -153,17 +153,17 @@ def _nothing_of(module: nn.Module) -> Tensor:
     return sum((p.sum() * 0 for p in module.parameters()), torch.zeros(()))
 
 
-# --- Encoders over word vectors that are trained by labelled pairs and by several tasks: InferSent's and USE's.
+# --- Encoders over word vectors trained on labelled pairs (InferSent) and on several tasks (USE).
 
 
 @register
 class InferSentBiLSTM(RemoteCodeMixin, ForCL, InferSentModel):
     """InferSent (Conneau et al. 2017): a max-pooled BiLSTM, by default trained to classify pairs.
 
-    The classifier reads `[u; v; |u - v|; u * v]`; it is dropped when the encoder is finished (`drop_heads`).
+    The classifier reads `[u; v; |u - v|; u * v]`; `drop_heads` removes it before the encoder is saved.
 
     Args:
-        config: widths and word vectors.
+        config: dimensions and word vectors.
         settings: of the loss, such as `head_hidden=512`; see `contrastive_st.models.configuration`.
 
     Example:
@@ -193,7 +193,7 @@ class InferSentBiLSTM(RemoteCodeMixin, ForCL, InferSentModel):
 
 @register
 class UniversalSentenceEncoder(RemoteCodeMixin, ForCL, UniversalModel):
-    """Universal Sentence Encoder (Cer et al. 2018): one encoder for several tasks with heads of their own.
+    """Universal Sentence Encoder (Cer et al. 2018): one encoder trained on several tasks, each with its own head.
 
     Args:
         config: `UniversalConfig(encoder="dan")`, the deep averaging network, or `encoder="transformer"`.
@@ -226,12 +226,12 @@ class UniversalSentenceEncoder(RemoteCodeMixin, ForCL, UniversalModel):
 
 @register
 class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
-    """QuickThoughts (Logeswaran and Lee 2018): the f tower of a sentence picks its neighbours' g towers.
+    """QuickThoughts (Logeswaran and Lee 2018): the f vector of a sentence must find the g vectors of its neighbours.
 
-    The sentence embedding is `[f; g]`; the encoder is a GRU, or what the config says.
+    The sentence embedding is `[f; g]`; both towers are GRUs by default.
 
     Args:
-        config: widths, encoder, readout, word vectors.
+        config: dimensions, encoder, readout, word vectors.
         settings: of the loss, such as `targets="tfidf_bin"`; see `contrastive_st.models.configuration`.
 
     Example:
@@ -257,7 +257,7 @@ class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
         self.settings = parsed
 
     def split_views(self, embeddings: Tensor) -> Tensor:
-        """Embeddings `[B, 1, 2h]` to the two towers `[B, 2, h]`."""
+        """Split embeddings `[B, 1, 2h]` into the vectors of the two towers, `[B, 2, h]`."""
         towers: Tensor = embeddings.unflatten(-1, (2, -1))
         return towers.flatten(1, 2)
 

@@ -133,7 +133,7 @@ def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
     ("args", "words"),
     [
         (["--sede", "7"], "unknown argument --sede; did you mean --seed?"),
-        (["--qqqq", "7"], "unknown argument --qqqq; --help lists those there are"),
+        (["--qqqq", "7"], "unknown argument --qqqq; --help lists all arguments"),
         (["--learning_rate", "fast"], "argument --learning_rate/--learning-rate: invalid float"),
         (["--lr_scheduler_kwargs", "{bad"], "{bad"),
         (["--report_to", "wandb"], "wandb"),

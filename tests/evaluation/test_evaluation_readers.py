@@ -38,7 +38,7 @@ def test_latin1_bom_crlf_quotes_and_odd_line_separators(tmp_path):
 
 FAULTS = {
     "MRPC/msr_paraphrase_test.txt": (["head", "1\t2\t3\tonly"], r"test.txt, line 2: 4 columns"),
-    "STS/STSBenchmark/sts-dev.csv": (["a\tb\tc\td\tlots\te\tf"], r"sts-dev.csv, line 1: 'lots' is no number"),
+    "STS/STSBenchmark/sts-dev.csv": (["a\tb\tc\td\tlots\te\tf"], r"sts-dev.csv, line 1: 'lots' is not a number"),
     "STS/STSBenchmark/sts-test.csv": (["a\tb\tc\td\t1\te\tf", "a"], r"sts-test.csv, line 2: 1 column,"),
     "SST/binary/sentiment-dev": (["good\t1", "bad\t2"], r"sentiment-dev, line 2: '2' is none of 0, 1"),
     "STS/STS12-en-test/STS.gs.MSRpar.txt": (["1"] * 29, r"29 lines, and .* has 30"),

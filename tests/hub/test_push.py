@@ -43,7 +43,7 @@ def test_a_dry_run_lists_files_and_sizes_shows_the_card_and_sends_nothing(checkp
 def test_a_dry_run_refuses_what_a_push_refuses(checkpoint, capsys):
     (checkpoint / "model.safetensors").unlink()
     assert main(["push", str(checkpoint), "alice/model", "--dry_run"]) == 2
-    assert "holds no weights in safetensors" in capsys.readouterr().err
+    assert "has no safetensors weights" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -116,7 +116,7 @@ def test_revisions_and_pull_requests(hub, client, checkpoint):
             text = (Path(works(client("pull", "alice/model", "--revision", name))) / "README.md").read_text()
             assert words in text if words else "license" not in text
     fails(client("pull", "alice/model", "--revision", "none"), "has no revision 'none'")
-    fails(client("push", checkpoint, "alice/model", "--license", "mit", token=BOB), "may not do that")
+    fails(client("push", checkpoint, "alice/model", "--license", "mit", token=BOB), "does not allow this")
 
 
 def test_private_and_gated_repositories_and_wrong_tokens(hub, client, checkpoint):

@@ -145,7 +145,7 @@ def test_a_folder_is_whole_and_every_command_opens_it(dense, exported, tmp_path,
     first = capsys.readouterr().out
     assert main(["similarity", *SENTENCES[:2], "-m", str(dense)]) == 0
     assert float(capsys.readouterr().out) == pytest.approx(float(first), abs=2e-4)
-    with pytest.raises(InputError, match="holds no weights; give the checkpoint"):
+    with pytest.raises(InputError, match="has no weights; give the checkpoint"):
         AutoModelForCL.from_pretrained(exported, pooling="mean")
 
 

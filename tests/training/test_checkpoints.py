@@ -83,10 +83,10 @@ def test_resume_takes_the_newest_whole_one_and_says_so(run, name, how, caplog):
     assert "\n" not in str(error.value)
     with caplog.at_level(logging.WARNING):
         assert make().train(resume_from_checkpoint=True).global_step == 4
-    assert "checkpoint-2, the newest whole checkpoint" in caplog.text
+    assert "checkpoint-2, the newest complete checkpoint" in caplog.text
     damage(folder / "checkpoint-2" / "trainer_state.json", "garbage")
     shutil.rmtree(folder / "checkpoint-4")
-    with pytest.raises(InputError, match="no whole checkpoint"):
+    with pytest.raises(InputError, match="no complete checkpoint"):
         newest_checkpoint(folder)
 
 
@@ -117,7 +117,7 @@ def test_a_pickle_of_weights_is_not_opened(run, tmp_path):
     index = {"weight_map": {"a": "weights.bin"}}
     for name in ("pytorch_model.bin.index.json", "model.safetensors.index.json"):
         (checkpoint / name).write_text(json.dumps(index))
-        with pytest.raises(InputError, match="no weights in safetensors"):
+        with pytest.raises(InputError, match="no safetensors weights"):
             make().train(resume_from_checkpoint=str(checkpoint))
     assert not (tmp_path / "ran").exists()
 

@@ -228,7 +228,7 @@ def test_trouble_is_said_once_in_words(tokenizer, bert_config, tmp_path, fault, 
         tokenizer, bert_config, tmp_path, model=Flat(bert_config), max_steps=12, logging_steps=1, copies=1
     ).train()
     logger.removeHandler(caplog.handler)
-    words = {"collapse": "the embedding collapses", "chance": "the loss sits at ln(candidates)"}
+    words = {"collapse": "the embedding collapses", "chance": "the loss stays at ln(candidates)"}
     assert sum(words[fault] in record.getMessage() for record in caplog.records) == 1
 
 

@@ -1,1 +1,1 @@
-"""Other libraries' interfaces over this package's encoders, each behind an extra of its name."""
+"""This package's encoders with the interfaces of other libraries; each needs the extra of its name."""

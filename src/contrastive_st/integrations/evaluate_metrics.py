@@ -1,7 +1,7 @@
-"""`evaluate.Metric` classes that need no download: for `evaluate.combine`, and for anyone's own code.
+"""`evaluate.Metric` classes that need no download, for `evaluate.combine` and for your own code.
 
-Each is made by its class, not by name: `CosineCorrelation().compute(predictions=[...], references=[...])`. Metrics
-over pairs of embeddings take them as `predictions` and `references`, those over one set as `predictions`.
+Create a metric from its class, not by name: `PairCorrelation().compute(predictions=[...], references=[...])`. Metrics
+of pairs of embeddings take them as `predictions` and `references`, metrics of one set as `predictions`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _LocalMetric(evaluate.Metric):
 
     @property
     def name(self) -> str:
-        """As in the result."""
+        """The name of the metric in the result."""
         return type(self).__name__.lower()
 
 
@@ -59,9 +59,9 @@ class PairCorrelation(_LocalMetric):
 
 
 class Ranking(_LocalMetric):
-    """MRR@k, recall@k and nDCG@k of query embeddings (`predictions`), each with its document's (`references`).
+    """MRR@k, recall@k and nDCG@k of query embeddings (`predictions`) and document embeddings (`references`).
 
-    Row i's document is the one relevant to query i; it is searched for among all of them, by cosine.
+    Document i is the only one that is relevant to query i. Each query is compared with all documents by cosine.
 
     Example:
         >>> Ranking().compute(predictions=[[1.0, 0.0], [1.0, 0.0]], references=[[2.0, 0.0], [3.0, 0.1]], k=1)
@@ -113,7 +113,7 @@ class Uniformity(_OneSet):
 
 
 class Anisotropy(_OneSet):
-    """Mean cosine of distinct rows: 0 where directions spread evenly, 1 in a narrow cone.
+    """Mean cosine of distinct rows: 0 if directions are spread evenly, 1 if all are the same.
 
     Example:
         >>> Anisotropy().compute(predictions=[[1.0, 0.0], [0.0, 1.0]])
@@ -125,7 +125,7 @@ class Anisotropy(_OneSet):
 
 
 class EffectiveRank(_OneSet):
-    """Exponential of the entropy of the centred singular values: how many dimensions are in use.
+    """Exponential of the entropy of the centred singular values: the number of dimensions in use.
 
     Example:
         >>> EffectiveRank().compute(predictions=[[1.0, 0.0], [-1.0, 0.0]])

@@ -1,7 +1,8 @@
 """Components for Haystack pipelines: embedders of texts and documents, and a retriever over an index.
 
-Needs `pip install 'contrastive-st[haystack]'`. A pipeline that was saved is read back with
-`Pipeline.load(file, allowed_modules=["contrastive_st.integrations.haystack"])`: Haystack trusts no module unasked.
+Needs `pip install 'contrastive-st[haystack]'`. Load a saved pipeline with
+`Pipeline.load(file, allowed_modules=["contrastive_st.integrations.haystack"])`, since Haystack only loads modules that
+are allowed.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from contrastive_st.search.opening import open_index
 
 
 class _Embedder:
-    """What both embedders share: their settings, and the model, which is opened late."""
+    """Base class of both embedders: their settings, and the model, which is opened when it is first needed."""
 
     settings: dict[str, Any]
     _encoder: SentenceEncoder | None = None
@@ -35,25 +36,25 @@ class _Embedder:
         return self._encoder
 
     def to_dict(self) -> dict[str, Any]:
-        """What `from_dict` makes the same component of."""
+        """A dictionary from which `from_dict` makes the component again."""
         described: dict[str, Any] = default_to_dict(self, **self.settings)
         return described
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Any:
-        """The component that `to_dict` described."""
+        """Make a component from the result of `to_dict`."""
         return default_from_dict(cls, data)
 
 
 @component
 class ContrastiveTextEmbedder(_Embedder):
-    """The unit vector of a text, such as a query.
+    """Embeds a text, such as a query, as a unit vector.
 
     Args:
         model: checkpoint folder or Hub name; opened by `warm_up`, or at the first run.
         prefix: put before the text; by default the prompt that the model records for queries.
-        suffix: put after it.
-        precision: `bf16`, `fp32`, or `auto`: bf16 where the hardware is faster so.
+        suffix: put after the text.
+        precision: `bf16`, `fp32`, or `auto`: bf16 if the hardware is faster with it.
         pooling: for checkpoints that record none.
 
     Example:
@@ -84,18 +85,18 @@ class ContrastiveTextEmbedder(_Embedder):
 
 @component
 class ContrastiveDocumentEmbedder(_Embedder):
-    """Documents with their unit vectors.
+    """Embeds documents as unit vectors.
 
     Args:
-        model: as of `ContrastiveTextEmbedder`, and so are prefix, suffix, precision and pooling.
+        model: checkpoint folder or Hub name; opened by `warm_up`, or at the first run.
         prefix: put before each text; by default the prompt that the model records for documents.
-        suffix: put after it.
-        precision: `bf16`, `fp32` or `auto`.
+        suffix: put after each text.
+        precision: `bf16`, `fp32` or `auto`, as for `ContrastiveTextEmbedder`.
         pooling: for checkpoints that record none.
-        meta_fields_to_embed: metadata put before the content.
-        embedding_separator: between them.
-        batch_size: documents read ahead together; the model's own batches are by tokens.
-        progress_bar: show one.
+        meta_fields_to_embed: names of metadata fields whose values are put before the content.
+        embedding_separator: put between these values and the content.
+        batch_size: number of documents passed to the model at a time; the model makes its own batches of them.
+        progress_bar: show a progress bar.
     """
 
     def __init__(
@@ -118,10 +119,10 @@ class ContrastiveDocumentEmbedder(_Embedder):
 
     @component.output_types(documents=list[Document], meta=dict[str, Any])
     def run(self, documents: list[Document]) -> dict[str, Any]:
-        """New `documents` with their `embedding`, and `meta` with the model's name; those given are left as they are.
+        """New `documents` with their `embedding`, and `meta` with the model's name; the given ones are not changed.
 
         Raises:
-            TypeError: they are not a list of documents.
+            TypeError: `documents` is not a list of documents.
         """
         if not isinstance(documents, list) or not all(isinstance(document, Document) for document in documents):
             raise TypeError("ContrastiveDocumentEmbedder takes a list of documents; "
@@ -146,13 +147,13 @@ class ContrastiveDocumentEmbedder(_Embedder):
 
 @component
 class ContrastiveRetriever:
-    """The documents of an index that are nearest to an embedding.
+    """Retrieves the documents of an index that are nearest to an embedding.
 
     Args:
         where: a DSN or folder of a store, or a folder of encoded shards; None is the default store.
-        collection: of the store.
-        top_k: how many.
-        filters: Haystack's filters on metadata: comparisons, `in`, and `AND` of these.
+        collection: name of the collection in the store.
+        top_k: number of documents to return.
+        filters: Haystack filters on metadata: comparisons, `in`, and `AND` of these.
 
     Example:
         >>> retriever = ContrastiveRetriever(top_k=3)  # doctest: +SKIP
@@ -176,19 +177,19 @@ class ContrastiveRetriever:
             self._index = open_index(self.settings["where"], self.settings["collection"])
 
     def close(self) -> None:
-        """Let go of the index."""
+        """Close the index."""
         if self._index is not None:
             self._index.close()
             self._index = None
 
     def to_dict(self) -> dict[str, Any]:
-        """What `from_dict` makes the same component of."""
+        """A dictionary from which `from_dict` makes the component again."""
         described: dict[str, Any] = default_to_dict(self, **self.settings)
         return described
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> ContrastiveRetriever:
-        """The component that `to_dict` described."""
+        """Make a component from the result of `to_dict`."""
         made: ContrastiveRetriever = default_from_dict(cls, data)
         return made
 
@@ -207,10 +208,10 @@ class ContrastiveRetriever:
 
 
 def translate_filters(filters: dict[str, Any]) -> dict[str, Any]:
-    """Haystack's filters as a filter of `VectorIndex`.
+    """Translate Haystack filters to a filter of `VectorIndex`.
 
     Raises:
-        InputError: `OR`, `NOT`, `not in`, or two conditions on a field of which one is not a comparison.
+        InputError: `OR`, `NOT`, `not in`, or several conditions on a field that are not all comparisons.
     """
     operator = filters.get("operator")
     if operator == "AND":

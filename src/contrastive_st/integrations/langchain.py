@@ -1,4 +1,4 @@
-"""LangChain's `Embeddings`; needs `pip install 'contrastive-st[langchain]'`."""
+"""LangChain `Embeddings` with this package's encoders; needs `pip install 'contrastive-st[langchain]'`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from contrastive_st.models.encoder import SentenceEncoder
 
 
 class ContrastiveEmbeddings(Embeddings):
-    """Unit vectors of any checkpoint that this package opens.
+    """Embeds texts as unit vectors with any checkpoint that `SentenceEncoder` opens.
 
     Args:
-        model: checkpoint folder, Hub name, or an opened encoder; what `SentenceEncoder` takes.
-        query_prefix: put before queries; by default the prompt that the model records for them.
-        document_prefix: put before documents; by default the same for them.
-        options: `precision`, `pooling`, `max_length` and `device`, as `SentenceEncoder` takes them.
+        model: checkpoint folder, Hub name, or an opened encoder, as for `SentenceEncoder`.
+        query_prefix: put before queries; by default the prompt that the model records for queries.
+        document_prefix: put before documents; by default the prompt that the model records for documents.
+        options: `precision`, `pooling`, `max_length` and `device`, as for `SentenceEncoder`.
 
     Raises:
         InputError: the model cannot be opened.
@@ -33,7 +33,7 @@ class ContrastiveEmbeddings(Embeddings):
         self.query_prefix, self.document_prefix = query_prefix, document_prefix
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """A unit vector a text."""
+        """The unit vectors of the texts."""
         prompt = self.document_prefix or None
         vectors = self.encoder.encode_document(texts, prompt=prompt, normalize_embeddings=True)
         rows: list[list[float]] = vectors.tolist()

@@ -1,4 +1,4 @@
-"""Run `mteb` on any model that this package opens (the extra `mteb`; nothing here is imported before it is used)."""
+"""Run `mteb` on any model that this package opens. Needs the extra `mteb`, which is imported when it is first used."""
 
 from __future__ import annotations
 
@@ -14,15 +14,16 @@ from contrastive_st.vectors import cosine, unit_vectors
 
 
 class MTEBModel:
-    """What `mteb.evaluate(model, tasks)` asks of an encoder: embeddings, similarities, metadata.
+    """A model for `mteb.evaluate(model, tasks)`.
 
     Args:
-        source: whatever `contrastive_st.evaluation.evaluate` takes.
-        options: for `SentenceEncoder`.
+        source: a model, as for `contrastive_st.evaluation.evaluate`.
+        revision: the revision that mteb records; by default the model's fingerprint.
+        options: options of `SentenceEncoder`.
 
     Example:
         >>> model = MTEBModel(lambda texts: np.array([[len(text), 1.0] for text in texts]))
-        >>> model.encode([{"text": ["ab", "c"]}, {"text": ["def"]}])[:, 0].tolist()  # batches, as mteb hands them over
+        >>> model.encode([{"text": ["ab", "c"]}, {"text": ["def"]}])[:, 0].tolist()  # batches, as mteb gives them
         [2.0, 1.0, 3.0]
     """
 
@@ -34,10 +35,10 @@ class MTEBModel:
         """Embeddings of a data loader's batches `{"text": [...]}`, or of a list of texts.
 
         Args:
-            inputs: as above.
-            prompt_type: `mteb.types.PromptType`, or its value: `query` and `document` take the prompts that the model
-                records for them, None takes the default one.
-            kwargs: what else mteb says of a task; not read.
+            inputs: the batches or texts.
+            prompt_type: `mteb.types.PromptType`, or its value: `query` and `document` use the prompts that the model
+                records for them, None uses the default prompt.
+            kwargs: other arguments of mteb, which are not used.
         """
         texts: list[str] = []
         for batch in inputs:
@@ -47,13 +48,13 @@ class MTEBModel:
         return np.asarray(encode.get(role, self.encoder.encode)(texts))
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
-        """Cosines `[N, M]`."""
+        """Cosine similarities `[N, M]` of all pairs."""
         a, b = (unit_vectors(np.atleast_2d(x), np.float64) for x in (embeddings1, embeddings2))
         cosines: NDArray[np.float64] = a @ b.T
         return cosines
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
-        """Cosines of rows with the same number, `[N]`."""
+        """Cosine similarities `[N]` of rows with the same number."""
         return cosine(np.atleast_2d(embeddings1), np.atleast_2d(embeddings2))
 
     @property

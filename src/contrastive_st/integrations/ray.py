@@ -14,20 +14,20 @@ from contrastive_st.vectors import quantize
 
 
 class BatchEncoder:
-    """What an actor of `ray.data.Dataset.map_batches` does: it opens a model once, and adds vectors to each batch.
+    """An actor class for `ray.data.Dataset.map_batches`: opens a model once and adds vectors to each batch.
 
-    The vectors are those of `contrastive-st encode`. Call `map_batches` with `batch_format="pyarrow"`; with
+    The vectors are the same as those of `contrastive-st encode`. Call `map_batches` with `batch_format="pyarrow"`; with
     `num_gpus=1` each actor has a GPU of its own.
 
     Args:
-        model: folder or Hub name, which every machine can reach; by default the static model of this package.
-        column: holds the text; a null is an empty text.
+        model: folder or Hub name that every machine can reach; by default the static model of this package.
+        column: column of the texts; a null is an empty text.
         output: column of the vectors, a list of fixed size.
         normalize: write unit vectors.
-        precision: of the vectors: `float32`, `int8` or `ubinary`, as `contrastive_st.vectors.quantize` makes them.
-        ranges: `[2, d]` of int8, the same for all actors: `contrastive_st.vectors.quantization_ranges` of a sample.
+        precision: precision of the vectors: `float32`, `int8` or `ubinary`, as in `contrastive_st.vectors.quantize`.
+        ranges: for int8, `[2, d]`, the same for all actors: `contrastive_st.vectors.quantization_ranges` of a sample.
         model_precision: the `precision` of `SentenceEncoder`.
-        options: of `SentenceEncoder`, such as `pooling`.
+        options: options of `SentenceEncoder`, such as `pooling`.
 
     Raises:
         InputError: the model cannot be opened, int8 without ranges, or a batch without the column.
@@ -55,7 +55,7 @@ class BatchEncoder:
         **options: Any,
     ) -> None:
         if precision == "int8" and ranges is None:
-            raise InputError("int8 needs ranges: an actor sees a part of the texts, and each would take its own")
+            raise InputError("int8 needs ranges, because each actor sees only a part of the texts; give ranges [2, d]")
         self.encoder = open_encoder(model, precision=model_precision, **options)
         self.column, self.output, self.precision, self.ranges = column, output, precision, ranges
         self.how: dict[str, Any] = {"normalize_embeddings": True} if normalize else {}
@@ -65,7 +65,7 @@ class BatchEncoder:
         if not isinstance(batch, pa.Table):
             raise InputError(f"a batch is a pyarrow table, not {type(batch).__name__}; give batch_format='pyarrow'")
         if self.column not in batch.column_names:
-            raise InputError(f"there is no column {self.column!r}; there is: {', '.join(batch.column_names)}")
+            raise InputError(f"there is no column {self.column!r}; give one of {', '.join(batch.column_names)}")
         texts = [(text or "").strip() for text in batch[self.column].to_pylist()]
         stored = quantize(self.encoder.encode(texts, **self.how), self.precision, self.ranges)
         flat = pa.array(np.ascontiguousarray(stored).reshape(-1))

@@ -615,7 +615,7 @@ class ContrastiveMixin(ForCL):
         return self._words_sum(hidden, labels, _count(predicted, mlm_targets))
 
     def _words_sum(self, states: Tensor, wanted: Tensor, count: int) -> tuple[Tensor, int]:
-        """The sum of the cross-entropies of the `wanted` words (-100: none), given states `[N, L, d]`; and their number."""
+        """The sum of the cross-entropies of `wanted` words (-100: none) given states `[N, L, d]`, and their number."""
         places = true_places(wanted != -100, count)  # the head only gets states to predict from
         logits = at_least_float32(self.mlm_logits(states.flatten(0, 1)[places]))
         if not count:

@@ -1,1 +1,1 @@
-"""Checkpoint folders: found by path or Hub name, and looked at before anything in them is opened."""
+"""Find checkpoint folders by path or Hub name, and check them before anything in them is opened."""

@@ -1,4 +1,4 @@
-"""What is looked at before a checkpoint folder is opened, pushed or converted."""
+"""Checks of a checkpoint folder before it is opened, pushed or converted."""
 
 from __future__ import annotations
 
@@ -12,49 +12,49 @@ from safetensors import SafetensorError, safe_open
 
 from contrastive_st.errors import InputError, first_line
 
-#: The static model that is part of the package; it is opened by its name, as one on the Hub is
+#: The static model that is part of the package; it is opened by its name, like a model on the Hub
 SHIPPED = Path(__file__).parents[1] / "static-minilm"
 PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # opening one can run code
-ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # as peft calls them
-TRAINED = "trained_weights.safetensors"  # beside an adapter, in the checkpoints that a run is resumed from
+ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # names used by peft
+TRAINED = "trained_weights.safetensors"  # of a model with an adapter, in the checkpoints of a run
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 
 
 def check_folder(folder: str | Path) -> Path:
-    """Refuse a folder that reaches outside of itself.
+    """Refuse a folder that refers to files outside of itself.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: a link leads out of it (those of a Hub cache into the cache's own store do not count), or a file
-            of weights or of a module is named by an absolute path or one with `..`.
+        InputError: a link leads out of the folder (except links of a Hub cache into its own store), or the path of a
+            weights file or module is absolute or has `..`.
     """
     folder = Path(folder)
     for path in _links(folder):
         if not any(path.resolve().is_relative_to(root) for root in _roots(folder)):
             raise InputError(
-                f"{path} is a link to a place outside of its folder; put the file itself there, or remove the link"
+                f"{path} is a link to a place outside of its folder; copy the file there, or remove the link"
             )
         if not path.exists():
-            raise InputError(f"{path} is a link to nothing; put the file itself there, or remove the link")
+            raise InputError(f"{path} is a link to a missing file; copy the file there, or remove the link")
     for index, named in _named_files(folder):
         place = PurePosixPath(named.replace("\\", "/"))
         if place.is_absolute() or ".." in place.parts or ":" in named:
-            raise InputError(f"{index} names {named!r}, a place outside of its folder; such a folder is not opened")
+            raise InputError(f"{index} names {named!r}, a place outside of its folder; such folders are not opened")
     return folder
 
 
 def check_weights(folder: str | Path, name: object | None = None) -> None:
-    """Refuse a folder without safetensors weights, of a model or of an adapter; a pickle is never opened.
+    """Refuse a folder without safetensors weights of a model or an adapter; a pickle is never opened.
 
     Args:
         folder: the folder.
-        name: what the user calls it.
+        name: its name in messages.
 
     Raises:
-        InputError: with the command that converts a pickle; or an index names files that are no safetensors, which a
-            loader would open as pickles whatever lies beside them.
+        InputError: there are no safetensors weights (the message has the command that converts a pickle), or an index
+            names files that are not safetensors, which a loader would open as pickles.
     """
     folder, name = Path(folder), name or folder
     if (folder / "model.safetensors").is_file() or (folder / ADAPTER_WEIGHTS).is_file():
@@ -62,29 +62,29 @@ def check_weights(folder: str | Path, name: object | None = None) -> None:
     if (folder / INDICES[0]).is_file():
         for _, file in _weight_files(folder / INDICES[0]):
             if not file.endswith(".safetensors"):
-                raise InputError(f"{name}: {INDICES[0]} names {file!r}, which is no safetensors file; it is not opened")
+                raise InputError(f"{name}: {INDICES[0]} names {file!r}, which is not safetensors; convert it first")
         return
     if (folder / ADAPTER).is_file():
         raise InputError(
             f"{name} is an adapter without {ADAPTER_WEIGHTS}; a pickle (adapter_model.bin) can run code when it is "
-            "opened, so save it anew with peft"
+            "opened; save it again with peft"
         )
     convert = f"contrastive-st convert {name} NEW_FOLDER --to package"
     if any(folder.glob("pytorch_model*.bin")):
         raise InputError(
-            f"{name} holds its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; "
+            f"{name} has its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; "
             f"convert it first: {convert}"
         )
     if any((folder / backend).is_dir() for backend in ("onnx", "openvino")):
-        raise InputError(f"{name} is exported and holds no weights; give the checkpoint that it was exported from")
+        raise InputError(f"{name} is exported and has no weights; give the checkpoint that it was exported from")
     raise InputError(
-        f"{name} holds no weights in safetensors (model.safetensors); if it holds a pytorch_model.bin, convert that "
+        f"{name} has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that "
         f"first: {convert}"
     )
 
 
 def weight_names(folder: str | Path) -> list[str]:
-    """The names of the tensors in a folder's safetensors files, from their headers alone.
+    """The names of the tensors in a folder's safetensors files; only the headers are read.
 
     Raises:
         InputError: a file is damaged.
@@ -104,10 +104,10 @@ def read_json(path: Path, kind: type = object) -> Any:
 
     Args:
         path: the file.
-        kind: `dict` or `list`, where the content must be one.
+        kind: `dict` or `list`, if the content must be one.
 
     Raises:
-        InputError: it is damaged, or of another kind.
+        InputError: the file is damaged, or its content is of another kind.
     """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
@@ -117,7 +117,7 @@ def read_json(path: Path, kind: type = object) -> Any:
         raise InputError(f"{path} is damaged: {first_line(error)}") from error
     if not isinstance(content, kind):
         wanted = "an object {...}" if kind is dict else "a list [...]"
-        raise InputError(f"{path} is damaged: it holds no JSON {wanted}")
+        raise InputError(f"{path} is damaged: it must hold {wanted} in JSON")
     return content
 
 
@@ -141,12 +141,12 @@ def _named_files(folder: Path) -> Iterator[tuple[Path, str]]:
     if modules.is_file():
         entries = read_json(modules, list)
         if not all(isinstance(entry, dict) and isinstance(entry.get("path", ""), str) for entry in entries):
-            raise InputError(f"{modules} is damaged: it is no list of modules, each with a path")
+            raise InputError(f"{modules} is damaged: it is not a list of modules, each with a path")
         yield from ((modules, entry.get("path", "")) for entry in entries)
 
 
 def _weight_files(index: Path) -> Iterator[tuple[Path, str]]:
     weights = read_json(index, dict).get("weight_map")
     if not isinstance(weights, dict) or not all(isinstance(file, str) for file in weights.values()):
-        raise InputError(f"{index} is damaged: it holds no weight_map of names of files")
+        raise InputError(f"{index} is damaged: it has no weight_map with names of files")
     yield from ((index, file) for file in dict.fromkeys(weights.values()))

@@ -1,4 +1,4 @@
-"""Texts that may be shown: without secrets, without the paths of their user, and inside Markdown as plain text."""
+"""Make texts safe to publish: remove secrets and absolute paths, and escape text for Markdown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 _TOKENS = re.compile(
     r"\b(?:hf_[A-Za-z0-9]{8,}|api_org_[A-Za-z0-9]{8,}|gh[opsur]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}"
     r"|sk-[\w-]{16,}|xox[abprs]-[\w-]{10,}|AKIA[A-Z0-9]{16}|AIza[\w-]{30,}|eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*)"
-)  # as the Hub, GitHub, GitLab, OpenAI, Slack, Amazon and Google write them; the last is a JSON web token
+)  # tokens of the Hub, GitHub, GitLab, OpenAI, Slack, Amazon and Google; the last is a JSON web token
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")
 _NAME = (
     r"(?:[A-Za-z0-9]+[_-])*"
@@ -26,9 +26,9 @@ HIDDEN = "***"
 
 
 def without_secrets(text: str) -> str:
-    """`text` without access tokens, what is assigned to a secret's name, and the user and password of an address.
+    """Hide access tokens, values assigned to names of secrets, and the user and password in an address.
 
-    The values of environment variables with such names are hidden wherever they occur.
+    The values of environment variables with the name of a secret are hidden wherever they occur.
 
     Example:
         >>> without_secrets("401 for hf_abcdefghijkl at https://me:word@hub.example/x")
@@ -44,7 +44,7 @@ def without_secrets(text: str) -> str:
 
 
 def without_paths(text: str) -> str:
-    """`text` with every absolute path made relative to the working directory, or cut down to its last part.
+    """Make every absolute path in `text` relative to the working directory, or keep only its last part.
 
     Example:
         >>> without_paths("--train_file /home/me/data/wiki.txt --lr 3e-5")
@@ -54,7 +54,7 @@ def without_paths(text: str) -> str:
 
 
 def publishable(value: Any, name: str = "") -> Any:
-    """A JSON value without secrets and absolute paths; what is kept under a secret's name is hidden.
+    """A JSON value without secrets and absolute paths; values under the name of a secret are hidden.
 
     Example:
         >>> publishable({"file": "/home/me/wiki.txt", "hub_token": "abc", "steps": [1, "hf_abcdefghijkl"]})
@@ -96,14 +96,14 @@ def _short(path: str) -> str:
         return re.split(r"[/\\]", path.rstrip("/\\"))[-1] or path
 
 
-# --- Texts of others inside Markdown: names, notes and command lines, which are neither markup nor code.
+# --- Names, notes and command lines in Markdown, escaped so that they are not read as markup.
 
 _SPECIAL = re.compile(r"[\\`*\[\]|~]")
 _TAGS = str.maketrans({"<": "&lt;", ">": "&gt;", "&": "&amp;"})
 
 
 def as_text(text: object) -> str:
-    """One line of Markdown that shows `text`, whatever it holds; it fits into the cell of a table.
+    """`text` escaped as one line of Markdown, also for the cell of a table.
 
     Example:
         >>> as_text("<b>bold</b> | [link](x)")
@@ -113,7 +113,7 @@ def as_text(text: object) -> str:
 
 
 def as_code(text: object) -> str:
-    """`text` as code in a line, in the cell of a table too; nothing for an empty one.
+    """`text` as inline code, also for the cell of a table; an empty string for an empty text.
 
     Example:
         >>> as_code("a|b `c`"), as_code("")
@@ -124,7 +124,7 @@ def as_code(text: object) -> str:
 
 
 def as_block(text: object, language: str = "") -> str:
-    """`text` as a block of code; a fence in the text does not end it.
+    """`text` as a fenced code block; the fence is longer than any in the text.
 
     Example:
         >>> print(as_block("a ``` b", "text"))

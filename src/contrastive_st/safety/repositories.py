@@ -1,4 +1,4 @@
-"""A checkpoint by Hub name: its files in the local cache, whole and unharmed, without pickles; and errors in words."""
+"""Download checkpoints from the Hub into the local cache, without pickles and with checked hashes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from contrastive_st.safety.redact import without_secrets
 WEIGHTS = ("*.safetensors", "*.safetensors.index.json")
 TOKENIZER = ("*.json", "*.txt", "*.model", "*.jinja")
 ENCODER = (*WEIGHTS, *TOKENIZER)
-RESUMING = ("last-checkpoint/*", "checkpoint-*/*")  # what a run is resumed from, and no part of the model
+RESUMING = ("last-checkpoint/*", "checkpoint-*/*")  # for resuming a run; not part of the model
 _PASSED = ("token", "cache_dir", "local_files_only", "force_download")
 HUB_OPTIONS = (*_PASSED, "subfolder")  # keyword arguments of a loader that are about finding files
 
@@ -46,22 +46,22 @@ def local_folder(
     subfolder: str = "",
     **options: Any,
 ) -> Path:
-    """The folder of a checkpoint: a local one as it is, that of the package, or one of the Hub, downloaded if need be.
+    """The local folder of a checkpoint: a folder, the package's own model, or a Hub repository, which is downloaded.
 
-    Works offline once a checkpoint was downloaded (`HF_HUB_OFFLINE=1`). Every downloaded file's hash is compared with
-    what the Hub announced.
+    Once a checkpoint has been downloaded, it can be opened offline (`HF_HUB_OFFLINE=1`). The hash of every downloaded
+    file is compared with that of the Hub.
 
     Args:
         name: folder or Hub name.
-        revision: branch, tag or commit; of a Hub name.
-        patterns: the files wanted of a Hub repository.
-        subfolder: below it.
+        revision: branch, tag or commit of a Hub name.
+        patterns: the files to download from a Hub repository.
+        subfolder: folder of the checkpoint inside the folder or repository.
         options: `token`, `cache_dir`, `local_files_only`, `force_download`, as for `snapshot_download`; others are
-            not looked at.
+            ignored.
 
     Raises:
-        InputError: there is no such checkpoint, it may not be read, the Hub cannot be reached, a file is damaged, or
-            the folder reaches outside of itself.
+        InputError: the checkpoint does not exist or may not be read, the Hub cannot be reached, a file is damaged, or
+            the folder refers to files outside of itself.
 
     Example:
         >>> local_folder("/no/such/folder")
@@ -86,12 +86,12 @@ def local_folder(
 
 @contextlib.contextmanager
 def in_words(name: str, revision: str | None = None) -> Iterator[None]:
-    """Turn what goes wrong between here and the Hub into an `InputError` of one line, without secrets in it."""
+    """Turn errors of the Hub and the network into an `InputError` of one line without secrets."""
     try:
         yield
     except (HfHubHTTPError, httpx.HTTPError, OSError, HFValidationError) as error:
         raise InputError(without_secrets(_words(error, name, revision))) from None
-    except RuntimeError as error:  # of an upload; what went wrong is its cause
+    except RuntimeError as error:  # of an upload; its cause is the real error
         if not isinstance(error.__cause__, (HfHubHTTPError, httpx.HTTPError, OSError)):
             raise
         raise InputError(without_secrets(_words(error.__cause__, name, revision))) from None
@@ -110,7 +110,7 @@ def _words(error: Exception, name: str, revision: str | None) -> str:
     if status == 401:
         return f"{name}: the Hub does not accept this token; log in again (hf auth login) or mend HF_TOKEN"
     if status == 403:
-        return f"{name}: this token may not do that; it needs the right to write there"
+        return f"{name}: the Hub does not allow this with your token; use one with write access"
     if status is not None:
         return f"{name}: the Hub answered {status}: {first_line(error)}; try again"
     if isinstance(error, LocalEntryNotFoundError):
@@ -121,9 +121,9 @@ def _words(error: Exception, name: str, revision: str | None) -> str:
 
 
 def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:
-    """Compare each file of a cached snapshot with its hash, which is what the cache calls its content.
+    """Compare each file of a cached snapshot with its hash, which is the name of its content in the cache.
 
-    The client compares sizes only, so a flipped byte would be found by nobody. A damaged file leaves the cache.
+    The client only compares sizes, so it would not notice a changed byte. A damaged file is removed from the cache.
     """
     for path in sorted(path for path in folder.rglob("*") if path.is_symlink()):
         if not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in wanted):
@@ -134,8 +134,8 @@ def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:
             blob.unlink(missing_ok=True)
             path.unlink()
             raise InputError(
-                f"{name}: {path.relative_to(folder)} was damaged on its way (its hash is not what the Hub announced) "
-                "and is removed from the cache; try again"
+                f"{name}: {path.relative_to(folder)} was damaged in the download (its hash is not that of the Hub) "
+                "and has been removed from the cache; try again"
             )
 
 
@@ -145,7 +145,7 @@ def _has_hash(path: Path, expected: str) -> bool:
     elif re.fullmatch(r"[0-9a-f]{40}", expected):  # others: git's hash of a blob
         digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
     else:
-        return True  # this Hub announces no hash
+        return True  # this Hub gives no hash
     with open(path, "rb") as file:
         while block := file.read(1 << 20):
             digest.update(block)

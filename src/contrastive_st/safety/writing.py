@@ -1,4 +1,4 @@
-"""Files and folders that appear whole or not at all: a temporary name, fsync, rename."""
+"""Write files and folders atomically: under a temporary name, then fsync and rename."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from contrastive_st.errors import InputError
 
 
 def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False) -> Path:
-    """Raise an error if a path cannot be written to; call it before the work whose result goes there.
+    """Raise an error if a path cannot be written to; call it before you compute what is written there.
 
     Args:
-        path: of a new file or folder; an empty folder may exist.
+        path: path of a new file or folder; an empty folder may exist.
         overwrite: an existing file or folder may be replaced.
-        flag: the flag that the message offers for that; "" if there is none.
+        flag: the flag for overwriting that the message suggests; "" if there is none.
         parents: missing parent folders will be created.
 
     Returns:
@@ -46,7 +46,7 @@ def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overw
         while parents and not parent.exists():
             parent = parent.parent
         if not parent.is_dir():
-            raise InputError(f"{path}: the folder {parent} does not exist; make it first")
+            raise InputError(f"{path}: the folder {parent} does not exist; create it first")
         if not os.access(parent, os.W_OK | os.X_OK):
             raise InputError(f"{path} cannot be written: {parent} is read-only; choose another folder")
     return path
@@ -56,19 +56,19 @@ def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overw
 def written_whole(
     path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False
 ) -> Iterator[Path]:
-    """Give a temporary path to write a file or a folder at; at the end of the block it takes its own name.
+    """A context that gives a temporary path for a file or a folder, and renames it to `path` at the end.
 
-    All of it is on the disk before the rename, so a crash leaves the old content or the new one. If the block fails,
-    what it wrote is removed and what was there before stays.
+    Everything is on the disk before the rename, so a crash leaves either the old or the new content. If the block
+    fails, what it wrote is removed and the old content is kept.
 
     Args:
         path, overwrite, flag, parents: as for `check_target`.
 
     Yields:
-        A path of the same name in a temporary folder beside `path`; nothing is there yet.
+        A path of the same name in a temporary folder next to `path`; the file or folder does not exist yet.
 
     Raises:
-        InputError: `check_target` refuses it, or the disk does (full, read-only).
+        InputError: `check_target` refuses the path, or the disk is full or read-only.
 
     Example:
         >>> import tempfile
@@ -91,17 +91,17 @@ def written_whole(
 
 
 def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
-    """Write several files of a folder, which is made where it is missing; all are on the disk before one is replaced.
+    """Write several files into a folder; all are on the disk before the first existing file is replaced.
 
     Args:
-        folder: where.
-        files: their content by path below the folder.
+        folder: the folder, which is created if needed.
+        files: the content of each file, by its path in the folder.
 
     Returns:
-        Their paths, in order.
+        The paths of the files, in order.
 
     Raises:
-        InputError: the disk refuses; nothing in the folder was changed.
+        InputError: the disk is full or read-only; the folder was not changed.
     """
     folder = Path(folder)
     paths = [folder / name for name in files]
@@ -113,10 +113,10 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
 
 @contextlib.contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Errors of writing, in one line that names the path.
+    """Turn errors of writing into an `InputError` of one line that names the path.
 
     Raises:
-        InputError: the disk refuses.
+        InputError: the disk is full or read-only, or another error of writing.
     """
     try:
         yield
@@ -128,10 +128,10 @@ def writing(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def locked(path: Path, error: str) -> Iterator[None]:
-    """Hold a lock file, whose folder is there; the lock is of the process, not of its children, and ends with it.
+    """Hold a lock file in an existing folder. The lock belongs to this process (not its children) and ends with it.
 
     Raises:
-        InputError: another process holds it; with the words of `error`.
+        InputError: another process holds the lock; the message is `error`.
     """
     try:
         import fcntl
@@ -151,14 +151,14 @@ def locked(path: Path, error: str) -> Iterator[None]:
 
 def _is_there(path: Path) -> bool:
     try:
-        path.lstat()  # of a link itself: a dangling one is there too; a name that is too long raises
+        path.lstat()  # of a link itself: a broken link exists too; a name that is too long raises
     except FileNotFoundError:
         return False
     return not path.is_dir() or any(path.iterdir())
 
 
 def _to_disk(path: Path, mode: int) -> None:
-    """fsync a file, or all that is in a folder; files get the mode that the user's umask asks for.
+    """fsync a file, or everything in a folder; files get the mode of the user's umask.
 
     (safetensors writes files that only their owner may read.)
     """
@@ -180,7 +180,7 @@ def _sync(path: Path) -> None:
 
 def _take_the_name(scratch: Path, path: Path) -> None:
     new, old = scratch / path.name, scratch / f"{secrets.token_hex(8)}.old"
-    if new.is_dir() and path.is_dir() and not path.is_symlink():  # a rename replaces files and empty folders only
+    if new.is_dir() and path.is_dir() and not path.is_symlink():  # a rename can only replace files and empty folders
         os.replace(path, old)
     os.replace(new, path)
     _sync(path.absolute().parent)

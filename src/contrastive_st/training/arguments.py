@@ -1,4 +1,4 @@
-"""Training arguments: those of transformers, with the defaults that contrastive training wants; their command line."""
+"""Training arguments: those of transformers with defaults for contrastive training, and their command line."""
 
 from __future__ import annotations
 
@@ -21,29 +21,30 @@ from contrastive_st.terminal import Parser, snake_case_flags, suggestion
 
 @dataclass
 class ContrastiveTrainingArguments(TrainingArguments):
-    """`transformers.TrainingArguments`; `per_device_train_batch_size` is what contrasts.
+    """`transformers.TrainingArguments` with other defaults, and arguments for GradCache and momentum queues.
 
-    What differs: bf16 is on where the hardware is faster so, a short last batch is dropped (it would have fewer
-    negatives than the others), and no column of the data set is dropped behind your back.
+    bf16 is on if the hardware is faster with it, a last batch that is not full is dropped (it would have fewer
+    negatives than the others), and columns of the data set are never dropped. The texts of a batch
+    (`per_device_train_batch_size`, on all processes) are each other's negatives.
     """
 
     bf16: bool | None = field(  # type: ignore[assignment]
         default=None,
-        metadata={"help": "bf16 autocast; by default where the hardware is faster so. The loss is float32."},
+        metadata={"help": "bf16 autocast; by default on if the hardware is faster with it. The loss is in float32."},
     )
     dataloader_drop_last: bool = field(default=True, metadata={"help": "Drop a last batch that is not full."})
-    remove_unused_columns: bool = field(default=False, metadata={"help": "Leave as it is: collators read the columns."})
+    remove_unused_columns: bool = field(default=False, metadata={"help": "Do not change: collators read the columns."})
 
     logging_nan_inf_filter: bool = field(
-        default=False, metadata={"help": "Leave as it is: a loss that is no number stops the run, and is not averaged."}
+        default=False, metadata={"help": "Do not change: a NaN or infinite loss must stop the run."}
     )
     ddp_find_unused_parameters: bool | None = field(
-        default=False, metadata={"help": "Look for parameters without gradient; the models here have none."}
+        default=False, metadata={"help": "Search for parameters without gradient; models of this package have none."}
     )
     chunk_size: int | None = field(
         default=None,
         metadata={
-            "help": "Encode at most this many texts at a time (GradCache step): memory stops growing with the batch."
+            "help": "Encode at most this many texts at a time (GradCache), so that memory does not grow with the batch."
         },
     )
     chunk_tokens: int | None = field(
@@ -52,18 +53,18 @@ class ContrastiveTrainingArguments(TrainingArguments):
     momentum_queue: int = field(
         default=0,
         metadata={
-            "help": "Contrast with this many past positives too (MoCo), encoded by a moving average of the model: more "
-            "negatives without a larger batch. One encoder, loss info_nce; a step encodes no more texts."
+            "help": "Also contrast with this many positives of earlier batches (MoCo), encoded by a moving average of "
+            "the model: more negatives without a larger batch. Only for one encoder and the loss info_nce."
         },
     )
     allow_changed_resume: bool = field(
         default=False,
         metadata={
-            "help": "Resume although optimizer, scheduler or random state are missing, or data, seed or batch changed."
+            "help": "Resume even if optimizer, scheduler or random state are missing, or data, seed or batch changed."
         },
     )
     momentum: float = field(
-        default=0.999, metadata={"help": "With momentum_queue: share of the moving average that stays, a step."}
+        default=0.999, metadata={"help": "With momentum_queue: share of the moving average that is kept per step."}
     )
 
     def __post_init__(self) -> None:
@@ -75,24 +76,24 @@ class ContrastiveTrainingArguments(TrainingArguments):
         if getattr(self, "data_seed", None) is None:
             self.data_seed: int | None = (
                 self.seed
-            )  # so that the order of the rows does not hang on what else draws random numbers
+            )  # so that the order of the rows does not depend on other random numbers
         own = self.accelerator_config is None
         with told("training arguments"):
             super().__post_init__()
-        if own and self.dataloader_pin_memory:  # batches are copied while the step before runs
+        if own and self.dataloader_pin_memory:  # batches are copied during the previous step
             self.accelerator_config.non_blocking = True  # type: ignore[union-attr]
 
     def _check(self) -> None:
-        """Raise for a number that no training can have."""
+        """Raise `InputError` for a value that is not valid in any training."""
         check_ranges(self, _RANGES)
         if any(pair.count("=") != 1 for pair in (self.optim_args or "=").split(",")):
-            raise InputError(f"optim_args {self.optim_args}: give name=value, several parted by commas")
+            raise InputError(f"optim_args {self.optim_args}: give name=value, separated by commas")
         for name in self._VALID_DICT_FIELDS:
             if str(value := getattr(self, name)).lstrip().startswith("{") and isinstance(value, str):
                 try:
                     json.loads(value)
                 except ValueError as error:
-                    raise InputError(f"{name} {value}: no JSON ({first_line(error)})") from error
+                    raise InputError(f"{name} {value}: not JSON ({first_line(error)}); mend it") from error
         if self.max_steps <= 0 and not 0 < self.num_train_epochs < math.inf:
             raise InputError(
                 f"num_train_epochs {self.num_train_epochs}: give a positive number of epochs, or max_steps"
@@ -101,7 +102,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
 
 @contextlib.contextmanager
 def told(what: str) -> Iterator[None]:
-    """What transformers, torch or a package that is not there say of an argument, as one line.
+    """Turn errors of transformers, torch or a missing package into an `InputError` of one line.
 
     Example:
         >>> with told("optim apollo_adamw"):
@@ -119,14 +120,14 @@ def told(what: str) -> Iterator[None]:
 
 
 def check_ranges(args: Any, ranges: Ranges) -> None:
-    """Raise for the first argument that is out of its range; None is in every range, and so is what is not there.
+    """Raise for the first argument that is out of its range; None and missing arguments are accepted.
 
     Args:
         args: an object with the arguments as attributes.
-        ranges: names of arguments, what their values must be, and the same in words.
+        ranges: names of arguments, a function that tells whether a value is in range, and the range in words.
 
     Raises:
-        InputError: with name, value and range.
+        InputError: with the name, the value and the range.
 
     Example:
         >>> from types import SimpleNamespace
@@ -164,14 +165,14 @@ _RANGES: Ranges = (
 )
 
 
-# --- The command line of a training script, and one line for what is wrong with it.
+# --- The command line of a training script, with one-line errors.
 
 
 class TrainingParser(Parser, HfArgumentParser):
-    """`transformers.HfArgumentParser` that says in one line what is wrong; flags in snake_case or kebab-case.
+    """`transformers.HfArgumentParser` with one-line errors; flags may be in snake_case or kebab-case.
 
     Args:
-        kinds: dataclasses, whose fields become flags.
+        kinds: dataclasses whose fields become flags.
         kwargs: as for `argparse.ArgumentParser`.
 
     Example:
@@ -187,11 +188,11 @@ class TrainingParser(Parser, HfArgumentParser):
         super().__init__(kinds, **kwargs)
 
     def parse(self, argv: Sequence[str] | None = None, defaults: Mapping[str, Any] | None = None) -> list[Any]:
-        """One instance of each dataclass.
+        """Parse a command line into one instance of each dataclass.
 
         Args:
             argv: the command line; by default that of this process.
-            defaults: in place of those of the dataclasses; shown by `--help`.
+            defaults: replace the defaults of the dataclasses, also in `--help`.
 
         Raises:
             InputError: an unknown flag, a value of the wrong type, or one that a dataclass refuses.
@@ -209,7 +210,7 @@ class TrainingParser(Parser, HfArgumentParser):
             raise
         except json.JSONDecodeError as error:
             raise InputError(f"{error.doc[:60]}: not JSON: {error}") from error
-        except Exception as error:  # what transformers raises of arguments has every type
+        except Exception as error:  # transformers raises errors of any type
             raise InputError(first_line(error)) from error
         if unknown:
             flag = unknown[0].partition("=")[0]
@@ -219,10 +220,10 @@ class TrainingParser(Parser, HfArgumentParser):
     def _instead(self, flag: str) -> str:
         flags = [name for name in self._option_string_actions if name.startswith("--")]
         near = suggestion(flag, flags)
-        return near if near.startswith("did you mean") else "--help lists those there are"
+        return near if near.startswith("did you mean") else "--help lists all arguments"
 
 
 def _check_reporting(report_to: Sequence[str]) -> None:
-    """Raise where a logger that was asked for is not installed (the Trainer would find out after the data is read)."""
+    """Raise if a logger is not installed. (The Trainer would only find out after the data has been read.)"""
     for callback in get_reporting_integration_callbacks(report_to):
         callback()

@@ -1,4 +1,4 @@
-"""What a run tells as it goes, and a clean stop: callbacks of the trainer, and the words before its first step."""
+"""Callbacks of the trainer (throughput, warnings, a clean stop), and the summary before the first step."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ from contrastive_st.terminal import clean, peak_resident
 from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
 from contrastive_st.training.gradcache import chunk_limits
 
-# --- What a run does a second, what of it is padding, and the memory that it takes: for the log.
+# --- Throughput, padding and memory for the log.
 
 
 class Throughput(TrainerCallback):
-    """Counts batches and times steps between two logs; evaluation and saving are not timed, reading data is.
+    """Measures throughput between two logs. The time includes reading data, but not evaluation and saving.
 
-    Metrics: `sentences_per_second` (anchors) and `tokens_per_second` (real ones, of all views), both over all processes
-    (of equal shares), `padding_share` (of the tokens that were encoded, after bucketing) and `peak_memory_gib` of this
-    process: of the GPU where there is one, else resident.
+    Metrics: `sentences_per_second` (anchors) and `tokens_per_second` (real tokens of all views), both over all
+    processes; `padding_share`, the share of padding among the tokens that were encoded, after bucketing; and
+    `peak_memory_gib` of this process, on the GPU if there is one, else resident.
     """
 
     def __init__(self) -> None:
@@ -41,7 +41,7 @@ class Throughput(TrainerCallback):
         self.seconds = 0.0
 
     def count(self, inputs: dict[str, Any], model: Any, chunk_size: int | None, chunk_tokens: int | None) -> None:
-        """Add a batch `[B, V, L]` that `model` encodes, in chunks where the GradCache step makes them."""
+        """Add a batch `[B, V, L]` that `model` encodes, in chunks if the GradCache step is used."""
         ids, mask = inputs["input_ids"], inputs.get("attention_mask")
         known = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
         lengths = row_lengths(ids if mask is None else mask, known).reshape(-1)
@@ -58,7 +58,7 @@ class Throughput(TrainerCallback):
         self.tokens += int(lengths.sum())
 
     def metrics(self, processes: int) -> dict[str, float]:
-        """The metrics since they were last asked for; none before a step is timed."""
+        """The metrics since the last call; empty before the first step has been timed."""
         if not self.seconds:
             return {}
         metrics = {
@@ -82,7 +82,7 @@ class Throughput(TrainerCallback):
 
 
 def peak_memory() -> int:
-    """Most memory that this process has held so far, in bytes: on the GPU where there is one, else resident.
+    """Peak memory of this process so far, in bytes: on the GPU if there is one, else resident.
 
     Example:
         >>> peak_memory() > 10 * 2**20
@@ -92,18 +92,18 @@ def peak_memory() -> int:
 
 
 class TaskLosses:
-    """The mean loss of each data set of a mixture between two logs, as `loss_<name>`; of other losses nothing."""
+    """The mean loss of each data set of a mixture between two logs, as `loss_<name>`; nothing without a mixture."""
 
     def __init__(self) -> None:
         self._found: dict[str, list[Tensor]] = {}
 
     def count(self, task: str | None, loss: Tensor) -> None:
-        """Add the loss `[]` of a batch of this process, which is of the data set `task`."""
+        """Add the loss `[]` of a batch of this process from the data set `task`."""
         if task is not None:
             self._found.setdefault(task, []).append(loss)
 
     def metrics(self, average: Callable[[Tensor], Tensor]) -> dict[str, float]:
-        """The means since they were last asked for, which `average` takes over all processes."""
+        """The means since the last call; `average` averages them over all processes."""
         names = sorted(self._found)
         means = [torch.stack(self._found[name]).float().mean() for name in names]
         self._found = {}
@@ -111,20 +111,20 @@ class TaskLosses:
         return {f"loss_{name}": round(mean, 4) for name, mean in zip(names, over_all, strict=True)}
 
 
-# --- InferSent's learning rate: it falls a little every epoch, and much where the dev figure does not rise.
+# --- InferSent's learning rate: it falls a little every epoch, and much if the dev score does not rise.
 
 
 class DevDecay(TrainerCallback, ExportableState):
-    """After each epoch's evaluation: lr * decay, divided by `shrink` if the figure did not rise; stop below `lowest`.
+    """Lowers the learning rate after each epoch: times `decay`, and divided by `shrink` if the dev score did not rise.
 
-    For a constant schedule with evaluation each epoch (Conneau et al. 2017: SGD from 0.1). The best figure is kept in
-    the trainer's state, so that a resumed run goes on as the whole one.
+    For a constant schedule with evaluation after each epoch (Conneau et al. 2017: SGD from 0.1). The best score is kept
+    in the trainer's state, so that a resumed run continues like an uninterrupted one.
 
     Args:
-        metric: the figure, as the evaluator names it.
-        decay: of every epoch.
-        shrink: where the figure did not rise.
-        lowest: a rate below it ends the training.
+        metric: name of the score in the evaluator's metrics.
+        decay: factor of every epoch.
+        shrink: divisor if the score did not rise.
+        lowest: training stops when the rate falls below this.
     """
 
     def __init__(
@@ -134,7 +134,7 @@ class DevDecay(TrainerCallback, ExportableState):
         self.best, self.seen = float("-inf"), 0.0
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint keeps."""
+        """The arguments and attributes that are saved in a checkpoint."""
         names = ("metric", "decay", "shrink", "lowest")
         return {
             "args": {name: getattr(self, name) for name in names},
@@ -167,7 +167,7 @@ logger = logging.getLogger(__name__)
 
 
 class HealthCallback(TrainerCallback):
-    """Warn once, in words, when the embedding collapses or the loss stays at chance for several logs in a row."""
+    """Warns once if the embedding collapses or the loss stays at chance level for several logs in a row."""
 
     patience = 3
 
@@ -185,19 +185,19 @@ class HealthCallback(TrainerCallback):
     ) -> None:
         if not logs or "uniformity" not in logs:
             return
-        chance = math.log(logs.get("candidates", 1))  # 0 where the loss chooses among nothing
+        chance = math.log(logs.get("candidates", 1))  # 0 for losses without candidates
         self._count(
             "collapse",
             logs["uniformity"] > -0.02 or logs["effective_rank"] < 1.5,
-            "the embedding collapses: the sentences of a batch get nearly the same vector "
+            "the embedding collapses: all sentences of a batch get nearly the same vector "
             f"(uniformity {logs['uniformity']:.3f}, effective rank {logs['effective_rank']:.1f}). "
             "Lower the learning rate, or look for near-duplicate texts",
         )
         self._count(
             "chance",
             "loss" in logs and abs(logs["loss"] - chance) < 0.01 * chance,
-            f"the loss sits at ln(candidates) = {chance:.2f}: no positive is told from the negatives. "
-            "Are the pairs aligned, is dropout on (for dropout pairs), is the learning rate high enough?",
+            f"the loss stays at ln(candidates) = {chance:.2f}: positives are not distinguished from negatives. "
+            "Check that the pairs are aligned, that dropout is on (for dropout pairs), and the learning rate",
         )
 
     def _count(self, kind: str, bad: bool, words: str) -> None:
@@ -208,10 +208,10 @@ class HealthCallback(TrainerCallback):
 
 
 class StopOnSigterm(TrainerCallback):
-    """On SIGTERM: finish the step, save a checkpoint, end training cleanly, on all processes at the same step.
+    """On SIGTERM, finish the step, save a checkpoint and end training, on all processes at the same step.
 
-    (transformers' own just-in-time checkpoint saves between the backward pass and the optimizer step, from where a
-    resumed run cannot be bit-equal.)
+    (The just-in-time checkpoint of transformers is saved between the backward pass and the optimizer step, so a run
+    resumed from it cannot be bit-identical.)
     """
 
     def __init__(self) -> None:
@@ -221,7 +221,7 @@ class StopOnSigterm(TrainerCallback):
 
     def __enter__(self) -> StopOnSigterm:
         self.stopped = self._asked = False
-        if threading.current_thread() is threading.main_thread():  # signals belong to it
+        if threading.current_thread() is threading.main_thread():  # only it can handle signals
             self._previous = signal.signal(signal.SIGTERM, self._ask)
         return self
 
@@ -246,20 +246,20 @@ class StopOnSigterm(TrainerCallback):
             )
 
 
-# --- What a run will do, in a few lines, told before its first step.
+# --- The summary of a run, logged before its first step.
 
 _SHOWN = 70  # characters of each text of the example row
 
 
 def run_summary(trainer: Any, inputs: dict[str, Any]) -> str:
-    """The run of a `ContrastiveTrainer`, from its arguments and its first batch.
+    """A summary of the run of a `ContrastiveTrainer`.
 
     Args:
-        trainer: with model, arguments and tokenizer.
-        inputs: the first batch of this process, `input_ids` `[B, V, L]`.
+        trainer: the trainer, with model, arguments and tokenizer.
+        inputs: the first batch of this process, with `input_ids` `[B, V, L]`.
 
     Returns:
-        One line each: base, pooling, length, the texts of one row by their roles, loss, batch, rate, precision.
+        Lines with base, pooling, maximum length, the texts of one row by role, loss, batch, rate and precision.
     """
     args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
     views = inputs["input_ids"].shape[1]
@@ -285,7 +285,7 @@ def _tokenizer(trainer: Any) -> Any:
 
 
 def _example(trainer: Any, inputs: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """The role of each text of the first row, and the text."""
+    """Yield the role of each text of the first row, and the text."""
     tokenizer, rows = _tokenizer(trainer), inputs["input_ids"][0].tolist()
     hard = [f"hard negative {i}" for i in range(1, len(rows) - 1)]
     names = ["text"] if len(rows) == 1 else ["anchor", "positive", *hard]

@@ -1,9 +1,10 @@
-"""A run's checkpoints: they appear whole, and are looked at before a run goes on from one.
+"""Checkpoints of a run: they are written atomically, and checked before a run resumes from one.
 
-    save     every process writes into a hidden folder; one fsyncs it and gives it its name, `checkpoint-N`
-    resume   the newest whole one; what is damaged, a pickle, or of another run (data, seed, batch) is refused in a line
+    save     every process writes into a hidden folder; one process fsyncs it and renames it to `checkpoint-N`
+    resume   from the newest complete checkpoint; one that is damaged, has pickled weights, or is of another run (other
+             data, seed or batch) is refused with an error of one line
 
-One training at a time writes into an output folder.
+Only one training at a time may write into an output folder.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from contrastive_st.training.arguments import ContrastiveTrainingArguments
 logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
 _SAVING, _LOCK = ".saving", ".training.lock"
-_SAMPLED = 256  # rows that a fingerprint reads of data without arrow tables
+_SAMPLED = 256  # rows that a fingerprint reads from data without Arrow tables
 _STATES = ("optimizer.pt", "scheduler.pt")
 
 
@@ -48,7 +49,7 @@ class TrainingDiverged(InputError):
 
 
 class CheckpointTrainer(Trainer):
-    """The Trainer of transformers, whose checkpoints appear whole and are checked before a run goes on from one.
+    """The Trainer of transformers, with checkpoints that are written atomically and checked before a run resumes.
 
     Args:
         args, kwargs: as for `transformers.Trainer`.
@@ -63,10 +64,10 @@ class CheckpointTrainer(Trainer):
         super().__init__(*args, **kwargs)
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
-        """As `transformers.Trainer.train`; `True` resumes from the newest whole checkpoint.
+        """As `transformers.Trainer.train`; `True` resumes from the newest complete checkpoint.
 
         Raises:
-            InputError: another training writes into the folder, or the checkpoint cannot be resumed from.
+            InputError: another training writes into the folder, or the run cannot resume from the checkpoint.
         """
         folder = Path(str(self.args.output_dir))
         with _only_training(folder):
@@ -78,18 +79,18 @@ class CheckpointTrainer(Trainer):
             return None
         checkpoint = newest_checkpoint(folder) if asked is True else Path(asked)
         if checkpoint is None:
-            raise InputError(f"{folder} holds no checkpoint to resume from; start without resume_from_checkpoint")
+            raise InputError(f"{folder} has no checkpoint to resume from; start without resume_from_checkpoint")
         check_checkpoint(checkpoint)
         changes = changed_run(checkpoint, self.run_record())
         if changes and not self.args.allow_changed_resume:
             raise InputError(
-                f"{checkpoint} cannot be resumed as the run it was: {'; '.join(changes)}. "
-                "Give --allow_changed_resume true to go on with what is there"
+                f"{checkpoint} cannot be resumed unchanged: {'; '.join(changes)}. "
+                "Give --allow_changed_resume true to resume anyway"
             )
         return str(checkpoint)
 
     def run_record(self) -> dict[str, Any]:
-        """What the weights of a run hang on, and a resumed run must share."""
+        """The seed, batch size and data, which must be the same in a resumed run."""
         if self._run is None:
             args = self.args
             rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
@@ -104,7 +105,7 @@ class CheckpointTrainer(Trainer):
     # ------------------------------------------------------------------ saving
 
     def check_weights(self) -> None:
-        """Raise rather than save weights that are no numbers; a collective call where they are sharded.
+        """Raise an error if a weight is not finite, before saving; a collective call if weights are sharded.
 
         Raises:
             TrainingDiverged: a weight is NaN or infinite.
@@ -128,7 +129,7 @@ class CheckpointTrainer(Trainer):
         run = Path(self._get_output_dir(trial))
         name, scratch = f"checkpoint-{self.state.global_step}", run / _SAVING
         if self.args.should_save:
-            for left in (scratch, *filter(Path.is_dir, run.glob(".*.tmp"))):  # of a run that was killed as it saved
+            for left in (scratch, *filter(Path.is_dir, run.glob(".*.tmp"))):  # of a run killed while saving
                 if left == scratch or all(path.name.startswith("checkpoint-") for path in left.iterdir()):
                     shutil.rmtree(left, ignore_errors=True)
         self.accelerator.wait_for_everyone()
@@ -153,9 +154,9 @@ class CheckpointTrainer(Trainer):
         self.accelerator.wait_for_everyone()
 
     def _write_trained(self, path: Path) -> None:
-        """Beside an adapter, all weights that the run trains: the heads too, under the names of the model."""
+        """Write all trained weights of a model with an adapter, including heads, under the names in the model."""
         model: Any = self.accelerator.unwrap_model(self.model)
-        if has_adapter(model) and not self.is_fsdp_enabled:  # whose shards hold everything
+        if has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
             write_tensors({name: weight.detach().cpu() for name, weight in _trained(model).items()}, path)
 
     # ------------------------------------------------------------------ resuming
@@ -170,14 +171,14 @@ class CheckpointTrainer(Trainer):
             super()._load_best_model()
 
     def _load_trained(self, checkpoint: str) -> bool:
-        """Load what `_write_trained` wrote; False where it wrote nothing."""
+        """Load the weights that `_write_trained` wrote; False if there are none."""
         path = Path(checkpoint, TRAINED)
         if not path.is_file():
             return False
         model: Any = self.accelerator.unwrap_model(self.model)
         weights, wanted = load_file(path), _trained(model)
         if strange := sorted(weights.keys() ^ wanted.keys()):
-            raise InputError(f"{checkpoint} was trained with another adapter: {strange[0]} is in one of the two alone")
+            raise InputError(f"{checkpoint} was trained with another adapter: only one of the two has {strange[0]}")
         model.load_state_dict(weights, strict=False)
         return True
 
@@ -191,21 +192,21 @@ class CheckpointTrainer(Trainer):
 
 
 def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> str | None:
-    """The checkpoint to resume from, if one is asked for.
+    """Check the output folder before training; returns the checkpoint to resume from, or None.
 
     Args:
-        training: `output_dir` and `resume_from_checkpoint` (a folder, or `true` for the last one) are read.
-        overwrite: write into a folder that holds another run.
+        training: its `output_dir` and `resume_from_checkpoint` (a folder, or `true` for the newest one) are read.
+        overwrite: write into a folder that has another run.
 
     Raises:
-        InputError: there is no such checkpoint, or the folder holds another run.
+        InputError: there is no such checkpoint, or the folder has another run.
     """
     folder = Path(str(training.output_dir))
     resume = training.resume_from_checkpoint
     if resume and resume.lower() in ("true", "1", "yes"):
         newest = newest_checkpoint(folder)
         if newest is None:
-            raise InputError(f"{folder} holds no checkpoint to resume from; start without --resume_from_checkpoint")
+            raise InputError(f"{folder} has no checkpoint to resume from; start without --resume_from_checkpoint")
         return str(newest)
     if resume and resume.lower() in ("false", "0", "no"):
         resume = None
@@ -213,14 +214,14 @@ def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> st
         check_checkpoint(resume)
     if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
         raise InputError(
-            f"{folder}/ holds another run; choose another --output_dir, go on with --resume_from_checkpoint true, "
+            f"{folder}/ holds another run; choose another --output_dir, resume with --resume_from_checkpoint true, "
             "or give --overwrite_output_dir"
         )
     return resume
 
 
 def newest_checkpoint(folder: str | Path) -> Path | None:
-    """The newest whole `checkpoint-N` below a folder; those passed over are told in the log.
+    """The newest complete `checkpoint-N` in a folder, or None; a warning names newer ones that are damaged.
 
     Example:
         >>> newest_checkpoint("no_such_folder") is None
@@ -235,35 +236,35 @@ def newest_checkpoint(folder: str | Path) -> Path | None:
             passed.append(str(error))
             continue
         if passed:
-            logger.warning(f"{'; '.join(passed)}. Resuming from {path}, the newest whole checkpoint")
+            logger.warning(f"{'; '.join(passed)}. Resuming from {path}, the newest complete checkpoint")
         return path
     if passed:
-        raise InputError(f"no whole checkpoint in {folder}: {'; '.join(passed)}")
+        raise InputError(f"no complete checkpoint in {folder}: {'; '.join(passed)}")
     return None
 
 
 def last_good(folder: str) -> str:
-    """What an error says of the newest whole checkpoint."""
+    """The newest complete checkpoint, in words for an error message."""
     try:
         return str(newest_checkpoint(folder) or "none was saved yet")
     except InputError:
-        return "none is whole"
+        return "none is complete"
 
 
 def check_checkpoint(folder: str | Path) -> None:
-    """Refuse a checkpoint that is not whole, or whose weights are a pickle. Nothing of it is unpickled here.
+    """Refuse a checkpoint that is not complete or has pickled weights. Nothing is unpickled here.
 
     Raises:
         InputError: with the file, and what is wrong with it.
     """
     folder = Path(folder)
     if not folder.is_dir():
-        raise InputError(f"{folder} is no folder; give a checkpoint of a training run")
+        raise InputError(f"{folder} is not a folder; give a checkpoint of a training run")
     if not (folder / STATE).is_file():
-        raise InputError(f"{folder} is no whole checkpoint of a training run (no {STATE})")
+        raise InputError(f"{folder} is not a complete checkpoint of a training run (no {STATE}); give another")
     state = read_json(folder / STATE)
     if not isinstance(state, dict) or not isinstance(state.get("global_step"), int):
-        raise InputError(f"{folder / STATE} is damaged: it holds no step")
+        raise InputError(f"{folder / STATE} is damaged: it has no global_step")
     if not any(
         path.is_dir() for path in folder.glob("pytorch_model_fsdp*")
     ):  # FSDP's shards have a format of their own
@@ -280,14 +281,14 @@ def _check_safetensors(folder: Path) -> None:
         named = content.get("weight_map") if isinstance(content, dict) else None
         files = [folder / str(name) for name in sorted(set(named.values()))] if isinstance(named, dict) else []
         if not files:
-            raise InputError(f"{index} is damaged: it holds no weight_map")
+            raise InputError(f"{index} is damaged: it has no weight_map")
     if not files[0].is_file() and (folder / ADAPTER_WEIGHTS).is_file():
         files = [folder / ADAPTER_WEIGHTS, *folder.glob(TRAINED)]
     for path in files:
         if not path.is_file() or path.suffix != ".safetensors":
             pickle = next(folder.glob("pytorch_model*.bin*"), None)
-            why = f"{pickle.name} is a pickle, which can run code when it is opened" if pickle else "it is not there"
-            raise InputError(f"{folder} holds no weights in safetensors ({path.name}): {why}")
+            why = f"{pickle.name} is a pickle, which can run code when it is opened" if pickle else "it is missing"
+            raise InputError(f"{folder} has no safetensors weights ({path.name}): {why}")
         try:
             with safe_open(path, "pt") as weights:
                 weights.keys()
@@ -302,17 +303,17 @@ def _check_archive(path: Path) -> None:
     except (zipfile.BadZipFile, OSError, EOFError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}") from error
     if wrong is not None:
-        raise InputError(f"{path} is damaged: {wrong} in it is not what was written")
+        raise InputError(f"{path} is damaged: {wrong} in it has a wrong checksum")
 
 
 def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
-    """What keeps a run from going on as the one that wrote the checkpoint: lost states, and what has changed."""
+    """The differences between a run and the one that wrote the checkpoint: missing states, and changed settings."""
     states = {"optimizer.pt": "optimizer*", "scheduler.pt": "scheduler.pt", "rng_state.pth": "rng_state*.pth"}
     changes = [f"{name} is missing" for name, kind in states.items() if not any(checkpoint.glob(kind))]
     path = checkpoint / RUN
     before = read_json(path) if path.is_file() else {}
     if not isinstance(before, dict):
-        raise InputError(f"{path} is damaged: it holds no names and values")
+        raise InputError(f"{path} is damaged: it is not a JSON object")
     for name, now in run.items():
         then = before.get(name)
         if then is not None and now is not None and then != now:
@@ -321,10 +322,10 @@ def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
 
 
 def fingerprint(data: Any) -> str | None:
-    """A hash of a data set: of its tables where it has some (`datasets.Dataset`), else of its length and some rows.
+    """A hash of a data set: of its Arrow tables if it has some (`datasets.Dataset`), else of its length and some rows.
 
-    That of a mixture is of its data sets and their weights. A stream has none, and neither has data whose rows cannot
-    be read twice.
+    For a mixture it is a hash of its data sets and their weights; for a stream, and for data whose rows cannot be read
+    by number, it is None.
 
     Example:
         >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 5]}])
@@ -354,12 +355,12 @@ def fingerprint(data: Any) -> str | None:
 
 @contextlib.contextmanager
 def _only_training(folder: Path) -> Iterator[None]:
-    """Keep other trainings out of an output folder; a collective call.
+    """A context in which no other training can write into an output folder; a collective call.
 
     Raises:
         InputError: another process trains there.
     """
-    error = f"another training writes into {folder}; wait for its end, or choose another output_dir"
+    error = f"another training writes into {folder}; wait until it ends, or choose another output_dir"
     with contextlib.ExitStack() as held:
 
         def hold() -> None:
@@ -373,7 +374,7 @@ def _only_training(folder: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _told(checkpoint: str | None) -> Iterator[None]:
-    """Whatever cannot be read of a checkpoint, in one line."""
+    """Turn errors of reading a checkpoint into an `InputError` of one line."""
     try:
         yield
     except InputError:
@@ -389,5 +390,5 @@ def _trained(model: nn.Module) -> dict[str, nn.Parameter]:
 
 
 def _is_finite(weight: torch.Tensor) -> bool:
-    local: Any = getattr(weight, "to_local", lambda: weight)()  # a shard of FSDP's
+    local: Any = getattr(weight, "to_local", lambda: weight)()  # the local shard under FSDP
     return bool(torch.isfinite(local.detach()).all())

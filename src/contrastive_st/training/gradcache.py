@@ -1,12 +1,12 @@
 """The GradCache step: the loss of a whole batch, with the memory of one chunk.
 
     1. encode   every chunk without gradient, remembering the random state before it
-    2. loss     of the views of the whole batch, and its gradient with respect to them
-    3. replay   every chunk with gradient and the same dropout masks, and push its views' gradients through it
+    2. loss     of the views of the whole batch, and its gradient with respect to the views
+    3. replay   every chunk with gradient and the same dropout masks, and backpropagate the gradient of its views
 
-The chain rule makes that the gradient of the plain step, exactly. What is held of the encoder is one chunk's
-activations, whatever the batch size. The idea is GradCache's (Gao et al. 2021, https://arxiv.org/abs/2101.06983).
-Under DDP only the last chunk synchronises: one gradient all-reduce a step.
+By the chain rule this is exactly the gradient of the plain step. Only the activations of one chunk are in memory,
+whatever the batch size. The method is from Gao et al. 2021 (GradCache, https://arxiv.org/abs/2101.06983). Under DDP,
+only the last chunk synchronises gradients, so there is one all-reduce per step.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ def gradcache_step(
     """Accumulate the gradient of one batch; returns the loss and the views `[B, V, d]`, both detached.
 
     Args:
-        batch: tensors `[B, V, L]`, `input_ids` and `attention_mask` among them; where the host knows them, the rows'
-            `lengths` `[B, V]`, an array: then it waits for the device nowhere.
-        encode: rows `[n, l]` to embeddings `[n, d]`, under whatever autocast or wrapper trains the model.
-        loss_fn: views `[B, V, d]` to the loss.
+        batch: tensors `[B, V, L]`, including `input_ids` and `attention_mask`; also the array `lengths` `[B, V]` of the
+            rows, if the host knows it, so that it need not wait for the device.
+        encode: returns embeddings `[n, d]` of rows `[n, l]`, with the autocast and the wrapper that train the model.
+        loss_fn: returns the loss of views `[B, V, d]`.
         backward: runs the backward pass of a scalar (the accelerator's, with its loss scaling).
         no_sync: a context in which gradients are not synchronised between processes.
         chunk_size: most texts a chunk.
@@ -87,16 +87,16 @@ def mlm_step(
 ) -> Tensor:
     """Accumulate the gradient of the auxiliary masked-language-model loss; returns the loss `[]`, detached.
 
-    It is a sum over tokens, so each chunk is done with at once. Gradients are not synchronised: the `gradcache_step`
-    that is to follow does that for the head too, which is among its `parameters`.
+    The loss is a sum over tokens, so chunks are independent and each needs only one pass. Gradients are not
+    synchronised: the `gradcache_step` that follows does this, also for the head, which is in its `parameters`.
 
     Args:
-        model: its `mlm_sum` is called, with the rows of a chunk.
-        batch: as for `gradcache_step`, with `mlm_input_ids` and `mlm_targets` `[B, V, L]`; and `predicted` `[B, V]`,
-            an array, where the host knows how many tokens of each row are masked.
+        model: the model, whose `mlm_sum` is called with the rows of each chunk.
+        batch: as for `gradcache_step`, with `mlm_input_ids` and `mlm_targets` `[B, V, L]`; also the array `predicted`
+            `[B, V]`, the number of masked tokens of each row, if the host knows it.
         backward, no_sync, chunk_size, chunk_tokens: as for `gradcache_step`.
-        scale: of the loss, beside the `mlm_weight` of the model's settings.
-        autocast: a context to encode in.
+        scale: factor of the loss, in addition to the `mlm_weight` of the model's settings.
+        autocast: the context to encode in.
     """
     predicted = row_lengths(batch["mlm_targets"] != -100, batch.get("predicted"))
     gather = default_gather()
@@ -132,7 +132,7 @@ def cut_chunks(
     even: bool = False,
     most: int | None = None,
 ) -> tuple[list[dict[str, Any]], list[NDArray[np.int64]]]:
-    """The rows of a batch `[B, V, L]` in chunks `[n, l]` of similar length, and the rows' numbers in each."""
+    """Cut a batch `[B, V, L]` into chunks `[n, l]` of rows of similar length; also returns the numbers of the rows."""
     rows = {name: x.reshape(-1, *x.shape[2:]) for name, x in batch.items()}
     lengths = row_lengths(rows["attention_mask"], rows.get("lengths"))
     limits = chunk_limits(rows["input_ids"].device, len(lengths), chunk_size, chunk_tokens)
@@ -141,12 +141,12 @@ def cut_chunks(
 
 
 def chunk_limits(device: torch.device, rows: int, chunk_size: int | None, chunk_tokens: int | None) -> dict[str, Any]:
-    """Options of `bucket_rows` that cut chunks of the rows of a batch."""
+    """Options of `bucket_rows` for cutting the rows of a batch into chunks."""
     return training_buckets(device, {"max_rows": chunk_size or rows, "max_tokens": chunk_tokens or 1 << 62})
 
 
 def random_state(device: torch.device) -> list[Tensor]:
-    """The state of the generators that dropout on `device` draws from."""
+    """The states of the random generators that dropout on `device` uses."""
     states = [torch.get_rng_state()]
     if device.type == "cuda":
         states.append(torch.cuda.get_rng_state(device))
@@ -155,7 +155,7 @@ def random_state(device: torch.device) -> list[Tensor]:
 
 @contextlib.contextmanager
 def replayed(states: list[Tensor]) -> Iterator[None]:
-    """Draw the same random numbers as from `states` on, then go on from there as the first time did."""
+    """A context that starts from the given random states, so that the same random numbers are drawn again."""
     torch.set_rng_state(states[0])
     if len(states) > 1:
         torch.cuda.set_rng_state(states[1])

@@ -2,9 +2,10 @@
 
     anchors    encoded by the model, with gradient
     keys       the embeddings of positives and hard negatives, encoded by the model's moving average, without gradient
-    candidates the keys of this batch, and the last K positives of former batches
+    candidates the keys of this batch, and the last K positives of earlier batches
 
-A key ages slowly since the moving average does, so negatives of many batches cost no more than one batch's memory.
+The moving average changes slowly, so keys of earlier batches remain useful as negatives, and only their vectors are
+kept in memory.
 """
 
 from __future__ import annotations
@@ -27,23 +28,23 @@ from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"
-#: What of a batch is encoded, `[B, V, L]`, and what the host knows of it, `[B, V]`
+#: The entries of a batch that the encoder needs: tensors `[B, V, L]`, and `lengths` `[B, V]`, known on the host
 OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids", "text_mask", "lengths")
 
 
 class MomentumQueue:
-    """The moving average of a model, and the last key embeddings that it made.
+    """The moving average of a model, and a queue of the last key embeddings that it computed.
 
     Args:
-        model: what the moving average starts from; a copy is made.
-        size: K, the number of key embeddings kept; until there are as many, there are fewer candidates.
-        momentum: share of the moving average that stays, an optimizer step.
+        model: the start of the moving average, which is copied.
+        size: K, the number of key embeddings to keep; the queue fills up over the first batches.
+        momentum: share of the moving average that is kept at each optimizer step.
 
     Example:
         >>> queue = MomentumQueue(nn.Linear(2, 2), size=3, momentum=0.5)
         >>> queue.add(torch.eye(2), torch.tensor([[1, 2], [3, 4]]))
         >>> queue.add(-torch.eye(2), torch.tensor([[5, 6], [7, 8]]))
-        >>> queue.entries().text_hashes.tolist()  # the oldest went
+        >>> queue.entries().text_hashes.tolist()  # the oldest is gone
         [[7, 8], [3, 4], [5, 6]]
     """
 
@@ -52,19 +53,19 @@ class MomentumQueue:
             raise InputError(f"momentum_queue must be positive and momentum in [0, 1), got {size} and {momentum}")
         self.encoder: Any = copy.deepcopy(model).requires_grad_(False)
         self.size, self.momentum = size, momentum
-        self.seen = 0  # key embeddings so far
+        self.seen = 0  # number of key embeddings added so far
         self.state: dict[str, Tensor] = {}
 
     def entries(self) -> Queue | None:
-        """What is in the queue, nothing at the start."""
+        """The entries of the queue, or None while it is empty."""
         filled = min(self.seen, self.size)
         held = (self.state[name][:filled] if name in self.state else None for name in ("vectors", "texts", "guides"))
         return Queue(*held) if filled else None  # type: ignore[arg-type]
 
     def add(self, key_embeddings: Tensor, text_hashes: Tensor, guide: Tensor | None = None) -> None:
-        """Put key embeddings `[n, d]` with text hashes `[n, 2]` in the place of the oldest, for any `n`.
+        """Replace the oldest entries by key embeddings `[n, d]` with text hashes `[n, 2]`.
 
-        Where the loss is guided, also the guide's unit vectors of the same texts, `[n, D]`.
+        For a guided loss, `guide` has the guide's unit vectors of the same texts, `[n, D]`.
         """
         if not len(key_embeddings):
             return
@@ -73,13 +74,13 @@ class MomentumQueue:
         places = torch.arange(self.seen, end, device=key_embeddings.device)[-self.size :] % self.size
         for name, rows in new.items():
             held = self.state.get(name, rows.new_zeros(self.size, rows.shape[1]))
-            # a new tensor: those handed out may be wanted for a log, or for a backward pass
+            # a new tensor, since the log or a backward pass may still use the one returned before
             self.state[name] = held.index_copy(0, places, rows[-self.size :])
         self.seen = end
 
     @torch.no_grad()
     def follow(self, model: nn.Module) -> None:
-        """Move the average towards the model's weights; buffers are the model's."""
+        """Update the moving average with the model's weights; buffers are copied."""
         for own, new in zip(self.encoder.parameters(), model.parameters(), strict=True):
             own.lerp_(new.to(own.dtype), 1 - self.momentum)
         for own, new in zip(self.encoder.buffers(), model.buffers(), strict=True):
@@ -94,7 +95,7 @@ class MomentumQueue:
         save_file(state, Path(folder, FILE))
 
     def load(self, folder: str | Path) -> None:
-        """Go on where `save` was called."""
+        """Restore the state that `save` wrote."""
         path = Path(folder, FILE)
         if not path.is_file():
             raise InputError(f"{path} is missing: this checkpoint is of a run without --momentum_queue")
@@ -103,15 +104,15 @@ class MomentumQueue:
         weights = {name.removeprefix("encoder."): state.pop(name) for name in list(state) if "encoder." in name}
         self.encoder.load_state_dict(weights, strict=False)
         if len(state.get("vectors", [])) not in (0, self.size):
-            raise InputError(f"{path} holds {len(state['vectors'])} key embeddings; resume with that --momentum_queue")
+            raise InputError(f"{path} has {len(state['vectors'])} key embeddings; resume with that --momentum_queue")
         self.seen = int(state.pop("seen"))
         self.state = {name: tensor.to(device) for name, tensor in state.items()}
 
 
 class MomentumTrainer(Trainer):
-    """The Trainer of transformers, with a `MomentumQueue` where `args.momentum_queue` asks for one.
+    """The Trainer of transformers, with a `MomentumQueue` if `args.momentum_queue` is above 0.
 
-    It is saved in every checkpoint; moving average and queue are the same on every process.
+    The queue is saved in every checkpoint. Moving average and queue are the same on every process.
 
     Args:
         args, kwargs: as for `transformers.Trainer`.
@@ -135,7 +136,7 @@ class MomentumTrainer(Trainer):
         self.add_callback(_QueueCallback(self))
 
     def start_queue(self) -> None:
-        """Copy the model as it is now, or go on with the queue of the checkpoint that the run goes on from."""
+        """Create the queue with a copy of the model, or restore it from the checkpoint of a resumed run."""
         core = self.accelerator.unwrap_model(self.model)
         self.queue = MomentumQueue(core, self.args.momentum_queue, self.args.momentum)
         if self._queue_from is not None:
@@ -143,7 +144,7 @@ class MomentumTrainer(Trainer):
         self._queue_from = None
 
     def key_embeddings(self, inputs: dict[str, Any]) -> Tensor:
-        """All views of a batch but the first, `[B, V-1, d]`, by the moving average, in its present mode of dropout."""
+        """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""
         queue: Any = self.queue
         rows = {name: inputs[name][:, 1:] for name in OF_TOKENS if name in inputs}
         queue.encoder.train()
@@ -152,7 +153,7 @@ class MomentumTrainer(Trainer):
             return encode_chunks(rows, encoder.embed, self.args.chunk_size, self.args.chunk_tokens, encoder.positions)
 
     def enqueue(self, views: Tensor, hashes: Tensor, targets: Tensor | None, gather: Gather) -> None:
-        """Keep the positives of this batch, of all processes; targets `[B, V, D]` are a guide's embeddings."""
+        """Add the positives of all processes' batches to the queue; targets `[B, V, D]` are a guide's embeddings."""
         if self.queue is not None:
             with torch.no_grad():
                 guide = None if targets is None or targets.dim() != 3 else gather(normalize(targets[:, 1]))

@@ -1,4 +1,4 @@
-"""A Trainer that records what it ran, writes cards of it, and pushes safe files only."""
+"""A Trainer that records its runs, writes model cards, and pushes only safe files."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ _NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads
 
 
 class PublishingTrainer(Trainer):
-    """`transformers.Trainer` with a `training_metadata.json` beside every saved model, and pushes of safe files.
+    """`transformers.Trainer` that writes `training_metadata.json` with every saved model and pushes only safe files.
 
-    With `push_to_hub=True` go up: weights in safetensors, config, tokenizer, what sentence-transformers reads, a card,
-    the training metadata and the plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also what resumes a run.
-    A card or a push that fails is a warning in the log while training goes on, and never costs a checkpoint; only a
-    push that was waited for, at the end, raises.
+    With `push_to_hub=True` it pushes weights in safetensors, config, tokenizer, the files of sentence-transformers, a
+    model card, the training metadata and plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also the files
+    for resuming. If a card or a push fails, a warning is logged, and training continues and saves its checkpoints; only
+    the last push, which is waited for, raises an error.
 
     Attributes:
-        metadata: what `training_metadata.json` should hold and the trainer cannot know: `data` (name, licence) and
+        metadata: entries of `training_metadata.json` that the trainer cannot know: `data` (name, licence) and
             `arguments`.
     """
 
@@ -43,12 +43,12 @@ class PublishingTrainer(Trainer):
         self.metadata: dict[str, Any] = {}
         self.clock = Clock()
         self._began = 0.0
-        self._pushes = HfApi()  # its one thread keeps them in order
+        self._pushes = HfApi()  # it pushes in a single thread, in order
         super().__init__(*args, **kwargs)
         self.add_callback(_ClockCallback(self.clock))
 
     def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """As in transformers, called once a batch: which is also where its texts are counted."""
+        """As in transformers. It is called once per batch, so the texts are counted here."""
         rows = inputs["input_ids"].shape[:-1]
         self.clock.texts += rows.numel() * self.args.world_size
         return int(super().floating_point_ops(inputs))
@@ -58,7 +58,7 @@ class PublishingTrainer(Trainer):
         return super().train(*args, **kwargs)
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        token, self.args.hub_token = self.args.hub_token, None  # it would be in training_args.bin
+        token, self.args.hub_token = self.args.hub_token, None  # otherwise it would be written to training_args.bin
         try:
             super()._save(output_dir, state_dict)
         finally:
@@ -71,10 +71,10 @@ class PublishingTrainer(Trainer):
     # ------------------------------------------------------------------ the Hub
 
     def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
-        """Make the repository where it is not there yet.
+        """Create the repository if it does not exist.
 
         Raises:
-            InputError: the Hub refuses, or the repository is public and is to be private.
+            InputError: the Hub refuses, or the repository is public and should be private.
         """
         if self.is_world_process_zero():
             name = self.args.hub_model_id or Path(str(self.args.output_dir)).absolute().name
@@ -92,15 +92,16 @@ class PublishingTrainer(Trainer):
         dataset_tags: str | list[str] | None = None,
         **recorded: Any,
     ) -> None:
-        """Write the card of what was run as `README.md`; one that was edited by hand is left as it is.
+        """Write the model card `README.md`; a card that was edited by hand is not changed.
 
         Args:
-            language: of the model.
-            license: of the model.
-            tags: beside those that every card has.
-            model_name: by default that of the repository, or of the folder.
-            dataset_tags: names on the Hub of what it was trained on.
-            recorded: what else transformers takes (`finetuned_from`, `tasks`, ...); it is in the training metadata.
+            language: language of the model.
+            license: license of the model.
+            tags: tags in addition to those of every card.
+            model_name: by default the name of the repository, or of the folder.
+            dataset_tags: Hub names of the training data.
+            recorded: other arguments of transformers (`finetuned_from`, `tasks`, ...), which are not used: the training
+                metadata has this information.
         """
         if self.is_world_process_zero():
             data = CardData(license, _listed(language), _listed(dataset_tags), _listed(tags))
@@ -120,15 +121,15 @@ class PublishingTrainer(Trainer):
         """Save the model and push its folder.
 
         Args:
-            commit_message: of the commit.
-            blocking: wait for the push, and raise if it fails; else return a future.
-            token: a token with the right to write; by default `hub_token`, then the one logged in with.
-            revision: the branch; by default `hub_revision`, then the main one.
-            private: make a repository that is not there yet a private one.
-            card: for `create_model_card`.
+            commit_message: message of the commit.
+            blocking: wait for the push, and raise an error if it fails; else return a future.
+            token: a token with write access; by default `hub_token`, else that of the login.
+            revision: the branch; by default `hub_revision`, else the main branch.
+            private: if the repository must be created, make it private.
+            card: arguments of `create_model_card`.
 
         Raises:
-            InputError: the push failed; the model is saved.
+            InputError: the push failed; the model has been saved.
         """
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         token = token or self.args.hub_token
@@ -167,7 +168,7 @@ class PublishingTrainer(Trainer):
             self.push_in_progress = PushInProgress(jobs)  # type: ignore[arg-type]
 
     def _stage(self, checkpoint: Path) -> Path:
-        """A copy of what is pushed: checkpoints are deleted and written over while a push is under way."""
+        """Copy the files to push, because checkpoints may be deleted or overwritten during the push."""
         staged = Path(tempfile.mkdtemp(prefix="push-"))
         for path in publishable_files(checkpoint):
             (staged / path).parent.mkdir(parents=True, exist_ok=True)
@@ -190,7 +191,7 @@ class PublishingTrainer(Trainer):
 
 
 class _ClockCallback(TrainerCallback):
-    """Keep a `Clock` at the training time so far; it stands still when training has ended."""
+    """Updates a `Clock` with the training time so far."""
 
     def __init__(self, clock: Clock) -> None:
         self.clock, self._before, self._started = clock, 0.0, 0.0

@@ -1,7 +1,7 @@
 """Model soups: one checkpoint whose weights are the mean of those of several.
 
-Wortsman et al. 2022, https://arxiv.org/abs/2203.05482: fine-tuned from the same weights with other seeds, data or
-hyper-parameters, checkpoints often have a mean that is better than each, at the cost of one.
+If checkpoints were fine-tuned from the same weights with different seeds, data or hyper-parameters, their mean is often
+better than each of them, and costs no more at inference (Wortsman et al. 2022, https://arxiv.org/abs/2203.05482).
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Ingredient:
     """A checkpoint of a soup.
 
     Args:
-        name: its folder's name, or its name on the Hub.
-        weight: its share of the mean; 0 is left out.
-        figure: what it scored alone, where the soup is greedy.
+        name: the name of its folder, or its name on the Hub.
+        weight: its share of the mean; 0 if it was left out.
+        figure: its own score, for a greedy soup.
     """
 
     name: str
@@ -54,24 +54,24 @@ def model_soup(
     figure: Figure | None = None,
     pooling: str | None = None,
 ) -> list[Ingredient]:
-    """Write the mean of the weights of checkpoints of one architecture: a full folder, with tokenizer and card.
+    """Write a checkpoint whose weights are the mean of those of several checkpoints of one architecture.
 
-    Sums are in float64; config, tokenizer, prompts and what follows the pooling are those of the first.
+    Sums are in float64. Config, tokenizer, prompts and the layers after the pooling are those of the first checkpoint.
 
     Args:
         checkpoints: two or more folders or Hub names.
         output: a new folder.
-        weights: one for each, divided by their sum; by default alike.
-        figure: makes the soup greedy (Wortsman et al. 2022, recipe 1): the checkpoints in the order of their figures,
-            each stays in the mean where the figure of the mean does not fall; `dev_score` gives one.
+        weights: the weight of each checkpoint, divided by their sum; by default all are equal.
+        figure: a score, such as `dev_score()`, that makes the soup greedy (Wortsman et al. 2022, recipe 1): checkpoints
+            are tried in descending order of their scores, and each is kept if the score of the mean does not fall.
         pooling: for checkpoints that record none.
 
     Returns:
-        What is in it, in the order of `checkpoints`.
+        The checkpoints and their weights, in the order of `checkpoints`.
 
     Raises:
-        InputError: checkpoints differ in architecture, pooling, tokenizer or the shape of a weight (the first
-            difference is named), one cannot be opened, or the folder is there already.
+        InputError: checkpoints differ in architecture, pooling, tokenizer or the shape of a weight (the message names
+            the first difference), one cannot be opened, or the folder exists already.
 
     Example:
         >>> model_soup(["static-minilm"], "out/soup")
@@ -83,7 +83,7 @@ def model_soup(
         raise InputError(f"a mean of {len(checkpoints)} checkpoint; give two or more")
     shares = _shares(checkpoints, weights)
     if weights is not None and figure is not None:
-        raise InputError("a greedy soup weighs its checkpoints alike; leave weights out")
+        raise InputError("a greedy soup gives its checkpoints equal weights; leave weights out")
     check_target(output, flag="", parents=True)
     encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
     opened = partial(_opened, encoder, pooling)
@@ -100,28 +100,28 @@ def model_soup(
 
 
 def dev_score(names: str | Sequence[str] = "STSB", data: str | Path = "hub") -> Figure:
-    """The mean of the dev figures of tasks that have one, to choose by; their test splits are not looked at.
+    """A score for `model_soup`: the mean dev score over tasks. Test splits are not read.
 
     Args:
-        names: tasks, "STSB" or "SICKR" or both.
+        names: tasks: "STSB", "SICKR" or both.
         data: the folder of SentEval's files, or "hub".
 
     Raises:
-        InputError: a task has no dev split scored by similarity, or its data is not there.
+        InputError: a task has no dev split for similarity, or its data is missing.
 
     Example:
         >>> dev_score("CR")
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: CR has no dev figure to choose by; take STSB, SICKR
+        contrastive_st.errors.InputError: CR has no dev score to choose by; use STSB, SICKR
     """
-    from contrastive_st.evaluation.suite import load, run  # scikit-learn, which training does without
+    from contrastive_st.evaluation.suite import load, run  # needs scikit-learn
     from contrastive_st.evaluation.tasks import choose, tasks
 
     known = [task.name for task in tasks().values() if task.group == "sts" and "dev" in task.splits]
     asked = choose(names)
     if wrong := [task.name for task in asked if task.name not in known]:
-        raise InputError(f"{wrong[0]} has no dev figure to choose by; take {', '.join(known)}")
+        raise InputError(f"{wrong[0]} has no dev score to choose by; use {', '.join(known)}")
     asked = [replace(task, splits=("dev",)) for task in asked]
     loaded = load(asked, data)
     if missing := [why for why in loaded.values() if isinstance(why, str)]:
@@ -131,7 +131,7 @@ def dev_score(names: str | Sequence[str] = "STSB", data: str | Path = "hub") -> 
         scores, _ = run(encoder, asked, loaded, distributed=False)
         dev = [next(s for s in scores if (s.task, s.split, s.metric) == (t.name, "dev", t.main[1])) for t in asked]
         if undefined := next((own for own in dev if own.value is None), None):
-            raise InputError(f"{encoder.name}: the dev figure of {undefined.task} is {undefined.note}")
+            raise InputError(f"{encoder.name}: the dev score of {undefined.task} is {undefined.note}")
         return sum(own.value or 0.0 for own in dev) / len(dev)
 
     return score
@@ -143,12 +143,12 @@ def _shares(checkpoints: Sequence[object], weights: Sequence[float] | None) -> l
         raise InputError(f"{len(given)} weights for {len(checkpoints)} checkpoints; give one each")
     total = sum(given)
     if not (0 < total < float("inf") and min(given) >= 0):
-        raise InputError(f"weights {' '.join(map(str, given))}: give numbers that are not negative, not all 0")
+        raise InputError(f"weights {' '.join(map(str, given))}: give numbers of 0 or more, at least one above 0")
     return [weight / total for weight in given]
 
 
 def _all(encoder: SentenceEncoder, others: Iterable[SentenceEncoder], shares: Sequence[float]) -> list[Ingredient]:
-    """Make the encoder the mean of all."""
+    """Set the weights of the encoder to the mean of all checkpoints."""
     taken, total = [], _Sum(encoder)
     for other, share in zip(others, shares, strict=True):
         total.add(_state(other), share)
@@ -160,7 +160,7 @@ def _all(encoder: SentenceEncoder, others: Iterable[SentenceEncoder], shares: Se
 def _greedy(
     encoder: SentenceEncoder, checkpoints: Sequence[str | Path], opened: Opened, figure: Figure
 ) -> list[Ingredient]:
-    """Make the encoder the mean of those that do not lower the figure, the best first."""
+    """Set the weights of the encoder to the mean of the checkpoints that do not lower the score, best first."""
     alone = [(other.name, float(figure(other))) for other in opened(checkpoints)]
     order = sorted(range(len(alone)), key=lambda i: -alone[i][1])
     total, best = _Sum(encoder), float("-inf")
@@ -180,11 +180,11 @@ def _greedy(
     return [Ingredient(name, (i in chosen) / len(chosen), own) for i, (name, own) in enumerate(alone)]
 
 
-# --- Weights by name, and whether two checkpoints have the same.
+# --- Weights by name, and checks that checkpoints are compatible.
 
 
 class _Sum:
-    """A weighted sum of states, in float64; tensors of whole numbers must be the same in all."""
+    """A weighted sum of states in float64; integer tensors must be the same in all."""
 
     def __init__(self, like: SentenceEncoder) -> None:
         first = _state(like)
@@ -199,7 +199,7 @@ class _Sum:
         for name, tensor in self.whole.items():
             if not torch.equal(tensor, state[name]):
                 raise InputError(
-                    f"{name} holds whole numbers that differ, and they have no mean; average other folders"
+                    f"{name} has integers that differ between the checkpoints, which have no mean; average others"
                 )
         for name, total in self.sums.items():
             total.add_(state[name].double(), alpha=weight)
@@ -210,7 +210,7 @@ class _Sum:
 
 
 def _state(encoder: SentenceEncoder) -> State:
-    """All weights that make a vector: of the model, and of the layers after its pooling."""
+    """All weights of an encoder: those of the model, and of the layers after the pooling."""
     return {**encoder.model.state_dict(), **{f"after.{key}": x for key, x in encoder.after.state_dict().items()}}
 
 
@@ -222,7 +222,7 @@ def _fill(encoder: SentenceEncoder, state: State) -> None:
 def _opened(
     first: SentenceEncoder, pooling: str | None, checkpoints: Sequence[str | Path]
 ) -> Iterator[SentenceEncoder]:
-    """Each checkpoint, one at a time; an error where it is not of the kind of the first."""
+    """Open the checkpoints one at a time; raises `InputError` if one is not compatible with the first."""
     wanted = _traits(first)
     for name in checkpoints:
         other = SentenceEncoder(name, pooling=pooling)
@@ -236,7 +236,7 @@ def _opened(
 
 
 def _traits(encoder: SentenceEncoder) -> dict[str, str]:
-    """What checkpoints of one soup have in common, by name."""
+    """The properties that all checkpoints of a soup must share, by name."""
     config: dict[str, Any] = encoder.model.config.to_dict()
     of_config = {
         f"{name} of the config": str(value)
@@ -254,7 +254,7 @@ def _traits(encoder: SentenceEncoder) -> dict[str, str]:
 
 
 def _metadata(checkpoints: Sequence[str | Path], taken: Sequence[Ingredient]) -> dict[str, Any]:
-    """What the trainings of all have in common, and what is in the soup."""
+    """The training metadata that all checkpoints share, and the checkpoints of the soup."""
     names = [name for name, own in zip(checkpoints, taken, strict=True) if own.weight]
     first, *others = [read_training_metadata(local_folder(folder_or_name(name))) for name in names]
     common: Mapping[str, Any] = {

@@ -1,4 +1,4 @@
-"""`ContrastiveTrainer`: the Trainer of transformers, with what contrastive training wants to see and to be told."""
+"""`ContrastiveTrainer`: the Trainer of transformers, extended for contrastive training."""
 
 from __future__ import annotations
 
@@ -33,17 +33,17 @@ from contrastive_st.training.gradcache import gradcache_step, mlm_step
 from contrastive_st.training.momentum import OF_TOKENS, MomentumTrainer
 from contrastive_st.training.publishing import PublishingTrainer
 
-# --- The order in which a run sees its data, and how a resumed run finds its place in it.
+# --- The order in which a run reads its data, also after it was resumed.
 
 
 class OrderedTrainer(Trainer):
-    """The Trainer of transformers, with an order of the data that hangs on seed, epoch and step alone.
+    """The Trainer of transformers, with an order of the data that depends only on seed, epoch and step.
 
-    * A data set that has a method `sampler(batch_size, seed)` is read in that order.
-    * An epoch's order is that of its number on every process, for resumed runs too.
-    * A stream (an `IterableDataset` without a length) is one epoch of as many passes as `max_steps` wants, so that a
-      resumed run finds its place after the first pass too. Each process reads it by itself and takes its share of
-      each batch's rows.
+    * A data set with a method `sampler(batch_size, seed)` is read in the order of that sampler.
+    * The order of an epoch depends on its number, the same on every process and in resumed runs.
+    * A stream (an `IterableDataset` without a length) is read as a single epoch with as many passes as `max_steps`
+      needs, so that a run can resume after the first pass too. Each process reads the whole stream and takes its share
+      of the rows of each batch.
 
     Args:
         args, kwargs: as for `transformers.Trainer`.
@@ -56,7 +56,7 @@ class OrderedTrainer(Trainer):
             together = 1 if self.accelerator.split_batches else world_size()
             self.train_dataset: Any = EndlessStream(self.train_dataset, self.args.train_batch_size * together)
             accelerator: Any = self.args.accelerator_config
-            if accelerator.dispatch_batches is None:  # else rank 0 reads for all, and pads for none
+            if accelerator.dispatch_batches is None:  # else rank 0 reads for all, without padding
                 self.accelerator.dataloader_config.dispatch_batches = False
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any] | None:
@@ -68,10 +68,10 @@ class OrderedTrainer(Trainer):
 
 
 class EpochOrder(TrainerCallback):
-    """Tell the sampler its epoch before it is asked.
+    """Sets the epoch of the sampler at the start of each epoch.
 
-    (The Trainer does so too, but what it wraps around the sampler to skip what a resumed run has seen hides the
-    sampler, where several processes train: they would go on in the order of the first epoch.)
+    (The Trainer does this too. But with several processes, the wrapper by which a resumed run skips batches hides the
+    sampler from it, and the run would continue in the order of the first epoch.)
     """
 
     def on_epoch_begin(
@@ -86,20 +86,20 @@ class EpochOrder(TrainerCallback):
             train_dataloader.set_epoch(int(state.epoch or 0))
 
 
-# --- What the host is to know of a batch, and what it need not know at once: a GPU runs ahead where nothing is asked.
+# --- Values that the host needs for each step, and values that it reads later, so that it need not wait for the GPU.
 
 
 @dataclass
 class PlanningCollator:
-    """The batch of another collator, and what of it decides shapes: arrays and words, which stay on the host.
+    """Adds values that the host needs to the batches of another collator; they are not moved to the device.
 
-    * `lengths` `[B, V]`: tokens of each row, by which buckets and chunks are cut;
-    * `predicted` `[B, V]`, or `[B]` with TSDAE: words of each row that a loss of words predicts;
-    * `task`: the data set that a mixture's batch is of.
+    * `lengths` `[B, V]`: number of tokens of each row, for buckets and chunks;
+    * `predicted` `[B, V]`, or `[B]` with TSDAE: number of tokens of each row that are to be predicted;
+    * `task`: the name of the batch's data set in a mixture.
 
     Args:
-        collator: any; its tensors are on the host still.
-        loss: of the model.
+        collator: any collator; its tensors are still on the host.
+        loss: the loss of the model.
 
     Example:
         >>> collate = PlanningCollator(lambda rows: {"attention_mask": torch.tensor([[[1, 1, 0], [1, 0, 0]]])}, Loss())
@@ -114,7 +114,7 @@ class PlanningCollator:
         batch = dict(self.collator(rows))
         targets, words = batch.get("targets"), batch.get("mlm_targets")
         if isinstance(self.loss, TSDAELoss) and targets is not None:
-            words = targets[:, 1:]  # which are written, each from those before it
+            words = targets[:, 1:]  # each is predicted from those before it
         if "attention_mask" in batch:
             batch["lengths"] = row_lengths(batch["attention_mask"])
         if words is not None:
@@ -124,7 +124,7 @@ class PlanningCollator:
 
 
 class Unread(NamedTuple):
-    """What is still to be read of a step: its loss `[]`, and what its loss requires."""
+    """Values of a step that the host has not read yet: its loss `[]`, and the checks that the loss requires."""
 
     step: int
     rate: float
@@ -132,12 +132,12 @@ class Unread(NamedTuple):
     checks: list[Check]
 
 
-_UNREAD = 100  # steps after which losses are read, whenever the log is
+_UNREAD = 100  # most steps before losses are read, even if nothing is logged
 
 
 @contextlib.contextmanager
 def preserved_random_state() -> Iterator[None]:
-    """Leave the random state of Python, NumPy and torch as it was."""
+    """A context that restores the random states of Python, NumPy and torch at its end."""
     states = random.getstate(), np.random.get_state()
     try:
         with torch.random.fork_rng():
@@ -148,21 +148,21 @@ def preserved_random_state() -> Iterator[None]:
 
 
 logger = logging.getLogger(__name__)
-_ROWS_MEASURED = 1024  # the log looks at no more rows of a batch than this
+_ROWS_MEASURED = 1024  # most rows of a batch from which metrics are computed
 
 
 class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
-    """Train a ForCL model.
+    """Trains a ForCL model.
 
-    Beside the loss the log holds the mean loss of each data set of a mixture (`loss_<name>`) and, of the last batch,
-    the metrics of the loss (in-batch `accuracy`, the number of `candidates`, ...), the `uniformity` (Wang and Isola
-    2020) and `effective_rank` of the anchors. A warning in words comes once if the embedding collapses or the loss sits
-    at ln(candidates). A NaN loss stops the run; SIGTERM saves a checkpoint and stops it cleanly.
+    In addition to the loss, the log has the mean loss of each data set of a mixture (`loss_<name>`) and, for the last
+    batch, the metrics of the loss (in-batch `accuracy`, the number of `candidates`, ...) and the `uniformity` (Wang and
+    Isola 2020) and `effective_rank` of the anchors. A warning is logged once if the embedding collapses or the loss
+    stays at ln(candidates). A NaN loss stops the run. On SIGTERM a checkpoint is saved and the run ends.
 
     Args:
-        evaluator: called with the model, on one process (on all if its attribute `distributed` is true); returns named
-            metrics, which become `eval_...` metrics for the log, `metric_for_best_model` and `load_best_model_at_end`.
-            It must not draw random numbers.
+        evaluator: called with the model on one process, or on all if its attribute `distributed` is true. It returns
+            named metrics, which become `eval_...` metrics for the log, `metric_for_best_model` and
+            `load_best_model_at_end`. It must not draw random numbers.
         args, kwargs: as for `transformers.Trainer`.
 
     Raises:
@@ -173,25 +173,25 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         self, *args: Any, evaluator: Callable[[Any], Mapping[str, float]] | None = None, **kwargs: Any
     ) -> None:
         if evaluator is not None:
-            kwargs.setdefault("eval_dataset", {})  # what to evaluate on is the evaluator's own business
+            kwargs.setdefault("eval_dataset", {})  # the evaluator has its own data
         with told("training arguments"):
             super().__init__(*args, **kwargs)
         self.evaluator = evaluator
-        if self.is_fsdp_enabled:  # each forward pass is one of all processes: as many of them on each
+        if self.is_fsdp_enabled:  # every process must run the same number of forward passes
             self.accelerator.unwrap_model(self.model).length_bucketing = False
             if self.args.chunk_tokens:
-                raise InputError("FSDP needs as many chunks on every process; give chunk_size in place of chunk_tokens")
+                raise InputError("FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens")
             settings = self.accelerator.unwrap_model(self.model).settings
             if settings.loss.name == "tsdae":
-                raise InputError("tsdae runs the encoder's layers in parts, whose weights FSDP gathers whole; use DDP")
+                raise InputError("tsdae calls the encoder's layers one by one, which FSDP does not support; use DDP")
             if getattr(settings, "do_mlm", False) and self.args.chunk_size:
                 raise InputError(
-                    "FSDP's GradCache step has no masked-language-model loss; leave out do_mlm or chunk_size"
+                    "with FSDP, GradCache has no masked-language-model loss; leave out do_mlm or chunk_size"
                 )
         if self.args.torch_compile:
             self._compile()
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
-        self.reads_late = self.args.device.type != "cpu"  # else the value of a loss is at hand, and read at once
+        self.reads_late = self.args.device.type != "cpu"  # on a CPU, losses are read at once
         self._unread: list[Unread] = []
         self.sigterm = StopOnSigterm()
         self.throughput, self.task_losses = Throughput(), TaskLosses()
@@ -200,9 +200,9 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         self.add_callback(self.sigterm)
 
     def _compile(self) -> None:
-        """Compile the encoder alone, for any number of rows and any length: what cuts buckets is the host's own.
+        """Compile only the encoder, for any number of rows and any length; buckets are made outside of it.
 
-        (accelerate would compile the whole model, anew for each shape that a batch brings.)
+        (accelerate would compile the whole model, and again for each new shape of a batch.)
         """
         core, plugin = self.accelerator.unwrap_model(self.model), self.accelerator.state.dynamo_plugin
         encoder = getattr(core, "backbone", core)
@@ -262,10 +262,10 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         return loss
 
     def read_losses(self) -> None:
-        """Wait for the steps so far, and see that each was sound; before a log, an evaluation and a checkpoint.
+        """Wait for the steps so far and check their losses; called before logs, evaluations and checkpoints.
 
         Raises:
-            InputError: what the loss of a step requires does not hold.
+            InputError: a check of the loss of a step failed.
             TrainingDiverged: a loss is NaN or infinite.
         """
         unread, self._unread = self._unread, []
@@ -287,10 +287,10 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         super()._save_checkpoint(model, trial)
 
     def get_train_dataloader(self) -> Any:
-        """As `transformers.Trainer`, of batches with what the host is to know of them."""
+        """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""
         collator, config = self.data_collator, self.accelerator.dataloader_config
         streamed = isinstance(self.train_dataset, IterableDataset) and config.dispatch_batches is None
-        cut = config.dispatch_batches or config.split_batches or streamed  # by accelerate, which cuts tensors alone
+        cut = config.dispatch_batches or config.split_batches or streamed  # by accelerate, which can only cut tensors
         if not cut:
             settings = getattr(self.accelerator.unwrap_model(self.model), "settings", None)
             self.data_collator = PlanningCollator(collator, getattr(settings, "loss", Loss()))
@@ -323,7 +323,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         def encode(lengths: Any = None, **rows: Tensor) -> Tensor:
             if core.takes_lengths:
                 rows["lengths"] = lengths
-            with self.compute_loss_context_manager():  # a fresh autocast: its cache must not outlive a chunk
+            with self.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
                 embeddings: Tensor = model(**rows).pooler_output
             return embeddings
 
@@ -353,7 +353,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     def evaluate(
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
-        """The loss of an `eval_dataset`, and what the evaluator finds."""
+        """The loss on an `eval_dataset`, and the metrics of the evaluator."""
         if self.evaluator is None or eval_dataset or self.eval_dataset:
             return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
         metrics = self._evaluator_metrics(metric_key_prefix)
@@ -362,7 +362,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         return metrics
 
     def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
-        with preserved_random_state():  # a loader and a masking collator draw numbers
+        with preserved_random_state():  # a loader and a masking collator draw random numbers
             loop: Any = super().evaluation_loop  # whose first four parameters are `args`
             output = loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
         output.metrics.update(self._evaluator_metrics(metric_key_prefix))
@@ -372,7 +372,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         if self.evaluator is None:
             return {}
         model = self.accelerator.unwrap_model(self.model)
-        shared = getattr(self.evaluator, "distributed", False)  # it shares its work out over the processes itself
+        shared = getattr(self.evaluator, "distributed", False)  # it divides its work among the processes itself
         found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
         return {f"{prefix}_{name}": float(value) for name, value in found.items()}
 

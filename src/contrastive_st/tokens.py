@@ -95,9 +95,10 @@ def pad_rows(
 
     Args:
         rows: token ids; a row may be empty.
-        padding: the id of the padding token; 0 where a tokenizer has none, since padding is masked.
-        multiple_of: L is the longest row's length rounded up to it.
-        least: L is no less.
+        padding: the id of the padding token; for None (the tokenizer has no such token) 0 is used, since padding is
+            masked anyway.
+        multiple_of: L is the length of the longest row, rounded up to a multiple of this.
+        least: L is at least this.
 
     Returns:
         Ids and mask, int64. The mask is 1 up to the length of each row, so a padding token inside a text counts as a
@@ -182,19 +183,19 @@ def prompt_length(tokenizer: PreTrainedTokenizerBase, prompt: str, max_length: i
     return len(ids) - (len(ids) > 0 and ids[-1] in tokenizer.all_special_ids)
 
 
-# --- Exact length-bucketed forward: rows ordered by length, encoded in chunks padded to their own longest row.
-# Padding is masked in every encoder here, so a row's embedding does not depend on how far it is padded; values and
-# gradients are those of the padded batch. What changes is the work: short rows no longer pay for long ones. Buckets
-# have few different shapes: on a CPU oneDNN compiles a product anew for each shape and keeps the code, and the first
-# product of a shape takes several times as long as the next (`benchmarks/shapes.py`).
+# --- Exact length-bucketed forward: rows are ordered by length and encoded in buckets, each padded to its longest row.
+# Every encoder here masks padding, so the embedding of a row does not depend on how much it is padded: values and
+# gradients are those of the padded batch. Short rows are just no longer padded to the length of the longest. Buckets
+# have few different shapes, because on a CPU oneDNN compiles code for each shape of a product: the first product of a
+# shape takes several times as long as the next (`benchmarks/shapes.py`).
 
 
 def padded_widths(lengths: NDArray[np.int64], most: int | None = None) -> NDArray[np.int64]:
-    """What rows are padded to: up to 8 tokens their own length, then one of four widths an octave.
+    """The length that each row is padded to: its own up to 8 tokens, then one of four widths for each power of two.
 
     Args:
-        lengths: in tokens.
-        most: no row is padded beyond, such as to more positions than a model has.
+        lengths: number of tokens of each row.
+        most: greatest width, such as the number of positions of a model.
 
     Example:
         >>> padded_widths(np.array([0, 7, 9, 17, 33, 40, 100])).tolist()
@@ -213,13 +214,16 @@ def bucket_rows(
     max_tokens: int = 1 << 62,
     max_rows: int = 1 << 62,
 ) -> list[np.ndarray]:
-    """Split rows into buckets of similar length, longest first; where tokens limit one, up to 8 rows or 8 n.
+    """Split rows into buckets of similar length, longest first.
+
+    A bucket that ends because of a limit on its tokens or its padding has at most 8 rows, or a multiple of 8.
 
     Args:
-        lengths: `[N]` tokens per row.
-        max_padding: greatest share of padding in a bucket's tokens, beside that up to a row's `padded_widths`.
-        min_tokens: a bucket may exceed `max_padding` up to this size, since tiny matrix products are slow.
-        max_tokens: greatest size of a bucket, padding included (at least one row).
+        lengths: `[N]`, tokens per row.
+        max_padding: greatest share of padding among the tokens of a bucket, without the padding of single rows to their
+            `padded_widths`.
+        min_tokens: buckets of up to this many tokens may exceed `max_padding`, since tiny matrix products are slow.
+        max_tokens: most tokens in a bucket, padding included; a bucket has at least one row.
         max_rows: most rows in a bucket.
 
     Returns:
@@ -248,13 +252,13 @@ def bucket_rows(
 
 
 def padded_tokens(buckets: Sequence[NDArray[np.int64]], lengths: NDArray[np.int64], most: int) -> int:
-    """Tokens of all buckets with their padding, when no row is padded to more than `most`."""
+    """Number of tokens in all buckets, padding included, if no row is padded to more than `most`."""
     widths = padded_widths(lengths, most)
     return sum(len(rows) * int(widths[rows[0]]) for rows in buckets)
 
 
-#: For `bucket_rows` in a training step. A GPU works on many tokens at once and each bucket is hundreds of kernels to
-#: start: so few and large ones, and none below a size that keeps it busy
+#: Options of `bucket_rows` for a training step. A GPU computes many tokens at once, and each bucket starts hundreds of
+#: kernels, so there the buckets are few and large enough to keep it busy
 _TRAINING: dict[str, dict[str, float]] = {"cpu": {}, "cuda": {"min_tokens": 32_768}}
 
 
@@ -289,13 +293,13 @@ def take_rows(
     lengths: NDArray[np.int64],
     most: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of each bucket: of tensors `[N, L]`, as wide as its longest row is padded to, and of arrays `[N]`.
+    """The rows of each bucket, taken from tensors `[N, L]`, cut or padded to the width of the bucket, and arrays `[N]`.
 
     Args:
-        batch: tensors and arrays, 0 on padding.
-        buckets: row numbers, longest row first.
-        lengths: `[N]` tokens per row.
-        most: pad to no more than this; by default to L.
+        batch: tensors and arrays; the tensors are 0 on padding.
+        buckets: row numbers of each bucket, longest row first.
+        lengths: `[N]`, tokens per row.
+        most: greatest width; by default L.
     """
     mask = batch["attention_mask"]
     order = torch.from_numpy(np.concatenate(buckets)).to(mask.device, non_blocking=True)
@@ -329,11 +333,11 @@ def in_buckets(
 
     Args:
         encode: called with `inputs_embeds [n, l, width]` and the other tensors of the batch cut to `[n, l]`.
-        embed_tokens: token ids to word embeddings. It runs once for all buckets: the gradient of its table is as
-            large as the vocabulary, and would otherwise be filled and added once a bucket.
-        batch: tensors `[N, L]`, padded on the right: `input_ids`, `attention_mask` and any other; where the host knows
-            the `lengths` `[N]`, these too, and `encode` is given them.
-        most: tokens that rows may be padded to; by default L.
+        embed_tokens: maps token ids to word embeddings. It is called once for all buckets: the gradient of its table is
+            as large as the vocabulary, and would otherwise be computed and added once per bucket.
+        batch: tensors `[N, L]`, padded on the right: `input_ids`, `attention_mask` and any others; also the array
+            `lengths` `[N]` if the host knows it, which is then passed on to `encode`.
+        most: most tokens that rows may be padded to; by default L.
         options: for `bucket_rows`.
     """
     lengths = row_lengths(batch["attention_mask"], batch.get("lengths"))

@@ -61,7 +61,7 @@ SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "manhattan": lambda a, b: -torch.cdist(a, b, p=1),
     "angular": angular_similarity,
 }
-#: tokens in a forward pass; on a CPU about as many in each, so that few shapes are compiled
+#: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
 _BUCKETS: dict[str, dict[str, float]] = {
     "cpu": {"min_tokens": 2048, "max_tokens": 2048},
     "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},

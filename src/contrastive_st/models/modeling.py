@@ -95,7 +95,7 @@ class ForCL(_Base):
     default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
     suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
     takes_lengths: ClassVar[bool] = False  # whether `_encode` has use for `lengths` `[N]`, known on the host
-    #: Most tokens that a row may be padded to; None where the config does not say, and rows stay as wide as their batch
+    #: Most tokens that a row may be padded to; if None, rows are not padded to more than the length of their batch
     positions: Any = None
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
@@ -376,12 +376,12 @@ class ContrastiveMixin(ForCL):
         return most if most is None or padding is None else most - padding - 1
 
     def _padding_place(self) -> int | None:
-        """The position of padding in RoBERTa and its kin, which count the others from the next on; else None."""
+        """The position of padding in RoBERTa and similar models, whose positions start after it; else None."""
         positions = getattr(getattr(self.backbone, "embeddings", None), "position_embeddings", None)
         return getattr(positions, "padding_idx", None)
 
     def _places(self, input_ids: Tensor) -> dict[str, Tensor]:
-        """RoBERTa and its kin count positions over the ids, padding tokens left out; from embeddings they cannot."""
+        """Position ids for RoBERTa and similar models, which derive them from ids and cannot from embeddings."""
         padding = self._padding_place()
         if padding is None:
             return {}

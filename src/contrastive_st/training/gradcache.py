@@ -45,12 +45,12 @@ def gradcache_step(
         loss_fn: returns the loss of views `[B, V, d]`.
         backward: runs the backward pass of a scalar (the accelerator's, with its loss scaling).
         no_sync: a context in which gradients are not synchronised between processes.
-        chunk_size: most texts a chunk.
-        chunk_tokens: most tokens a chunk, padding included.
-        parameters: what `loss_fn` has of its own to train. Their gradients go with the last chunk's.
-        even: as many chunks on every process that holds as many rows, whatever their lengths: where weights are
-            sharded (FSDP), each forward pass is one of all processes.
-        most: tokens that rows may be padded to, the model's `positions`; by default to L.
+        chunk_size: most texts per chunk.
+        chunk_tokens: most tokens per chunk, padding included.
+        parameters: trained parameters of `loss_fn`. Their gradients are added with those of the last chunk.
+        even: make the number of chunks depend only on the number of rows and not on their lengths. Sharded weights
+            (FSDP) need this, because all processes take part in each forward pass.
+        most: most tokens that rows may be padded to, such as the model's `positions`; by default L.
     """
     shape = batch["input_ids"].shape[:2]
     chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, even, most)
@@ -119,7 +119,7 @@ def encode_chunks(
     chunk_tokens: int | None = None,
     most: int | None = None,
 ) -> Tensor:
-    """Views `[B, V, d]` without gradient, a chunk at a time; for the arguments see `gradcache_step`."""
+    """Encode a batch to views `[B, V, d]` without gradient, a chunk at a time; arguments as for `gradcache_step`."""
     chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, most=most)
     flat = in_order([encode(**rows) for rows in chunks], buckets)
     return flat.view(*batch["input_ids"].shape[:2], -1)

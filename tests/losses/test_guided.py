@@ -120,7 +120,7 @@ def test_rows_bring_the_guide_through_the_collators(tokenizer):
     assert batch["input_ids"].shape == (2, 2, 2)
     single = GuidedRows([{"input_ids": [5]}, {"input_ids": [6]}], texts.remove_columns("b"), lengths)
     assert DropoutPairCollator(tokenizer)([single[0], single[1]])["targets"].tolist() == [[[7, 1]] * 2, [[5, 1]] * 2]
-    with pytest.raises(InputError, match="1 rows and 2 rows of text"):
+    with pytest.raises(InputError, match="1 tokenized rows and 2 rows of text"):
         GuidedRows([{}], texts, lengths)
 
 

@@ -213,7 +213,7 @@ def test_each_batch_trains_its_own_task_and_every_head_has_a_gradient():
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"loss": "softmax", "num_labels": 1}, "two or more"),
+        ({"loss": "softmax", "num_labels": 1}, "2 or more"),
         ({"loss": "softmax", "features": ("u", "w")}, "cannot read w"),
         ({"loss": "multi_task"}, "needs tasks"),
         ({"loss": "cosent", "temperature": 0.0}, "temperature must be positive"),

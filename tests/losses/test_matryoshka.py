@@ -130,7 +130,7 @@ def test_sentence_transformers_opens_the_folder(bert_config, tokenizer, tmp_path
             lambda config: BertForCL(config, loss="matryoshka", dims=[32]),
             "has 16 dimensions; give none above",
         ),
-        (lambda config: parse_loss({"loss": "matryoshka", "dims": 4}), "damaged"),
+        (lambda config: parse_loss({"loss": "matryoshka", "dims": 4}), "are not valid"),
         (
             lambda config: QuickThoughtsGRU(
                 QuickThoughtsConfig(60, 6, 8), loss="matryoshka", inner={"loss": "targets"}, dims=[4]

@@ -164,7 +164,7 @@ def test_metrics_say_how_many_anchors_have_a_positive():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ({"context_size": 0}, "context size 0"),
+        ({"context_size": 0}, "context size is 0"),
         ({"context_size": 2, "context_weights": (1.0,)}, "one weight per distance"),
         ({"context_weights": (0.0,)}, "at least one above 0"),
         ({"targets": "bert"}, "tfidf_bin"),

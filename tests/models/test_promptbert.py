@@ -183,7 +183,7 @@ def test_other_loaders_are_not_led_astray(text_file, tmp_path, monkeypatch):
     assert checkpoint.method.name == "PromptBERT"
     with pytest.raises(InputError, match="this package's layout only"):
         convert(folder, tmp_path / "converted", "simcse")
-    with pytest.raises(InputError, match="no room beside the 7 tokens"):
+    with pytest.raises(InputError, match="no room besides the 7 tokens"):
         SentenceEncoder(folder, max_length=7)
     config = json.loads((folder / "config.json").read_text())
     assert config["contrastive"]["template"] == [3, 4, 2]
@@ -197,7 +197,7 @@ def test_other_loaders_are_not_led_astray(text_file, tmp_path, monkeypatch):
         (["--templates", TEXTS[0], "the [X] is [MASK]"], "the same numbers"),
         (["--templates", *TEXTS, TEXTS[0]], "one or two"),
         (["--templates", *TEXTS, "--pooling", "mean"], "leave out --pooling"),
-        (["--templates", *TEXTS, "--max_length", "7"], "no room beside the 7 tokens"),
+        (["--templates", *TEXTS, "--max_length", "7"], "no room besides the 7 tokens"),
         (["--templates", *TEXTS, "--cutoff", "span"], "leave out one of the two"),
         (["--pooling", "mask"], "unknown pooling 'mask'"),
     ],

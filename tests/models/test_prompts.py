@@ -171,7 +171,7 @@ def test_prompts_are_counted_as_sentence_transformers_counts_them(tokenizer):
     assert prompt_length(tokenizer, "the cat ") == 3
     words = train_word_tokenizer(SENTENCES)  # no marks of start and end
     assert prompt_length(words, "the cat ") == 2
-    with pytest.raises(InputError, match="takes 4 of the 4 tokens of a text"):
+    with pytest.raises(InputError, match="takes 4 tokens and max_length is 4"):
         prompt_length(tokenizer, "the cat ", 4)
 
 

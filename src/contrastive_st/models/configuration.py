@@ -41,7 +41,7 @@ class LossConfig:
             raise InputError(f"prompts {self.prompts!r}: give a text for each name, such as {{'query': 'query: '}}")
         if self.default_prompt_name not in (None, *self.prompts):
             known = ", ".join(self.prompts) or "none are given"
-            raise InputError(f"default_prompt_name {self.default_prompt_name!r} must be one of the prompts ({known})")
+            raise InputError(f"default_prompt_name {self.default_prompt_name!r} is none of the prompts ({known})")
         if self.truncate_dim is not None and (not isinstance(self.truncate_dim, int) or self.truncate_dim < 1):
             raise InputError(f"truncate_dim {self.truncate_dim}: give the number of dimensions to keep, 1 or more")
 

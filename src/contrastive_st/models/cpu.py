@@ -1,4 +1,4 @@
-"""What makes models fast on this hardware: bfloat16 where it pays, float32 products by oneDNN, cheap dropout masks."""
+"""Speed on this hardware: whether bfloat16 is fast, attention kernels, float32 products by oneDNN, fast dropout."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def bf16_is_fast(device: torch.device | str | None = None) -> bool:
     """Whether the hardware multiplies bfloat16 matrices faster than float32: recent CUDA, AMX or AVX-512 BF16.
 
     Args:
-        device: of the model; by default the GPU where there is one.
+        device: device of the model; by default the GPU if there is one.
     """
     device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda":
@@ -25,15 +25,15 @@ def bf16_is_fast(device: torch.device | str | None = None) -> bool:
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
 
 
-_SHORT = 128  # tokens up to which plain attention is the faster in bfloat16, forward and backward together
+_SHORT = 128  # up to this many tokens plain attention is faster in bfloat16, forward and backward together
 
 
 @contextlib.contextmanager
 def known_padding(padded: bool | None) -> Iterator[None]:
-    """Within, transformers does not ask the device whether a mask has padding, for which the host would wait each time.
+    """A context in which transformers need not check on the device whether a mask has padding, for which it would wait.
 
     Args:
-        padded: whether a row is shorter than the others; None where that is not known, and transformers asks.
+        padded: whether a row is shorter than the others; if None, transformers checks.
     """
     masks = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS
     if padded is None or masks["sdpa"] is not masking_utils.sdpa_mask:
@@ -57,11 +57,10 @@ def _mask_without_padding(*args: Any, **options: Any) -> Any:
 
 
 def training_attention(rows: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """The kernel of `scaled_dot_product_attention` for a training step over `rows [N, L]`.
+    """A context that chooses the kernel of `scaled_dot_product_attention` for a training step over `rows [N, L]`.
 
-    Forward and backward, the fused kernel in bfloat16 takes 1.6 to 8.8 times as long on a CPU as the plain
-    products, for 8 to 128 tokens (`benchmarks/attention.py`). (With attention dropout there is no
-    fused kernel on a CPU.)
+    On a CPU in bfloat16, with 8 to 128 tokens, the fused kernel takes 1.6 to 8.8 times as long as plain products for
+    forward and backward (`benchmarks/attention.py`). (With attention dropout there is no fused kernel on a CPU.)
     """
     plain = rows.device.type == "cpu" and torch.is_autocast_enabled("cpu") and rows.shape[-1] <= _SHORT
     return sdpa_kernel(SDPBackend.MATH) if plain else contextlib.nullcontext()
@@ -75,9 +74,9 @@ _STEPS = 1 << 16  # a mask compares 16 random bits with the probability
 class IntegerDropout(nn.Dropout):
     """`nn.Dropout`, several times as fast on the CPU: four 16-bit draws come from each 64-bit random number.
 
-    The probability is rounded to a multiple of 1/65536 and what is kept is scaled by its exact inverse, so the
-    expectation is exact. On other devices, and for probability 1, it is `nn.Dropout`. Like that, it draws from the
-    default generator: the same state gives the same mask.
+    The probability is rounded to a multiple of 1/65536, and kept values are scaled by the exact inverse, so the
+    expectation is exact. On other devices, and for probability 1, it is the same as `nn.Dropout`. It also draws from
+    the default generator: the same state gives the same mask.
 
     Example:
         >>> dropped = IntegerDropout(0.25)(torch.ones(1000))
@@ -113,7 +112,7 @@ class _Drop(torch.autograd.Function):
 
 
 def use_integer_dropout(module: nn.Module) -> None:
-    """Make every `nn.Dropout` inside of `module` an `IntegerDropout`, in place."""
+    """Replace every `nn.Dropout` inside `module` by an `IntegerDropout`, in place."""
     for name, child in module.named_children():
         if type(child) is nn.Dropout:
             setattr(module, name, IntegerDropout(child.p))
@@ -121,16 +120,16 @@ def use_integer_dropout(module: nn.Module) -> None:
             use_integer_dropout(child)
 
 
-_ROWS = 1024  # tokens that the layout of the packed weights is chosen for; any other number works
+_ROWS = 1024  # number of tokens for which the layout of packed weights is chosen; others work too
 _OPS = torch.ops.mkldnn
 
 
 @contextlib.contextmanager
 def packed_products(model: nn.Module) -> Iterator[None]:
-    """Within, the `nn.Linear` layers of `model` that are in float32 on a CPU run on packed copies of their weights.
+    """A context in which the float32 `nn.Linear` layers of a `model` on a CPU use packed copies of their weights.
 
-    For inference: values agree to rounding (both add up in float32), gradients are not kept, and weights must not
-    change within. Does nothing where torch was built without oneDNN.
+    For inference: values are equal up to rounding (both sum in float32), there are no gradients, and weights must not
+    change inside the context. Without oneDNN in torch it does nothing.
 
     Example:
         >>> layer, x = nn.Linear(8, 4), torch.ones(2, 8)

@@ -1,16 +1,16 @@
-"""Encoders as graphs: written for onnxruntime or OpenVINO, in float32 or int8, and run by them.
+"""Export encoders as graphs for onnxruntime or OpenVINO, in float32 or int8, and run these graphs.
 
     input_ids, attention_mask [N, L]  ->  sentence_embedding [N, d], last_hidden_state [N, L, width]
 
-`sentence_embedding` is the finished vector: pooling, dense layers and normalisation are in the graph. The other output
-is what sentence-transformers' backends of these names read, which pool outside of it.
+`sentence_embedding` is the final vector: pooling, dense layers and normalization are in the graph. The backends of
+sentence-transformers with these names read the other output, and pool it themselves.
 
 int8 (Jacob et al. 2018, https://arxiv.org/abs/1712.05877): a product x W of a layer becomes
 
     scale * (q - zero) W'    q = round(x / scale) + zero, unsigned 8 bits; scale and zero of each x, from its range
                              W' = round(W / w), signed 8 bits; w of each output, from its largest weight
 
-where the ranges of the x are those that calibration texts give. Everything else stays as it was.
+where the ranges of x are measured on calibration texts. Everything else stays in float32.
 (`onnxruntime.quantization.quantize_static` finds the same scales, but gives the rounded x to residual sums too: mean
 cosine to float32 0.990 instead of 0.993 with all-MiniLM-L6-v2.)
 """
@@ -61,21 +61,21 @@ def export(
     calibration: Sequence[str] | None = None,
     overwrite: bool = False,
 ) -> Path:
-    """Write an encoder as a graph, with everything that it is opened with: `SentenceEncoder(folder)`.
+    """Export an encoder as a graph, to a folder that `SentenceEncoder(folder)` opens.
 
     Args:
-        encoder: a transformer in float32; its family is one that torch's exporter can follow.
-        folder: a new folder. It holds no weights beside the graph, and so cannot be trained.
+        encoder: a transformer in float32, of a family that torch's exporter supports.
+        folder: a new folder. It has the graph but no other weights, so it cannot be trained.
         backend: one of `BACKENDS`.
-        calibration: texts like those that will be encoded, of which the first 256 are read: weights and activations
-            are in int8 then. float32 without.
-        overwrite: replace a folder that exists.
+        calibration: texts like those that will be encoded, of which the first 256 are read. If given, weights and
+            activations are in int8, else in float32.
+        overwrite: replace an existing folder.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: a package is missing, the encoder is no transformer, or torch cannot export it.
+        InputError: a package is missing, the encoder is not a transformer, or torch cannot export it.
     """
     folder = Path(folder)
     if backend not in BACKENDS:
@@ -113,7 +113,7 @@ def _package(name: str, backend: str) -> Any:
 
 
 class _Whole(nn.Module):
-    """A model with what follows the pooling, tensors in and tensors out."""
+    """A model and the layers after its pooling, with tensors as inputs and outputs."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
@@ -122,14 +122,14 @@ class _Whole(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """`[N, L]` to vectors `[N, d]` and token states `[N, L, width]`."""
+        """Encode `[N, L]` to vectors `[N, d]` and token states `[N, L, width]`."""
         text = {} if text_mask is None else {"text_mask": text_mask}
         output = self.model(input_ids, attention_mask=attention_mask, **text)
         return self.after(output.pooler_output), output.last_hidden_state
 
 
 def _trace(encoder: SentenceEncoder, path: Path) -> None:
-    """Have torch write the graph of an encoder, for any number of rows of any length."""
+    """Write the graph of an encoder with torch's exporter, for any number of rows of any length."""
     name, kind = encoder.name, getattr(encoder.model.config, "model_type", type(encoder.model).__name__)
     if isinstance(encoder.model, GraphModel):
         raise InputError(f"{name} is exported already; give the checkpoint that it was exported from")
@@ -158,7 +158,7 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
 
 
 def _write_about(encoder: SentenceEncoder, folder: Path, backend: str, precision: str) -> None:
-    """Write config, tokenizer and modules as a checkpoint has them, without the weights of the transformer."""
+    """Write the files of a checkpoint (config, tokenizer, modules) without the weights of the transformer."""
     encoder.save_pretrained(folder)
     for path in (*folder.glob("*.safetensors"), *(folder / name for name in INDICES)):
         path.unlink(missing_ok=True)
@@ -173,7 +173,7 @@ def _write_about(encoder: SentenceEncoder, folder: Path, backend: str, precision
 
 
 def _calibration_rows(encoder: SentenceEncoder, texts: Sequence[str]) -> Iterator[Arrays]:
-    """The inputs of the graph for each text alone: what pads a batch would count for the ranges."""
+    """The inputs of the graph for each single text, without padding, which would change the ranges."""
     prompt = encoder.prompt_text()
     most = min(CALIBRATION_TOKENS, encoder.max_length or CALIBRATION_TOKENS)
     rows = encoder.token_rows(texts[:CALIBRATION_TEXTS], prompt, most)
@@ -186,7 +186,7 @@ def _calibration_rows(encoder: SentenceEncoder, texts: Sequence[str]) -> Iterato
 
 
 def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
-    """Write the products of token states with weights anew, in int8."""
+    """Rewrite the products of token states and weights in int8."""
     import onnx
 
     model = onnx.load(path)
@@ -232,7 +232,7 @@ def _save(model: Any, path: Path) -> None:
 
 
 def _ranges(model: Any, watched: list[str], folder: Path, rows: Iterable[Arrays]) -> dict[str, tuple[float, float]]:
-    """The least and the greatest number in each of the tensors named, 0 among them."""
+    """The least and the greatest value of each of the named tensors; the range always includes 0."""
     import onnx
 
     shown = onnx.ModelProto()
@@ -255,7 +255,7 @@ def _scale_and_zero(name: str, low: float, high: float) -> dict[str, NDArray[Any
 
 
 def _int8_weight(name: str, weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
-    """A weight `[in, out]`, a scale for each output."""
+    """A weight `[in, out]` in int8, with a scale for each output."""
     scale = np.maximum(np.abs(weight).max(0), 1e-12).astype(np.float32) / 127
     rounded = np.round(weight / scale).astype(np.int8)
     return {f"{name}.int8": rounded, f"{name}.scale": scale, f"{name}.zero": np.zeros(len(scale), np.int8)}
@@ -265,15 +265,15 @@ def _int8_weight(name: str, weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
 
 
 def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
-    """Which of `BACKENDS` runs a folder; None where torch does.
+    """Which of `BACKENDS` a folder was exported for; None for torch.
 
     Args:
-        folder: of a checkpoint, or of `export`.
-        asked: the backend that must run it, `torch` among them; by default the one that the folder is for.
-        name: what the user calls it.
+        folder: a checkpoint folder, or one written by `export`.
+        asked: the backend that must run it, or `torch`; by default that of the folder.
+        name: its name in messages.
 
     Raises:
-        InputError: the folder is for another one, with the command that exports it.
+        InputError: the folder is for another backend; the message has the command that exports it.
     """
     if asked not in (None, "torch", *BACKENDS):
         raise InputError(f"unknown backend {asked!r}; choose one of torch, {', '.join(BACKENDS)}")
@@ -301,13 +301,13 @@ def _record(folder: Path) -> dict[str, Any]:
 
 
 class GraphModel(nn.Module):
-    """A graph behind the forward pass of a model: `forward(...).pooler_output` is the finished vector `[N, d]`.
+    """An exported graph as a model: `forward(...).pooler_output` is the final vector `[N, d]`.
 
     Args:
-        folder: of `export`.
-        precision: as for `SentenceEncoder`. OpenVINO runs float32 in bf16 where that is asked for, and what an int8
-            graph holds beside its products wherever the hardware is faster so; onnxruntime has no bf16.
-        name: what the user calls it.
+        folder: a folder written by `export`.
+        precision: as for `SentenceEncoder`. OpenVINO can run a float32 graph in bf16, and runs the float32 part of an
+            int8 graph in bf16 if the hardware is faster with it; onnxruntime has no bf16.
+        name: its name in messages.
 
     Raises:
         InputError: a package is missing, the graph is missing or damaged, or it cannot run in this precision.
@@ -344,14 +344,14 @@ class GraphModel(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
     ) -> BaseModelOutputWithPooling:
-        """Token ids `[N, L]` padded on the right, 1 on real tokens, and 1 on those to pool, by default all."""
+        """Encode token ids `[N, L]`, padded on the right; the masks are 1 on real tokens, and 1 on those to pool."""
         masks = (attention_mask, attention_mask if text_mask is None else text_mask)
         rows = dict(zip(_INPUTS, (input_ids, *masks), strict=True))
         found = self._run({name: rows[name].numpy() for name in self._names})
         return BaseModelOutputWithPooling(pooler_output=torch.from_numpy(found))
 
     def save_pretrained(self, folder: str | Path) -> None:
-        """Refused: a graph is copied with its folder."""
+        """Raises `InputError`: copy the folder of the graph instead."""
         raise InputError("an exported encoder is saved by copying its folder")
 
 

@@ -80,7 +80,7 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
         targets: Tensor | None = None,
         return_loss: bool = True,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
-        """`input_ids [N, L]` gives embeddings in `pooler_output [N, h]`; `[B, 1, L]` the loss of B sentences in order.
+        """`input_ids [N, L]` gives embeddings in `pooler_output [N, h]`; `[B, 1, L]` the loss of consecutive sentences.
 
         Args:
             input_ids: word ids.

@@ -1,1 +1,1 @@
-"""Encoders in self-contained files that travel with a checkpoint: they import torch, transformers, each other."""
+"""Encoders in files that are saved with checkpoints, and so import only torch, transformers and each other."""

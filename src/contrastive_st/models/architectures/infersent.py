@@ -1,4 +1,4 @@
-"""The InferSent encoder. Saved beside checkpoints: it imports torch and transformers alone."""
+"""The InferSent encoder. This file is saved with checkpoints, so it imports only torch and transformers."""
 
 from typing import Any
 
@@ -16,9 +16,9 @@ class InferSentConfig(PreTrainedConfig):
     Args:
         vocab_size: rows of the word table, pad and unk included.
         embedding_size: dimension of a word vector.
-        hidden_size: of one direction; the sentence embedding is twice as wide (2048 and 4096 in the paper).
-        frozen_words: whether the word vectors stay as they are, as in the paper.
-        dropout: on the word vectors.
+        hidden_size: dimension of one direction; the sentence embedding is twice as wide (2048 and 4096 in the paper).
+        frozen_words: do not train the word vectors, as in the paper.
+        dropout: dropout of the word vectors.
         pad_token_id: the row of the word table that stays zero.
 
     Example:
@@ -44,15 +44,15 @@ class InferSentConfig(PreTrainedConfig):
 
     @property
     def projection_dim(self) -> int:
-        """Dimension of the sentence embedding, under the name by which sentence-transformers asks for it."""
+        """Dimension of the sentence embedding, under the name that sentence-transformers reads."""
         return 2 * self.hidden_size
 
 
 class InferSentModel(PreTrainedModel):
-    """BiLSTM, and the maximum of each of its features over the words of the sentence.
+    """A BiLSTM with max pooling: each feature is its maximum over the words of the sentence.
 
-    Padding takes no part in the maximum (where the published code lets it in as zeros), and a feature that is zero or
-    below keeps its value (where it is taken for padding). A sentence without words has the embedding zero.
+    Padding is left out of the maximum; the published code includes it as zeros, and takes features of zero or below for
+    padding. The embedding of a sentence without words is zero.
 
     Example:
         >>> model = InferSentModel(InferSentConfig(vocab_size=50, embedding_size=4, hidden_size=8)).eval()
@@ -75,7 +75,7 @@ class InferSentModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """As `PreTrainedModel.from_pretrained`, which makes every loaded weight a trained one; not the frozen words."""
+        """As `PreTrainedModel.from_pretrained`, but frozen word vectors stay frozen."""
         loaded = super().from_pretrained(*args, **kwargs)
         (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze()
         return loaded
@@ -86,7 +86,7 @@ class InferSentModel(PreTrainedModel):
 
         Args:
             input_ids: word ids.
-            attention_mask: 1 on real words; every word is one when absent.
+            attention_mask: 1 on real words; by default all words are real.
 
         Returns:
             `pooler_output [N, 2h]`, the embeddings, and `last_hidden_state [N, L, 2h]`, zero on padding.
@@ -94,7 +94,7 @@ class InferSentModel(PreTrainedModel):
         return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor, lengths: Any = None) -> BaseModelOutputWithPooling:
-        """As `forward`; `lengths` `[N]` are words of each row, where the host knows them and need not read the mask."""
+        """As `forward`; `lengths` `[N]` is the number of words of each row, if the host knows it without the mask."""
         lengths = (attention_mask != 0).sum(1).cpu().numpy() if lengths is None else lengths
         filled = (-lengths).argsort(kind="stable")[: (lengths > 0).sum()]  # longest first
         some = torch.from_numpy(filled).to(input_ids.device, non_blocking=True)
@@ -110,10 +110,10 @@ class InferSentModel(PreTrainedModel):
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=best)
 
     def set_word_vectors(self, vectors: Tensor) -> None:
-        """Put vectors `[V, embedding_size]` into the word table; the pad row becomes zero.
+        """Put vectors `[V, embedding_size]` into the word table; the row of the padding becomes zero.
 
         Raises:
-            ValueError: another dimension than the model's.
+            ValueError: the dimension is not that of the model.
         """
         if vectors.dim() != 2 or vectors.shape[1] != self.config.embedding_size:
             raise ValueError(f"word vectors are {list(vectors.shape)}; this model takes {self.config.embedding_size}")

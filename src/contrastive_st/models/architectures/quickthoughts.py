@@ -1,4 +1,4 @@
-"""The QuickThoughts encoder. Saved beside checkpoints: it imports torch and transformers alone."""
+"""The QuickThoughts encoder. This file is saved with checkpoints, so it imports only torch and transformers."""
 
 import math
 from typing import Any
@@ -28,23 +28,22 @@ class QuickThoughtsConfig(PreTrainedConfig):
         embedding_size: dimension of a word vector.
         hidden_size: dimension of one tower's output; the sentence embedding `[f; g]` is twice as wide.
         encoder: `gru`, `lstm` or `transformer`.
-        bidirectional: read recurrent towers both ways, half of `hidden_size` each.
-        num_layers: layers of a tower.
-        readout: what a tower makes of its states: the `last` (of each direction, where that has read everything), their
-            `max` or their `mean`.
+        bidirectional: recurrent towers read in both directions, with half of `hidden_size` for each.
+        num_layers: number of layers of a tower.
+        readout: how a tower pools its states: the `last` one (of each direction), their `max` or their `mean`.
         word_vectors: `trained`; `frozen`, one table for both towers; or `multichannel`, a frozen and a trained vector
-            of each word side by side, the tower reading both.
+            of each word, concatenated.
         shared_embeddings: whether f and g share their trained vectors.
-        dropout: on a tower's word vectors, between its layers and on its readout.
-        num_attention_heads: of a transformer tower.
-        intermediate_size: inner dimension of a transformer tower's feed-forward layers.
-        positions: of a transformer tower, `sinusoidal` (any length) or `learned`.
-        max_position_embeddings: longest sentence of learned positions, in words.
-        initializer_range: word vectors and recurrent weights start uniform in plus or minus this.
+        dropout: dropout of a tower's word vectors, between its layers and of its output.
+        num_attention_heads: number of heads of a transformer tower.
+        intermediate_size: inner dimension of the feed-forward layers of a transformer tower.
+        positions: positions of a transformer tower: `sinusoidal` (any length) or `learned`.
+        max_position_embeddings: longest sentence for learned positions, in words.
+        initializer_range: word vectors and recurrent weights are initialised uniformly in plus or minus this.
         pad_token_id: the row of the word tables that stays zero.
 
     Raises:
-        ValueError: an unknown choice, or a dimension that cannot be split as asked.
+        ValueError: an unknown choice, or a `hidden_size` that cannot be divided among heads or directions.
 
     Example:
         >>> QuickThoughtsConfig(hidden_size=1000, readout="max").projection_dim
@@ -89,23 +88,23 @@ class QuickThoughtsConfig(PreTrainedConfig):
 
     @property
     def projection_dim(self) -> int:
-        """Dimension of the sentence embedding `[f; g]`, under the name by which sentence-transformers asks for it."""
+        """Dimension of the sentence embedding `[f; g]`, under the name that sentence-transformers reads."""
         return 2 * self.hidden_size
 
 
-# --- Batches without padding, and a GRU over them. Saved beside checkpoints: it imports torch alone.
+# --- Batches without padding, and a GRU over them.
 
 
 class Packing:
-    """The T real words of a batch in the order of a `PackedSequence`: rows by falling length, word after word.
+    """The order of a `PackedSequence` for the T real words of a batch, with rows in descending order of length.
 
-    Every first word comes first, then every second word, and so on. Padding may stand anywhere in a row. Rows
-    without a word are left out.
+    The first words of all rows come first, then all second words, and so on. Padding may be anywhere in a row. Rows
+    without words are left out.
 
     Args:
         attention_mask: `[N, L]`, not zero on real words.
-        lengths: words of each row `[N]`, an array, where the host knows them and rows are padded on the right: then it
-            does not wait for the mask's device.
+        lengths: an array `[N]` with the number of words of each row, if the host knows it and rows are padded on the
+            right; then the host need not wait for the device.
 
     Example:
         >>> packing = Packing(torch.tensor([[1, 0, 0], [1, 1, 1], [0, 0, 0]]))
@@ -145,25 +144,25 @@ class Packing:
         self.size_list: list[int] = self.sizes.tolist()
 
     def pad(self, packed: Tensor, value: float = 0.0) -> Tensor:
-        """Packed `[T, d]` to `[n, steps, d]`, the rows in the order of `order`."""
+        """Unpack `[T, d]` to `[n, steps, d]`, with the rows in the order of `order`."""
         rows, steps, dim = len(self.order), len(self.sizes), packed.shape[1]
         return packed.new_full((rows * steps, dim), value).index_copy(0, self.cell, packed).view(rows, steps, dim)
 
     def unpack(self, packed: Tensor) -> Tensor:
-        """Packed `[T, d]` to the batch's own `[N, L, d]`, zero on padding."""
+        """Unpack `[T, d]` to the shape of the batch, `[N, L, d]`, zero on padding."""
         flat = packed.new_zeros(self.shape.numel(), packed.shape[1]).index_copy(0, self.source, packed)
         return flat.view(*self.shape, packed.shape[1])
 
     def rows(self, found: Tensor) -> Tensor:
-        """One vector for each row of `order`, `[n, d]`, to `[N, d]`; zero for a row without words."""
+        """Put a vector for each row of `order`, `[n, d]`, into the batch order, `[N, d]`; empty rows get zeros."""
         return found.new_zeros(self.shape[0], found.shape[1]).index_copy(0, self.order, found)
 
 
 class PackedGRU(nn.GRU):
     """`nn.GRU` on packed words `[T, d]`: the same parameters, values and gradients, faster on a CPU.
 
-    The input projection is one product, and so is the gradient of the recurrent weight, which torch adds up step by
-    step. Under bf16 autocast the products are in bf16 and the state stays in float32.
+    The input projection and the gradient of the recurrent weight are one product each, where torch adds up the gradient
+    step by step. Under bf16 autocast the products are in bf16 and the state stays in float32.
     """
 
     def forward(self, words: Tensor, packing: Packing) -> Tensor:  # type: ignore[override]
@@ -262,9 +261,9 @@ class _Recurrence(torch.autograd.Function):
 
 
 class QuickThoughtsModel(PreTrainedModel):
-    """Two sentence encoders f and g, whose outputs side by side are the sentence embedding `[f; g]`.
+    """Two sentence encoders f and g, whose concatenated outputs are the sentence embedding `[f; g]`.
 
-    A sentence without words has the embedding zero. Padding takes no part in any product.
+    The embedding of a sentence without words is zero. Nothing is computed for padding.
 
     Example:
         >>> model = QuickThoughtsModel(QuickThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8)).eval()
@@ -281,7 +280,7 @@ class QuickThoughtsModel(PreTrainedModel):
     def __init__(self, config: QuickThoughtsConfig) -> None:
         super().__init__(config)
         size, pad = config.embedding_size, config.pad_token_id
-        if config.word_vectors != "frozen":  # the vectors for f and for g stand side by side in a row
+        if config.word_vectors != "frozen":  # a row has the vector for f and the vector for g
             dim = size if config.shared_embeddings else 2 * size
             self.word_embeddings = nn.Embedding(config.vocab_size, dim, padding_idx=pad)
         if config.word_vectors != "trained":
@@ -292,7 +291,7 @@ class QuickThoughtsModel(PreTrainedModel):
 
     @classmethod
     def from_pretrained(cls, *args: Any, **kwargs: Any) -> Any:
-        """As `PreTrainedModel.from_pretrained`, which makes every loaded weight a trained one; not the frozen table."""
+        """As `PreTrainedModel.from_pretrained`, but the frozen table stays frozen."""
         loaded = super().from_pretrained(*args, **kwargs)
         (loaded[0] if isinstance(loaded, tuple) else loaded)._freeze()
         return loaded
@@ -303,18 +302,18 @@ class QuickThoughtsModel(PreTrainedModel):
 
         Args:
             input_ids: word ids, padded anywhere.
-            attention_mask: not zero on real words; every word is one when absent.
+            attention_mask: not zero on real words; by default all words are real.
 
         Returns:
-            `pooler_output [N, 2h]`, the embeddings, and `last_hidden_state [N, L, 2h]`, the states of f and of g side
-            by side, zero on padding.
+            `pooler_output [N, 2h]`, the embeddings, and `last_hidden_state [N, L, 2h]`, the concatenated states of f
+            and g, zero on padding.
         """
         return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
 
     def encode(
         self, input_ids: Tensor, attention_mask: Tensor, states: bool = True, lengths: Any = None
     ) -> BaseModelOutputWithPooling:
-        """As `forward`; without `states` the padded states are not made. For `lengths` see `Packing`."""
+        """As `forward`; if not `states`, `last_hidden_state` is None. For `lengths` see `Packing`."""
         packing = Packing(attention_mask, lengths)
         words_f, words_g = self._look_up(input_ids.flatten()[packing.source])
         (states_f, f), (states_g, g) = self.f(words_f, packing), self.g(words_g, packing)
@@ -324,13 +323,13 @@ class QuickThoughtsModel(PreTrainedModel):
         )
 
     def set_word_vectors(self, vectors: Tensor) -> None:
-        """Put vectors `[V, embedding_size]` into the frozen table where there is one, else into both trained ones.
+        """Put vectors `[V, embedding_size]` into the frozen table if there is one, else into the trained ones.
 
-        The pad row becomes zero. A frozen or trained table of another length gives way to one of V rows; with
-        `multichannel` the length must be that of the model.
+        The row of the padding becomes zero. The table is resized to V rows; with `multichannel`, V must be the
+        vocabulary size of the model.
 
         Raises:
-            ValueError: the dimension or, with `multichannel`, the length is not the model's.
+            ValueError: the dimension or, with `multichannel`, the number of rows does not fit the model.
         """
         config = self.config
         table = self.word_embeddings if config.word_vectors == "trained" else self.frozen_embeddings
@@ -345,11 +344,11 @@ class QuickThoughtsModel(PreTrainedModel):
         table.num_embeddings = config.vocab_size = len(values)
 
     def get_input_embeddings(self) -> nn.Embedding:
-        """The trained word table, the vectors of f and g side by side; the frozen one where no other is."""
+        """The trained word table, whose rows have the vectors of f and g; the frozen one if there is no other."""
         return self.frozen_embeddings if self.config.word_vectors == "frozen" else self.word_embeddings
 
     def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
-        """Replace what `get_input_embeddings` gives."""
+        """Replace the table that `get_input_embeddings` returns."""
         if self.config.word_vectors == "frozen":
             self.frozen_embeddings = value.requires_grad_(False)
         else:
@@ -360,7 +359,7 @@ class QuickThoughtsModel(PreTrainedModel):
             self.frozen_embeddings.requires_grad_(False)
 
     def _look_up(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Word ids `[T]` to the vectors that f and that g reads, each `[T, d]`."""
+        """The word vectors that f and g read for word ids `[T]`, each `[T, d]`."""
         towers: list[list[Tensor]] = [[], []]
         if self.config.word_vectors != "trained":
             frozen = self.frozen_embeddings(ids)
@@ -397,7 +396,7 @@ def init_weights(module: nn.Module, span: float) -> None:
 
 
 class Tower(nn.Module):
-    """One sentence encoder: packed word vectors `[T, d]` to states `[T, h]` and embeddings `[N, h]`."""
+    """One sentence encoder: turns packed word vectors `[T, d]` into states `[T, h]` and embeddings `[N, h]`."""
 
     def __init__(self, config: QuickThoughtsConfig) -> None:
         super().__init__()
@@ -434,7 +433,7 @@ class Tower(nn.Module):
 
 
 class PackedTransformer(nn.Module):
-    """A small pre-norm transformer on packed words `[T, d]`; attention alone sees the padded batch."""
+    """A small pre-norm transformer on packed words `[T, d]`; only attention works on the padded batch."""
 
     def __init__(self, dim: int, config: QuickThoughtsConfig) -> None:
         super().__init__()
@@ -469,7 +468,7 @@ class PackedTransformer(nn.Module):
 
 
 class TransformerLayer(nn.Module):
-    """Self-attention and a feed-forward layer, each behind a layer norm and beside a shortcut."""
+    """Self-attention and a feed-forward layer, each with a layer norm before it and a residual connection."""
 
     def __init__(self, config: QuickThoughtsConfig) -> None:
         super().__init__()

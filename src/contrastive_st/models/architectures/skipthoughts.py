@@ -1,4 +1,4 @@
-"""The Skip-Thoughts encoder. Saved beside checkpoints: it imports torch and transformers alone."""
+"""The Skip-Thoughts encoder. This file is saved with checkpoints, so it imports only torch and transformers."""
 
 from typing import Any
 
@@ -16,11 +16,11 @@ class SkipThoughtsConfig(QuickThoughtsConfig):
 
     Args:
         hidden_size: dimension of the sentence embedding, and of the decoders that train it.
-        bidirectional: bi-skip, half of `hidden_size` in each direction; by default uni-skip.
-        other: as of `QuickThoughtsConfig`.
+        bidirectional: bi-skip, with half of `hidden_size` for each direction; by default uni-skip.
+        other: other arguments of `QuickThoughtsConfig`.
 
     Raises:
-        ValueError: an unknown choice, or a dimension that cannot be split as asked.
+        ValueError: as for `QuickThoughtsConfig`.
 
     Example:
         >>> SkipThoughtsConfig(hidden_size=2400).projection_dim
@@ -34,14 +34,14 @@ class SkipThoughtsConfig(QuickThoughtsConfig):
 
     @property
     def projection_dim(self) -> int:
-        """Dimension of the sentence embedding, under the name by which sentence-transformers asks for it."""
+        """Dimension of the sentence embedding, under the name that sentence-transformers reads."""
         return self.hidden_size
 
 
 class SkipThoughtsModel(PreTrainedModel):
-    """A sentence encoder: the state of a GRU when it has read the sentence.
+    """A sentence encoder whose embedding is the last state of a GRU.
 
-    A sentence without words has the embedding zero. Padding takes no part in any product.
+    The embedding of a sentence without words is zero. Nothing is computed for padding.
 
     Example:
         >>> model = SkipThoughtsModel(SkipThoughtsConfig(vocab_size=50, embedding_size=4, hidden_size=8)).eval()
@@ -70,7 +70,7 @@ class SkipThoughtsModel(PreTrainedModel):
         return self.encode(input_ids, torch.ones_like(input_ids) if attention_mask is None else attention_mask)
 
     def encode(self, input_ids: Tensor, attention_mask: Tensor, states: bool = True) -> BaseModelOutputWithPooling:
-        """As `forward`; without `states` the padded states are not made."""
+        """As `forward`; if not `states`, `last_hidden_state` is None."""
         packing = Packing(attention_mask)
         found, embeddings = self.f(self.word_embeddings(input_ids.flatten()[packing.source]), packing)
         return BaseModelOutputWithPooling(

@@ -1,4 +1,4 @@
-"""The Universal Sentence Encoder. Saved beside checkpoints: it imports torch and transformers alone."""
+"""The Universal Sentence Encoder. This file is saved with checkpoints, so it imports only torch and transformers."""
 
 import math
 from typing import Any
@@ -15,20 +15,20 @@ class UniversalConfig(PreTrainedConfig):
 
     Args:
         vocab_size: rows of the word table, pad and unk included.
-        encoder: `dan`: the mean of the vectors of words and bigrams, through feed-forward layers; or `transformer`: the
-            sum of the words' states over the square root of their number.
-        embedding_size: dimension of a word vector; a transformer's is `hidden_size`.
+        encoder: `dan`, feed-forward layers over the mean of the vectors of words and bigrams; or `transformer`, the sum
+            of the words' states divided by the square root of their number.
+        embedding_size: dimension of a word vector for `dan`; for `transformer` it is `hidden_size`.
         hidden_size: dimension of the embedding (512 in the paper).
-        num_layers: feed-forward layers of a dan, layers of a transformer.
-        bigram_buckets: rows of the table that bigrams are hashed into; 0 leaves bigrams out.
-        num_attention_heads: of a transformer.
+        num_layers: number of feed-forward or transformer layers.
+        bigram_buckets: rows of the table into which bigrams are hashed; 0 leaves bigrams out.
+        num_attention_heads: number of heads of a transformer.
         intermediate_size: inner dimension of a transformer's layers.
-        dropout: on the mean and between the layers.
+        dropout: dropout of the mean and between the layers.
         similarity: how embeddings are compared: `angular` or `cosine`.
         pad_token_id: the row of the word table that stays zero.
 
     Raises:
-        ValueError: an unknown choice, or a dimension that the heads cannot share.
+        ValueError: an unknown choice, or a `hidden_size` that cannot be divided among the heads.
     """
 
     model_type = "universal"
@@ -61,12 +61,12 @@ class UniversalConfig(PreTrainedConfig):
 
     @property
     def projection_dim(self) -> int:
-        """Dimension of the sentence embedding, under the name by which sentence-transformers asks for it."""
+        """Dimension of the sentence embedding, under the name that sentence-transformers reads."""
         return self.hidden_size
 
 
 class UniversalModel(PreTrainedModel):
-    """A deep averaging network or a transformer; padding takes no part in either.
+    """A deep averaging network or a transformer; both ignore padding.
 
     Example:
         >>> config = UniversalConfig(vocab_size=50, embedding_size=4, hidden_size=8, bigram_buckets=30)
@@ -95,7 +95,7 @@ class UniversalModel(PreTrainedModel):
         return BaseModelOutputWithPooling(pooler_output=self.encoder(input_ids, attention_mask))
 
     def similarity(self, a: Tensor, b: Tensor) -> Tensor:
-        """How the config says that embeddings are compared, `[B, d], [C, d] -> [B, C]`."""
+        """The similarity that the config names, `[B, d], [C, d] -> [B, C]`."""
         a, b = (nn.functional.normalize(x.double(), dim=-1) for x in (a, b))
         cosine = (a @ b.T).clamp(-1, 1)
         return (1 - cosine.acos() / math.pi if self.config.similarity == "angular" else cosine).float()
@@ -121,7 +121,7 @@ class UniversalModel(PreTrainedModel):
 
 
 class DeepAveragingEncoder(nn.Module):
-    """The mean of the vectors of a sentence's words and bigrams, through feed-forward layers (Iyyer et al. 2015)."""
+    """Feed-forward layers over the mean of the vectors of a sentence's words and bigrams (Iyyer et al. 2015)."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()
@@ -145,13 +145,13 @@ class DeepAveragingEncoder(nn.Module):
         return found
 
     def bucket(self, first: Tensor, second: Tensor) -> Tensor:
-        """The row of a bigram, by a hash of its two word ids; bigrams share rows where hashes meet."""
+        """The row of a bigram, by a hash of its two word ids; bigrams with the same hash share a row."""
         mixed = (first * 1_000_003 + second) * 2_654_435_761
         return (mixed ^ (mixed >> 15)) % self.bigrams.num_embeddings  # type: ignore[union-attr]
 
 
 class SummingTransformer(nn.Module):
-    """A transformer; the sum of the words' states over the square root of their number."""
+    """A transformer whose embedding is the sum of the words' states divided by the square root of their number."""
 
     def __init__(self, config: Any) -> None:
         super().__init__()

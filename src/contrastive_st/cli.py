@@ -196,7 +196,7 @@ def facts() -> Iterator[tuple[str, str]]:
         f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}",
     )
     yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
-    yield "data", _short(os.environ.get(DATA_VARIABLE)) or f"not at hand ({DATA_VARIABLE} not set)"
+    yield "data", _short(os.environ.get(DATA_VARIABLE)) or f"not found ({DATA_VARIABLE} not set)"
     yield "STS-B dev", _short(find_stsb("dev")) or "not found"
 
 

@@ -293,7 +293,7 @@ def take_rows(
     lengths: NDArray[np.int64],
     most: int | None = None,
 ) -> list[dict[str, Any]]:
-    """The rows of each bucket, taken from tensors `[N, L]`, cut or padded to the width of the bucket, and arrays `[N]`.
+    """The rows of each bucket: of tensors `[N, L]`, cut or padded to the width of the bucket, and of arrays `[N]`.
 
     Args:
         batch: tensors and arrays; the tensors are 0 on padding.

@@ -77,8 +77,7 @@ def encode_file(
         options: options of `open_encoder`, such as `pooling`.
 
     Raises:
-        InputError: the source is damaged, the output exists or was begun with another source or model, or the disk
-            is full.
+        InputError: the source is damaged, the output exists or was begun with another source, or the disk is full.
 
     Example:
         >>> import tempfile

@@ -1,11 +1,10 @@
 """Distil a teacher's embeddings, or its relations over an ordered corpus (Park et al. 2019, arXiv:1904.05068).
 
-With TF-IDF as the teacher, on the Python documentation of this machine, offline, in minutes:
+With TF-IDF as the teacher, on the Python documentation of this machine, in minutes (no options are needed):
 
     accelerate launch examples/run_distill.py
 
-With a sentence encoder as the teacher, on your own sentences. Batches are contiguous pieces of a short path through the
-teacher's embeddings, so similar sentences are in the same batch:
+With a sentence encoder as the teacher, on your own sentences, batches of similar ones:
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 \\
         --train_file wiki.txt --max_train_samples 100000 --output_dir out/distill_minilm
@@ -20,8 +19,7 @@ With some of the teacher's layers as the student, which learns the teacher's emb
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt \\
         --layers 0 3 5 --loss embedding_distillation --learning_rate 2e-4 --output_dir out/three_layers
 
-`contrastive-st train distill` trains on the shuffled and on the ordered corpus, caches the teacher's embeddings, and
-measures STS and transfer tasks; `contrastive-st distill` makes static encoders and layer students.
+`contrastive-st train distill` also caches embeddings and evaluates; `contrastive-st distill` makes small models.
 """
 
 import sys

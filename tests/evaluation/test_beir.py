@@ -88,7 +88,7 @@ def test_equal_scores_are_of_no_help():
         ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0", "no query has a relevant document"),
         ("corpus.jsonl", '{"_id": null, "text": "x"}', "line 1: no _id and text"),
         ("corpus.jsonl", '{"id": "d1", "text": "x"}', "line 1: no _id and text"),
-        ("queries.jsonl", '{"_id": "q", "text": "x"}\n{"_id": "q", "text": "y"}', "the id q was there before"),
+        ("queries.jsonl", '{"_id": "q", "text": "x"}\n{"_id": "q", "text": "y"}', "the id q occurs twice"),
     ],
 )
 def test_bad_rows_are_one_line(folder, file, text, words):

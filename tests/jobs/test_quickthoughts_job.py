@@ -78,7 +78,7 @@ def test_words_from_a_file_of_vectors_frozen(corpus, tmp_path):
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
-        (("--context_size", "0"), "context size 0"),
+        (("--context_size", "0"), "context size is 0"),
         (("--context_size", "40"), "smaller than a window"),
         (("--word_vectors_use", "frozen"), "needs a file of vectors"),
         (("--encoder", "elman"), "gru, lstm, transformer"),

@@ -225,7 +225,7 @@ def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path
         (lambda: SentenceEncoder(exported, precision="int8"), "is not in int8"),
         (lambda: SentenceEncoder(exported, backend=other), "is exported for"),
         (lambda: SentenceEncoder(exported, backend="torch"), "is exported for"),
-        (lambda: SentenceEncoder(exported, pooling="max"), "with the pooling mean"),
+        (lambda: SentenceEncoder(exported, pooling="max"), "with pooling mean"),
         (lambda: SentenceEncoder(exported, device="cuda"), "runs on the cpu"),
         (lambda: SentenceEncoder(exported).save_pretrained(tmp_path / "x"), "copying its folder"),
         (lambda: export(SentenceEncoder(exported), tmp_path / "x"), "is exported already"),

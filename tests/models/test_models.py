@@ -217,7 +217,7 @@ def test_what_cannot_be_opened_is_said_in_one_line(tmp_path):
         AutoModelForCL.from_pretrained(tmp_path)
     assert "\n" not in str(caught.value)
     (tmp_path / "config.json").write_text(json.dumps({"model_type": "t5"}))
-    with pytest.raises(InputError, match="family 't5'"):
+    with pytest.raises(InputError, match="model_type 't5'"):
         AutoModelForCL.from_pretrained(tmp_path)
 
 

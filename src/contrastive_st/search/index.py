@@ -127,7 +127,7 @@ def check_k(k: int) -> int:
         >>> check_k(0)
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: k 0: ask for 1 to 100,000 hits
+        contrastive_st.errors.InputError: k 0: give a number from 1 to 100,000
     """
     if not 1 <= k <= MOST_HITS:
         raise InputError(f"k {k}: give a number from 1 to {MOST_HITS:,}")

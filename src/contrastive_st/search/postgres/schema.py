@@ -96,7 +96,7 @@ def check_name(name: str) -> str:
         >>> check_name("docs; DROP TABLE x")
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: 'docs; DROP TABLE x' names no collection; use a-z, 0-9 and _, 32 at most
+        contrastive_st.errors.InputError: 'docs; DROP TABLE x' is not a valid name of a collection; ...
     """
     if not NAME.fullmatch(name):
         raise InputError(f"{name!r} is not a valid name of a collection; use a-z, 0-9 and _, at most 32 characters")
@@ -110,7 +110,7 @@ def check_free(name: str) -> None:
         >>> check_free("talks_texts")
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: 'talks_texts' is kept for the store's own tables and indices; ...
+        contrastive_st.errors.InputError: 'talks_texts' is reserved for the store's own tables and indices; ...
     """
     if _KEPT.fullmatch(name):
         raise InputError(f"{name!r} is reserved for the store's own tables and indices; choose another --collection")

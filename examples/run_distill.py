@@ -1,6 +1,6 @@
 """Distil a teacher's embeddings, or its relations over an ordered corpus (Park et al. 2019, arXiv:1904.05068).
 
-With TF-IDF as the teacher, on the Python documentation of this machine, in minutes (no options are needed):
+With TF-IDF as the teacher, on the Python documentation of this machine, offline, in minutes:
 
     accelerate launch examples/run_distill.py
 
@@ -18,8 +18,6 @@ With some of the teacher's layers as the student, which learns the teacher's emb
 
     accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt \\
         --layers 0 3 5 --loss embedding_distillation --learning_rate 2e-4 --output_dir out/three_layers
-
-`contrastive-st train distill` also caches embeddings and evaluates; `contrastive-st distill` makes small models.
 """
 
 import sys

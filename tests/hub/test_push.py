@@ -1,5 +1,6 @@
 """What would be pushed is told without a word to the Hub; what is pulled or converted appears whole."""
 
+import json
 import resource
 import socket
 
@@ -44,6 +45,13 @@ def test_a_dry_run_refuses_what_a_push_refuses(checkpoint, capsys):
     (checkpoint / "model.safetensors").unlink()
     assert main(["push", str(checkpoint), "alice/model", "--dry_run"]) == 2
     assert "has no safetensors weights" in capsys.readouterr().err
+
+
+def test_an_exported_folder_without_its_graph_is_refused(checkpoint, capsys):
+    config = json.loads((checkpoint / "config.json").read_text())
+    (checkpoint / "config.json").write_text(json.dumps(config | {"exported": {"backend": "onnx"}}))
+    assert main(["push", str(checkpoint), "alice/model", "--dry_run"]) == 2
+    assert "lacks its graph, onnx/; export it again" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,9 @@ import transformers
 from hub_server import Fault, HubServer
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL
+from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.data import train_wordpiece
+from contrastive_st.models.export import export
 
 pytestmark = pytest.mark.slow
 ALICE, BOB = "hf_aliceSecretToken0", "hf_bobSecretToken00"
@@ -101,6 +102,35 @@ def test_push_and_pull(hub, client, checkpoint, tmp_path):
     fails(client("pull", "alice/model", "--to", tmp_path / "copy"), "is there already")
     fails(client("pull", "alice/other", HF_HUB_OFFLINE="1"), "neither a folder nor in the local cache")
     assert not [path for path, _, token in hub.requests if path.startswith("/cdn") and token]
+
+
+@pytest.mark.parametrize("backend", ["onnx", "openvino"])
+def test_an_exported_folder_is_pushed_pulled_and_opened_by_its_name(hub, client, checkpoint, tmp_path, backend):
+    for package in ("onnxscript", "onnxruntime", backend):
+        pytest.importorskip(package)
+    folder = tmp_path / "exported"
+    export(SentenceEncoder(checkpoint), folder, backend)
+    (folder / "training_args.bin").write_bytes(b"a pickle")
+    works(client("push", folder, "alice/graph"))
+    graph = {path.relative_to(folder).as_posix() for path in (folder / backend).iterdir()}
+    files = set(hub.repos["alice/graph"].files("main"))
+    assert graph <= files
+    assert {"config.json", "tokenizer.json", "modules.json"} <= files
+    assert "training_args.bin" not in files
+    card = hub.content("alice/graph", "README.md").decode()
+    assert f'SentenceTransformer("alice/graph", backend="{backend}")' in card
+    assert "AutoModel" not in card
+    assert f"- {backend}\n" in card
+
+    hub.put("alice/graph", {"onnx/model_O4.onnx": b"another graph", "openvino/other.bin": b"another graph"})
+    works(client("pull", "alice/graph", "--to", tmp_path / "copy"))
+    copied = {path.relative_to(tmp_path / "copy").as_posix() for path in (tmp_path / "copy").rglob("*")}
+    other = "openvino" if backend == "onnx" else "onnx"
+    assert not [name for name in copied if name.startswith(other)]
+    assert all((tmp_path / "copy" / name).read_bytes() == (folder / name).read_bytes() for name in graph)
+    code = "import sys; from contrastive_st import SentenceEncoder as E; print(E(sys.argv[1]).encode('a cat').tolist())"
+    opened = works(client("alice/graph", code=code, cache="other"))  # from an empty cache
+    assert json.loads(opened) == pytest.approx(SentenceEncoder(folder).encode("a cat").tolist(), abs=1e-6)
 
 
 def test_revisions_and_pull_requests(hub, client, checkpoint):

@@ -143,11 +143,12 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
     loaders = ["this package", "transformers"]
     if checkpoint.opens_in_sentence_transformers:
         loaders.insert(1, "sentence-transformers")
-    if (checkpoint.folder / ADAPTER).is_file() and checkpoint.pooling == "cls":
-        loaders.remove("transformers")  # it has the base's head in the adapter's place
+    adapter_of_cls = (checkpoint.folder / ADAPTER).is_file() and checkpoint.pooling == "cls"
+    if adapter_of_cls or checkpoint.backend:  # it has the base's head in the adapter's place; it opens no graph
+        loaders.remove("transformers")
     filled = {
         "name": name, "sentences": ["A sentence.", "Another one."], "pooling": checkpoint.pooling,
-        "needs_remote_code": checkpoint.needs_remote_code,
+        "needs_remote_code": checkpoint.needs_remote_code, "backend": checkpoint.backend,
     }  # fmt: skip
     templates = _templates(_literal)
     files = {loader: f"{re.sub('[ -]', '_', loader)}.py.jinja" for loader in loaders}
@@ -205,7 +206,7 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
     with_modules = checkpoint.opens_in_sentence_transformers
     tags = [
         *(["sentence-transformers"] if with_modules else []), "sentence-similarity", "feature-extraction",
-        "contrastive-st", checkpoint.method.tag, *data.tags, *before.get("tags", []),
+        "contrastive-st", checkpoint.backend, checkpoint.method.tag, *data.tags, *before.get("tags", []),
     ]  # fmt: skip
     found = {
         "language": list(data.language) or before.get("language"),

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.safety.folders import ADAPTER, read_json
+from contrastive_st.safety.folders import ADAPTER, read_export, read_json
 from contrastive_st.safety.redact import publishable, publishable_arguments
 from contrastive_st.safety.writing import written_whole
 
@@ -325,6 +325,11 @@ class CheckpointMetadata:
     def needs_remote_code(self) -> bool:
         """Whether plain transformers opens it only with `trust_remote_code=True`."""
         return "auto_map" in self.config
+
+    @property
+    def backend(self) -> str | None:
+        """What runs the graph of an exported folder: `onnx` or `openvino`; None for a checkpoint."""
+        return read_export(self.folder).get("backend")
 
     @property
     def opens_in_sentence_transformers(self) -> bool:

@@ -16,7 +16,7 @@ from huggingface_hub.utils import filter_repo_objects
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.hub.cards import CARD, CardData, card_files, was_edited
 from contrastive_st.hub.metadata import EVALUATION
-from contrastive_st.safety.folders import ADAPTER, TRAINED, check_folder, check_weights, read_json
+from contrastive_st.safety.folders import ADAPTER, TRAINED, check_folder, check_weights, read_export, read_json
 from contrastive_st.safety.redact import without_secrets
 from contrastive_st.safety.repositories import ENCODER, RESUMING, in_words, local_folder
 from contrastive_st.safety.writing import check_target, written_whole
@@ -48,12 +48,17 @@ def pull(name: str, revision: str | None = None, to: str | Path | None = None, t
     if Path(name).is_dir():
         raise InputError(f"{name} is a folder here; give a name on the Hub (user/name)")
     folder = local_folder(name, revision, patterns=EVERYTHING, token=token)
-    check_weights(folder, name)
+    everything = list(EVERYTHING)
+    if export := read_export(folder):
+        everything.append(f"{export['backend']}/*")
+        local_folder(name, revision, patterns=everything, token=token)
+    else:
+        check_weights(folder, name)
     if to is None:
         return folder
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
     with written_whole(to, flag="", parents=True) as new:
-        for path in filter_repo_objects(files, allow_patterns=list(EVERYTHING), ignore_patterns=list(RESUMING)):
+        for path in filter_repo_objects(files, allow_patterns=everything, ignore_patterns=list(RESUMING)):
             (new / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(folder / path, new / path)  # the file itself, where the cache has a link
     return Path(to)
@@ -75,7 +80,7 @@ def push(
     """Push a checkpoint folder with its card, in one commit; if nothing changed, no commit is made.
 
     Args:
-        folder: a folder that `save_pretrained` or a trainer wrote. Nothing in it is changed.
+        folder: a folder that `save_pretrained`, a trainer or `export` wrote. Nothing in it is changed.
         repo: `user/name`; created if it does not exist.
         private: make it a private one; an existing public repository is refused.
         revision: branch to push to; created if it does not exist.
@@ -87,7 +92,8 @@ def push(
         whole: subfolders to push with all their files.
 
     Raises:
-        InputError: the folder is no checkpoint in safetensors, has links out of it, or the Hub refuses the push.
+        InputError: the folder is no checkpoint in safetensors and not exported, has links out of it, or the Hub refuses
+            the push.
     """
     folder = _checked(folder)
     with in_words(repo, revision):
@@ -120,7 +126,10 @@ def _checked(folder: str | Path) -> Path:
     if not any((folder / name).is_file() for name in ("config.json", ADAPTER)):
         raise InputError(f"{folder} is no checkpoint folder (no config.json); give the folder of a saved model")
     check_folder(folder)
-    check_weights(folder)
+    if not (export := read_export(folder)):
+        check_weights(folder)
+    elif not (folder / export["backend"]).is_dir():
+        raise InputError(f"{folder} lacks its graph, {export['backend']}/; export it again")
     if (folder / ADAPTER).is_file():
         _check_base(folder)
     return folder
@@ -145,6 +154,7 @@ def _content(
     there: Path | None = None,
 ) -> dict[str, Path | bytes]:
     content: dict[str, Path | bytes] = {path: folder / path for path in publishable_files(folder)}
+    whole = [*whole, *([export["backend"]] if (export := read_export(folder)) else [])]
     content |= {p.relative_to(folder).as_posix(): p for sub in whole for p in (folder / sub).rglob("*") if p.is_file()}
     if _is_stale(folder, newer_than):
         content = {path: source for path, source in content.items() if not path.startswith(f"{EVALUATION}/")}

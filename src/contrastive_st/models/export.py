@@ -35,7 +35,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.checkpoint import load_config
 from contrastive_st.models.cpu import bf16_is_fast
-from contrastive_st.safety.folders import INDICES, read_json
+from contrastive_st.safety.folders import EXPORTED, INDICES, read_export, read_json
 from contrastive_st.safety.writing import check_target, written_whole
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ _OPSET = 23  # the first with a whole attention as one operation
 _ROTARY_OPSET = 18  # the rotary embeddings that the exporter writes in 23 take one row at a time in onnxruntime
 _INPUTS = ("input_ids", "attention_mask", "text_mask")
 _EMBEDDING, _STATES = "sentence_embedding", "last_hidden_state"
-_RECORD = "exported"  # the entry of config.json that makes a folder an exported one
 _LARGE = 1 << 30  # a protobuf holds 2 GiB at most: larger graphs keep their weights in a file beside them
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -163,7 +162,7 @@ def _write_about(encoder: SentenceEncoder, folder: Path, backend: str, precision
     for path in (*folder.glob("*.safetensors"), *(folder / name for name in INDICES)):
         path.unlink(missing_ok=True)
     config = read_json(folder / "config.json", dict)
-    config[_RECORD] = {
+    config[EXPORTED] = {
         "backend": backend, "precision": precision, "pooling": encoder.pooling, "fingerprint": encoder.fingerprint
     }  # fmt: skip
     (folder / "config.json").write_text(json.dumps(config, indent=2) + "\n", encoding="utf-8")
@@ -277,9 +276,7 @@ def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
     """
     if asked not in (None, "torch", *BACKENDS):
         raise InputError(f"unknown backend {asked!r}; choose one of torch, {', '.join(BACKENDS)}")
-    there = _record(folder).get("backend", "torch")
-    if there not in ("torch", *BACKENDS):
-        raise InputError(f"{folder / 'config.json'} is damaged: it is exported for {there!r}")
+    there = read_export(folder).get("backend", "torch")
     if asked not in (None, there):
         if there != "torch":
             raise InputError(f"{name} is exported for {there}; leave out the backend {asked}, or give the checkpoint")
@@ -290,14 +287,6 @@ def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
 def export_command(name: object, form: str) -> str:
     """The command that exports a checkpoint."""
     return f"contrastive-st export {name} --format {form} --output NEW_FOLDER"
-
-
-def _record(folder: Path) -> dict[str, Any]:
-    path = folder / "config.json"
-    record = read_json(path, dict).get(_RECORD, {}) if path.is_file() else {}
-    if not isinstance(record, dict):
-        raise InputError(f"{path} is damaged: its {_RECORD} is no JSON object")
-    return record
 
 
 class GraphModel(nn.Module):
@@ -315,7 +304,7 @@ class GraphModel(nn.Module):
 
     def __init__(self, folder: Path, precision: str = "fp32", name: object | None = None) -> None:
         super().__init__()
-        record, name = _record(folder), name or folder
+        record, name = read_export(folder), name or folder
         self.config = load_config(folder, name)
         self.backend = record["backend"]
         self.pooling, self.fingerprint = record.get("pooling"), record.get("fingerprint")

@@ -18,6 +18,8 @@ PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # open
 ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # names used by peft
 TRAINED = "trained_weights.safetensors"  # of a model with an adapter, in the checkpoints of a run
 INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+#: The entry of config.json, and the folders of the graphs, by which a folder that `export` wrote is known
+EXPORTED, GRAPHS = "exported", ("onnx", "openvino")
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -75,12 +77,27 @@ def check_weights(folder: str | Path, name: object | None = None) -> None:
             f"{name} has its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; "
             f"convert it first: {convert}"
         )
-    if any((folder / backend).is_dir() for backend in ("onnx", "openvino")):
+    if any((folder / backend).is_dir() for backend in GRAPHS):
         raise InputError(f"{name} is exported and has no weights; give the checkpoint that it was exported from")
     raise InputError(
         f"{name} has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that "
         f"first: {convert}"
     )
+
+
+def read_export(folder: str | Path) -> dict[str, Any]:
+    """What `contrastive_st.models.export` recorded in an exported folder (backend, precision, ...); else empty.
+
+    Raises:
+        InputError: config.json is damaged, or names an unknown backend.
+    """
+    path = Path(folder) / "config.json"
+    record = read_json(path, dict).get(EXPORTED, {}) if path.is_file() else {}
+    if not isinstance(record, dict):
+        raise InputError(f"{path} is damaged: its {EXPORTED} is no JSON object")
+    if record and record.get("backend") not in GRAPHS:
+        raise InputError(f"{path} is damaged: it is exported for {record.get('backend')!r}")
+    return record
 
 
 def weight_names(folder: str | Path) -> list[str]:

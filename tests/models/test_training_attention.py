@@ -5,7 +5,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive_st import BertForCL
-from contrastive_st.models.cpu import training_attention
+from contrastive_st.models.cpu import IntegerDropout, plain_attention, training_attention
 
 
 class Names(TorchDispatchMode):
@@ -37,7 +37,7 @@ def test_embeddings_and_gradients_agree_to_bfloat16(bert_config, monkeypatch):
     model = BertForCL(bert_config, pooling="mean").train()
     ids = torch.randint(5, bert_config.vocab_size, (4, 9))
     found = []
-    for kernel in (training_attention, lambda rows: torch.autograd.profiler.record_function("none")):
+    for kernel in (training_attention, lambda device: torch.autograd.profiler.record_function("none")):
         monkeypatch.setattr("contrastive_st.models.modeling.training_attention", kernel)
         model.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
@@ -46,3 +46,45 @@ def test_embeddings_and_gradients_agree_to_bfloat16(bert_config, monkeypatch):
         found.append((embeddings.detach().float(), model.get_input_embeddings().weight.grad.clone()))
     for ours, theirs in zip(*found, strict=True):
         assert torch.nn.functional.cosine_similarity(ours.flatten(), theirs.flatten(), dim=0) > 0.9999
+
+
+@pytest.mark.parametrize("kind", ["none", "bool", "numbers"])
+@pytest.mark.parametrize("scale", [None, 0.3])
+def test_plain_attention_is_the_formula(kind, scale):
+    """Value and gradient, against a loop over rows and heads in float64, with the dropout of the same state."""
+    torch.manual_seed(0)
+    q, k, v = (torch.randn(2, 3, 5, 4).bfloat16().double().requires_grad_() for _ in range(3))
+    seen = torch.rand(2, 1, 1, 5) < 0.7
+    seen[..., 0] = True
+    added = torch.randn(2, 3, 5, 5).double()
+    mask = {"none": None, "bool": seen.expand(2, 1, 5, 5), "numbers": added}[kind]
+
+    torch.manual_seed(1)
+    kept = IntegerDropout(0.4)(torch.ones(2, 3, 5, 5, dtype=torch.bfloat16)).double()
+    rows = []
+    for n in range(2):
+        for h in range(3):
+            scores = q[n, h] @ k[n, h].T * (scale or 0.5)
+            if kind == "bool":
+                scores = scores.masked_fill(~seen[n, 0], float("-inf"))
+            elif kind == "numbers":
+                scores = scores + added[n, h]
+            rows.append((scores.softmax(-1) * kept[n, h]) @ v[n, h])
+    expected = torch.stack(rows).view(2, 3, 5, 4)
+    gradients = torch.autograd.grad(expected.square().sum(), (q, k, v))
+
+    torch.manual_seed(1)
+    found = plain_attention(q, k, v, mask, 0.4, scale=scale)
+    assert found.dtype == torch.bfloat16
+    torch.testing.assert_close(found.double(), expected, rtol=0.03, atol=0.03)
+    for ours, theirs in zip(torch.autograd.grad(found.double().square().sum(), (q, k, v)), gradients, strict=True):
+        assert torch.nn.functional.cosine_similarity(ours.flatten(), theirs.flatten(), dim=0) > 0.999
+
+
+def test_causal_attention_is_left_to_torch():
+    q, k, v = torch.randn(3, 1, 2, 6, 4).bfloat16()
+    with torch.autocast("cpu", torch.bfloat16), training_attention(torch.device("cpu")):
+        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        by_place = torch.nn.functional.scaled_dot_product_attention(q, k, v, None, 0.0, True)
+    assert torch.equal(found[:, :, 0], v[:, :, 0]), "the first token sees itself alone"
+    assert torch.equal(found, by_place)

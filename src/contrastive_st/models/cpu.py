@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+from torch.overrides import TorchFunctionMode
 from transformers import masking_utils
 
 
@@ -25,7 +26,7 @@ def bf16_is_fast(device: torch.device | str | None = None) -> bool:
     return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
 
 
-_SHORT = 128  # up to this many tokens plain attention is faster in bfloat16, forward and backward together
+_SHORT = 128  # up to this many tokens plain attention is faster in bfloat16 without dropout too
 
 
 @contextlib.contextmanager
@@ -56,14 +57,63 @@ def _mask_without_padding(*args: Any, **options: Any) -> Any:
     return masking_utils.sdpa_mask(*args, **{**options, "attention_mask": None})
 
 
-def training_attention(rows: Tensor) -> contextlib.AbstractContextManager[Any]:
-    """A context that chooses the kernel of `scaled_dot_product_attention` for a training step over `rows [N, L]`.
+def training_attention(device: torch.device) -> contextlib.AbstractContextManager[Any]:
+    """A context that chooses the kernel of `scaled_dot_product_attention` for a training step on a device.
 
-    On a CPU in bfloat16, with 8 to 128 tokens, the fused kernel takes 1.6 to 8.8 times as long as plain products for
-    forward and backward (`benchmarks/attention.py`). (With attention dropout there is no fused kernel on a CPU.)
+    On a CPU in bfloat16 it is `plain_attention` for up to 128 tokens, where torch's fused kernel takes 4 to 14 times as
+    long, and with dropout, for which torch has no fused kernel on a CPU and its products take 1.9 to 3.4 times as long
+    (`benchmarks/attention.py`).
     """
-    plain = rows.device.type == "cpu" and torch.is_autocast_enabled("cpu") and rows.shape[-1] <= _SHORT
-    return sdpa_kernel(SDPBackend.MATH) if plain else contextlib.nullcontext()
+    plain = device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    return _PlainAttention() if plain else contextlib.nullcontext()
+
+
+class _PlainAttention(TorchFunctionMode):
+    """`scaled_dot_product_attention` inside is `plain_attention`, where that is faster and knows the arguments."""
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        known = len(args) <= 3 and not (kwargs.get("is_causal") or kwargs.get("enable_gqa"))  # the others by name
+        if func is scaled_dot_product_attention and known:
+            tokens = (args[0] if args else kwargs["query"]).shape[-2]
+            if tokens <= _SHORT or kwargs.get("dropout_p"):
+                return plain_attention(*args, **{name: kwargs[name] for name in kwargs if name in _KNOWN})
+        return func(*args, **kwargs)
+
+
+_NEVER = torch.finfo(torch.bfloat16).min
+_KNOWN = ("query", "key", "value", "attn_mask", "dropout_p", "scale")
+
+
+def plain_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    *,
+    scale: float | None = None,
+) -> Tensor:
+    """`scaled_dot_product_attention` as products in bfloat16 and a softmax in float32, with the dropout of this file.
+
+    torch's own products compute in float32 throughout. The scores here are rounded to bfloat16, as in the eager
+    attention of transformers.
+
+    Args:
+        query, key, value: `[N, heads, L, d]`.
+        attn_mask: broadcast to `[N, heads, L, L]`: true where a token is attended to, or numbers to add to the scores.
+        dropout_p: probability that a weight is dropped.
+        scale: of the scores; `d ** -0.5` by default.
+    """
+    query, key, value = (x.to(torch.bfloat16) for x in (query, key, value))
+    with torch.autocast("cpu", enabled=False):
+        scores = (query * (scale or query.shape[-1] ** -0.5)) @ key.transpose(-1, -2)
+        if attn_mask is not None and attn_mask.dtype == torch.bool:  # as numbers, a twelfth of the scores with 12 heads
+            attn_mask = torch.zeros_like(attn_mask, dtype=scores.dtype).masked_fill_(~attn_mask, _NEVER)
+        if attn_mask is not None:
+            scores += attn_mask
+        weights = scores.softmax(-1, dtype=torch.float32).to(torch.bfloat16)
+        return integer_dropout(weights, dropout_p) @ value
 
 
 # --- Dropout whose masks are cheap to draw on a CPU.
@@ -85,13 +135,18 @@ class IntegerDropout(nn.Dropout):
     """
 
     def forward(self, input: Tensor) -> Tensor:
-        steps = round(self.p * _STEPS)
-        if not self.training or steps == 0:
-            return input
-        if input.device.type != "cpu" or steps == _STEPS:
-            return super().forward(input)
-        dropped: Tensor = _Drop.apply(input, steps)
-        return dropped
+        return integer_dropout(input, self.p) if self.training else input
+
+
+def integer_dropout(x: Tensor, p: float) -> Tensor:
+    """`x` with the dropout of `IntegerDropout`."""
+    steps = round(p * _STEPS)
+    if steps == 0:
+        return x
+    if x.device.type != "cpu" or steps == _STEPS:
+        return nn.functional.dropout(x, p)
+    dropped: Tensor = _Drop.apply(x, steps)
+    return dropped
 
 
 class _Drop(torch.autograd.Function):
@@ -99,16 +154,16 @@ class _Drop(torch.autograd.Function):
     def forward(ctx: Any, x: Tensor, steps: int) -> Tensor:
         words = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(1 << 63), None)
         draws = words.view(torch.int16)[: x.numel()].view(x.shape)
-        dropped = draws < steps - _STEPS // 2
-        ctx.save_for_backward(dropped)
+        # as bytes: products with them are several times as fast as filling by a mask of booleans
+        kept = torch.ge(draws, steps - _STEPS // 2, out=torch.empty(x.shape, dtype=torch.uint8))
+        ctx.save_for_backward(kept)
         ctx.scale = _STEPS / (_STEPS - steps)
-        kept: Tensor = (x * ctx.scale).masked_fill_(dropped, 0)
-        return kept
+        return kept.to(x.dtype).mul_(x).mul_(ctx.scale)
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
-        (dropped,) = ctx.saved_tensors
-        return (grad * ctx.scale).masked_fill_(dropped, 0), None
+        (kept,) = ctx.saved_tensors
+        return kept.to(grad.dtype).mul_(grad).mul_(ctx.scale), None
 
 
 def use_integer_dropout(module: nn.Module) -> None:

@@ -543,7 +543,10 @@ class ContrastiveMixin(ForCL):
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
         padded = _padded(lengths, attention_mask.shape[1], bool(settings.cutoff))
-        kernel = training_attention(attention_mask) if self.training else contextlib.nullcontext()
+        # activation checkpointing runs the layers again later, outside of this context
+        recomputed = any(getattr(module, "gradient_checkpointing", False) for module in self.backbone.modules())
+        chosen = self.training and not recomputed
+        kernel = training_attention(attention_mask.device) if chosen else contextlib.nullcontext()
         with cut, kernel, known_padding(padded):
             output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]

@@ -2,6 +2,7 @@
 
 import csv
 import re
+import statistics
 from pathlib import Path
 
 import pytest
@@ -62,3 +63,25 @@ def test_printed_rows_are_those_of_the_file(page):
             assert abs(float(cell) - value) <= 0.5001 * 10**-digits, f"{column}: {value:.4f} in the file, {line}"
             checked += 1
     assert checked >= 300 or page.name != "comparison.md"
+
+
+def test_the_table_of_the_simcse_page_is_that_of_its_runs():
+    """Mean and standard deviation over the seeds, of the learning rate that the row names."""
+    runs, shown = {}, {}
+    with open(ROOT / "model_cards/simcse_lift.csv", newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            runs.setdefault((row["variant"], row["learning_rate"] and float(row["learning_rate"])), []).append(row)
+    for line in (ROOT / "docs/simcse.md").read_text(encoding="utf-8").splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("| 100 steps |"):
+            columns = cells[1:]
+        variant, rate = re.fullmatch(r"(.*?)(?: \(([\d.e-]+)\))?", cells[0]).groups()
+        if (key := (variant, float(rate) if rate else "")) in runs:
+            shown[key] = dict(zip(columns, cells[1:], strict=True))
+    assert len(shown) >= 8
+    for key, found in shown.items():
+        for column, cell in found.items():
+            values = [float(row[column]) for row in runs[key]]
+            digits = len(cell.split(" ±")[0].partition(".")[2])
+            deviation = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+            assert cell == f"{statistics.mean(values):.{digits}f}{deviation}", (key, column)

@@ -156,7 +156,8 @@ def _parquet_chunks(path: Path, text_column: str, document_column: str | None) -
 
     A document is a run of equal values in `document_column`, or the whole file.
     """
-    with pq.ParquetFile(path, buffer_size=1 << 20, pre_buffer=False) as file:
+    # mapped, since pyarrow 17 and 18 give wrong bytes from a file that they read through a buffer
+    with pq.ParquetFile(path, memory_map=True) as file:
         names = [text_column, *([document_column] if document_column else [])]
         for name in names:
             if name not in file.schema_arrow.names:

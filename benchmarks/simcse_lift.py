@@ -1,12 +1,13 @@
-"""What unsupervised SimCSE does to an encoder that is no sentence encoder, and which of its parts matter: tables.
+"""What SimCSE does to an encoder that is no sentence encoder, and which of its parts matter: tables.
 
-    python benchmarks/simcse_lift.py START SENTENCES SENTEVAL [--steps 100] [--seeds 0 1 2] [--output simcse_lift.csv]
+    python benchmarks/simcse_lift.py START SENTENCES TRIPLETS SENTEVAL [--steps 100] [--seeds 0 1 2] [--only ROW ...]
 
-START is the encoder to start from (docs/simcse.md says how ours was made), SENTENCES a file of plain text. Each row is
-one change to a recipe: dropout pairs, batch 64, T = 0.05, at most 32 tokens, mean pooling. (The paper, Gao et al. 2021,
-takes the first token's state with a head that is used in training only: a row here.) For each pooling the learning rate
-is the best of `--learning_rates` on STS-B dev with the first seed; the other rows take the recipe's. Runs that are in
-the output file already are not repeated.
+START is the encoder to start from (docs/simcse.md says how ours was made), SENTENCES a file of plain text, TRIPLETS one
+of anchor, positive and hard negative, for supervised SimCSE. Each row is one change to a recipe: dropout pairs, batch
+64, T = 0.05, at most 32 tokens, mean pooling. (The paper, Gao et al. 2021, takes the first token's state with a head
+that is used in training only: a row here.) For each pooling and for triplets the learning rate is the best of
+`--learning_rates` on STS-B dev with the first seed; the other rows take the recipe's. Runs that are in the output file
+already are not repeated.
 
 Printed are the mean and the standard deviation over the seeds: STS-B dev and test, Spearman x100; the mean of STS12, 14
 and 15, Pearson x100; alignment and uniformity of STS-B dev (figure 3 of the paper; lower is better).
@@ -37,6 +38,7 @@ from contrastive_st import (
     InfoNCE,
     PairCollator,
     evaluate,
+    read_examples,
     read_texts,
     tokenize,
 )
@@ -82,18 +84,25 @@ class Variant:
     dropout: float = 0.1
     loss: InfoNCE = field(default_factory=lambda: InfoNCE(0.05))
     positive: Callable[[str], str] | None = None  # makes the second view; the same text by default
+    supervised: int = 0  # how many columns of the triplets to train on, in place of the sentences
     settings: dict[str, Any] = field(default_factory=lambda: {"pooling": "mean"})
+    own_rate: bool = False  # its learning rate is looked for
 
 
-RECIPE = Variant("dropout 0.1")
+RECIPE = Variant("dropout 0.1", own_rate=True)
 VARIANTS = (
     RECIPE,
     Variant("no dropout", dropout=0.0),
+    Variant("dropout 0.05", dropout=0.05),
+    Variant("dropout 0.2", dropout=0.2),
     Variant("dropout 0.1, one mask for both views", loss=SameMask(0.05)),
     Variant("dropout 0.1 and 10% of the words deleted", positive=lambda text: without_words(text, 0.1)),
     Variant("dropout 0.1 and 10% of the words cropped", positive=lambda text: cropped(text, 0.1)),
-    Variant("dropout 0.2", dropout=0.2),
-    Variant("cls, head in training only", settings={"pooling": "cls", "mlp_only_train": True}),
+    Variant("supervised, entailed pairs", supervised=2, own_rate=True),
+    Variant("supervised, with hard negatives", supervised=3, own_rate=True),
+    Variant("cls, head in training only", settings={"pooling": "cls", "mlp_only_train": True}, own_rate=True),
+    Variant("cls, head kept", settings={"pooling": "cls"}, own_rate=True),
+    Variant("cls without a head", settings={"pooling": "cls_before_pooler"}, own_rate=True),
 )
 BEFORE = ("cls_before_pooler", "mean", "avg_first_last")
 
@@ -115,13 +124,21 @@ def judged(model: Any, senteval: Path, **options: Any) -> dict[str, float]:
     }
 
 
+def columns_of(args: argparse.Namespace, variant: Variant, seed: int) -> dict[str, list[str]]:
+    """The texts of a variant, 64 rows for each step."""
+    rows = read_examples(args.triplets)[0] if variant.supervised else read_texts(args.sentences)
+    rows = rows.shuffle(seed=seed).take(args.steps * 64)
+    columns = {name: rows[name][:] for name in rows.column_names[: variant.supervised or 1]}
+    if variant.positive:
+        [anchors] = columns.values()
+        columns["positive"] = [variant.positive(text) for text in anchors]
+    return columns
+
+
 def trained(args: argparse.Namespace, variant: Variant, learning_rate: float, seed: int) -> dict[str, float]:
     """Train one variant with one seed and judge it."""
     set_seed(seed)
-    tokenizer = load_tokenizer(args.start)
-    texts = read_texts(args.sentences)
-    texts = [row[texts.column_names[0]] for row in texts.shuffle(seed=seed).take(args.steps * 64)]
-    columns = {"anchor": texts} | ({"positive": [variant.positive(text) for text in texts]} if variant.positive else {})
+    tokenizer, columns = load_tokenizer(args.start), columns_of(args, variant, seed)
     model = AutoModelForCL.from_pretrained(
         args.start, config=with_dropout(load_config(args.start), variant.dropout), loss=variant.loss, **variant.settings
     )
@@ -133,7 +150,7 @@ def trained(args: argparse.Namespace, variant: Variant, learning_rate: float, se
                 save_strategy="no", report_to="none", disable_tqdm=True, logging_steps=50,
             ),
             train_dataset=tokenize(Dataset.from_dict(columns), tokenizer, 32), processing_class=tokenizer,
-            data_collator=PairCollator(tokenizer) if variant.positive else DropoutPairCollator(tokenizer),
+            data_collator=PairCollator(tokenizer) if len(columns) > 1 else DropoutPairCollator(tokenizer),
         )  # fmt: skip
         trainer.train()
         model.drop_heads()
@@ -173,10 +190,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("start")
     parser.add_argument("sentences")
+    parser.add_argument("triplets")
     parser.add_argument("senteval", type=Path, help="folder of SentEval's files")
     parser.add_argument("--steps", type=int, default=100)
     parser.add_argument("--learning_rates", type=float, nargs="+", default=[3e-5, 1e-4, 3e-4])
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--only", nargs="+", choices=[variant.name for variant in VARIANTS], metavar="ROW")
     parser.add_argument("--output", type=Path, default=Path("simcse_lift.csv"))
     args = parser.parse_args()
 
@@ -191,7 +210,9 @@ def main() -> None:
         print(row_of(about["variant"], [figures]), flush=True)
     rate = 0.0
     for variant in VARIANTS:
-        if variant is RECIPE or variant.settings != RECIPE.settings:
+        if args.only and variant.name not in args.only and variant is not RECIPE:
+            continue
+        if variant.own_rate:
             tried = {rate: run(variant, rate, args.seeds[0])["STS-B dev"] for rate in args.learning_rates}
             rate = max(tried, key=lambda rate: tried[rate])
             words = ", ".join(f"{rate:g}: {value:.1f}" for rate, value in tried.items())

@@ -9,7 +9,8 @@ from sklearn.metrics import accuracy_score, f1_score, ndcg_score
 from contrastive_st import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
-from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
+from contrastive_st.evaluation.scorers import retrieval
+from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
 from contrastive_st.evaluation.scorers.sts import (
     ScoredPair,
     best_thresholds,
@@ -91,7 +92,7 @@ def test_pairs_of_one_label_are_undefined_and_train_thresholds_are_used():
     assert "one label" in score_pairs(Splits({"test": same}, {}), bag_of_words, "T")[0].note
 
 
-def test_ranking_metrics_are_those_of_a_plain_loop():
+def test_ranking_metrics_are_those_of_a_plain_loop(monkeypatch):
     random = np.random.default_rng(0)
     queries, documents = random.normal(size=(20, 5)), random.normal(size=(50, 5))
     documents[7] = documents[3]  # a tie
@@ -99,9 +100,9 @@ def test_ranking_metrics_are_those_of_a_plain_loop():
     relevant[0] = [3]
     unit = [x / np.linalg.norm(x, axis=1, keepdims=True) for x in (queries, documents)]
     scores = (unit[0] @ unit[1].T).astype(np.float32)
-    ranks = ranks_of_relevant(queries, documents, relevant, block=7)
-    figures = ranking_metrics(ranks, k=5)
-    assert ranks[0][0] == 1 + sum(scores[0][i] >= scores[0][3] for i in range(50) if i != 3)
+    judged = random.permutation(relevant_rows(relevant))
+    monkeypatch.setattr(retrieval, "_BLOCK", 7 * 50)
+    figures = ranking_metrics(queries, documents, judged, k=5)
     mrr, recall, ndcg = [], [], []
     for row, own in zip(scores, relevant, strict=True):
         order = sorted(range(50), key=lambda i: (-row[i], i in own))
@@ -109,7 +110,9 @@ def test_ranking_metrics_are_those_of_a_plain_loop():
         mrr.append(1 / (first + 1) if first < 5 else 0)
         recall.append(len(set(order[:5]) & set(own)) / len(own))
         ndcg.append(ndcg_score([[i in own for i in range(50)]], [[-order.index(i) for i in range(50)]], k=5))
-    assert figures == pytest.approx({"mrr@5": np.mean(mrr), "recall@5": np.mean(recall), "ndcg@5": np.mean(ndcg)})
+    assert figures == pytest.approx(
+        {"mrr@5": np.mean(mrr), "recall@5": np.mean(recall), "recall@100": 1.0, "ndcg@5": np.mean(ndcg)}
+    )
 
 
 def test_rounding_breaks_no_ties_and_nan_is_no_score_of_zero():
@@ -123,6 +126,6 @@ def test_rounding_breaks_no_ties_and_nan_is_no_score_of_zero():
     vectors = {f"a{i}": np.array([1.0, 0.0]) for i in range(4)} | {f"b{i}": b[i] for i in range(4)}
     assert sts_spearman(lambda texts: np.stack([vectors[text] for text in texts]), pairs) == exact
     with pytest.raises(InputError, match="nothing to rank"):
-        ranks_of_relevant(np.full((2, 3), np.nan), np.eye(3), [[0], [1]])
+        ranking_metrics(np.full((2, 3), np.nan), np.eye(3), relevant_rows([[0], [1]]))
     with pytest.raises(InputError, match="nothing to correlate"):
         similarities(np.full((2, 3), np.nan), np.ones((2, 3)))

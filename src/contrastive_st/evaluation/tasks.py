@@ -162,7 +162,7 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
         >>> one_hot = lambda texts: np.eye(4)[[hash_of(t) for t in texts]]
         >>> hash_of = {"how?": 0, "like this": 0, "why?": 1, "because": 1}.get
         >>> [score.text for score in task.score(task.load("."), one_hot)]
-        ['100.00', '100.00', '100.00']
+        ['100.00', '100.00', '100.00', '100.00']
     """
     if not pairs:
         raise InputError(f"{name}: no (query, relevant document) pair")

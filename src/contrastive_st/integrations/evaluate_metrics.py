@@ -13,7 +13,7 @@ import evaluate
 import numpy as np
 import torch
 
-from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
+from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
 from contrastive_st.evaluation.scorers.sts import CORRELATIONS, alignment, anisotropy, effective_rank, uniformity
 
 _VECTOR = datasets.Sequence(datasets.Value("float64"))
@@ -59,21 +59,21 @@ class PairCorrelation(_LocalMetric):
 
 
 class Ranking(_LocalMetric):
-    """MRR@k, recall@k and nDCG@k of query embeddings (`predictions`) and document embeddings (`references`).
+    """MRR@k, recall@k, recall@100 and nDCG@k of queries (`predictions`) and documents (`references`), as embeddings.
 
     Document i is the only one that is relevant to query i. Each query is compared with all documents by cosine.
 
     Example:
         >>> Ranking().compute(predictions=[[1.0, 0.0], [1.0, 0.0]], references=[[2.0, 0.0], [3.0, 0.1]], k=1)
-        {'mrr@1': 0.5, 'recall@1': 0.5, 'ndcg@1': 0.5}
+        {'mrr@1': 0.5, 'recall@1': 0.5, 'recall@100': 1.0, 'ndcg@1': 0.5}
     """
 
     description = "Ranking of each query's document among all documents"
     columns = {"predictions": _VECTOR, "references": _VECTOR}
 
     def _compute(self, predictions: Any, references: Any, k: int = 10) -> dict[str, float]:
-        own = [[i] for i in range(len(predictions))]
-        return ranking_metrics(ranks_of_relevant(np.asarray(predictions), np.asarray(references), own), k)
+        judged = relevant_rows([i] for i in range(len(predictions)))
+        return ranking_metrics(np.asarray(predictions), np.asarray(references), judged, k)
 
 
 class Alignment(_LocalMetric):

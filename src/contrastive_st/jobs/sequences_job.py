@@ -28,7 +28,7 @@ from contrastive_st.data.sequences import (
 )
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, ranks_of_relevant
+from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
 from contrastive_st.jobs.job import (
     JobArguments,
     fit_batch,
@@ -301,8 +301,8 @@ def find_families(embed: Callable[[Sequence[str]], NDArray[np.floating]], famili
     queries = [members[0] for members in families.values()]
     documents = [sequence for members in families.values() for sequence in members[1:]]
     sizes = np.cumsum([0, *(len(members) - 1 for members in families.values())])
-    relevant = [range(start, end) for start, end in itertools.pairwise(sizes)]
-    return ranking_metrics(ranks_of_relevant(embed(queries), embed(documents), relevant))
+    judged = relevant_rows(range(start, end) for start, end in itertools.pairwise(sizes))
+    return ranking_metrics(embed(queries), embed(documents), judged)
 
 
 def report(table: dict[str, dict[str, float]], held_out: Families, folder: Path) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,8 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.vectors import unit_vectors
+
+_BLOCK = 1 << 26  # scores that are in memory at a time
 
 
 def ranks_of_own(
@@ -47,80 +49,76 @@ def retrieval_metrics(ranks: NDArray[np.int64], k: int = 10) -> dict[str, float]
     return {f"mrr@{k}": float(reciprocal_ranks(ranks, k).mean()), f"recall@{k}": float((ranks <= k).mean())}
 
 
-def ranks_of_relevant(
-    queries: NDArray[np.floating],
-    documents: NDArray[np.floating],
-    relevant: Sequence[Sequence[int]],
-    block: int = 1024,
-) -> list[NDArray[np.int64]]:
-    """Ranks of each query's relevant documents by cosine, ascending; irrelevant documents win ties.
+def ranking_metrics(
+    queries: NDArray[np.floating], documents: NDArray[np.floating], judged: NDArray[np.floating], k: int = 10
+) -> dict[str, float]:
+    """`graded_metrics` of a ranking by cosine, averaged over queries.
 
     Args:
-        queries: `[N, d]`.
-        documents: `[M, d]`.
-        relevant: for each query the numbers of its relevant documents, at least one.
-        block: queries that are scored at a time.
+        queries: `[Q, d]`.
+        documents: `[D, d]`.
+        judged: `[J, 3]`: number of a query, number of a document, its grade. Each query has a relevant document.
+        k: how many documents are considered.
 
     Raises:
         InputError: a vector is NaN or infinite.
 
     Example:
         >>> eye = np.eye(3)
-        >>> ranks_of_relevant(np.array([[0.9, 0.5, 0.1]]), eye, [[2, 0]])[0].tolist()
-        [1, 3]
+        >>> found = ranking_metrics(np.array([[0.9, 0.5, 0.1]]), eye, relevant_rows([[0, 2]]), k=2)
+        >>> {name: round(value, 3) for name, value in found.items()}
+        {'mrr@2': 1.0, 'recall@2': 0.5, 'recall@100': 1.0, 'ndcg@2': 0.613}
     """
     if not (np.isfinite(queries).all() and np.isfinite(documents).all()):
         raise InputError("the model returns NaN or infinite embeddings, so there is nothing to rank")
-    queries, documents = (unit_vectors(x).astype(np.float32, copy=False) for x in (queries, documents))
-    ranks = []
-    for start in range(0, len(queries), block):
-        scores = queries[start : start + block] @ documents.T
-        for row, own in zip(scores, relevant[start : start + block], strict=True):
-            mine = np.sort(row[list(own)])[::-1]
-            others = np.delete(row, list(own))
-            above = np.array([np.count_nonzero(others >= score) for score in mine])
-            ranks.append(above + np.arange(1, len(mine) + 1))
-    return ranks
+    asked, held = (unit_vectors(x).astype(np.float32, copy=False) for x in (queries, documents))
+    return _mean_metrics(lambda part: asked[part] @ held.T, (len(asked), len(held)), judged, k)
 
 
-def ranking_metrics(ranks: Sequence[NDArray[np.int64]], k: int = 10) -> dict[str, float]:
-    """`mrr@k`, `recall@k` and `ndcg@k` (binary relevance, log2 discount), 0 to 1, averaged over queries.
+def relevant_rows(relevant: Iterable[Iterable[int]]) -> NDArray[np.float64]:
+    """`judged` of `ranking_metrics` from the numbers of each query's relevant documents, all of grade 1.
 
     Example:
-        >>> ranking_metrics([np.array([1, 3])], k=2)
-        {'mrr@2': 1.0, 'recall@2': 0.5, 'ndcg@2': 0.6131471927654584}
+        >>> relevant_rows([[4], [0, 2]]).tolist()
+        [[0.0, 4.0, 1.0], [1.0, 0.0, 1.0], [1.0, 2.0, 1.0]]
     """
-    discount = 1 / np.log2(np.arange(2, k + 2))
-    mrr = [1 / own[0] if own[0] <= k else 0.0 for own in ranks]
-    recall = [np.mean(own <= k) for own in ranks]
-    ndcg = [discount[own[own <= k] - 1].sum() / discount[: len(own)].sum() for own in ranks]
-    return {f"mrr@{k}": float(np.mean(mrr)), f"recall@{k}": float(np.mean(recall)), f"ndcg@{k}": float(np.mean(ndcg))}
+    rows = [(query, document, 1) for query, own in enumerate(relevant) for document in own]
+    return np.array(rows, dtype=np.float64).reshape(-1, 3)
+
+
+def _mean_metrics(
+    scores: Callable[[slice], NDArray[np.floating]],
+    shape: tuple[int, int],
+    judged: NDArray[np.floating],
+    k: int,
+) -> dict[str, float]:
+    """`graded_metrics`, averaged over Q queries; `scores` gives some rows of `[Q, D]`."""
+    queries, documents = shape
+    rows, found = max(_BLOCK // documents, 1), []
+    order = np.argsort(judged[:, 0], kind="stable")
+    own = np.split(judged[order], np.searchsorted(judged[order, 0], np.arange(1, queries)))
+    for start in range(0, queries, rows):
+        for place, row in enumerate(scores(slice(start, start + rows)), start):
+            found.append(graded_metrics(row, own[place][:, 1].astype(np.int64), own[place][:, 2], k))
+    return {name: float(np.mean([figures[name] for figures in found])) for name in found[0]}
 
 
 def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
     """Retrieval by rows of (query, relevant document) among the documents of all rows; equal queries are one."""
     queries, documents = splits["test"].columns
     query_of, document_of = ({text: i for i, text in enumerate(dict.fromkeys(c))} for c in (queries, documents))
-    relevant: list[dict[int, None]] = [{} for _ in query_of]
-    for query, document in zip(queries, documents, strict=True):
-        relevant[query_of[query]][document_of[document]] = None
-    ranks = ranks_of_relevant(embed(list(query_of)), embed(list(document_of)), [list(own) for own in relevant])
+    pairs = dict.fromkeys(zip(queries, documents, strict=True))
+    judged = np.array([(query_of[query], document_of[document], 1) for query, document in pairs], dtype=np.float64)
+    figures = ranking_metrics(embed(list(query_of)), embed(list(document_of)), judged, k)
     note = f"among {len(document_of)} documents"
-    return [Score(task, "test", name, value, note, len(ranks)) for name, value in ranking_metrics(ranks, k).items()]
+    return [Score(task, "test", name, value, note, len(query_of)) for name, value in figures.items()]
 
 
-def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10, block: int = 1 << 26) -> list[Score]:
-    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, and nDCG@k of BM25.
-
-    nDCG has linear gains, as in trec_eval and BEIR. An irrelevant document with the score of a relevant one ranks
-    before it. `block` limits the number of scores in memory.
-    """
+def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
+    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, and nDCG@k of BM25."""
     queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]
     judged = splits["test"].gold
-    found, sought = (unit_vectors(embed(texts)).astype(np.float32, copy=False) for texts in (queries, corpus))
-    if not (np.isfinite(found).all() and np.isfinite(sought).all()):
-        raise InputError("the model returns NaN or infinite embeddings, so there is nothing to rank")
-    rows = max(block // len(corpus), 1)
+    figures = ranking_metrics(embed(queries), embed(corpus), judged, k)
     counter = CountVectorizer(dtype=np.float32)
     try:
         held = counter.fit_transform(corpus)
@@ -129,28 +127,21 @@ def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10, block: int 
     else:
         asked = counter.transform(queries)
     weights = bm25_weights(held, held)
-    figures: dict[str, list[float]] = {}
-    for start in range(0, len(queries), rows):
-        part = slice(start, start + rows)
-        scores = {"": found[part] @ sought.T, "BM25 ": (asked[part] @ weights.T).toarray()}
-        for place in range(len(scores[""])):
-            own = judged[judged[:, 0] == start + place]
-            documents, grades = own[:, 1].astype(np.int64), own[:, 2]
-            for name, found_scores in scores.items():
-                for metric, value in graded_metrics(found_scores[place], documents, grades, k).items():
-                    figures.setdefault(name + metric, []).append(value)
+    lexical = _mean_metrics(lambda part: (asked[part] @ weights.T).toarray(), (len(queries), len(corpus)), judged, k)
+    figures[f"BM25 ndcg@{k}"] = lexical[f"ndcg@{k}"]
     note = f"among {len(corpus)} documents"
-    wanted = [name for name in figures if not name.startswith("BM25") or name.endswith(f"ndcg@{k}")]
-    return [Score(task, "test", name, float(np.mean(figures[name])), note, len(queries)) for name in wanted]
+    return [Score(task, "test", name, value, note, len(queries)) for name, value in figures.items()]
 
 
 def graded_metrics(
     scores: NDArray[np.floating], documents: NDArray[np.int64], grades: NDArray[np.floating], k: int = 10
 ) -> dict[str, float]:
-    """`ndcg@k`, `recall@k`, `recall@100` and `mrr@k` of one query from the scores `[M]` of all documents.
+    """`mrr@k`, `recall@k`, `recall@100` and `ndcg@k`, 0 to 1, of one query from the scores of all documents.
+
+    nDCG has linear gains and the discount log2, as in trec_eval and BEIR.
 
     Args:
-        scores: scores of the M documents; among equal ones the irrelevant documents rank first.
+        scores: scores `[D]` of the documents; among equal ones the irrelevant documents rank first.
         documents: numbers `[J]` of the judged documents.
         grades: their grades `[J]`, 0 for not relevant.
         k: how many documents are considered.
@@ -158,7 +149,7 @@ def graded_metrics(
     Example:
         >>> found = graded_metrics(np.array([0.9, 0.8, 0.1, 0.5]), np.array([1, 3]), np.array([1.0, 2.0]), k=3)
         >>> {name: round(value, 3) for name, value in found.items()}
-        {'ndcg@3': 0.62, 'recall@3': 1.0, 'recall@100': 1.0, 'mrr@3': 0.5}
+        {'mrr@3': 0.5, 'recall@3': 1.0, 'recall@100': 1.0, 'ndcg@3': 0.62}
     """
     gains = np.zeros(len(scores))
     gains[documents] = np.maximum(grades, 0)
@@ -170,10 +161,10 @@ def graded_metrics(
     first = np.flatnonzero(ranked[:k] > 0)
     relevant = int(np.count_nonzero(gains))
     return {
-        f"ndcg@{k}": float((ranked[:k] * discount[: len(ranked[:k])]).sum() / (ideal * discount[: len(ideal)]).sum()),
+        f"mrr@{k}": float(1 / (first[0] + 1)) if len(first) else 0.0,
         f"recall@{k}": int(np.count_nonzero(ranked[:k])) / relevant,
         "recall@100": int(np.count_nonzero(ranked[:100])) / relevant,
-        f"mrr@{k}": float(1 / (first[0] + 1)) if len(first) else 0.0,
+        f"ndcg@{k}": float((ranked[:k] * discount[: len(ranked[:k])]).sum() / (ideal * discount[: len(ideal)]).sum()),
     }
 
 

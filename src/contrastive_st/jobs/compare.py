@@ -28,6 +28,7 @@ from contrastive_st.jobs.methods import (
     flags_of,
     job_of,
 )
+from contrastive_st.safety.folders import read_json
 from contrastive_st.terminal import Parser
 
 if TYPE_CHECKING:
@@ -224,21 +225,17 @@ def main(argv: Sequence[str] | None = None) -> str:
 def measured(method: Method, folder: Path, flags: list[str], args: argparse.Namespace) -> Results:
     """A result for each seed, at the method's own learning rate or at the best one of the grid.
 
-    Each rate of the grid is tried with the first seed on a tenth of the steps and scored on STS-B dev (without data, on
-    the dev part of the documentation task).
+    Each rate of the grid is tried with the first seed on a tenth of the steps; `dev_of` says which is the best.
     """
     seeds = [["--seed", str(seed)] for seed in args.seeds]
     if args.learning_rates and "--max_steps" not in method.flags:  # a method without training has no learning rate
-        tenth = _tenth(flags)
-        tried = {
-            rate: dev_of(measure(
-                method, folder / f"rate-{rate:g}", [*flags, *seeds[0], *tenth, "--learning_rate", f"{rate:g}"],
-                args.data, TASKS_TO_CHOOSE_BY,
-            ))
-            for rate in args.learning_rates
-        }  # fmt: skip
+        tried = {}
+        for rate in args.learning_rates:
+            own = folder / f"rate-{rate:g}"
+            shorter = [*flags, *seeds[0], *_tenth(flags), "--learning_rate", f"{rate:g}"]
+            tried[rate] = dev_of(method, own, measure(method, own, shorter, args.data, TASKS_TO_CHOOSE_BY))
         best = max(tried, key=lambda rate: tried[rate])
-        words = ", ".join(f"{rate:g} {100 * value:.1f}" for rate, value in tried.items())
+        words = ", ".join(f"{rate:g} {value:.3f}" for rate, value in tried.items())
         logger.info(f"{method.label}: learning rate {best:g}; on dev at a tenth of the steps: {words}")
         flags = [*flags, "--learning_rate", f"{best:g}"]
     names = [f"seed-{seed}" for seed in args.seeds]
@@ -252,8 +249,15 @@ def _tenth(flags: Sequence[str]) -> list[str]:
     return ["--num_train_epochs", "0.1"]
 
 
-def dev_of(result: dict[str, Any]) -> float:
-    """The dev score by which a learning rate is chosen; the lowest if the model has none."""
+def dev_of(method: Method, folder: Path, result: dict[str, Any]) -> float:
+    """The figure by which a learning rate is chosen, higher is better; the lowest if the model has none.
+
+    It is STS-B dev, or without data the dev part of the documentation task. For QuickThoughts it is minus the training
+    loss: a GRU of random weights has a higher STS than one after a tenth of the steps, so STS would choose the rate
+    that changes it least.
+    """
+    if method.job == "quickthoughts":
+        return -float(read_json(folder / "trainer_state.json", dict)["log_history"][-1]["train_loss"])
     values = [figure["value"] for figure in result["figures"] if figure["split"] == "dev"]
     return values[0] if values and values[0] is not None else -1.0
 
@@ -334,7 +338,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--learning_rates", nargs="+", type=float, metavar="RATE", help="try these on a tenth of the steps and take "
-        "the best on STS-B dev (default: the method's own, see jobs/methods.py)",
+        "the best on STS-B dev, for QuickThoughts by the loss (default: the method's own, see jobs/methods.py)",
     )  # fmt: skip
     parser.add_argument("--output_dir", default="out/compare", help="checkpoints, figures and tables")
     return parser

@@ -71,6 +71,7 @@ class Method:
 
 
 LOSS_METHODS = (
+    Method("untrained", "the GRU before training", ("--targets", "next", "--max_steps", "1", "--learning_rate", "0")),
     Method("next", "next sentence", ("--targets", "next"), LOSSES["next"]),
     Method("counts", "co-occurrence counts", ("--targets", "counts"), LOSSES["counts"]),
     Method("tfidf", "TF-IDF", ("--targets", "tfidf"), LOSSES["tfidf"]),
@@ -179,7 +180,7 @@ def flags_of(
         teacher: checkpoint or name that the distilled methods learn from.
 
     Example:
-        >>> flags_of(LOSS_METHODS[0], "small", None)[-4:]
+        >>> flags_of(LOSS_METHODS[1], "small", None)[-4:]
         ['--max_steps', '600', '--targets', 'next']
     """
     flags = _COMMON.split()
@@ -207,7 +208,7 @@ def job_of(method: Method, flags: Sequence[str]) -> str:
     """The name of the job that trains a method; without data flags, its variant on the installed documentation.
 
     Example:
-        >>> job_of(LOSS_METHODS[0], ["--max_steps", "5"])
+        >>> job_of(LOSS_METHODS[1], ["--max_steps", "5"])
         'quickthoughts_docs'
     """
     of_docs = {"simcse": "docs", **{name: f"{name}_docs" for name in ("quickthoughts", "sbert", "infersent")}}

@@ -1,4 +1,4 @@
-"""The rows of the comparison, wherever they are printed, are those of `model_cards/comparison.csv`."""
+"""The rows of the comparison, wherever they are printed, are those of its files in `model_cards`."""
 
 import csv
 import re
@@ -12,16 +12,19 @@ from contrastive_st.jobs.methods import EVERY
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "model_cards/comparison.md", *sorted((ROOT / "docs").rglob("*.md"))]
+SEEDS, ONE_SEED = (ROOT / "model_cards" / name for name in ("comparison.csv", "comparison_one_seed.csv"))
+COSTS = ("learning rate", "texts", "seconds")
 
 
-def figures():
-    """What the file holds: `{(method, source): {"figures": [...]}}`."""
+def figures(path):
+    """What a file holds: `{(method, source): [{"figures": [...]} of each seed]}`."""
     found = {}
-    with open(ROOT / "model_cards/comparison.csv", newline="", encoding="utf-8") as file:
+    with open(path, newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             row["value"] = float(row["value"]) if row["value"] else None
-            found.setdefault((row["method"], row["source"]), {"figures": []})["figures"].append(row)
-    return found
+            runs = found.setdefault((row["method"], row["source"]), {})
+            runs.setdefault(row.get("seed"), {"figures": []})["figures"].append(row)
+    return {key: list(runs.values()) for key, runs in found.items()}
 
 
 def key_of(label):
@@ -48,21 +51,40 @@ def rows(page):
             yield line, key_of(cells[0]), dict(zip(columns, cells[1:], strict=True))
 
 
+def printed(values, like):
+    """Mean and standard deviation of the values, with as many digits as another cell."""
+    digits = len(like.partition(" ")[0].partition(".")[2])
+    deviation = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.{digits}f}{deviation}"
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_printed_rows_are_those_of_the_file(page):
-    known, checked = figures(), 0
+def test_printed_rows_are_those_of_the_files(page):
+    """A row with deviations is one of three seeds, as all are that README and the results quote; others are of one."""
+    known, checked = {True: figures(SEEDS), False: figures(ONE_SEED)}, 0
     for line, key, cells in rows(page):
+        assert "±" in line or page.name not in ("README.md", "results.md")
+        runs = known["±" in line or (key[1] == "published" and key in known[True])][key]
         for column, cell in cells.items():
-            if not re.fullmatch(r"-?\d+\.\d+", cell):  # costs, and what was not run
+            if column in COSTS or not re.fullmatch(r"-?\d+\.\d+( ± \d+\.\d+)?", cell):  # "not run", or empty
                 continue
             if key[1] == "published":
-                [value] = [100 * row["value"] for row in known[key]["figures"] if row["task"] == column]
+                values = [100 * row["value"] for row in runs[0]["figures"] if row["task"] == column]
             else:
-                [value] = values_of([known[key]], column)
-            digits = len(cell.partition(".")[2])
-            assert abs(float(cell) - value) <= 0.5001 * 10**-digits, f"{column}: {value:.4f} in the file, {line}"
+                values = values_of(runs, column)
+            assert cell == printed(values, cell), f"{column}: {values} in the file, {line}"
             checked += 1
     assert checked >= 300 or page.name != "comparison.md"
+
+
+def test_quoted_rows_have_three_seeds_and_one_protocol():
+    """Each method of the file of seeds has the same three seeds, and a learning rate of the same grid."""
+    runs = figures(SEEDS)
+    measured = {method: found for (method, source), found in runs.items() if source == "measured"}
+    assert len(measured) >= 4
+    for found in measured.values():
+        assert [run["figures"][0]["seed"] for run in found] == ["0", "1", "2"]
+        assert len({run["figures"][0]["learning_rate"] for run in found}) == 1
 
 
 def test_the_table_of_the_simcse_page_is_that_of_its_runs():
@@ -81,7 +103,4 @@ def test_the_table_of_the_simcse_page_is_that_of_its_runs():
     assert len(shown) >= 8
     for key, found in shown.items():
         for column, cell in found.items():
-            values = [float(row[column]) for row in runs[key]]
-            digits = len(cell.split(" ±")[0].partition(".")[2])
-            deviation = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
-            assert cell == f"{statistics.mean(values):.{digits}f}{deviation}", (key, column)
+            assert cell == printed([float(row[column]) for row in runs[key]], cell), (key, column)

@@ -126,7 +126,7 @@ def test_train_is_the_recipe(tmp_path, capsys):
 
 def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
     assert main(["compare", "--only", "nothing", "--output_dir", str(tmp_path)]) == 2
-    assert "error: unknown method nothing; choose from next, " in capsys.readouterr().err
+    assert "error: unknown method nothing; choose from untrained, next, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -100,7 +100,7 @@ def test_methods_of_a_scale_encode_the_same_number_of_texts():
 
 
 def test_an_unknown_method_is_refused(data):
-    with pytest.raises(InputError, match="unknown method nothing; choose from next, counts"):
+    with pytest.raises(InputError, match="unknown method nothing; choose from untrained, next, counts"):
         compare.main(command(data, "--only", "nothing"))
 
 

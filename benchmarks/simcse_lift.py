@@ -23,7 +23,7 @@ import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import mean, stdev
+from statistics import mean
 from typing import Any, ClassVar
 
 from datasets import Dataset
@@ -42,6 +42,7 @@ from contrastive_st import (
     read_texts,
     tokenize,
 )
+from contrastive_st.jobs.compare import cell_of
 from contrastive_st.jobs.simcse import with_dropout
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.checkpoint import load_config
@@ -178,10 +179,7 @@ def recorded(args: argparse.Namespace, run: dict[str, Any], measure: Callable[[]
 
 def row_of(name: str, runs: Sequence[dict[str, float]]) -> str:
     """A row of the table."""
-    cells = []
-    for column in COLUMNS:
-        values, digits = [run[column] for run in runs], 1 if column.endswith(("dev", "STS-B", "STS")) else 2
-        cells.append(f"{mean(values):.{digits}f}" + (f" ± {stdev(values):.{digits}f}" if len(values) > 1 else ""))
+    cells = [cell_of([run[column] for run in runs], 1 if "STS" in column else 2) for column in COLUMNS]
     return f"| {name} | {' | '.join(cells)} |"
 
 

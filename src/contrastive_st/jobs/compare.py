@@ -103,7 +103,7 @@ def row_of(results: Results, columns: Sequence[str]) -> list[str]:
     return [cell_of(values_of(results, column)) for column in columns]
 
 
-def cell_of(values: Sequence[float]) -> str:
+def cell_of(values: Sequence[float], digits: int = 2) -> str:
     """Mean and standard deviation as text of a table cell.
 
     Example:
@@ -112,7 +112,8 @@ def cell_of(values: Sequence[float]) -> str:
     """
     if not values:
         return MISSING
-    return f"{statistics.mean(values):.2f}" + (f" ± {statistics.stdev(values):.2f}" if len(values) > 1 else "")
+    deviation = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+    return f"{statistics.mean(values):.{digits}f}{deviation}"
 
 
 def other_columns(methods: Sequence[Method], figures: dict[str, Results], columns: Sequence[str]) -> list[str]:

@@ -24,7 +24,7 @@ from typing import Any
 
 import numpy as np
 
-from search import SHARD, K, begin, embeddings, nearest, report
+from search import SHARD, K, begin, blocks_of, embeddings, nearest, report
 
 COLD = 20  # queries
 
@@ -37,7 +37,7 @@ def main() -> None:
     vectors, queries = embeddings(args)
     folders = {precision: shards(args, vectors, precision) for precision in ("float32", "int8", "ubinary")}
     unit = np.concatenate([unit_part(vectors, start).astype(np.float32) for start in range(0, args.rows, SHARD)])
-    truth = nearest(unit, queries)
+    truth = nearest(blocks_of(unit), queries)
     print(f"\n{args.rows:,} x {vectors.shape[1]}, {len(queries)} queries, one at a time", flush=True)
     del unit
     runs = [

@@ -27,7 +27,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -61,10 +61,10 @@ def main() -> None:
         store(args)
 
 
-def begin(parser: argparse.ArgumentParser) -> argparse.Namespace:
+def begin(parser: argparse.ArgumentParser, rows: int = 100_000) -> argparse.Namespace:
     """Read the flags, those that every benchmark of search has among them; name the machine."""
     parser.add_argument("--data", default=os.environ.get("CONTRASTIVE_ST_DATA"), help="folder with wikipedia.parquet")
-    parser.add_argument("--rows", type=int, default=100_000)
+    parser.add_argument("--rows", type=int, default=rows)
     parser.add_argument("--model", help="a folder or a name (default: all-MiniLM-L6-v2)")
     parser.add_argument("--work", default=str(Path(tempfile.gettempdir(), "contrastive-st-benchmark")))
     parser.add_argument("--queries", type=int, default=300)
@@ -158,7 +158,7 @@ def store(args: argparse.Namespace) -> None:
     )
     folder = Path(args.work, f"store-{args.rows}")
     shutil.rmtree(folder, ignore_errors=True)
-    truth = nearest(vectors, queries)
+    truth = nearest(blocks_of(vectors), queries)
     made = {"model": "benchmark", "fingerprint": "benchmark", "dimension": width}
     made |= {"storage": args.storage, "partitions": args.partitions}
     with VectorStore.create(folder, "documents", **made) as target, memory(folder) as peak:
@@ -180,18 +180,22 @@ def store(args: argparse.Namespace) -> None:
     peers(args, vectors, queries, truth)
 
 
-def nearest(vectors: Any, queries: Any) -> list[set[int]]:
-    """The true neighbours of the queries, by products of blocks."""
+def nearest(blocks: Iterable[tuple[Any, Any]], queries: Any) -> list[set[int]]:
+    """The K true neighbours of the queries in blocks of ids and vectors, by products."""
     rows, scores = np.empty((len(queries), 0), np.int64), np.empty((len(queries), 0), np.float32)
-    for start in range(0, len(vectors), SHARD):
-        block = vectors[start : start + SHARD].astype(np.float32)
-        scores = np.concatenate([scores, queries @ block.T], axis=1)
-        rows = np.concatenate(
-            [rows, np.broadcast_to(np.arange(start, start + len(block)), (len(queries), len(block)))], 1
-        )
+    for ids, block in blocks:
+        scores = np.concatenate([scores, queries @ block.astype(np.float32).T], axis=1)
+        rows = np.concatenate([rows, np.broadcast_to(ids, (len(queries), len(block)))], axis=1)
         best = np.argpartition(-scores, K, axis=1)[:, :K]
         rows, scores = np.take_along_axis(rows, best, 1), np.take_along_axis(scores, best, 1)
     return [set(row.tolist()) for row in rows]
+
+
+def blocks_of(vectors: Any) -> Iterator[tuple[Any, Any]]:
+    """The rows of a matrix with their numbers, a shard at a time."""
+    for start in range(0, len(vectors), SHARD):
+        block = vectors[start : start + SHARD]
+        yield np.arange(start, start + len(block)), block
 
 
 def ingest(args: argparse.Namespace, target: Any, vectors: Any) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from contrastive_st import vectors as module
 from contrastive_st.errors import InputError
-from contrastive_st.vectors import dequantize, differing_bits, quantization_ranges, quantize
+from contrastive_st.vectors import dequantize, differing_bits, quantization_ranges, quantize, rotations
 
 
 @pytest.fixture
@@ -71,3 +71,29 @@ def test_differing_bits_are_those_of_a_plain_loop(monkeypatch, numpy_1):
 def test_faults_are_named(call, words):
     with pytest.raises(InputError, match=words):
         call()
+
+
+def test_rotations_are_what_they_say_and_stay_as_they_are():
+    """Stored codes are signs after these matrices: they may never change."""
+    for dim, count in ((1, 2), (7, 1), (32, 4)):
+        matrix = rotations(dim, count).astype(np.float64)
+        for side in np.split(matrix, count, axis=1):
+            np.testing.assert_allclose(side @ side.T, np.eye(dim), atol=1e-6)
+    signs = quantize(np.linspace(-1, 2, 16, dtype=np.float32) @ rotations(16, 4), "ubinary")
+    assert signs.tobytes().hex() == "d80c058d0ee00db9"
+
+
+def test_signs_of_rotated_vectors_rank_better_than_signs():
+    """As in many models, a few dimensions vary most."""
+    random = np.random.default_rng(0)
+    vectors = (random.standard_normal((2100, 64)) / np.sqrt(1 + np.arange(64))).astype(np.float32)
+    queries, vectors = vectors[:100], vectors[100:]
+    nearest = np.argsort(-queries @ (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).T)[:, :10]
+
+    def recall(matrix):
+        held, asked = (np.sign(x @ matrix) for x in (vectors, queries))
+        found = np.argsort(-asked @ held.T, kind="stable")[:, :100]
+        return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(nearest, found, strict=True)])
+
+    plain, one, four = recall(np.eye(64)), recall(rotations(64, 1)), recall(rotations(64, 4))
+    assert plain + 0.1 < one < four - 0.1, (plain, one, four)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.fft import dct
 
 from contrastive_st.errors import InputError
 
@@ -178,6 +181,31 @@ def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[np.float32], NDArray[n
         raise InputError(f"ranges of shape {found.shape} for {dim} dimensions; give (2, {dim}): least and greatest")
     steps = (found[1] - found[0]) / 255
     return found[0], np.where(steps == 0, np.float32(1), steps)
+
+
+@functools.lru_cache(maxsize=8)
+def rotations(dim: int, count: int) -> NDArray[np.float32]:
+    """`count` rotations side by side, `[d, count * d]`, to be applied before only the signs of vectors are kept.
+
+    The first dimensions of many embeddings vary most, but a sign counts as one bit in each. After a rotation by which
+    every new dimension mixes all old ones, every sign carries about the same information (Gong and Lazebnik 2011,
+    "Iterative Quantization"), and several rotations give several signs for each dimension. A rotation here is a cosine
+    transform after random changes of sign, twice (Ailon and Chazelle 2009, "The Fast Johnson-Lindenstrauss Transform").
+    The changes come from a hash, so the result is the same on every machine and in every release.
+
+    Example:
+        >>> matrix = rotations(3, 2)
+        >>> matrix.shape, bool(np.allclose(matrix @ matrix.T, 2 * np.eye(3), atol=1e-6))
+        ((3, 6), True)
+    """
+    sides = []
+    for number in range(count):
+        side = np.eye(dim)
+        for step in range(2):
+            random = hashlib.shake_128(f"{number} {step}".encode()).digest(dim)
+            side = dct(side * (1 - 2.0 * (np.frombuffer(random, np.uint8) & 1)), norm="ortho")
+        sides.append(side)
+    return np.concatenate(sides, axis=1).astype(np.float32)
 
 
 def differing_bits(words: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.int32]:

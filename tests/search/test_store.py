@@ -1,7 +1,10 @@
 """The store in PostgreSQL against exact search: one embedded server for all tests here."""
 
 import math
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import TimeoutError as NotYet
 
 import numpy as np
 import pytest
@@ -38,7 +41,7 @@ def stores(place):
         ("plain", "vector", 1, "none"),
         ("half", "halfvec", 1, "hnsw"),
         ("parts", "vector", 3, "hnsw"),
-        ("bits", "halfvec", 1, "binary"),
+        ("bits", "halfvec", 2, "binary"),
     ):
         options = {"model": "m", "fingerprint": "f", "dimension": 8, "storage": storage, "partitions": partitions}
         store = VectorStore.create(place, name, **options, pool=2)
@@ -90,15 +93,16 @@ def test_an_index_is_used_and_may_be_passed_by(stores):
     assert plain.database.run(lambda c: plain._plan(c, None, None, 50))[0] == "none"
 
 
-def test_a_filter_that_leaves_many_scans_the_index(stores, monkeypatch):
+@pytest.mark.parametrize(("name", "kind"), [("half", "hnsw"), ("bits", "binary")])
+def test_a_filter_that_leaves_many_scans_the_index(stores, monkeypatch, name, kind):
     from contrastive_st.search.postgres import store as module
 
     monkeypatch.setattr(module, "EXACT_ROWS", 10)
-    half = stores["half"]
-    index, ef = half.database.run(lambda c: half._plan(c, {"parity": 1}, None, 50))
-    assert index == "hnsw"
+    store = stores[name]
+    index, ef = store.database.run(lambda c: store._plan(c, {"parity": 1}, None, 50))
+    assert index == kind
     assert 100 <= ef <= 400
-    found = half.search(QUERIES, 5, filter={"parity": 1})
+    found = store.search(QUERIES, 5, filter={"parity": 1})
     assert [ids(hits) for hits in found] == [ids(hits) for hits in EXACT.search(QUERIES, 5, filter={"parity": 1})]
 
 
@@ -248,10 +252,120 @@ def test_a_newer_schema_is_refused_and_an_older_one_migrated(place, monkeypatch)
         VectorStore(place, "m1").close()
         assert store.database.run(lambda c: c.execute("SELECT note FROM contrastive_st.collections").fetchall())
         monkeypatch.undo()
-        with pytest.raises(InputError, match="schema version 2, this package knows 1; update"):
+        with pytest.raises(InputError, match="schema version 3, this package knows 2; update"):
             VectorStore(place, "m1")
-        store.database.run(lambda c: c.execute("DELETE FROM contrastive_st.migrations WHERE version = 2"))
+        store.database.run(lambda c: c.execute("DELETE FROM contrastive_st.migrations WHERE version = 3"))
         store.database.run(lambda c: c.execute("ALTER TABLE contrastive_st.collections DROP note"))
+        store.drop()
+
+
+def exists(store, name):
+    statement = "SELECT to_regclass(%s) IS NOT NULL"
+    return store.database.run(lambda c: c.execute(statement, (f"contrastive_st.{name}",)).fetchone()[0])
+
+
+def codes(store):
+    """The code of each document as the store has it, and as its vector gives it."""
+    from contrastive_st.search.postgres.writes import signs_of
+
+    statement = f"SELECT id, code::text FROM contrastive_st.{store.collection}_codes ORDER BY id"
+    had = store.database.run(lambda c: c.execute(statement).fetchall())
+    wanted = []
+    for numbers, _, _, vectors in store.scan():
+        rows = ("".join("01"[int(bit)] for bit in row) for row in signs_of(vectors))
+        wanted += zip(numbers.tolist(), rows, strict=True)
+    return had, wanted
+
+
+def test_a_binary_graph_of_the_first_version_is_dropped_and_the_search_exact(place):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    with VectorStore.create(place, "v1", model="m", fingerprint="f", dimension=8) as store:
+        store.upsert(range(COUNT), TEXTS, VECTORS)
+        for statement in (
+            "CREATE INDEX v1_binary ON contrastive_st.v1_vectors USING hnsw"
+            " ((binary_quantize(embedding)::bit(8)) bit_hamming_ops)",
+            "UPDATE contrastive_st.collections SET index = 'binary' WHERE name = 'v1'",
+            "DELETE FROM contrastive_st.migrations WHERE version = 2",
+        ):
+            store.database.run(lambda c, statement=statement: c.execute(statement))
+        with VectorStore(place, "v1") as opened:
+            assert opened.index == "none"
+            assert not exists(opened, "v1_binary")
+            assert ids(opened.search(QUERIES[0], 5)[0]) == ids(EXACT.search(QUERIES[0], 5)[0])
+            opened.build_index("binary")
+            assert ids(opened.search(QUERIES[0], 5)[0]) == ids(EXACT.search(QUERIES[0], 5)[0])
+        store.drop()
+
+
+def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
+    from contrastive_st.search.ingest import StoreLoader
+    from contrastive_st.search.postgres.store import VectorStore
+
+    def add(shard, rows):
+        loader = StoreLoader(store, "more", "1")
+        assert loader.claim(shard)
+        loader.add(shard, np.arange(rows.start, rows.stop), TEXTS[rows], METADATA[rows], VECTORS[rows])
+        loader.close()
+
+    made = {"model": "m", "fingerprint": "f", "dimension": 8, "storage": "vector", "partitions": 3}
+    with VectorStore.create(place, "coded", **made) as store:
+        store.upsert(range(100), TEXTS[:100], VECTORS[:100])
+        store.build_index("binary")
+        add(0, slice(100, 150))
+        store.upsert([3, 200], TEXTS[3:5], -VECTORS[3:5])
+        store.delete([4, 101])
+        had, wanted = codes(store)
+        assert had == wanted
+        assert len(had) == 149
+        assert ids(store.search(-VECTORS[3], 1)[0]) == [3]
+        assert "on disk" in store.describe()["collection"]
+        store.build_index("hnsw")
+        add(1, slice(150, 160))
+        assert not exists(store, "coded_codes")
+        store.build_index("binary")
+        had, wanted = codes(store)
+        assert had == wanted
+        assert len(had) == 159
+        store.drop()
+
+
+@pytest.mark.parametrize("first", ["writer", "builder"])
+def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch, first):
+    from contrastive_st.search.postgres.store import VectorStore
+    from contrastive_st.search.postgres.writes import copy_rows
+
+    made = {"model": "m", "fingerprint": "f", "dimension": 8}
+    with (
+        VectorStore.create(place, "raced", **made) as store,
+        VectorStore(place, "raced") as other,
+        ThreadPoolExecutor() as threads,
+    ):
+        store.upsert(range(100), TEXTS[:100], VECTORS[:100])
+        row = (np.array([100]), TEXTS[100:101], VECTORS[100:101], METADATA[100:101])
+        if first == "writer":
+            connection = other.database.connect()
+            with connection.transaction():
+                other.write(connection, *row, put=copy_rows)
+                building = threads.submit(store.build_index, "binary")
+                with pytest.raises(NotYet):
+                    building.result(0.5)
+            connection.close()
+        else:
+            locked, go = threading.Event(), threading.Event()
+            make = store._make_codes
+            monkeypatch.setattr(store, "_make_codes", lambda c: (make(c), locked.set(), go.wait(30)))
+            building = threads.submit(store.build_index, "binary")
+            assert locked.wait(30)
+            writing = threads.submit(other.upsert, [100], row[1], row[2], row[3])
+            with pytest.raises(NotYet):
+                writing.result(0.5)
+            go.set()
+            writing.result(30)
+        building.result(30)
+        had, wanted = codes(store)
+        assert had == wanted
+        assert len(had) == 101
         store.drop()
 
 

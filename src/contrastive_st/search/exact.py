@@ -37,6 +37,7 @@ from contrastive_st.vectors import (
     differing_bits,
     quantization_ranges,
     quantize,
+    rotations,
     top_k,
     unit_vectors,
 )
@@ -44,6 +45,7 @@ from contrastive_st.vectors import (
 OVERSAMPLE = 40  # candidates of the first pass for each hit; benchmarks/quantized.py shows others
 _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as many as a processor's cache holds
+_ROTATIONS = 2  # signs for each dimension: a sixteenth of float32
 _FUSED = 100
 Part = slice | Ids  # which rows
 
@@ -81,7 +83,7 @@ class Codes:
     def of(
         cls, vectors: NDArray[np.floating[Any]], precision: str, ranges: NDArray[np.floating[Any]] | None = None
     ) -> Codes:
-        """The codes of vectors `[N, d]`; int8 by default with the ranges of the vectors, signs after `_rotation`.
+        """The codes of vectors `[N, d]`; int8 by default with the ranges of the vectors, signs after two `rotations`.
 
         Raises:
             InputError: the precision is neither `int8` nor `ubinary`.
@@ -91,7 +93,7 @@ class Codes:
         if precision == "int8":
             ranges = quantization_ranges(vectors) if ranges is None else ranges
             return cls(quantize(vectors, precision, ranges), vectors.shape[1], ranges)
-        rotation = _rotation(vectors.shape[1])
+        rotation = rotations(vectors.shape[1], _ROTATIONS)
         return cls(_in_rows(quantize(vectors @ rotation, precision)), vectors.shape[1], None, rotation)
 
     def __len__(self) -> int:
@@ -414,23 +416,13 @@ def _make_codes(place: Path, vectors: NDArray[np.float32], precision: str) -> No
         name, beside, width = _RANGES, quantization_ranges(ends), vectors.shape[1]
         code = partial(quantize, precision=precision, ranges=beside)
     else:
-        name, beside = _ROTATION, _rotation(vectors.shape[1])
+        name, beside = _ROTATION, rotations(vectors.shape[1], _ROTATIONS)
         width, code = beside.shape[1], lambda block: quantize(block @ beside, precision)
     with written_whole(place / name, overwrite=True) as path:
         np.save(path, beside)
     with _new_array(place, precision, len(vectors), width) as array:
         for block in blocks:
             _fill(array, block.start, code(vectors[block]))
-
-
-def _rotation(dim: int) -> NDArray[np.float32]:
-    """Two random rotations side by side, `[d, 2 d]`.
-
-    After a rotation every dimension has about the same variance, so every sign carries about the same information (Gong
-    and Lazebnik 2011, "Iterative Quantization"). With two rotations the signs take a sixteenth of float32.
-    """
-    normal = np.random.default_rng(0).standard_normal((2, dim, dim))
-    return np.concatenate([np.linalg.qr(part)[0] for part in normal], axis=1).astype(np.float32)
 
 
 @contextmanager

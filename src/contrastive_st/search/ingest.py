@@ -20,7 +20,7 @@ from contrastive_st.search.documents import Corpus, Document
 from contrastive_st.search.index import Ids, Metadata, Vectors, storable
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.store import VectorStore
-from contrastive_st.search.postgres.writes import copy_documents
+from contrastive_st.search.postgres.writes import copy_rows
 from contrastive_st.search.shards import FIRST, ShardFolder
 from contrastive_st.vectors import unit_vectors
 
@@ -172,9 +172,7 @@ class StoreLoader:
                     (shard, len(ids), store.collection, self.number, self.fingerprint),
                 ).fetchone()
                 if added:
-                    tables = store.tables
-                    rows = (texts, vectors, metadata)
-                    copy_documents(connection, tables.texts, tables.vectors, store.storage, ids + self.first, *rows)
+                    store.write(connection, ids + self.first, texts, vectors, metadata, put=copy_rows)
 
         store.database.run(work)
         self._done.add(shard)

@@ -16,12 +16,14 @@ from contrastive_st.errors import InputError, first_line
 SCHEMA = "contrastive_st"
 NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
 _KEPT = re.compile(
-    r"collections|sources|shards|migrations|.+_(texts|vectors|hnsw|binary|metadata|words|pkey|idx)|.+_vectors_\d+.*"
+    r"collections|sources|shards|migrations"
+    r"|.+_(texts|vectors|codes|hnsw|binary|metadata|words|pkey|idx|fkey)|.+_(vectors|codes)_\d+.*"
 )
 STORAGES = {"halfvec": 4000, "vector": 2000}  # with the most dimensions that pgvector can index
 FLOAT_BYTES = {"halfvec": 2, "vector": 4}
 INDEXES = ("none", "hnsw", "binary")
-BINARY_LIMIT = 64_000
+SIGNS = 4  # bits for each dimension in a binary graph
+BINARY_LIMIT = 64_000 // SIGNS  # dimensions: pgvector indexes 64,000 bits
 _LOCK = 0x636F6E7472617374  # advisory lock for the schema
 
 MIGRATIONS = (
@@ -54,6 +56,15 @@ MIGRATIONS = (
         PRIMARY KEY (collection, source, shard),
         FOREIGN KEY (collection, source) REFERENCES contrastive_st.sources ON DELETE CASCADE
     );
+    """,
+    # Binary graphs were over the signs of the vectors; they are now over the codes of another table, built by `index`.
+    """
+    DO $$ DECLARE old text; BEGIN
+        FOR old IN SELECT name FROM contrastive_st.collections WHERE index = 'binary' LOOP
+            EXECUTE format('DROP INDEX IF EXISTS contrastive_st.%I', old || '_binary');
+        END LOOP;
+        UPDATE contrastive_st.collections SET index = 'none' WHERE index = 'binary';
+    END $$;
     """,
 )  # statement i migrates a store from version i to i + 1; released statements are never edited
 
@@ -139,13 +150,18 @@ class Tables:
         return self._name("_texts")
 
     @property
+    def codes(self) -> sql.Identifier:
+        """`(id, code)`, the rotated signs of the vectors, partitioned like these; only with a binary graph."""
+        return self._name("_codes")
+
+    @property
     def view(self) -> sql.Identifier:
         """The view that joins both tables, for plain SQL."""
         return self._name()
 
-    def partition(self, number: int) -> sql.Identifier:
-        """One partition of the vectors."""
-        return self._name(f"_vectors_{number}")
+    def partition(self, number: int, of: str = "vectors") -> sql.Identifier:
+        """One partition of the vectors, or of the codes."""
+        return self._name(f"_{of}_{number}")
 
     def index(self, what: str) -> sql.Identifier:
         """An index by its short name; an index is in the schema of its table."""
@@ -189,6 +205,21 @@ def create_tables(connection: Connection[Any], tables: Tables, dimension: int, s
     )
 
 
+def create_codes(connection: Connection[Any], tables: Tables, dimension: int, partitions: int) -> None:
+    """Make the table of the codes; a code goes when its vector goes."""
+    connection.execute(
+        sql.SQL("CREATE TABLE {} (id bigint PRIMARY KEY, code bit({}) NOT NULL) PARTITION BY HASH (id)").format(
+            tables.codes, sql.Literal(SIGNS * dimension)
+        )
+    )
+    for number in range(partitions):
+        connection.execute(
+            sql.SQL("CREATE TABLE {} PARTITION OF {} FOR VALUES WITH (MODULUS {}, REMAINDER {})").format(
+                tables.partition(number, "codes"), tables.codes, sql.Literal(partitions), sql.Literal(number)
+            )
+        )
+
+
 # --- The statements of searches: composed of constants and checked identifiers; everything else is a parameter.
 
 Statement = sql.Composed
@@ -208,27 +239,25 @@ _HNSW_FILTERED = f"""
     SELECT v.id, v.embedding <=> %(q)b AS distance FROM {{vectors}} AS v JOIN {{texts}} AS t ON t.id = v.id
     WHERE {_MATCHES} ORDER BY v.embedding <=> %(q)b LIMIT %(k)s"""
 _BINARY = """
-    SELECT c.id, c.embedding <=> %(q)b AS distance FROM (
-        SELECT v.id, v.embedding FROM {vectors} AS v
-        ORDER BY binary_quantize(v.embedding)::bit({dim}) <~> binary_quantize(%(q)b)::bit({dim}) LIMIT %(many)s
-    ) AS c ORDER BY 2 LIMIT %(k)s"""
+    SELECT v.id, v.embedding <=> %(q)b AS distance FROM (
+        SELECT c.id FROM {codes} AS c ORDER BY c.code <~> %(code)b LIMIT %(many)s
+    ) AS c JOIN {vectors} AS v ON v.id = c.id ORDER BY 2 LIMIT %(k)s"""
 _BINARY_FILTERED = f"""
-    SELECT c.id, c.embedding <=> %(q)b AS distance FROM (
-        SELECT v.id, v.embedding FROM {{vectors}} AS v JOIN {{texts}} AS t ON t.id = v.id WHERE {_MATCHES}
-        ORDER BY binary_quantize(v.embedding)::bit({{dim}}) <~> binary_quantize(%(q)b)::bit({{dim}})
-        LIMIT %(many)s
-    ) AS c ORDER BY 2 LIMIT %(k)s"""
+    SELECT v.id, v.embedding <=> %(q)b AS distance FROM (
+        SELECT c.id FROM {{codes}} AS c JOIN {{texts}} AS t ON t.id = c.id WHERE {_MATCHES}
+        ORDER BY c.code <~> %(code)b LIMIT %(many)s
+    ) AS c JOIN {{vectors}} AS v ON v.id = c.id ORDER BY 2 LIMIT %(k)s"""
 _BY_INDEX = {"none": _EXACT, "hnsw": _HNSW, "binary": _BINARY}
 _BY_INDEX_FILTERED = {"none": _EXACT_FILTERED, "hnsw": _HNSW_FILTERED, "binary": _BINARY_FILTERED}
 
 
-def nearest(tables: Tables, index: str, dimension: int, filtered: bool) -> Statement:
+def nearest(tables: Tables, index: str, filtered: bool) -> Statement:
     """`id, cosine, text, metadata` of the k nearest; `index` is `none` for an exact search."""
     inner = (_BY_INDEX_FILTERED if filtered else _BY_INDEX)[index]
     outer = f"""WITH nearest AS MATERIALIZED ({inner})
     SELECT n.id, 1 - n.distance, t.text, t.metadata FROM nearest AS n JOIN {{texts}} AS t ON t.id = n.id
     ORDER BY n.distance, n.id"""
-    return _compose(outer, tables, dim=sql.Literal(dimension))
+    return _compose(outer, tables)
 
 
 def matching_estimate(tables: Tables) -> Statement:
@@ -273,5 +302,5 @@ def by_words(tables: Tables, filtered: bool) -> Statement:
     )
 
 
-def _compose(template: str, tables: Tables, **more: sql.Composable) -> Statement:
-    return sql.SQL(template).format(vectors=tables.vectors, texts=tables.texts, **more)
+def _compose(template: str, tables: Tables) -> Statement:
+    return sql.SQL(template).format(vectors=tables.vectors, texts=tables.texts, codes=tables.codes)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from pgvector import HalfVector, Vector
+from pgvector import Bit, HalfVector, Vector
 from psycopg import sql
 
 from contrastive_st.errors import InputError
@@ -26,7 +26,7 @@ from contrastive_st.search.index import (
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.schema import STORAGES, Tables, check_free, check_name, create_tables
-from contrastive_st.search.postgres.writes import StoreWrites, vectors_of
+from contrastive_st.search.postgres.writes import StoreWrites, signs_of, vectors_of
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
@@ -153,12 +153,12 @@ class VectorStore(StoreWrites):
         """A description of the collection as text: columns, space on disk, corpora and their shards."""
 
         def work(connection: StoreConnection) -> tuple[Any, list[Any]]:
-            tables = [f"contrastive_st.{self.collection}_{what}" for what in ("texts", "vectors")]
+            texts, *parts = (f"contrastive_st.{self.collection}_{what}" for what in ("texts", "vectors", "codes"))
             about = connection.execute(
-                "SELECT to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) +"
-                " (SELECT sum(pg_total_relation_size(relid)) FROM pg_partition_tree(%s)))"
+                "SELECT to_char(created, 'YYYY-MM-DD HH24:MI'), pg_size_pretty(pg_total_relation_size(%s) + (SELECT"
+                " sum(pg_total_relation_size(relid)) FROM unnest(%s::text[]) AS n, pg_partition_tree(to_regclass(n))))"
                 " FROM contrastive_st.collections WHERE name = %s",
-                (*tables, self.collection),
+                (texts, parts, self.collection),
             ).fetchone()
             sources = connection.execute(
                 "SELECT s.name, count(h.shard), s.shards, coalesce(sum(h.rows), 0) FROM contrastive_st.sources AS s"
@@ -326,7 +326,9 @@ class VectorStore(StoreWrites):
         if index != "none":
             scan = "relaxed_order" if filter else "off"
             connection.use({"hnsw.ef_search": max(ef, min(k, _MOST_EF)), "hnsw.iterative_scan": scan})
-        statement = queries.nearest(self.tables, index, self.dimension, bool(filter))
+        if index == "binary":
+            parameters["code"] = Bit(signs_of(query[None])[0])
+        statement = queries.nearest(self.tables, index, bool(filter))
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast
             return self._nearest(connection, query, k, filter, "none", 0)

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,9 +17,19 @@ from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.search.index import Ids, Metadata, Vectors, as_queries, storable, storable_json
-from contrastive_st.search.postgres.schema import BINARY_LIMIT, FLOAT_BYTES, INDEXES, STORAGES, Tables
+from contrastive_st.search.postgres.schema import (
+    BINARY_LIMIT,
+    FLOAT_BYTES,
+    INDEXES,
+    SCHEMA,
+    SIGNS,
+    STORAGES,
+    Tables,
+    create_codes,
+)
 from contrastive_st.search.shards import FIRST
 from contrastive_st.terminal import peak_resident
+from contrastive_st.vectors import rotations
 
 if TYPE_CHECKING:
     from contrastive_st.search.postgres.database import Database, StoreConnection
@@ -47,6 +57,25 @@ def vector_rows(ids: Ids, vectors: NDArray[np.floating[Any]], storage: str) -> b
     return rows.tobytes()
 
 
+def signs_of(vectors: Vectors) -> NDArray[np.bool_]:
+    """The code of each vector of a binary graph, `[n, d] -> [n, SIGNS * d]`: its signs after `rotations`."""
+    return np.asarray(vectors @ rotations(vectors.shape[1], SIGNS) > 0)
+
+
+def code_rows(ids: Ids, vectors: Vectors) -> bytes:
+    """Rows `(id bigint, code bit)` of ids `[n]` and vectors `[n, d]`."""
+    codes = signs_of(vectors)
+    count, bits = codes.shape
+    packed = np.packbits(codes, axis=1)
+    row = np.dtype(
+        [("fields", ">i2"), ("n1", ">i4"), ("id", ">i8"), ("n2", ">i4"), ("bits", ">i4"), ("x", "u1", packed.shape[1])]
+    )
+    rows = np.zeros(count, dtype=row)
+    rows["fields"], rows["n1"], rows["id"] = 2, 8, ids
+    rows["n2"], rows["bits"], rows["x"] = 4 + packed.shape[1], bits, packed
+    return rows.tobytes()
+
+
 def text_rows(ids: Ids, texts: Sequence[str], metadata: Metadata) -> bytes:
     """Rows `(id bigint, text, metadata jsonb)`; characters that PostgreSQL cannot store are replaced (`storable`)."""
     head, length = struct.Struct(">hiqi").pack, struct.Struct(">i").pack
@@ -69,7 +98,7 @@ def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
 _LEAST_BUILD_MEMORY = (
     1 << 20
 )  # kB; the least memory of a graph's build, and the amount on a server that is not the embedded one
-_OPERATORS = {"hnsw": "embedding {}_cosine_ops", "binary": "(binary_quantize(embedding)::bit({})) bit_hamming_ops"}
+_BLOCK = 16_384  # vectors that are made codes at a time
 
 
 class StoreWrites:
@@ -108,25 +137,26 @@ class StoreWrites:
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
-                staged_texts, staged_vectors = sql.Identifier("staged_texts"), sql.Identifier("staged_vectors")
-                for staged, table in ((staged_texts, self.tables.texts), (staged_vectors, self.tables.vectors)):
-                    connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {}) ON COMMIT DROP").format(staged, table))
-                copy_documents(connection, staged_texts, staged_vectors, self.storage, numbers, *rows)
-                connection.execute(
-                    sql.SQL(
-                        "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE"
-                        " SET text = excluded.text, metadata = excluded.metadata"
-                        " WHERE (old.text, old.metadata) IS DISTINCT FROM (excluded.text, excluded.metadata)"
-                    ).format(self.tables.texts, staged_texts)
-                )
-                connection.execute(
-                    sql.SQL(
-                        "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE"
-                        " SET embedding = excluded.embedding WHERE old.embedding IS DISTINCT FROM excluded.embedding"
-                    ).format(self.tables.vectors, staged_vectors)
-                )
+                self.write(connection, numbers, *rows, put=merge_rows)
 
         self.database.run(work)
+
+    def write(
+        self,
+        connection: StoreConnection,
+        ids: Ids,
+        texts: Sequence[str],
+        vectors: Vectors,
+        metadata: Metadata,
+        put: Callable[[StoreConnection, sql.Identifier, Sequence[str], bytes], None],
+    ) -> None:
+        """Write documents in the open transaction; `put` is `copy_rows` if all are new, or else `merge_rows`."""
+        put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
+        put(connection, self.tables.vectors, ("embedding",), vector_rows(ids, vectors, self.storage))
+        # Only now: while another process builds the graph, the statements above wait for it.
+        index = "SELECT index FROM contrastive_st.collections WHERE name = %s"
+        if connection.execute(index, (self.collection,)).fetchone() == ("binary",):
+            put(connection, self.tables.codes, ("code",), code_rows(ids, vectors))
 
     def set_metadata(self, id: int, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
@@ -174,7 +204,9 @@ class StoreWrites:
                     return
                 connection.execute(sql.SQL("DROP VIEW IF EXISTS {}").format(self.tables.view))
                 connection.execute(
-                    sql.SQL("DROP TABLE IF EXISTS {}, {}").format(self.tables.vectors, self.tables.texts)
+                    sql.SQL("DROP TABLE IF EXISTS {}, {}, {}").format(
+                        self.tables.codes, self.tables.vectors, self.tables.texts
+                    )
                 )
                 connection.execute("DELETE FROM contrastive_st.collections WHERE name = %s", (self.collection,))
 
@@ -194,7 +226,7 @@ class StoreWrites:
         Load all rows first, because adding a row to an HNSW index takes milliseconds.
 
         Args:
-            kind: `hnsw`; `binary`, an HNSW index over one bit per dimension whose hits are compared again by the full
+            kind: `hnsw`; `binary`, an HNSW index over four bits per dimension whose hits are compared again by the full
                 vectors; or `none`, so that every search is exact.
             m: links per node of the graph.
             ef_construction: candidates kept during the build.
@@ -260,7 +292,7 @@ class StoreWrites:
         """Memory to build pgvector's graph: for each row the vector, 2m links of 16 bytes, and its levels."""
         if self.database.server is None:
             return _LEAST_BUILD_MEMORY
-        vector = self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
+        vector = SIGNS * self.dimension // 8 if kind == "binary" else self.dimension * FLOAT_BYTES[self.storage]
         statement = sql.SQL("SELECT count(*) FROM {}").format(self.tables.vectors)
         (count,) = self.database.run(lambda connection: connection.execute(statement).fetchone())  # type: ignore[misc]
         rows = 1.1 * count / self.partitions  # the hash does not fill the partitions equally
@@ -268,31 +300,56 @@ class StoreWrites:
         return max(_LEAST_BUILD_MEMORY, min(int(rows * (200 + 36 * m + vector)) // 1024, machine // 2))
 
     def _build(self, connection: StoreConnection, kind: str, m: int, ef_construction: int) -> None:
+        tables = self.tables
         with connection.transaction():
-            for other in set(_OPERATORS) - {kind}:
-                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(self.tables.qualified_index(other)))
+            # Writers wait from here on; in the order in which they take the tables, or each would wait for the other.
+            connection.execute(sql.SQL("LOCK TABLE {}, {} IN SHARE MODE").format(tables.texts, tables.vectors))
+            if kind != "hnsw":
+                connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.qualified_index("hnsw")))
+            if kind != "binary":
+                connection.execute(sql.SQL("DROP TABLE IF EXISTS {}").format(tables.codes))
+            if kind == "binary":
+                self._make_codes(connection)
             if kind != "none":
-                argument = sql.SQL(self.storage) if kind == "hnsw" else sql.Literal(self.dimension)
-                operators = sql.SQL(_OPERATORS[kind]).format(argument)
-                options = sql.SQL("m = {}, ef_construction = {}").format(int(m), int(ef_construction))
+                table, operators = {
+                    "hnsw": (tables.vectors, f"embedding {self.storage}_cosine_ops"),
+                    "binary": (tables.codes, "code bit_hamming_ops"),
+                }[kind]
                 connection.execute(
-                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw ({}) WITH ({})").format(
-                        self.tables.index(kind), self.tables.vectors, operators, options
+                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING hnsw ({}) WITH (m = {}, ef_construction = {})")
+                    .format(tables.index(kind), table, sql.SQL(operators), int(m), int(ef_construction))
+                )  # fmt: skip
+            for what, content in (
+                ("metadata", "metadata jsonb_path_ops"),
+                ("words", "to_tsvector('english', left(text, 100000))"),
+            ):
+                connection.execute(
+                    sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin ({})").format(
+                        tables.index(what), tables.texts, sql.SQL(content)
                     )
                 )
             connection.execute(
-                sql.SQL("CREATE INDEX IF NOT EXISTS {} ON {} USING gin (metadata jsonb_path_ops)").format(
-                    self.tables.index("metadata"), self.tables.texts
-                )
-            )
-            connection.execute(
-                sql.SQL(
-                    "CREATE INDEX IF NOT EXISTS {} ON {} USING gin (to_tsvector('english', left(text, 100000)))"
-                ).format(self.tables.index("words"), self.tables.texts)
-            )
-            connection.execute(
                 "UPDATE contrastive_st.collections SET index = %s WHERE name = %s", (kind, self.collection)
             )
+
+    def _make_codes(self, connection: StoreConnection) -> None:
+        """The codes of all vectors, in the open transaction, unless they exist."""
+        name = f"{SCHEMA}.{self.collection}_codes"
+        if connection.execute("SELECT to_regclass(%s)", (name,)).fetchone() != (None,):
+            return
+        create_codes(connection, self.tables, self.dimension, self.partitions)
+        statement = sql.SQL("SELECT id, {}_send(embedding) FROM {}").format(sql.SQL(self.storage), self.tables.vectors)
+        with connection.cursor("all_vectors", binary=True) as cursor:
+            cursor.execute(statement)
+            while rows := cursor.fetchmany(_BLOCK):
+                ids, vectors = zip(*rows, strict=True)
+                codes = code_rows(np.array(ids, dtype=np.int64), vectors_of(vectors, self.storage))
+                copy_rows(connection, self.tables.codes, ("code",), codes)
+        connection.execute(
+            sql.SQL("ALTER TABLE {} ADD FOREIGN KEY (id) REFERENCES {} ON DELETE CASCADE").format(
+                self.tables.codes, self.tables.vectors
+            )
+        )
 
 
 def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> None:
@@ -303,25 +360,28 @@ def _warn_of_a_large_graph(notice: psycopg.errors.Diagnostic, memory: str) -> No
         )
 
 
-def copy_documents(
-    connection: StoreConnection,
-    texts_table: sql.Identifier,
-    vectors_table: sql.Identifier,
-    storage: str,
-    ids: Ids,
-    texts: Sequence[str],
-    vectors: Vectors,
-    metadata: Metadata,
-) -> None:
-    """COPY documents into two tables, in the open transaction."""
-    for table, columns, rows in (
-        (texts_table, "id, text, metadata", text_rows(ids, texts, metadata)),
-        (vectors_table, "id, embedding", vector_rows(ids, vectors, storage)),
-    ):
-        statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, sql.SQL(columns))
-        with connection.cursor() as cursor, cursor.copy(statement) as copy:
-            for piece in (SIGNATURE, rows, END):
-                copy.write(piece)
+def copy_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> None:
+    """COPY rows of `id` and these columns into a table, in the open transaction."""
+    names = sql.SQL(", ").join(map(sql.Identifier, ("id", *columns)))
+    statement = sql.SQL("COPY {} ({}) FROM STDIN (FORMAT BINARY)").format(table, names)
+    with connection.cursor() as cursor, cursor.copy(statement) as copy:
+        for piece in (SIGNATURE, rows, END):
+            copy.write(piece)
+
+
+def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequence[str], rows: bytes) -> None:
+    """As `copy_rows`, but rows whose id exists are replaced, if they differ."""
+    staged = sql.Identifier("staged")
+    connection.execute(sql.SQL("CREATE TEMP TABLE {} (LIKE {})").format(staged, table))
+    copy_rows(connection, staged, columns, rows)
+    old, new = (sql.SQL(", ").join(sql.Identifier(side, name) for name in columns) for side in ("old", "excluded"))
+    connection.execute(
+        sql.SQL(
+            "INSERT INTO {} AS old SELECT * FROM {} ORDER BY id ON CONFLICT (id) DO UPDATE SET ({}) = ROW ({})"
+            " WHERE ({}) IS DISTINCT FROM ({})"
+        ).format(table, staged, sql.SQL(", ").join(map(sql.Identifier, columns)), new, old, new)
+    )
+    connection.execute(sql.SQL("DROP TABLE {}").format(staged))
 
 
 def _checked(

@@ -314,7 +314,8 @@ def test_names_that_collide_are_refused(place, capsys):
         with pytest.raises(InputError, match="no collection"):
             VectorStore(place, name)
     for name in ("texts", "my_talks", "hnsw", "words_2020"):
-        VectorStore.create(place, name, **MADE_BY).drop()
+        with VectorStore.create(place, name, **MADE_BY) as store:
+            store.drop()
 
 
 def test_collections_are_listed_described_and_deleted(place, shards, capsys):

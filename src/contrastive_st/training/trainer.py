@@ -24,6 +24,7 @@ from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
 from contrastive_st.losses import Loss, TSDAELoss, default_gather
 from contrastive_st.losses.base import Check, held_checks
 from contrastive_st.losses.info_nce import Queue
+from contrastive_st.models.cpu import keep_freed_memory
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.tokens import row_lengths
 from contrastive_st.training.arguments import told
@@ -210,6 +211,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         plugin.backend = DynamoBackend.NO
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
+        if self.args.device.type == "cpu":
+            keep_freed_memory()
         with self.sigterm:
             return super().train(*args, **kwargs)
 

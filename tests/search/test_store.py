@@ -369,6 +369,23 @@ def test_rows_written_while_a_binary_graph_is_built_are_in_it(place, monkeypatch
         store.drop()
 
 
+def test_an_open_store_sees_the_index_that_another_process_builds(place):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    with (
+        VectorStore.create(place, "rebuilt", model="m", fingerprint="f", dimension=8) as store,
+        VectorStore(place, "rebuilt") as server,
+    ):
+        store.upsert(range(COUNT), TEXTS, VECTORS)
+        for kind in ("binary", "hnsw", "binary", "none"):
+            store.build_index(kind)
+            assert ids(server.search(QUERIES[0], 5)[0]) == ids(EXACT.search(QUERIES[0], 5)[0])
+            assert server.index == kind
+        store.drop()
+        with pytest.raises(InputError, match="'rebuilt' has been deleted"):
+            server.search(QUERIES[0])
+
+
 def test_a_changed_corpus_is_refused_then_replaced(place):
     from contrastive_st.search.ingest import StoreLoader
     from contrastive_st.search.postgres.store import VectorStore

@@ -296,11 +296,12 @@ class VectorStore(StoreWrites):
 
     def _plan(self, connection: StoreConnection, filter: Filter, exact: bool | None, ef: int) -> tuple[str, int]:
         """The index to search (`none` for an exact search), and the number of candidates that it keeps."""
-        if exact or self.index == "none":
+        index = "none" if exact else self.current_index(connection)
+        if index == "none":
             return "none", 0
         ef = min(ef, _MOST_EF)
         if not filter or exact is False:
-            return self.index, ef
+            return index, ef
         statement, parameters = queries.matching_estimate(self.tables), {"filter": as_jsonpath(filter)}
         expected = _plan_rows(connection, statement, parameters)
         if expected <= EXACT_ROWS:
@@ -309,7 +310,7 @@ class VectorStore(StoreWrites):
             "SELECT greatest(reltuples, 1) FROM pg_class WHERE oid = %s::regclass",
             (f"contrastive_st.{self.collection}_texts",),
         ).fetchone()[0]  # type: ignore[index]
-        return self.index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
+        return index, int(min(max(ef, 2 * ef * total / expected), _MOST_EF))
 
     def _nearest(
         self,

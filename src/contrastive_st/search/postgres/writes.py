@@ -95,9 +95,7 @@ def vectors_of(rows: Sequence[bytes], storage: str) -> Vectors:
     return np.ascontiguousarray(raw[:, 4:]).view(FLOATS[storage]).astype(np.float32)
 
 
-_LEAST_BUILD_MEMORY = (
-    1 << 20
-)  # kB; the least memory of a graph's build, and the amount on a server that is not the embedded one
+_LEAST_BUILD_MEMORY = 1 << 20  # kB: the least for building a graph, and the amount on a server of another
 _BLOCK = 16_384  # vectors that are made codes at a time
 
 
@@ -153,10 +151,17 @@ class StoreWrites:
         """Write documents in the open transaction; `put` is `copy_rows` if all are new, or else `merge_rows`."""
         put(connection, self.tables.texts, ("text", "metadata"), text_rows(ids, texts, metadata))
         put(connection, self.tables.vectors, ("embedding",), vector_rows(ids, vectors, self.storage))
-        # Only now: while another process builds the graph, the statements above wait for it.
-        index = "SELECT index FROM contrastive_st.collections WHERE name = %s"
-        if connection.execute(index, (self.collection,)).fetchone() == ("binary",):
+        if self.current_index(connection) == "binary":  # asked after the statements above, which wait for a build
             put(connection, self.tables.codes, ("code",), code_rows(ids, vectors))
+
+    def current_index(self, connection: StoreConnection) -> str:
+        """The kind of index that the collection has now; another process may have built one."""
+        statement = "SELECT index FROM contrastive_st.collections WHERE name = %s"
+        row = connection.execute(statement, (self.collection,)).fetchone()
+        if row is None:
+            raise InputError(f"collection {self.collection!r} has been deleted")
+        self.index = row[0]
+        return self.index
 
     def set_metadata(self, id: int, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
@@ -171,7 +176,7 @@ class StoreWrites:
 
         def work(connection: StoreConnection) -> int:
             with connection.transaction():
-                for table in (self.tables.vectors, self.tables.texts):
+                for table in (self.tables.texts, self.tables.vectors):
                     statement = sql.SQL("DELETE FROM {} WHERE id = ANY(%s)").format(table)
                     deleted = connection.execute(statement, ([int(id) for id in ids],)).rowcount
             return deleted
@@ -183,7 +188,7 @@ class StoreWrites:
         connection.execute(  # first: it waits for the processes that are writing shards of it
             "DELETE FROM contrastive_st.sources WHERE collection = %s AND number = %s", (self.collection, number)
         )
-        for table in (self.tables.vectors, self.tables.texts):
+        for table in (self.tables.texts, self.tables.vectors):
             statement = sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(table)
             connection.execute(statement, (number * FIRST, (number + 1) * FIRST))
 
@@ -302,7 +307,9 @@ class StoreWrites:
     def _build(self, connection: StoreConnection, kind: str, m: int, ef_construction: int) -> None:
         tables = self.tables
         with connection.transaction():
-            # Writers wait from here on; in the order in which they take the tables, or each would wait for the other.
+            # From here on writers and `drop` wait. All lock in this order, or two processes could wait for each other.
+            mine = "SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR NO KEY UPDATE"
+            connection.execute(mine, (self.collection,))
             connection.execute(sql.SQL("LOCK TABLE {}, {} IN SHARE MODE").format(tables.texts, tables.vectors))
             if kind != "hnsw":
                 connection.execute(sql.SQL("DROP INDEX IF EXISTS {}").format(tables.qualified_index("hnsw")))

@@ -236,8 +236,8 @@ def sentences_at(args: argparse.Namespace, start: int, count: int, column: str) 
 
 
 def sizes(target: Any) -> str:
-    """Bytes on disk of the three parts."""
-    names = {"vectors": "documents_vectors_%", "texts": "documents_texts"}
+    """Bytes on disk of the three parts; the codes are those of the binary graph."""
+    names = {"vectors": "documents_vectors_%", "codes": "documents_codes_%", "texts": "documents_texts"}
     statement = ("SELECT coalesce(sum(pg_table_size(oid)), 0), coalesce(sum(pg_indexes_size(oid)), 0) FROM pg_class"
                  " WHERE relkind = 'r' AND relname LIKE %s")  # fmt: skip
     rows = {

@@ -47,10 +47,21 @@ def main() -> None:
         write(args, corpus)
     command = [sys.executable, "-m", "contrastive_st.cli", "index", corpus, "--model", MODEL, "--index", "none",
                "--store", folder, "--partitions", str(args.partitions)]  # fmt: skip
-    with memory(folder) as peak:
-        subprocess.run(list(map(str, command)), check=True)
-        print(f"  the server's memory while loading {peak():.2f} GiB", flush=True)
+    if not built(folder):
+        with memory(folder) as peak:
+            subprocess.run(list(map(str, command)), check=True)
+            print(f"  the server's memory while loading {peak():.2f} GiB", flush=True)
     ask(args, folder)
+
+
+def built(folder: Path) -> bool:
+    """Whether an earlier run has built a graph here."""
+    from contrastive_st.search.postgres.store import VectorStore
+
+    if not folder.exists():
+        return False
+    with VectorStore(folder) as store:
+        return store.index != "none"
 
 
 def documents(data: str) -> Iterator[tuple[str, int, list[str]]]:

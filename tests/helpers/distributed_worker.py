@@ -220,7 +220,8 @@ def train(case, cached, bucketed, rank, world):
     core = make(dropout).to(DEVICE, dtype).train()
     core.length_bucketing = bucketed
     core.bucket_options = {"max_rows": 3}  # the chunks of the GradCache step, so that both draw the same dropout masks
-    model = DistributedDataParallel(core, broadcast_buffers=False) if world > 1 else core
+    options = {"broadcast_buffers": False, "gradient_as_bucket_view": True}  # the latter as in ContrastiveTrainer
+    model = DistributedDataParallel(core, **options) if world > 1 else core
     reductions = []
     if world > 1:
         model.register_comm_hook(reductions, count_and_reduce)

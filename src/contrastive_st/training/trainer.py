@@ -178,6 +178,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         with told("training arguments"):
             super().__init__(*args, **kwargs)
         self.evaluator = evaluator
+        if self.accelerator.ddp_handler is not None:  # one copy of the gradients less
+            self.accelerator.ddp_handler.gradient_as_bucket_view = True
         if self.is_fsdp_enabled:  # every process must run the same number of forward passes
             self.accelerator.unwrap_model(self.model).length_bucketing = False
             if self.args.chunk_tokens:

@@ -5,7 +5,7 @@ import pytest
 
 from contrastive_st import vectors as module
 from contrastive_st.errors import InputError
-from contrastive_st.vectors import dequantize, differing_bits, quantization_ranges, quantize, rotations
+from contrastive_st.vectors import dequantize, differing_bits, quantization_ranges, quantize, rotated
 
 
 @pytest.fixture
@@ -74,12 +74,12 @@ def test_faults_are_named(call, words):
 
 
 def test_rotations_are_what_they_say_and_stay_as_they_are():
-    """Stored codes are signs after these matrices: they may never change."""
+    """Stored codes are signs after these: they may never change."""
     for dim, count in ((1, 2), (7, 1), (32, 4)):
-        matrix = rotations(dim, count).astype(np.float64)
+        matrix = rotated(np.eye(dim), count).astype(np.float64)
         for side in np.split(matrix, count, axis=1):
             np.testing.assert_allclose(side @ side.T, np.eye(dim), atol=1e-6)
-    signs = quantize(np.linspace(-1, 2, 16, dtype=np.float32) @ rotations(16, 4), "ubinary")
+    signs = quantize(rotated(np.linspace(-1, 2, 16), 4), "ubinary")
     assert signs.tobytes().hex() == "d80c058d0ee00db9"
 
 
@@ -90,10 +90,10 @@ def test_signs_of_rotated_vectors_rank_better_than_signs():
     queries, vectors = vectors[:100], vectors[100:]
     nearest = np.argsort(-queries @ (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).T)[:, :10]
 
-    def recall(matrix):
-        held, asked = (np.sign(x @ matrix) for x in (vectors, queries))
+    def recall(change):
+        held, asked = (np.sign(change(x)) for x in (vectors, queries))
         found = np.argsort(-asked @ held.T, kind="stable")[:, :100]
         return np.mean([len(set(a) & set(b)) / 10 for a, b in zip(nearest, found, strict=True)])
 
-    plain, one, four = recall(np.eye(64)), recall(rotations(64, 1)), recall(rotations(64, 4))
+    plain, one, four = recall(np.asarray), recall(lambda x: rotated(x, 1)), recall(lambda x: rotated(x, 4))
     assert plain + 0.1 < one < four - 0.1, (plain, one, four)

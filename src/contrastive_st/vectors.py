@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import hashlib
 from typing import Any
 
@@ -183,9 +182,8 @@ def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[np.float32], NDArray[n
     return found[0], np.where(steps == 0, np.float32(1), steps)
 
 
-@functools.lru_cache(maxsize=8)
-def rotations(dim: int, count: int) -> NDArray[np.float32]:
-    """`count` rotations side by side, `[d, count * d]`, to be applied before only the signs of vectors are kept.
+def rotated(vectors: ArrayLike, count: int) -> NDArray[np.float32]:
+    """Vectors after each of `count` fixed rotations, side by side, `[N, d] -> [N, count * d]`, to keep only the signs.
 
     The first dimensions of many embeddings vary most, but a sign counts as one bit in each. After a rotation by which
     every new dimension mixes all old ones, every sign carries about the same information (Gong and Lazebnik 2011,
@@ -194,18 +192,20 @@ def rotations(dim: int, count: int) -> NDArray[np.float32]:
     The changes come from a hash, so the result is the same on every machine and in every release.
 
     Example:
-        >>> matrix = rotations(3, 2)
-        >>> matrix.shape, bool(np.allclose(matrix @ matrix.T, 2 * np.eye(3), atol=1e-6))
-        ((3, 6), True)
+        >>> rows = rotated([[0.6, 0.8, 0.0]], 2)
+        >>> rows.shape, [round(float(np.linalg.norm(side)), 6) for side in np.split(rows[0], 2)]
+        ((1, 6), [1.0, 1.0])
     """
+    rows = np.asarray(vectors, dtype=np.float32)
     sides = []
     for number in range(count):
-        side = np.eye(dim)
+        side = rows
         for step in range(2):
-            random = hashlib.shake_128(f"{number} {step}".encode()).digest(dim)
-            side = dct(side * (1 - 2.0 * (np.frombuffer(random, np.uint8) & 1)), norm="ortho")
+            random = hashlib.shake_128(f"{number} {step}".encode()).digest(rows.shape[-1])
+            flips = np.where(np.frombuffer(random, np.uint8) & 1, np.float32(-1), np.float32(1))
+            side = dct(side * flips, norm="ortho", workers=-1)
         sides.append(side)
-    return np.concatenate(sides, axis=1).astype(np.float32)
+    return np.concatenate(sides, axis=-1)
 
 
 def differing_bits(words: NDArray[np.uint64], query: NDArray[np.uint64]) -> NDArray[np.int32]:

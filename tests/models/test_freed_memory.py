@@ -12,7 +12,8 @@ if sys.argv[1] == "kept":
     keep_freed_memory()
 def fill():
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
-    torch.ones(100 << 20, dtype=torch.uint8)
+    step = [torch.ones(20 << 20, dtype=torch.uint8) for _ in range(10)]
+    del step
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
 print([fill() for _ in range(4)][-1])
 """
@@ -24,6 +25,6 @@ def test_freed_memory_is_used_again_without_new_pages():
         case: int(subprocess.run([sys.executable, "-c", FAULTS, case], capture_output=True, text=True).stdout)
         for case in ("kept", "returned")
     }
-    assert faults["kept"] < 100
-    if faults["returned"] < 1000:
+    if faults["returned"] < 10_000:
         pytest.skip("this C library keeps freed memory by itself")
+    assert faults["kept"] < faults["returned"] / 5, faults

@@ -37,7 +37,7 @@ from contrastive_st.vectors import (
     differing_bits,
     quantization_ranges,
     quantize,
-    rotations,
+    rotated,
     top_k,
     unit_vectors,
 )
@@ -83,7 +83,7 @@ class Codes:
     def of(
         cls, vectors: NDArray[np.floating[Any]], precision: str, ranges: NDArray[np.floating[Any]] | None = None
     ) -> Codes:
-        """The codes of vectors `[N, d]`; int8 by default with the ranges of the vectors, signs after two `rotations`.
+        """The codes of vectors `[N, d]`; int8 with the ranges of the vectors by default, signs after `rotated`.
 
         Raises:
             InputError: the precision is neither `int8` nor `ubinary`.
@@ -93,7 +93,7 @@ class Codes:
         if precision == "int8":
             ranges = quantization_ranges(vectors) if ranges is None else ranges
             return cls(quantize(vectors, precision, ranges), vectors.shape[1], ranges)
-        rotation = rotations(vectors.shape[1], _ROTATIONS)
+        rotation = rotated(np.eye(vectors.shape[1]), _ROTATIONS)
         return cls(_in_rows(quantize(vectors @ rotation, precision)), vectors.shape[1], None, rotation)
 
     def __len__(self) -> int:
@@ -416,7 +416,7 @@ def _make_codes(place: Path, vectors: NDArray[np.float32], precision: str) -> No
         name, beside, width = _RANGES, quantization_ranges(ends), vectors.shape[1]
         code = partial(quantize, precision=precision, ranges=beside)
     else:
-        name, beside = _ROTATION, rotations(vectors.shape[1], _ROTATIONS)
+        name, beside = _ROTATION, rotated(np.eye(vectors.shape[1]), _ROTATIONS)
         width, code = beside.shape[1], lambda block: quantize(block @ beside, precision)
     with written_whole(place / name, overwrite=True) as path:
         np.save(path, beside)

@@ -29,7 +29,7 @@ from contrastive_st.search.postgres.schema import (
 )
 from contrastive_st.search.shards import FIRST
 from contrastive_st.terminal import peak_resident
-from contrastive_st.vectors import rotations
+from contrastive_st.vectors import rotated
 
 if TYPE_CHECKING:
     from contrastive_st.search.postgres.database import Database, StoreConnection
@@ -58,8 +58,8 @@ def vector_rows(ids: Ids, vectors: NDArray[np.floating[Any]], storage: str) -> b
 
 
 def signs_of(vectors: Vectors) -> NDArray[np.bool_]:
-    """The code of each vector of a binary graph, `[n, d] -> [n, SIGNS * d]`: its signs after `rotations`."""
-    return np.asarray(vectors @ rotations(vectors.shape[1], SIGNS) > 0)
+    """The code of each vector of a binary graph, `[n, d] -> [n, SIGNS * d]`."""
+    return np.asarray(rotated(vectors, SIGNS) > 0)
 
 
 def code_rows(ids: Ids, vectors: Vectors) -> bytes:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.fft import dct
 
 from contrastive_st.errors import InputError
 
@@ -196,6 +195,8 @@ def rotated(vectors: ArrayLike, count: int) -> NDArray[np.float32]:
         >>> rows.shape, [round(float(np.linalg.norm(side)), 6) for side in np.split(rows[0], 2)]
         ((1, 6), [1.0, 1.0])
     """
+    from scipy.fft import dct  # here, because static models encode without scipy
+
     rows = np.asarray(vectors, dtype=np.float32)
     sides = []
     for number in range(count):

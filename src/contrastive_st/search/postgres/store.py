@@ -328,7 +328,8 @@ class VectorStore(StoreWrites):
             scan = "relaxed_order" if filter else "off"
             connection.use({"hnsw.ef_search": max(ef, min(k, _MOST_EF)), "hnsw.iterative_scan": scan})
         if index == "binary":
-            parameters["code"] = Bit(signs_of(query[None])[0])
+            digits = (signs_of(query[None])[0] + np.uint8(ord("0"))).tobytes()
+            parameters["code"] = Bit(digits.decode())  # text, because pgvector 0.4.0 takes no array with numpy 1
         statement = queries.nearest(self.tables, index, bool(filter))
         rows = connection.execute(statement, parameters, binary=True).fetchall()
         if len(rows) < k and index != "none":  # the index has stopped its scan early; comparing few documents is fast

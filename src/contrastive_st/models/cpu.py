@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
+import os
 import sys
-from collections.abc import Callable, Iterator
-from typing import Any
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
 
 import torch
+from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
 from torch.overrides import TorchFunctionMode
@@ -45,7 +50,57 @@ def keep_freed_memory() -> None:
         change(_MMAP_THRESHOLD, 1 << 25)
 
 
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+def on_cores(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
+    """`map(work, items)` for inference on a CPU: each core computes an item of its own.
+
+    Threads that share a product wait for each other after each product; on two cores sentences were encoded 1.1 to 1.2
+    times as fast without that, in bfloat16. Items that are fewer than half of torch's threads are computed one after
+    the other, each with all threads.
+
+    Args:
+        work: is run in several threads at once, without gradients and with the caller's autocast.
+        items: should take about equally long.
+
+    Example:
+        >>> list(on_cores(torch.exp, [torch.zeros(1), torch.zeros(2)]))
+        [tensor([1.]), tensor([1., 1.])]
+    """
+    threads = torch.get_num_threads()
+    if threads == 1 or 2 * len(items) <= threads:
+        yield from map(work, items)
+        return
+    half, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
+
+    @torch.inference_mode()
+    def computed(item: Item) -> Result:
+        torch.set_autocast_dtype("cpu", dtype)
+        torch.set_autocast_enabled("cpu", half)  # leaving torch.autocast would drop the weights that were cast
+        return work(item)
+
+    yield from _cores(threads).map(computed, items)
+
+
+@functools.cache
+def _cores(threads: int) -> ThreadPoolExecutor:
+    """So many threads that each compute on one core; kept, as each new one would have memory of its own."""
+    libraries = ThreadpoolController()
+
+    def alone() -> None:
+        torch.get_num_threads()  # sets OpenMP's number at a thread's first call
+        libraries.limit(limits=1, user_api="openmp")  # torch.set_num_threads would set it for other threads too
+
+    return ThreadPoolExecutor(threads, thread_name_prefix="core", initializer=alone)
+
+
+if hasattr(os, "register_at_fork"):  # a process that was forked has none of these threads
+    os.register_at_fork(after_in_child=_cores.cache_clear)
+
 _SHORT = 128  # up to this many tokens plain attention is faster in bfloat16 without dropout too
+_MASKS = threading.RLock()  # the table of mask functions is one for all threads
 
 
 @contextlib.contextmanager
@@ -56,15 +111,15 @@ def known_padding(padded: bool | None) -> Iterator[None]:
         padded: whether a row is shorter than the others; if None, transformers checks.
     """
     masks = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS
-    if padded is None or masks["sdpa"] is not masking_utils.sdpa_mask:
-        yield
-        return
-
-    masks["sdpa"] = _mask_with_padding if padded else _mask_without_padding  # of this interface alone
-    try:
-        yield
-    finally:
-        del masks["sdpa"]
+    with contextlib.nullcontext() if padded is None else _MASKS:
+        if padded is None or masks["sdpa"] is not masking_utils.sdpa_mask:
+            yield
+            return
+        masks["sdpa"] = _mask_with_padding if padded else _mask_without_padding  # of this interface alone
+        try:
+            yield
+        finally:
+            del masks["sdpa"]
 
 
 def _mask_with_padding(*args: Any, **options: Any) -> Any:

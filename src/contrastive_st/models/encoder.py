@@ -10,6 +10,7 @@ import os
 import tempfile
 import threading
 import weakref
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -27,7 +28,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import angular_similarity, normalize
 from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.configuration import LossConfig, max_positions
-from contrastive_st.models.cpu import bf16_is_fast, packed_products
+from contrastive_st.models.cpu import bf16_is_fast, on_cores, packed_products
 from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.export import GraphModel, backend_of, export_command
 from contrastive_st.models.recorded import (
@@ -70,6 +71,7 @@ _FEW_TOKENS = 512  # with fewer, packing the weights takes longer than it saves
 _TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
 _TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 Item = TypeVar("Item")
+Result = TypeVar("Result")
 Vectors = NDArray[np.float32]
 
 
@@ -466,12 +468,13 @@ class SentenceEncoder:
         own = _BUCKETS["cpu" if self.device.type == "cpu" else "cuda"]
         options = own | {name: limit for name, limit in (limits or {}).items() if limit is not None}
         widths = padded_widths(lengths, self.max_length or int(lengths.max()))
+        buckets = bucket_rows(lengths, **options)  # type: ignore[arg-type]
+        forward = lambda bucket: self._forward([rows[i] for i in bucket], before, int(widths[bucket[0]]))
+        own_threads = self.device.type != "cpu" or isinstance(self.model, GraphModel)
+        computed = _one_ahead if own_threads else on_cores
         output: Vectors | None = None
         with self._ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
-            for bucket, found in _one_ahead(
-                (bucket, self._forward([rows[i] for i in bucket], before, int(widths[bucket[0]])))
-                for bucket in bucket_rows(lengths, **options)  # type: ignore[arg-type]
-            ):
+            for bucket, found in zip(buckets, computed(forward, buckets), strict=True):
                 vectors = np.asarray(found.cpu().numpy())
                 output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
                 output[bucket] = vectors
@@ -487,7 +490,7 @@ class SentenceEncoder:
         text: dict[str, Any] = (
             {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
         )
-        if getattr(self.model, "takes_lengths", False):
+        if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
             text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
         pooled = self.model(ids, attention_mask=mask, **text).pooler_output
         vectors: Tensor = self.after(pooled.float()).float()
@@ -495,7 +498,7 @@ class SentenceEncoder:
 
     @contextlib.contextmanager
     def _ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
-        """Put the model into evaluation mode with fast products, and back afterwards; only for one thread at a time."""
+        """Put the model into evaluation mode with fast products, and back afterwards; only for one caller at a time."""
         with _TURNS.setdefault(self.model, threading.Lock()):
             was_training = self.model.training
             self.model.eval()
@@ -515,15 +518,14 @@ class SentenceEncoder:
         return x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x, dtype=np.float32))
 
 
-def _one_ahead(items: Iterator[Item]) -> Iterator[Item]:
-    """Yield the items with one item of delay: a GPU computes the next one while the host reads the vectors of this."""
-    before = next(items, None)
+def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+    """`map(work, items)`, one item behind: a GPU computes the next one while the host reads the result of this."""
+    started: deque[Result] = deque()
     for item in items:
-        if before is not None:
-            yield before
-        before = item
-    if before is not None:
-        yield before
+        started.append(work(item))
+        if len(started) > 1:
+            yield started.popleft()
+    yield from started
 
 
 class _Modules(nn.Module):

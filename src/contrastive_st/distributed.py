@@ -19,7 +19,7 @@ travel around the ring again, each with its gradient.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, TypeVar
 
 import torch
@@ -142,11 +142,16 @@ def _beside(group: dist.ProcessGroup | None) -> dist.ProcessGroup | None:
 class Gather:
     """Gathering on a single process: the candidates are the rows of its own batch. Base class of `ProcessGather`."""
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        """The rows of all processes, `[N_local, ...] -> [N, ...]`, in rank order, with gradient."""
-        return rows
-
     rank: int = 0
+
+    def __call__(self, rows: Tensor, sizes: list[int] | None = None) -> Tensor:
+        """The rows of all processes, `[N_local, ...] -> [N, ...]`, in rank order, with gradient.
+
+        Args:
+            rows: those of this process.
+            sizes: what `sizes` returned for as many rows, to save asking again.
+        """
+        return rows
 
     def sizes(self, rows: int) -> list[int]:
         """The number of rows on each process; `rows` is the number on this one."""
@@ -199,16 +204,17 @@ class Gather:
         """Number of processes."""
         return 1
 
-    def mean(self, loss_sum: Tensor, count: int | Tensor) -> Tensor:
+    def mean(self, loss_sum: Tensor, count: int | Tensor, total: int | None = None) -> Tensor:
         """Scale a local sum so that the average of the results over the processes is the mean over all items.
 
         Args:
             loss_sum: the sum over the items of this process.
             count: the number of these items; a tensor `[]` stays on its device.
+            total: the number of items of all processes, if it is known.
         """
         if isinstance(count, Tensor):
             return loss_sum * self.world / self.sum(count).clamp(min=1)
-        return loss_sum * (self.world / max(self.total(count), 1))
+        return loss_sum * (self.world / max(self.total(count) if total is None else total, 1))
 
 
 class ProcessGather(Gather):
@@ -231,8 +237,8 @@ class ProcessGather(Gather):
     def sizes(self, rows: int) -> list[int]:
         return host_numbers(rows, self.group)
 
-    def __call__(self, rows: Tensor) -> Tensor:
-        gathered: Tensor = _AllGather.apply(rows, self.sizes(len(rows)), self.rank, self.group)
+    def __call__(self, rows: Tensor, sizes: list[int] | None = None) -> Tensor:
+        gathered: Tensor = _AllGather.apply(rows, sizes or self.sizes(len(rows)), self.rank, self.group)
         return gathered
 
     def offset(self, rows: int) -> int:
@@ -353,6 +359,45 @@ class _AllGather(torch.autograd.Function):
         dist.all_reduce(grad, group=ctx.group)  # the sum of all ranks' gradients
         start = sum(ctx.sizes[: ctx.rank])
         return grad[start : start + ctx.sizes[ctx.rank]], None, None, None
+
+
+# --- Gradients of the processes, which DDP adds up. Few rows of a word embedding have a gradient in a step.
+
+
+def add_gradients(tables: Collection[int], bucket: dist.GradBucket) -> torch.futures.Future[Tensor]:
+    """Communication hook of DDP that sends only those rows of embeddings that have a gradient on any process.
+
+    The mean is that of DDP's own `all_reduce`: the rows left out are zero on all processes. If more than half of the
+    rows have a gradient, all are sent.
+
+    Args:
+        tables: the `id` of each parameter `[words, d]` of which few rows may have a gradient.
+        bucket: gradients as DDP hands them over.
+    """
+    total, share = bucket.buffer(), 1 / dist.get_world_size()
+    both = list(zip(bucket.parameters(), bucket.gradients(), strict=True))
+    sparse = [gradient for parameter, gradient in both if id(parameter) in tables]
+    touched = [(rows.amax(1) != 0) | (rows.amin(1) != 0) for rows in sparse]  # in a third of the time of `any`
+    if sparse:
+        anywhere = torch.cat(touched).byte()
+        dist.all_reduce(anywhere, dist.ReduceOp.MAX)
+        touched = [rows.bool() for rows in anywhere.split([len(rows) for rows in touched])]
+    done: torch.futures.Future[Tensor]
+    if not sparse or 2 * int(anywhere.sum()) > len(anywhere):
+        done = dist.all_reduce(total.mul_(share), async_op=True).get_future().then(lambda work: work.value()[0])
+        return done
+    parts = [gradient for parameter, gradient in both if id(parameter) not in tables]
+    sent = [*parts, *(rows[where] for rows, where in zip(sparse, touched, strict=True))]
+    packed = torch.cat([part.flatten() for part in sent]).mul_(share)
+    dist.all_reduce(packed)
+    found = [own.view_as(part) for own, part in zip(packed.split([part.numel() for part in sent]), sent, strict=True)]
+    for part, own in zip(parts, found[: len(parts)], strict=True):
+        part.copy_(own)
+    for rows, where, own in zip(sparse, touched, found[len(parts) :], strict=True):
+        rows[where] = own
+    done = torch.futures.Future()
+    done.set_result(total)
+    return done
 
 
 LOCAL = Gather()

@@ -13,10 +13,11 @@ import sys
 import torch
 import torch.distributed as dist
 from plain import in_double
-from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig, Qwen3Config
 
+from contrastive_st.distributed import add_gradients
 from contrastive_st.losses import MatryoshkaLoss
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import (
@@ -206,10 +207,11 @@ def share(batch, rank, world):
     return own
 
 
-def count_and_reduce(reductions, bucket):
-    """What DDP does with a bucket of gradients, counted."""
+def count_and_reduce(state, bucket):
+    """What the trainer's DDP does with a bucket of gradients, counted."""
+    tables, reductions = state
     reductions.append(bucket.index())
-    return default_hooks.allreduce_hook(None, bucket)
+    return add_gradients(tables, bucket)
 
 
 def train(case, cached, bucketed, rank, world):
@@ -224,7 +226,8 @@ def train(case, cached, bucketed, rank, world):
     model = DistributedDataParallel(core, **options) if world > 1 else core
     reductions = []
     if world > 1:
-        model.register_comm_hook(reductions, count_and_reduce)
+        tables = {id(module.weight) for module in core.modules() if isinstance(module, nn.Embedding)}
+        model.register_comm_hook((tables, reductions), count_and_reduce)
     optimizer = torch.optim.AdamW(core.parameters(), lr=1e-3)
     torch.manual_seed(10 + rank)
     losses, first = [], None

@@ -27,9 +27,9 @@ class Counted(ProcessGather):
 
     vectors = 0
 
-    def __call__(self, rows):
+    def __call__(self, rows, sizes=None):
         self.vectors += rows.is_floating_point()
-        return super().__call__(rows)
+        return super().__call__(rows, sizes)
 
 
 def data(num_views):

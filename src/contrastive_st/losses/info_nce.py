@@ -168,7 +168,7 @@ class InfoNCE(Loss):
                 f"{masked}; give a larger batch size, or check the data for repeated sentences"
             ),
         )
-        return gather.mean(total, len(contrast.own))
+        return gather.mean(total, len(contrast.own), contrast.total)
 
     def _around(self, contrast: Contrast, gather: Gather) -> tuple[Tensor, Tensor]:
         """As `in_blocks`, with candidates around the ring: the sum of losses, and how many rows have a negative."""
@@ -267,25 +267,28 @@ class Contrast:
                 f"views must be [B, V, d] with V >= 2 (an anchor and a positive), got {tuple(views.shape)}"
             )
         rows, num_views = views.shape[:2]
-        own = gather.offset(rows) + torch.arange(rows, device=views.device)
+        sizes = gather.sizes(rows)
+        own = sum(sizes[: gather.rank]) + torch.arange(rows, device=views.device)
         if text_hashes is None:
             text_hashes = -1 - own[:, None] * num_views - torch.arange(num_views, device=views.device)
         columns = torch.stack([text_hashes, text_hashes], -1)
         columns[:, 1, 1] = text_hashes[:, 0]  # only positives: a hard negative stays one for equal anchors too
-        columns = all_candidates(columns, None if queue is None else queue.text_hashes.flip(1), gather, with_anchors)
+        columns = all_candidates(
+            columns, None if queue is None else queue.text_hashes.flip(1), gather, with_anchors, sizes
+        )
         held = 0 if queue is None else len(queue.text_hashes)
         total = (len(columns) - held) // (num_views - 1 + with_anchors)
         unit, queued = normalize(views), None if queue is None else queue.embeddings
         around = queue is None and gather.goes_round(len(columns) * views.shape[2])
         return cls(
             unit[:, : 1 + with_positives].flatten(1),
-            all_candidates(unit, queued, LOCAL if around else gather, with_anchors),
+            all_candidates(unit, queued, LOCAL if around else gather, with_anchors, sizes),
             own,
             total,
             num_views - 2,
             text_hashes[:, :2],
             torch.cat([columns, columns[:total]]) if with_positives else columns,
-            sizes=tuple(gather.sizes(rows)) if around else (),
+            sizes=tuple(sizes) if around else (),
         )
 
     def of_rank(self, rank: int, own: int) -> Contrast:
@@ -330,8 +333,12 @@ class Contrast:
         return similar > limit + TIE
 
 
-def all_candidates(views: Tensor, queued: Tensor | None, gather: Gather, with_anchors: bool = False) -> Tensor:
+def all_candidates(
+    views: Tensor, queued: Tensor | None, gather: Gather, with_anchors: bool = False, sizes: list[int] | None = None
+) -> Tensor:
     """Arrange values of each view, `[B, V, ...]`, as values of each candidate, `[C, ...]`, of all processes.
+
+    `sizes` are the rows B of each process, if they are known.
 
     Example:
         >>> views = torch.tensor([[1, 2, 3], [4, 5, 6]])  # anchors 1 4, positives 2 5, hard negatives 3 6
@@ -339,7 +346,7 @@ def all_candidates(views: Tensor, queued: Tensor | None, gather: Gather, with_an
         ([2, 5, 3, 6], [2, 5, 3, 6, 1, 4])
     """
     given = views.roll(-1, 1)[:, : views.shape[1] - (not with_anchors)]
-    candidates = gather(given).transpose(0, 1).flatten(0, 1)
+    candidates = gather(given, sizes).transpose(0, 1).flatten(0, 1)
     return candidates if queued is None else torch.cat([candidates, queued.to(candidates.dtype)])
 
 

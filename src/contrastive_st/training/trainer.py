@@ -11,14 +11,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from accelerate.utils import DynamoBackend
+import torch.distributed as dist
+from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset, Sampler
 from transformers import SchedulerType, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.training_args import OptimizerNames
 
 from contrastive_st.data.mixture import EndlessStream
-from contrastive_st.distributed import from_first, world_size
+from contrastive_st.distributed import add_gradients, from_first, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
 from contrastive_st.losses import Loss, TSDAELoss, default_gather
@@ -148,6 +149,22 @@ def preserved_random_state() -> Iterator[None]:
         np.random.set_state(states[1])
 
 
+@dataclass
+class OwnDDP(DistributedDataParallelKwargs):
+    """DDP that sends only those rows of embeddings that have a gradient, between CPUs.
+
+    (On GPUs the host would wait for the number of these rows.)
+    """
+
+    def register_comm_hook(self, model: Any) -> None:
+        if dist.get_backend() == "gloo" and self.comm_hook == DDPCommunicationHookType.NO:
+            layers = [module for module in model.modules() if isinstance(module, nn.Embedding | nn.EmbeddingBag)]
+            hook = lambda tables, bucket: add_gradients(tables, bucket)  # torch refuses annotations that are strings
+            model.register_comm_hook({id(layer.weight) for layer in layers}, hook)
+        else:
+            super().register_comm_hook(model)
+
+
 logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most rows of a batch from which metrics are computed
 
@@ -178,8 +195,11 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         with told("training arguments"):
             super().__init__(*args, **kwargs)
         self.evaluator = evaluator
-        if self.accelerator.ddp_handler is not None:  # one copy of the gradients less
-            self.accelerator.ddp_handler.gradient_as_bucket_view = True
+        if (given := self.accelerator.ddp_handler) is not None:
+            # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
+            changing = given.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
+            own = {"gradient_as_bucket_view": True, "broadcast_buffers": changing}
+            self.accelerator.ddp_handler = OwnDDP(**{**vars(given), **own})
         if self.is_fsdp_enabled:  # every process must run the same number of forward passes
             self.accelerator.unwrap_model(self.model).length_bucketing = False
             if self.args.chunk_tokens:

@@ -63,8 +63,8 @@ class ApiError(Exception):
 
 
 # One thread for all that torch computes, opening a model included: each thread that computes has OpenMP threads of its
-# own, and where those of all are more than the cores, they sleep after every product instead of waiting for the next
-# (0.67 of the throughput of `encode` instead of 0.82).
+# own, and where those of all are more than the cores, they sleep after every product instead of waiting for the next.
+# (Many texts are computed by the threads of `on_cores`, for all passes the same.)
 _COMPUTING = ThreadPoolExecutor(1)
 
 

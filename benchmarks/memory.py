@@ -32,7 +32,8 @@ def main() -> None:
     parser.add_argument("--chunk", type=int, default=64)
     parser.add_argument("--max_length", type=int, default=32)
     parser.add_argument("--processes", type=int, nargs="+", help="weak scaling instead")
-    parser.add_argument("--small", action="store_true", help="weak scaling of a BERT of two layers of 128 dimensions")
+    small = "weak scaling of a BERT of two layers of 128 dimensions and so many words (30522)"
+    parser.add_argument("--small", type=int, nargs="?", const=30_522, metavar="WORDS", help=small)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.worker:
@@ -102,7 +103,7 @@ def work(args: argparse.Namespace) -> dict:
         model = AutoModelForCL.from_pretrained(get_model_path(), pooling="mean")
         batch, steps, warm_up, chunk = (int(number), 1, 0, args.chunk) if kind == "batch" else (64, 15, 15, None)
     else:
-        model = BertForCL(BertConfig(vocab_size=len(tokenizer), hidden_size=128, num_hidden_layers=2,
+        model = BertForCL(BertConfig(vocab_size=args.small, hidden_size=128, num_hidden_layers=2,
                                      num_attention_heads=2, intermediate_size=512))  # fmt: skip
         batch, steps, warm_up, chunk = 128, 50, 50, None
     texts = read_texts(args.sentences)

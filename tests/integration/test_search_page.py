@@ -97,9 +97,8 @@ def page(browser, address):
 
 
 def search(page, text, waits_for=".hits mark"):
-    page.locator(QUERY).focus()
     page.locator(QUERY).fill(text)
-    page.keyboard.press("Enter")
+    page.locator(QUERY).press("Enter")  # which focuses it: a list that closes late may have taken the focus
     page.wait_for_selector(waits_for, timeout=60_000)
 
 

@@ -57,9 +57,9 @@ Result = TypeVar("Result")
 def on_cores(work: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[Result]:
     """`map(work, items)` for inference on a CPU: each core computes an item of its own.
 
-    Threads that share a product wait for each other after each product; on two cores sentences were encoded 1.1 to 1.2
-    times as fast without that, in bfloat16. Items that are fewer than half of torch's threads are computed one after
-    the other, each with all threads.
+    Threads that share a product wait for each other after each product. On two cores all-MiniLM-L6-v2 in bfloat16
+    encoded 1.04 to 1.22 times as fast as with `map` (rounds in turns), in float32 0.93 to 1.05 times. Items that are
+    fewer than half of torch's threads are computed one after the other, each with all threads.
 
     Args:
         work: is run in several threads at once, without gradients and with the caller's autocast.

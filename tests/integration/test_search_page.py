@@ -89,6 +89,7 @@ def page(browser, address):
     page.on("console", lambda message: errors.append(message.text) if message.type == "error" else None)
     page.goto(address)
     page.wait_for_selector(QUERY, timeout=60_000)
+    page.wait_for_function("document.activeElement.closest('#query')", timeout=60_000)  # the cursor is in it
     yield page
     assert page.evaluate("window.hacked") is None
     assert errors == []
@@ -98,12 +99,11 @@ def page(browser, address):
 
 def search(page, text, waits_for=".hits mark"):
     page.locator(QUERY).fill(text)
-    page.locator(QUERY).press("Enter")  # which focuses it: a list that closes late may have taken the focus
+    page.locator(QUERY).press("Enter")
     page.wait_for_selector(waits_for, timeout=60_000)
 
 
 def test_type_enter_and_read(page, tmp_path):
-    assert page.evaluate("document.activeElement.closest('[id]').id") == "query"
     page.keyboard.type("a cat and a dog")
     page.keyboard.press("Enter")
     page.wait_for_selector(".hits mark", timeout=60_000)

@@ -68,10 +68,6 @@ def build_page(session: SearchSession) -> Any:
         def search(*inputs: Any) -> Iterator[Any]:
             yield from shown(find(session, *inputs))
 
-        def refine(*inputs: Any) -> Iterator[Any]:
-            """Search again with another filter; nothing where there is no query yet."""
-            yield from search(*inputs) if inputs[0].strip() else [[gr.skip()] * (len(panes) + 2)]
-
         def similar(*inputs: Any) -> Iterator[Any]:
             yield from shown(find_similar(session, *inputs))
 
@@ -79,7 +75,7 @@ def build_page(session: SearchSession) -> Any:
         asked = [query, condition, k, chosen, options]
         for trigger in (query.submit, k.submit, button.click):
             trigger(search, asked, **event)
-        condition.change(refine, asked, **event)
+        condition.change(None, js="() => { searchAgain(); return []; }", api_name=False)  # of `head.html`
         document.change(similar, [document, condition, k, options, last], **event)
         tab.select(lambda names, last: show_map(session, names, last), [chosen, last], picture, api_name=False)
     return page

@@ -90,7 +90,7 @@ def cases(sizes: dict[str, Any], smoke: bool) -> Iterator[tuple[str, dict[str, A
     plain, cached, texts = ((8,), (16,), 64) if smoke else (PLAIN, CACHED, 16_384)
     for model in sizes:
         for batch in reversed(plain):
-            for system in ("ours", "sentence-transformers", "ours, padded"):
+            for system in ("ours", "sentence-transformers", "ours, unpadded", "ours, padded"):
                 yield "training", {"model": model, "system": system, "batch": batch, "chunk": None}
         for system in ("ours", "sentence-transformers"):
             yield "encoding", {"model": model, "system": system, "texts": texts}
@@ -218,13 +218,13 @@ def train(case: dict[str, Any], folder: Path) -> dict[str, Any]:
         "disable_tqdm": True, "bf16": True, "dataloader_num_workers": 4 if CUDA else 0, "use_cpu": not CUDA,
     }  # fmt: skip
     make: Callable[..., Any] = peer if case["system"] == "sentence-transformers" else ours
-    trainer = make(folder / case["model"], texts, settings, chunk, clock, "padded" in case["system"])
+    trainer = make(folder / case["model"], texts, settings, chunk, clock, case["system"])
     trainer.train()
     rate = useful(folder, case["model"], lengths, 8 if chunk else 6) / steps / clock.step_seconds
     return {"texts_per_second": round(batch / clock.step_seconds, 1), "useful_tflops": round(rate / 1e12, 3)}
 
 
-def ours(model: Path, texts: list[str], settings: dict, chunk: int | None, clock: Clock, padded: bool) -> Any:
+def ours(model: Path, texts: list[str], settings: dict, chunk: int | None, clock: Clock, system: str) -> Any:
     """This package's trainer."""
     from contrastive_st import (
         AutoModelForCL,
@@ -236,15 +236,15 @@ def ours(model: Path, texts: list[str], settings: dict, chunk: int | None, clock
 
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     own = AutoModelForCL.from_pretrained(model)
-    own.length_bucketing = not padded
+    own.length_bucketing = system != "ours, padded"
     rows = tokenize(Dataset.from_dict({"text": texts}), tokenizer, 128)
-    args = ContrastiveTrainingArguments(**settings, chunk_size=chunk)
+    args = ContrastiveTrainingArguments(**settings, chunk_size=chunk, unpadded=system == "ours, unpadded")
     return ContrastiveTrainer(
         own, args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer), callbacks=[clock]
     )
 
 
-def peer(model: Path, texts: list[str], settings: dict, chunk: int | None, clock: Clock, padded: bool) -> Any:
+def peer(model: Path, texts: list[str], settings: dict, chunk: int | None, clock: Clock, system: str) -> Any:
     """The trainer of sentence-transformers."""
     from sentence_transformers import (
         SentenceTransformer,

@@ -180,7 +180,7 @@ def facts() -> Iterator[tuple[str, str]]:
 
     from contrastive_st import __version__
     from contrastive_st.evaluation.scorers.sts import DATA_VARIABLE, find_stsb
-    from contrastive_st.models.cpu import bf16_is_fast
+    from contrastive_st.models.hardware import bf16_is_fast
 
     yield "contrastive-st", __version__
     yield "python", platform.python_version()

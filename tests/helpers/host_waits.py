@@ -111,7 +111,7 @@ def watched(method, folder, monkeypatch, on_steps=None, **changes):
     ready = [batch for _ in range(2) for batch in grid.batches(num_views, method.partition("-")[0])]
     args = ContrastiveTrainingArguments(
         str(folder), per_device_train_batch_size=1, max_steps=4, logging_steps=4, save_strategy="no",
-        report_to="none", disable_tqdm=True, bf16=False, **changes,
+        report_to="none", disable_tqdm=True, **{"bf16": False, **changes},
     )  # fmt: skip
     trainer = WatchedTrainer(model, args, train_dataset=ready, data_collator=lambda rows: dict(rows[0]))
     trainer.watch, trainer.reads_late = watch, True

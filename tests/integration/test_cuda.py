@@ -11,7 +11,7 @@ from ranks import launch, relative_error
 from transformers import AutoModel
 
 from conftest import DEVICE, SENTENCES
-from contrastive_st import AutoModelForCL, BertForCL, SentenceEncoder
+from contrastive_st import AutoModelForCL, BertForCL, PairCollator, SentenceEncoder
 from training.test_trainer import trainer_for
 
 pytestmark = [pytest.mark.cuda, pytest.mark.slow]
@@ -91,3 +91,22 @@ def test_cuda_itself_finds_no_wait(device, method, step, tmp_path, monkeypatch):
         method, tmp_path, monkeypatch, on_steps=torch.cuda.set_sync_debug_mode, **host_waits.STEPS[step]
     )
     assert found == []
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("step", ["plain", "gradcache"])
+def test_unpadded_steps_are_the_padded_ones(device, tokenizer, bert_config, tmp_path, monkeypatch, step):
+    """By flash attention in bf16 on a GPU, where the host waits for nothing; to rounding."""
+    bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.0
+    options = {"use_cpu": device.type == "cpu", "save_strategy": "no", "bf16": True, "optim": "sgd"}
+    options |= {"learning_rate": 0.05, **host_waits.STEPS[step]}
+    vectors = []
+    for unpadded in (False, True):
+        trainer = trainer_for(tokenizer, bert_config, tmp_path, PairCollator, unpadded=unpadded, **options)
+        trainer.train()
+        vectors.append(torch.from_numpy(SentenceEncoder(trainer.model, tokenizer, precision="fp32").encode(SENTENCES)))
+    assert torch.nn.functional.cosine_similarity(*vectors).min() > 0.999
+    if device.type == "cuda":
+        steps = {**host_waits.STEPS[step], "unpadded": True, "bf16": True}
+        watch = torch.cuda.set_sync_debug_mode
+        assert host_waits.watched("info_nce-V2", tmp_path, monkeypatch, on_steps=watch, **steps) == []

@@ -7,7 +7,7 @@ import pytest
 
 FAULTS = """
 import ctypes, resource, sys
-from contrastive_st.models.cpu import keep_freed_memory
+from contrastive_st.models.hardware import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
 libc, size = ctypes.CDLL(None), 20 << 20

@@ -10,7 +10,7 @@ import torch
 from datasets import Dataset
 from torch._dynamo.utils import counters
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import MPNetConfig, Trainer, TrainerCallback, TrainingArguments
 
 from accelerate import Accelerator
 from conftest import SENTENCES
@@ -20,6 +20,7 @@ from contrastive_st import (
     ContrastiveTrainingArguments,
     DropoutPairCollator,
     InputError,
+    MPNetForCL,
     NLITripletCollator,
     PairCollator,
     tokenize,
@@ -334,3 +335,27 @@ def test_a_compiled_encoder_is_compiled_for_all_shapes_at_once(tokenizer, bert_c
     assert 0 < graphs[2] == graphs[-1]
     assert math.isfinite(trainer.state.log_history[-1]["train_loss"])
     assert not any("_orig_mod" in name for name in trainer.model.state_dict())
+
+
+@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+@pytest.mark.parametrize("step", [{}, {"chunk_size": 3}, {"momentum_queue": 8}])
+def test_a_run_without_padding_ends_with_the_same_weights(tokenizer, bert_config, tmp_path, step):
+    bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.0
+    weights, options = [], {"optim": "sgd", "learning_rate": 0.05, "save_strategy": "no", **step}
+    for unpadded in (False, True):
+        folder = tmp_path / str(unpadded)
+        trainer = trainer_for(tokenizer, bert_config, folder, PairCollator, unpadded=unpadded, **options)
+        trainer.train()
+        weights.append(dict(trainer.model.named_parameters()))
+    for name, weight in weights[0].items():
+        torch.testing.assert_close(weights[1][name], weight, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.allow_warnings  # that compiling is for GPUs
+def test_where_rows_cannot_be_packed_it_is_said(tokenizer, bert_config, tmp_path):
+    shape = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
+    model = MPNetForCL(MPNetConfig(**shape, intermediate_size=32), pooling="mean")
+    with pytest.raises(InputError, match="MPNetForCL"):
+        trainer_for(tokenizer, bert_config, tmp_path, model=model, unpadded=True)
+    with pytest.raises(InputError, match="torch_compile"):
+        trainer_for(tokenizer, bert_config, tmp_path, unpadded=True, torch_compile=True)

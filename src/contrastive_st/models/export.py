@@ -34,7 +34,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.checkpoint import load_config
-from contrastive_st.models.cpu import bf16_is_fast
+from contrastive_st.models.hardware import bf16_is_fast
 from contrastive_st.safety.folders import EXPORTED, INDICES, read_export, read_json
 from contrastive_st.safety.writing import check_target, written_whole
 

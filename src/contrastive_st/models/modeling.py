@@ -51,7 +51,7 @@ from contrastive_st.models.configuration import (
     check_loaded,
     is_plain_encoder,
 )
-from contrastive_st.models.cpu import known_padding, training_attention, use_integer_dropout
+from contrastive_st.models.hardware import PackedRows, known_padding, training_attention, use_integer_dropout
 from contrastive_st.models.pooling import (
     VectorDecoder,
     draw_cutoff,
@@ -329,6 +329,8 @@ class ContrastiveMixin(ForCL):
     settings_class = ContrastiveConfig
     takes_lengths = True
     length_bucketing = True
+    unpadded = False  # whether to compute real tokens alone in training, without buckets; see `PackedRows`
+    can_pack: ClassVar[bool] = True  # whether attention is torch's, and sees all tokens of a row
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^loss_head\."]
     _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
@@ -361,11 +363,11 @@ class ContrastiveMixin(ForCL):
 
     def embed(self, input_ids: Tensor, attention_mask: Tensor | None = None, **other: Any) -> Tensor:
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
-        if not self.length_bucketing:
-            return super().embed(input_ids, attention_mask, **other)
         batch = self._rows(input_ids, attention_mask, **other)
-        batch |= self._places(batch["input_ids"])
         encode: Any = lambda **rows: self._encode(**rows).pooler_output
+        if not self.length_bucketing or self._packs(batch.get("lengths")):
+            return encode(**batch).view(*input_ids.shape[:-1], -1)
+        batch |= self._places(batch["input_ids"])
         options = training_buckets(input_ids.device, self.bucket_options)
         embeddings = in_buckets(encode, self.get_input_embeddings(), batch, self.positions, **options)
         return embeddings.view(*input_ids.shape[:-1], -1)
@@ -543,12 +545,13 @@ class ContrastiveMixin(ForCL):
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
         padded = _padded(lengths, attention_mask.shape[1], bool(settings.cutoff))
-        # activation checkpointing runs the layers again later, outside of this context
-        recomputed = any(getattr(module, "gradient_checkpointing", False) for module in self.backbone.modules())
-        chosen = self.training and not recomputed
+        chosen = self.training and not self._recomputes
         kernel = training_attention(attention_mask.device) if chosen else contextlib.nullcontext()
-        with cut, kernel, known_padding(padded):
-            output = self.backbone(attention_mask=attention_mask, **rows)
+        if self._packs(lengths):
+            output = self._packed(PackedRows(lengths, attention_mask.shape[1], attention_mask.device), **rows)
+        else:
+            with cut, kernel, known_padding(padded):
+                output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
         behind = settings.template[2] if settings.template else None
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
@@ -559,6 +562,35 @@ class ContrastiveMixin(ForCL):
             embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
             embedding = embedding if self.projection is None else self.projection(embedding[:, None])
         return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)
+
+    @property
+    def _recomputes(self) -> bool:
+        """Whether layers run again in the backward pass (activation checkpointing), outside of all contexts."""
+        return any(getattr(module, "gradient_checkpointing", False) for module in self.backbone.modules())
+
+    def _packs(self, lengths: NDArray[np.int64] | None) -> bool:
+        """Whether these rows are computed as one row of their tokens: their places must be known, without holes."""
+        if not (self.unpadded and self.can_pack and self.training) or lengths is None or not lengths.all() or self._recomputes:
+            return False
+        within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
+        seen = within is None or int(lengths.max()) <= within + 1
+        return seen and not (self.settings.cutoff or self.denoises)
+
+    def _packed(self, packed: PackedRows, **rows: Any) -> Any:
+        """The output of the backbone for `rows`, computed from their real tokens alone."""
+        tokens = {name: packed.pack(x) if isinstance(x, Tensor) else x for name, x in rows.items()}
+        like = next(x for x in rows.values() if isinstance(x, Tensor))
+        padding = self._padding_place()
+        places = torch.arange(packed.shape[1], device=like.device) + (0 if padding is None else padding + 1)
+        tokens.setdefault("position_ids", packed.pack(places.expand(packed.shape)))
+        with packed.attention():
+            output = self.backbone(**tokens)
+        output.last_hidden_state = packed.unpack(output.last_hidden_state)
+        if output.get("hidden_states") is not None:
+            output.hidden_states = tuple(packed.unpack(states) for states in output.hidden_states)
+        if self.projection is not None:
+            output.pooler_output = self.projection(output.last_hidden_state)
+        return output
 
     def _add_mlm_head(self) -> None:
         template = self.mlm_class(self.config)
@@ -691,6 +723,7 @@ class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
     """Contrastive MPNet; see `BertForCL`."""
 
     base_model_prefix = "mpnet"
+    can_pack = False  # its attention adds a bias for the distance of two tokens
     backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:

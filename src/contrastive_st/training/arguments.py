@@ -15,7 +15,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.models.cpu import bf16_is_fast
+from contrastive_st.models.hardware import bf16_is_fast
 from contrastive_st.terminal import Parser, snake_case_flags, suggestion
 
 
@@ -49,6 +49,13 @@ class ContrastiveTrainingArguments(TrainingArguments):
     )
     chunk_tokens: int | None = field(
         default=None, metadata={"help": "The same limit in tokens, padding included; may be combined with chunk_size."}
+    )
+    unpadded: bool = field(
+        default=False,
+        metadata={
+            "help": "Compute real tokens alone, in one row, which attention keeps apart, instead of padded buckets: "
+            "for GPUs, where it is flash attention. Not for MPNet, decoders or torch_compile."
+        },
     )
     momentum_queue: int = field(
         default=0,

@@ -25,7 +25,7 @@ from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
 from contrastive_st.losses import Loss, TSDAELoss, default_gather
 from contrastive_st.losses.base import Check, held_checks
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.models.cpu import keep_freed_memory
+from contrastive_st.models.hardware import keep_freed_memory
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.tokens import row_lengths
 from contrastive_st.training.arguments import told
@@ -213,6 +213,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
                 )
         if self.args.torch_compile:
             self._compile()
+        if self.args.unpadded:
+            self._use_unpadded()
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.reads_late = self.args.device.type != "cpu"  # on a CPU, losses are read at once
         self._unread: list[Unread] = []
@@ -231,6 +233,13 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         encoder = getattr(core, "backbone", core)
         encoder.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
         plugin.backend = DynamoBackend.NO
+
+    def _use_unpadded(self) -> None:
+        core = self.accelerator.unwrap_model(self.model)
+        if self.args.torch_compile or not getattr(core, "can_pack", False):
+            why = "with torch_compile" if self.args.torch_compile else f"for {type(core).__name__}"
+            raise InputError(f"unpadded is not there {why}; leave it out")
+        core.unpadded = True
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         if self.args.device.type == "cpu":

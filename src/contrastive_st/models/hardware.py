@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from threadpoolctl import ThreadpoolController
 from torch import Tensor, nn
 from torch.nn.functional import scaled_dot_product_attention
@@ -110,12 +112,19 @@ def known_padding(padded: bool | None) -> Iterator[None]:
     Args:
         padded: whether a row is shorter than the others; if None, transformers checks.
     """
+    with _masks_by(None if padded is None else _mask_with_padding if padded else _mask_without_padding):
+        yield
+
+
+@contextlib.contextmanager
+def _masks_by(function: Callable[..., Any] | None) -> Iterator[None]:
+    """A context in which transformers makes masks for `sdpa` by this function; None leaves its own."""
     masks = masking_utils.ALL_MASK_ATTENTION_FUNCTIONS
-    with contextlib.nullcontext() if padded is None else _MASKS:
-        if padded is None or masks["sdpa"] is not masking_utils.sdpa_mask:
+    with contextlib.nullcontext() if function is None else _MASKS:
+        if function is None or masks["sdpa"] is not masking_utils.sdpa_mask:
             yield
             return
-        masks["sdpa"] = _mask_with_padding if padded else _mask_without_padding  # of this interface alone
+        masks["sdpa"] = function  # of this interface alone
         try:
             yield
         finally:
@@ -153,6 +162,79 @@ class _PlainAttention(TorchFunctionMode):
             if tokens <= _SHORT or kwargs.get("dropout_p"):
                 return plain_attention(*args, **{name: kwargs[name] for name in kwargs if name in _KNOWN})
         return func(*args, **kwargs)
+
+
+class PackedRows:
+    """Rows of different lengths in one row of all their tokens: nothing is computed for padding.
+
+    Everything in an encoder but attention treats each token alone. `attention` is a context in which
+    `scaled_dot_product_attention` keeps the rows apart, by torch's jagged tensors: on a GPU in half precision that is
+    one call of flash attention.
+
+    Args:
+        lengths: number of tokens of each row, `[N]`, known on the host; none is 0.
+        width: L, that of the padded rows.
+        device: of the tensors.
+
+    Example:
+        >>> packed = PackedRows(np.array([2, 1]), 3, torch.device("cpu"))
+        >>> tokens = packed.pack(torch.tensor([[5, 6, 0], [7, 0, 0]]))
+        >>> tokens.tolist(), packed.unpack(tokens).tolist()
+        ([[5, 6, 7]], [[5, 6, 0], [7, 0, 0]])
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], width: int, device: torch.device) -> None:
+        self.shape = len(lengths), width
+        self.shortest, self.longest = int(lengths.min()), int(lengths.max())
+        places = np.flatnonzero(np.arange(width) < lengths[:, None])
+        starts = np.concatenate([[0], lengths.cumsum()])
+        self.places, self.starts = (torch.from_numpy(x).to(device, non_blocking=True) for x in (places, starts))
+
+    def pack(self, x: Tensor) -> Tensor:
+        """The real tokens of `[N, L, ...]`, as `[1, T, ...]`."""
+        return x.flatten(0, 1)[self.places][None]
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """`[1, T, ...]` as `[N, L, ...]`, with zeros for padding."""
+        rows, width = self.shape
+        padded = x.new_zeros(rows * width, *x.shape[2:]).index_copy(0, self.places, x[0])
+        return padded.view(rows, width, *x.shape[2:])
+
+    @contextlib.contextmanager
+    def attention(self) -> Iterator[None]:
+        """A context in which `scaled_dot_product_attention` of `[1, heads, T, d]` attends within each row."""
+        with _masks_by(lambda *args, **options: None), _PackedAttention(self):
+            yield
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, dropout_p: float, scale: float | None) -> Tensor:
+        """Attention within each row; tensors `[1, heads, T, d]`."""
+
+        def jagged(x: Tensor) -> Tensor:
+            tokens = x[0].transpose(0, 1).contiguous()
+            known = {"min_seqlen": self.shortest, "max_seqlen": self.longest}  # else the host would wait for them
+            return torch.nested.nested_tensor_from_jagged(tokens, self.starts, **known).transpose(1, 2)
+
+        rows = [jagged(x) for x in (query, key, value)]
+        found = scaled_dot_product_attention(*rows, dropout_p=dropout_p, scale=scale)
+        return found.transpose(1, 2).values().transpose(0, 1)[None]
+
+
+class _PackedAttention(TorchFunctionMode):
+    """`scaled_dot_product_attention` inside is that within each row."""
+
+    def __init__(self, rows: PackedRows) -> None:
+        super().__init__()
+        self.rows = rows
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if func is not scaled_dot_product_attention:
+            return func(*args, **kwargs)
+        given = dict(zip(("query", "key", "value"), args, strict=False)) | kwargs
+        if given.get("attn_mask") is not None or given.get("is_causal") or given.get("enable_gqa"):
+            raise NotImplementedError("packed rows have no mask but their bounds")
+        names = ("query", "key", "value")
+        return self.rows.attend(*(given[name] for name in names), given.get("dropout_p", 0.0), given.get("scale"))
 
 
 _NEVER = torch.finfo(torch.bfloat16).min

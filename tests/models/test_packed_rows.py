@@ -1,0 +1,116 @@
+"""Rows computed without padding, as one row of all their tokens: the same embeddings and gradients in every family."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from contrastive_st import BertForCL, DistilBertForCL, ModernBertForCL, MPNetForCL, RobertaForCL, XLMRobertaForCL
+
+pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
+SHAPE = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
+NONE = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+BERT = {**SHAPE, **NONE, "use_cache": False, "intermediate_size": 32, "max_position_embeddings": 40}
+CASES = {
+    "bert": lambda: BertForCL(transformers.BertConfig(**BERT), pooling="mean"),
+    "bert, its head": lambda: BertForCL(transformers.BertConfig(**BERT), pooling="cls"),
+    "bert, two layers": lambda: BertForCL(transformers.BertConfig(**BERT), pooling="avg_first_last"),
+    "roberta": lambda: RobertaForCL(transformers.RobertaConfig(**BERT, pad_token_id=1), pooling="cls"),
+    "xlm-roberta": lambda: XLMRobertaForCL(transformers.XLMRobertaConfig(**BERT, pad_token_id=1), pooling="mean"),
+    "distilbert": lambda: DistilBertForCL(
+        transformers.DistilBertConfig(
+            vocab_size=60, dim=16, n_layers=2, n_heads=2, hidden_dim=32, dropout=0.0, attention_dropout=0.0,
+            max_position_embeddings=40,
+        ),
+        pooling="max",
+    ),
+    "modernbert": lambda: ModernBertForCL(
+        transformers.ModernBertConfig(
+            **SHAPE, intermediate_size=32, local_attention=16, global_attn_every_n_layers=2,
+            **dict.fromkeys(("pad_token_id", "bos_token_id", "cls_token_id", "eos_token_id", "sep_token_id"), 0),
+        ),
+        pooling="mean",
+    ),
+}  # fmt: skip
+
+
+class Shapes(TorchDispatchMode):
+    """The most rows that any product has."""
+
+    def __init__(self):
+        super().__init__()
+        self.rows = 0
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if func in (torch.ops.aten.addmm.default, torch.ops.aten.mm.default):
+            self.rows = max(self.rows, args[-2].shape[0])
+        return func(*args, **(kwargs or {}))
+
+
+def batch(longest=9):
+    """Rows of 1 to `longest` tokens."""
+    lengths = np.array([longest, 1, 4, 6, 2, longest])
+    mask = torch.from_numpy(np.arange(longest) < lengths[:, None]).long()
+    ids = torch.randint(5, 60, mask.shape) * mask
+    return {"input_ids": ids, "attention_mask": mask, "lengths": lengths}
+
+
+def computed(model, rows, unpadded):
+    """Embeddings, gradients and the most rows of a product."""
+    model.unpadded = unpadded
+    model.zero_grad()
+    with Shapes() as seen:
+        embeddings = model.embed(**rows)
+    embeddings.square().sum().backward()
+    gradients = {name: x.grad.clone() for name, x in model.named_parameters() if x.grad is not None}
+    return embeddings.detach(), gradients, seen.rows
+
+
+@pytest.mark.parametrize("family", CASES)
+def test_every_family_has_the_same_embeddings_and_gradients(family):
+    torch.manual_seed(0)
+    model, rows = CASES[family]().double().train(), batch()
+    if model.config.pad_token_id == 1:  # its positions are counted from the padding
+        rows["input_ids"] = rows["input_ids"] + (1 - rows["attention_mask"])
+    expected, gradients, padded = computed(model, rows, False)
+    found, own, packed = computed(model, rows, True)
+    assert packed == rows["lengths"].sum() < padded
+    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
+    assert own.keys() == gradients.keys()
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(own[name], gradient, rtol=1e-8, atol=1e-12, msg=name)
+
+
+@pytest.mark.parametrize("why", ["not known", "an empty row", "evaluation", "cutoff", "checkpointing", "window", "mpnet"])
+def test_what_cannot_be_packed_is_computed_as_before(why):
+    torch.manual_seed(0)
+    rows = batch(20 if why == "window" else 9)
+    model = CASES["modernbert" if why == "window" else "bert"]()
+    if why == "mpnet":
+        model = MPNetForCL(transformers.MPNetConfig(**BERT), pooling="mean")
+    model.train(why != "evaluation")
+    if why == "not known":
+        del rows["lengths"]
+    elif why == "an empty row":
+        rows["lengths"][1] = rows["attention_mask"][1, 0] = 0
+    elif why == "cutoff":
+        model.change_settings(cutoff="token", cutoff_ratio=0.5)
+    elif why == "checkpointing":
+        getattr(model, "activation_checkpointing_enable", model.gradient_checkpointing_enable)()
+    found = []
+    for unpadded in (False, True):
+        torch.manual_seed(1)
+        found.append(computed(model, rows, unpadded))
+    assert torch.equal(found[0][0], found[1][0])
+    assert found[0][2] == found[1][2] > rows.get("lengths", np.zeros(1)).sum()
+
+
+def test_attention_dropout_is_drawn():
+    torch.manual_seed(0)
+    model = BertForCL(transformers.BertConfig(**{**BERT, "attention_probs_dropout_prob": 0.5}), pooling="mean").train()
+    model.unpadded, rows = True, batch()
+    first, second = model.embed(**rows), model.embed(**rows)
+    single = rows["lengths"] == 1
+    assert not torch.allclose(first[~single], second[~single])
+    assert first.isfinite().all()

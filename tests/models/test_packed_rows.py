@@ -82,7 +82,9 @@ def test_every_family_has_the_same_embeddings_and_gradients(family):
         torch.testing.assert_close(own[name], gradient, rtol=1e-8, atol=1e-12, msg=name)
 
 
-@pytest.mark.parametrize("why", ["not known", "an empty row", "evaluation", "cutoff", "checkpointing", "window", "mpnet"])
+@pytest.mark.parametrize(
+    "why", ["not known", "an empty row", "evaluation", "cutoff", "checkpointing", "window", "mpnet"]
+)
 def test_what_cannot_be_packed_is_computed_as_before(why):
     torch.manual_seed(0)
     rows = batch(20 if why == "window" else 9)

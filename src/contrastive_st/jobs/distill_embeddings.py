@@ -31,9 +31,9 @@ from contrastive_st.hub.metadata import base_model, hardware, versions, words_of
 from contrastive_st.jobs.cli import LAYERS, STATIC
 from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
 from contrastive_st.models.checkpoint import load_tokenizer
-from contrastive_st.models.hardware import bf16_is_fast
 from contrastive_st.models.default import open_encoder
 from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.hardware import bf16_is_fast
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.models.recorded import write_tensors
 from contrastive_st.models.static_encoder import (

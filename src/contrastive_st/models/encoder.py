@@ -28,9 +28,9 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import angular_similarity, normalize
 from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.configuration import LossConfig, max_positions
-from contrastive_st.models.hardware import bf16_is_fast, on_cores, packed_products
 from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.export import GraphModel, backend_of, export_command
+from contrastive_st.models.hardware import bf16_is_fast, on_cores, packed_products
 from contrastive_st.models.recorded import (
     Recorded,
     layers_after,

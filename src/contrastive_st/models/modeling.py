@@ -570,11 +570,11 @@ class ContrastiveMixin(ForCL):
 
     def _packs(self, lengths: NDArray[np.int64] | None) -> bool:
         """Whether these rows are computed as one row of their tokens: their places must be known, without holes."""
-        if not (self.unpadded and self.can_pack and self.training) or lengths is None or not lengths.all() or self._recomputes:
+        if lengths is None or not lengths.all() or not (self.unpadded and self.can_pack and self.training):
             return False
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
         seen = within is None or int(lengths.max()) <= within + 1
-        return seen and not (self.settings.cutoff or self.denoises)
+        return seen and not (self.settings.cutoff or self.denoises or self._recomputes)
 
     def _packed(self, packed: PackedRows, **rows: Any) -> Any:
         """The output of the backbone for `rows`, computed from their real tokens alone."""

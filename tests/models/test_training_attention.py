@@ -88,3 +88,16 @@ def test_causal_attention_is_left_to_torch():
         by_place = torch.nn.functional.scaled_dot_product_attention(q, k, v, None, 0.0, True)
     assert torch.equal(found[:, :, 0], v[:, :, 0]), "the first token sees itself alone"
     assert torch.equal(found, by_place)
+
+
+def test_a_compiled_encoder_trains_in_bfloat16(bert_config):
+    """Dropout and attention within a compiled graph."""
+    torch._dynamo.reset()
+    torch.manual_seed(0)
+    model = BertForCL(bert_config, pooling="mean").train()
+    model.backbone.compile(backend="aot_eager", dynamic=True)
+    for length in (9, 12):
+        with torch.autocast("cpu", torch.bfloat16):
+            embeddings = model.embed(torch.randint(5, bert_config.vocab_size, (4, length)))
+        embeddings.float().square().sum().backward()
+    assert model.get_input_embeddings().weight.grad.isfinite().all()

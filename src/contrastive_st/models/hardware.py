@@ -299,7 +299,7 @@ def integer_dropout(x: Tensor, p: float) -> Tensor:
     steps = round(p * _STEPS)
     if steps == 0:
         return x
-    if x.device.type != "cpu" or steps == _STEPS:
+    if x.device.type != "cpu" or steps == _STEPS or torch.compiler.is_compiling():  # which has its own way
         return nn.functional.dropout(x, p)
     dropped: Tensor = _Drop.apply(x, steps)
     return dropped

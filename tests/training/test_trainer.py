@@ -23,6 +23,8 @@ from contrastive_st import (
     MPNetForCL,
     NLITripletCollator,
     PairCollator,
+    QuickThoughtsConfig,
+    QuickThoughtsGRU,
     tokenize,
 )
 from contrastive_st.training import TrainingDiverged
@@ -349,6 +351,32 @@ def test_a_run_without_padding_ends_with_the_same_weights(tokenizer, bert_config
         weights.append(dict(trainer.model.named_parameters()))
     for name, weight in weights[0].items():
         torch.testing.assert_close(weights[1][name], weight, rtol=1e-4, atol=1e-5, msg=name)
+
+
+@pytest.mark.parametrize("changes", [{}, {"chunk_size": 3}, {"unpadded": True}])
+def test_noise_on_word_embeddings_is_that_of_the_padded_batch(tokenizer, bert_config, tmp_path, changes):
+    """NEFTune: uniform up to alpha / sqrt(L d) for rows of L tokens of width d."""
+    seen = []
+
+    class Look(TrainerCallback):
+        def on_train_begin(self, args, state, control, model=None, **kwargs):
+            model.get_input_embeddings().register_forward_hook(lambda _, ids, out: seen.append((ids[0], out.detach())))
+
+    options = {"neftune_noise_alpha": 5.0, "max_steps": 1, "save_strategy": "no", **changes}
+    trainer = trainer_for(tokenizer, bert_config, tmp_path, callbacks=[Look()], **options)
+    table = trainer.model.get_input_embeddings().weight.detach().clone()
+    trainer.train()
+    for ids, found in seen:
+        bound = 5.0 / (ids.shape[1] * table.shape[1]) ** 0.5
+        assert 0.9 * bound < (found - table[ids]).abs().max() <= bound + 1e-6
+    assert sum(ids.shape[0] for ids, _ in seen) == 8 * (2 if "chunk_size" in changes else 1)
+
+
+def test_noise_is_for_encoders_of_transformers(tokenizer, bert_config, tmp_path):
+    shape = {"vocab_size": len(tokenizer), "embedding_size": 6, "hidden_size": 8}
+    model = QuickThoughtsGRU(QuickThoughtsConfig(**shape), targets="next")
+    with pytest.raises(InputError, match="neftune_noise_alpha is for encoders of transformers"):
+        trainer_for(tokenizer, bert_config, tmp_path, model=model, neftune_noise_alpha=5.0)
 
 
 @pytest.mark.allow_warnings  # that compiling is for GPUs

@@ -365,7 +365,7 @@ class ContrastiveMixin(ForCL):
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
         batch = self._rows(input_ids, attention_mask, **other)
         encode: Any = lambda **rows: self._encode(**rows).pooler_output
-        if not self.length_bucketing or self._packs(batch.get("lengths")):
+        if not self.length_bucketing or self._noisy or self._packs(batch.get("lengths")):
             return encode(**batch).view(*input_ids.shape[:-1], -1)
         batch |= self._places(batch["input_ids"])
         options = training_buckets(input_ids.device, self.bucket_options)
@@ -574,7 +574,12 @@ class ContrastiveMixin(ForCL):
             return False
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
         seen = within is None or int(lengths.max()) <= within + 1
-        return seen and not (self.settings.cutoff or self.denoises or self._recomputes)
+        return seen and not (self.settings.cutoff or self.denoises or self._recomputes or self._noisy)
+
+    @property
+    def _noisy(self) -> bool:
+        """Whether the Trainer adds noise to word embeddings (NEFTune), whose size depends on the length of the batch."""
+        return hasattr(self.get_input_embeddings(), "neftune_noise_alpha")
 
     def _packed(self, packed: PackedRows, **rows: Any) -> Any:
         """The output of the backbone for `rows`, computed from their real tokens alone."""

@@ -200,21 +200,14 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             changing = given.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
             own = {"gradient_as_bucket_view": True, "broadcast_buffers": changing}
             self.accelerator.ddp_handler = OwnDDP(**{**vars(given), **own})
+        self._check_arguments()
+        core = self.accelerator.unwrap_model(self.model)
         if self.is_fsdp_enabled:  # every process must run the same number of forward passes
-            self.accelerator.unwrap_model(self.model).length_bucketing = False
-            if self.args.chunk_tokens:
-                raise InputError("FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens")
-            settings = self.accelerator.unwrap_model(self.model).settings
-            if settings.loss.name == "tsdae":
-                raise InputError("tsdae calls the encoder's layers one by one, which FSDP does not support; use DDP")
-            if getattr(settings, "do_mlm", False) and self.args.chunk_size:
-                raise InputError(
-                    "with FSDP, GradCache has no masked-language-model loss; leave out do_mlm or chunk_size"
-                )
+            core.length_bucketing = False
         if self.args.torch_compile:
             self._compile()
         if self.args.unpadded:
-            self._use_unpadded()
+            core.unpadded = True
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.reads_late = self.args.device.type != "cpu"  # on a CPU, losses are read at once
         self._unread: list[Unread] = []
@@ -234,12 +227,26 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         encoder.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
         plugin.backend = DynamoBackend.NO
 
-    def _use_unpadded(self) -> None:
-        core = self.accelerator.unwrap_model(self.model)
-        if self.args.torch_compile or not getattr(core, "can_pack", False):
-            why = "with torch_compile" if self.args.torch_compile else f"for {type(core).__name__}"
+    def _check_arguments(self) -> None:
+        """Raise `InputError` for arguments that do not go with each other or with the model."""
+        args, core = self.args, self.accelerator.unwrap_model(self.model)
+        settings = getattr(core, "settings", None)
+        if self.is_fsdp_enabled:
+            if args.chunk_tokens:
+                raise InputError("FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens")
+            if settings.loss.name == "tsdae":
+                raise InputError("tsdae calls the encoder's layers one by one, which FSDP does not support; use DDP")
+            if getattr(settings, "do_mlm", False) and args.chunk_size:
+                raise InputError(
+                    "with FSDP, GradCache has no masked-language-model loss; leave out do_mlm or chunk_size"
+                )
+        if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
+            why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__}"
             raise InputError(f"unpadded is not there {why}; leave it out")
-        core.unpadded = True
+        if args.neftune_noise_alpha and not hasattr(core, "backbone"):
+            raise InputError(
+                f"neftune_noise_alpha is for encoders of transformers, and this is {type(core).__name__}; leave it out"
+            )
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         if self.args.device.type == "cpu":

@@ -578,7 +578,7 @@ class ContrastiveMixin(ForCL):
 
     @property
     def _noisy(self) -> bool:
-        """Whether the Trainer adds noise to word embeddings (NEFTune), whose size depends on the length of the batch."""
+        """Whether the Trainer adds noise to word embeddings (NEFTune); it depends on the length of the batch."""
         return hasattr(self.get_input_embeddings(), "neftune_noise_alpha")
 
     def _packed(self, packed: PackedRows, **rows: Any) -> Any:

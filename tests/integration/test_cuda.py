@@ -93,7 +93,6 @@ def test_cuda_itself_finds_no_wait(device, method, step, tmp_path, monkeypatch):
     assert found == []
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 @pytest.mark.parametrize("step", ["plain", "gradcache"])
 def test_unpadded_steps_are_the_padded_ones(device, tokenizer, bert_config, tmp_path, monkeypatch, step):
     """By flash attention in bf16 on a GPU, where the host waits for nothing; to rounding."""

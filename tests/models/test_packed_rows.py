@@ -8,7 +8,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive_st import BertForCL, DistilBertForCL, ModernBertForCL, MPNetForCL, RobertaForCL, XLMRobertaForCL
 
-pytestmark = pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 SHAPE = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 NONE = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 BERT = {**SHAPE, **NONE, "use_cache": False, "intermediate_size": 32, "max_position_embeddings": 40}

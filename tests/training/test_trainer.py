@@ -10,7 +10,7 @@ import torch
 from datasets import Dataset
 from torch._dynamo.utils import counters
 from torch.utils.data import DataLoader
-from transformers import MPNetConfig, Trainer, TrainerCallback, TrainingArguments
+from transformers import Trainer, TrainerCallback, TrainingArguments
 
 from accelerate import Accelerator
 from conftest import SENTENCES
@@ -20,7 +20,6 @@ from contrastive_st import (
     ContrastiveTrainingArguments,
     DropoutPairCollator,
     InputError,
-    MPNetForCL,
     NLITripletCollator,
     PairCollator,
     QuickThoughtsConfig,
@@ -339,7 +338,6 @@ def test_a_compiled_encoder_is_compiled_for_all_shapes_at_once(tokenizer, bert_c
     assert not any("_orig_mod" in name for name in trainer.model.state_dict())
 
 
-@pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors:UserWarning")
 @pytest.mark.parametrize("step", [{}, {"chunk_size": 3}, {"momentum_queue": 8}])
 def test_a_run_without_padding_ends_with_the_same_weights(tokenizer, bert_config, tmp_path, step):
     bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.0
@@ -372,18 +370,19 @@ def test_noise_on_word_embeddings_is_that_of_the_padded_batch(tokenizer, bert_co
     assert sum(ids.shape[0] for ids, _ in seen) == 8 * (2 if "chunk_size" in changes else 1)
 
 
-def test_noise_is_for_encoders_of_transformers(tokenizer, bert_config, tmp_path):
+@pytest.mark.allow_warnings  # that compiling is for GPUs
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"unpadded": True}, "unpadded is not there for QuickThoughtsGRU"),
+        ({"unpadded": True, "torch_compile": True}, "unpadded is not there with torch_compile"),
+        ({"neftune_noise_alpha": 5.0}, "neftune_noise_alpha is for encoders of transformers"),
+        ({"label_smoothing_factor": 0.1}, "label_smoothing_factor is not for these losses"),
+        ({"use_liger_kernel": True}, "pip install liger-kernel"),
+    ],
+)
+def test_arguments_that_do_not_fit_the_model_are_refused(tokenizer, bert_config, tmp_path, changes, words):
     shape = {"vocab_size": len(tokenizer), "embedding_size": 6, "hidden_size": 8}
     model = QuickThoughtsGRU(QuickThoughtsConfig(**shape), targets="next")
-    with pytest.raises(InputError, match="neftune_noise_alpha is for encoders of transformers"):
-        trainer_for(tokenizer, bert_config, tmp_path, model=model, neftune_noise_alpha=5.0)
-
-
-@pytest.mark.allow_warnings  # that compiling is for GPUs
-def test_where_rows_cannot_be_packed_it_is_said(tokenizer, bert_config, tmp_path):
-    shape = {"vocab_size": len(tokenizer), "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2}
-    model = MPNetForCL(MPNetConfig(**shape, intermediate_size=32), pooling="mean")
-    with pytest.raises(InputError, match="MPNetForCL"):
-        trainer_for(tokenizer, bert_config, tmp_path, model=model, unpadded=True)
-    with pytest.raises(InputError, match="torch_compile"):
-        trainer_for(tokenizer, bert_config, tmp_path, unpadded=True, torch_compile=True)
+    with pytest.raises(InputError, match=words):
+        trainer_for(tokenizer, bert_config, tmp_path, model=model, **changes)

@@ -8,6 +8,7 @@ import functools
 import os
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -215,7 +216,9 @@ class PackedRows:
             return torch.nested.nested_tensor_from_jagged(tokens, self.starts, **known).transpose(1, 2)
 
         rows = [jagged(x) for x in (query, key, value)]
-        found = scaled_dot_product_attention(*rows, dropout_p=dropout_p, scale=scale)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")  # which torch itself uses on a CPU
+            found = scaled_dot_product_attention(*rows, dropout_p=dropout_p, scale=scale)
         return found.transpose(1, 2).values().transpose(0, 1)[None]
 
 

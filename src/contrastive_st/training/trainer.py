@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torch.utils.data import IterableDataset, Sampler
 from transformers import SchedulerType, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.training_args import OptimizerNames
+from transformers.utils import is_liger_kernel_available
 
 from contrastive_st.data.mixture import EndlessStream
 from contrastive_st.distributed import add_gradients, from_first, world_size
@@ -243,6 +244,10 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
             why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__}"
             raise InputError(f"unpadded is not there {why}; leave it out")
+        if args.label_smoothing_factor:
+            raise InputError("label_smoothing_factor is not for these losses; leave it out")
+        if args.use_liger_kernel and not is_liger_kernel_available():
+            raise InputError("use_liger_kernel: the package is not installed; pip install liger-kernel")
         if args.neftune_noise_alpha and not hasattr(core, "backbone"):
             raise InputError(
                 f"neftune_noise_alpha is for encoders of transformers, and this is {type(core).__name__}; leave it out"

@@ -60,8 +60,11 @@ def test_documents_of_several_files_stay_apart(tokenizer, tmp_path):
     places = [(row["document"], row["position"]) for row in corpus]
     assert places == [(0, 0), (0, 1), (1, 0), (2, 0), (2, 1), (3, 0), (4, 0)]
     assert tokenizer.decode(corpus[4]["input_ids"], skip_special_tokens=True) == "the mat"
-    whole = SentenceCorpus(three, tokenizer, 8, document_column=None)
+    whole = SentenceCorpus(three, tokenizer, 8, document_column="")
     assert [(row["document"], row["position"]) for row in whole] == [(0, 0), (0, 1)]
+    four = tmp_path / "d.parquet"
+    pq.write_table(pa.table({"text": ["rain", "book"]}), four)
+    assert [(row["document"], row["position"]) for row in SentenceCorpus(four, tokenizer, 8)] == [(0, 0), (0, 1)]
 
 
 def test_a_document_goes_on_over_row_groups_and_chunks(tokenizer, tmp_path, monkeypatch):
@@ -161,7 +164,9 @@ def test_a_pool_mixes_its_rows_and_no_others():
 
 BAD = {
     "no column 'text'; name one of words, doc": ({"words": ["a"], "doc": [0]}, {}),
-    "no column 'doc'; name one of text, or None if the file is one document": ({"text": ["a"]}, {}),
+    "no column 'story'; name one of text; without a document column, the file is one document": (
+        {"text": ["a"]}, {"document_column": "story"},
+    ),
     "column 'doc' holds int64, not text": ({"text": ["a"], "doc": [0]}, {"text_column": "doc"}),
     "row 4: document 0 continues after another one; sort the rows by 'doc'": (
         {"text": list("abcd"), "doc": [0, 0, 1, 0]}, {},

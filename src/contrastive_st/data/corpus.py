@@ -79,6 +79,7 @@ class BlockSampler(Sampler[int]):
 
 BLOCK = 1024  # sentences read at a time
 _CHUNK = 16_384  # sentences converted at a time
+_DOCUMENT = "doc"  # the usual name of the column that names a sentence's document
 _SCHEMA = pa.schema([("text", pa.string()), ("document", pa.int64()), ("position", pa.int64())])
 
 Chunk = tuple[pa.Array, np.ndarray]  # texts, and which of them start a document
@@ -158,17 +159,19 @@ def _parquet_chunks(path: Path, text_column: str, document_column: str | None) -
     """
     # mapped, since pyarrow 17 and 18 give wrong bytes from a file that they read through a buffer
     with pq.ParquetFile(path, memory_map=True) as file:
+        there = file.schema_arrow.names
+        if document_column is None and _DOCUMENT in there:
+            document_column = _DOCUMENT
         names = [text_column, *([document_column] if document_column else [])]
         for name in names:
-            if name not in file.schema_arrow.names:
-                end = "" if name == text_column else ", or None if the file is one document"
-                there = ", ".join(file.schema_arrow.names)
-                raise InputError(f"{path}: there is no column {name!r}; name one of {there}{end}")
+            if name not in there:
+                end = "" if name == text_column else "; without a document column, the file is one document"
+                raise InputError(f"{path}: there is no column {name!r}; name one of {', '.join(there)}{end}")
         kind = file.schema_arrow.field(text_column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
             raise InputError(f"{path}: column {text_column!r} holds {kind}, not text; name another column")
-        runs, rows = _Runs(str(path), document_column), 0
+        runs, rows = _Runs(str(path), document_column or None), 0
         for batch in file.iter_batches(_CHUNK, columns=names, use_threads=False):
             check_utf8(batch, str(path), rows)
             rows += len(batch)
@@ -211,7 +214,7 @@ class _Runs:
 
 
 def corpus_texts(
-    paths: str | Path | Sequence[str | Path], text_column: str = "text", document_column: str | None = "doc"
+    paths: str | Path | Sequence[str | Path], text_column: str = "text", document_column: str | None = None
 ) -> Iterator[str]:
     """Yield the sentences of a corpus in order; arguments and errors are those of `SentenceCorpus`."""
     for path in _as_list(paths):
@@ -245,7 +248,8 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         max_length: maximum number of tokens, special tokens included; longer sentences are cut.
         text_column: column of the sentences in Parquet files.
         document_column: column in Parquet files that names the document of each sentence; rows with the same value must
-            be consecutive. None: each file is one document.
+            be consecutive. By default `doc` in files that have it, and other files are one document each. "": each file
+            is one document.
         shuffle_buffer: shuffle this many sentences (at least 1,024) before they are batched, for losses that do not use
             neighbours. 0: batches have consecutive sentences.
         prompt: put before every sentence; rows then have its `prompt_length`, as with `tokenize`.
@@ -271,7 +275,7 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         tokenizer: PreTrainedTokenizerBase,
         max_length: int,
         text_column: str = "text",
-        document_column: str | None = "doc",
+        document_column: str | None = None,
         shuffle_buffer: int = 0,
         prompt: str = "",
     ) -> None:

@@ -229,9 +229,12 @@ class CorpusArguments(JobArguments):
         },
     )
     text_column: str = field(default="text", metadata={"help": "Of parquet files."})
-    document_column: str = field(
-        default="doc",
-        metadata={"help": "Document column of parquet files; the sentences of a document must be adjacent."},
+    document_column: str | None = field(
+        default=None,
+        metadata={
+            "help": "Document column of parquet files; the sentences of a document must be adjacent. By default doc; a "
+            "file without that column is one document."
+        },
     )
 
 

@@ -246,7 +246,7 @@ def training_rows(
         )
     column = texts.column_names[0]
     prompt = prompts.get(column, "")
-    return SentenceCorpus(args.train_file, tokenizer, args.max_length, column, None, args.shuffle_buffer, prompt)
+    return SentenceCorpus(args.train_file, tokenizer, args.max_length, column, "", args.shuffle_buffer, prompt)
 
 
 def guided_rows(guide: str, rows: Any, texts: Dataset) -> GuidedRows:

@@ -41,7 +41,9 @@ def lsa_word_vectors(texts: Sequence[str], tokenizer: PreTrainedTokenizerBase, s
     Returns:
         `[len(tokenizer), size]`, float32.
     """
-    tfidf = TfidfVectorizer(analyzer=tokenizer.tokenize, vocabulary=tokenizer.get_vocab(), sublinear_tf=True)
+    words = lambda text: tokenizer.tokenize(text, verbose=False)  # texts longer than a model's rows count whole
+    vocabulary = tokenizer.get_vocab()
+    tfidf = TfidfVectorizer(analyzer=words, vocabulary=vocabulary, lowercase=False, sublinear_tf=True)
     weights = tfidf.fit_transform(texts)
     rank = min(size, *weights.shape)
     svd = TruncatedSVD(rank, random_state=0).fit(weights)

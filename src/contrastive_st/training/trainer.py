@@ -224,8 +224,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         (accelerate would compile the whole model, and again for each new shape of a batch.)
         """
         core, plugin = self.accelerator.unwrap_model(self.model), self.accelerator.state.dynamo_plugin
-        encoder = getattr(core, "backbone", core)
-        encoder.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
+        core.backbone.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
         plugin.backend = DynamoBackend.NO
 
     def _check_arguments(self) -> None:
@@ -248,10 +247,11 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             raise InputError("label_smoothing_factor is not for these losses; leave it out")
         if args.use_liger_kernel and not is_liger_kernel_available():
             raise InputError("use_liger_kernel: the package is not installed; pip install liger-kernel")
-        if args.neftune_noise_alpha and not hasattr(core, "backbone"):
-            raise InputError(
-                f"neftune_noise_alpha is for encoders of transformers, and this is {type(core).__name__}; leave it out"
-            )
+        for name in ("neftune_noise_alpha", "torch_compile"):
+            if getattr(args, name) and not hasattr(core, "backbone"):
+                raise InputError(
+                    f"{name} is for encoders of transformers, and this is {type(core).__name__}; leave it out"
+                )
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         if self.args.device.type == "cpu":

@@ -544,7 +544,8 @@ class ContrastiveMixin(ForCL):
             dim = self.config.hidden_size
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
-        padded = _padded(lengths, attention_mask.shape[1], bool(settings.cutoff))
+        compiled = self.backbone._compiled_call_impl is not None  # for masks with padding alone, in all batches
+        padded = _padded(lengths, attention_mask.shape[1], compiled or bool(settings.cutoff))
         chosen = self.training and not self._recomputes
         kernel = training_attention(attention_mask.device) if chosen else contextlib.nullcontext()
         if self._packs(lengths):

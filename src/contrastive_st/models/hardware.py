@@ -207,18 +207,31 @@ class PackedRows:
         with _masks_by(lambda *args, **options: None), _PackedAttention(self):
             yield
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, dropout_p: float, scale: float | None) -> Tensor:
-        """Attention within each row; tensors `[1, heads, T, d]`."""
+    def attend(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        attn_mask: Tensor | None = None,
+        dropout_p: float = 0.0,
+        is_causal: bool = False,
+        scale: float | None = None,
+        enable_gqa: bool = False,
+    ) -> Tensor:
+        """`scaled_dot_product_attention` within each row; tensors `[1, heads, T, d]`."""
+        if attn_mask is not None or is_causal or enable_gqa:
+            raise NotImplementedError("packed rows have no mask but their bounds")
 
         def jagged(x: Tensor) -> Tensor:
             tokens = x[0].transpose(0, 1).contiguous()
-            known = {"min_seqlen": self.shortest, "max_seqlen": self.longest}  # else the host would wait for them
+            known: dict[str, Any] = {"min_seqlen": self.shortest, "max_seqlen": self.longest}  # else the host waits
             return torch.nested.nested_tensor_from_jagged(tokens, self.starts, **known).transpose(1, 2)
 
-        rows = [jagged(x) for x in (query, key, value)]
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")  # which torch itself uses on a CPU
-            found = scaled_dot_product_attention(*rows, dropout_p=dropout_p, scale=scale)
+            found = scaled_dot_product_attention(
+                jagged(query), jagged(key), jagged(value), dropout_p=dropout_p, scale=scale
+            )
         return found.transpose(1, 2).values().transpose(0, 1)[None]
 
 
@@ -230,14 +243,8 @@ class _PackedAttention(TorchFunctionMode):
         self.rows = rows
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        if func is not scaled_dot_product_attention:
-            return func(*args, **kwargs)
-        given = dict(zip(("query", "key", "value"), args, strict=False)) | kwargs
-        if given.get("attn_mask") is not None or given.get("is_causal") or given.get("enable_gqa"):
-            raise NotImplementedError("packed rows have no mask but their bounds")
-        names = ("query", "key", "value")
-        return self.rows.attend(*(given[name] for name in names), given.get("dropout_p", 0.0), given.get("scale"))
+        call = self.rows.attend if func is scaled_dot_product_attention else func
+        return call(*args, **(kwargs or {}))
 
 
 _NEVER = torch.finfo(torch.bfloat16).min

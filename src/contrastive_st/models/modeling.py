@@ -366,10 +366,11 @@ class ContrastiveMixin(ForCL):
         batch = self._rows(input_ids, attention_mask, **other)
         encode: Any = lambda **rows: self._encode(**rows).pooler_output
         if not self.length_bucketing or self._noisy or self._packs(batch.get("lengths")):
-            return encode(**batch).view(*input_ids.shape[:-1], -1)
-        batch |= self._places(batch["input_ids"])
-        options = training_buckets(input_ids.device, self.bucket_options)
-        embeddings = in_buckets(encode, self.get_input_embeddings(), batch, self.positions, **options)
+            embeddings: Tensor = encode(**batch)
+        else:
+            batch |= self._places(batch["input_ids"])
+            options = training_buckets(input_ids.device, self.bucket_options)
+            embeddings = in_buckets(encode, self.get_input_embeddings(), batch, self.positions, **options)
         return embeddings.view(*input_ids.shape[:-1], -1)
 
     @property
@@ -548,7 +549,7 @@ class ContrastiveMixin(ForCL):
         padded = _padded(lengths, attention_mask.shape[1], compiled or bool(settings.cutoff))
         chosen = self.training and not self._recomputes
         kernel = training_attention(attention_mask.device) if chosen else contextlib.nullcontext()
-        if self._packs(lengths):
+        if lengths is not None and self._packs(lengths):
             output = self._packed(PackedRows(lengths, attention_mask.shape[1], attention_mask.device), **rows)
         else:
             with cut, kernel, known_padding(padded):

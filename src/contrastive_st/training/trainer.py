@@ -230,7 +230,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     def _check_arguments(self) -> None:
         """Raise `InputError` for arguments that do not go with each other or with the model."""
         args, core = self.args, self.accelerator.unwrap_model(self.model)
-        settings = getattr(core, "settings", None)
+        settings: Any = getattr(core, "settings", None)
         if self.is_fsdp_enabled:
             if args.chunk_tokens:
                 raise InputError("FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens")

@@ -10,7 +10,7 @@ import torch
 from datasets import Dataset
 from torch._dynamo.utils import counters
 from torch.utils.data import DataLoader
-from transformers import Trainer, TrainerCallback, TrainingArguments
+from transformers import BertModel, Trainer, TrainerCallback, TrainingArguments
 
 from accelerate import Accelerator
 from conftest import SENTENCES
@@ -374,7 +374,7 @@ def test_noise_on_word_embeddings_is_that_of_the_padded_batch(tokenizer, bert_co
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"unpadded": True}, "unpadded is not there for QuickThoughtsGRU"),
+        ({"unpadded": True}, "unpadded is not there for QuickThoughtsGRU with"),
         ({"unpadded": True, "torch_compile": True}, "unpadded is not there with torch_compile"),
         ({"torch_compile": True}, "torch_compile is for encoders of transformers"),
         ({"gradient_checkpointing": True}, "gradient_checkpointing is for encoders of transformers"),
@@ -388,3 +388,25 @@ def test_arguments_that_do_not_fit_the_model_are_refused(tokenizer, bert_config,
     model = QuickThoughtsGRU(QuickThoughtsConfig(**shape), targets="next")
     with pytest.raises(InputError, match=words):
         trainer_for(tokenizer, bert_config, tmp_path, model=model, **changes)
+
+
+PARTS = {
+    "the model is 'user/name'; open": {"model": "user/name"},
+    "the model is a BertModel; open": {"model": lambda config: BertModel(config)},
+    "args: TrainingArguments; give ContrastiveTrainingArguments": {"args": TrainingArguments("out", use_cpu=True)},
+    "there is no data_collator; give": {"data_collator": None},
+    "a row has text and no input_ids; train on tokenize": {"train_dataset": Dataset.from_dict({"text": SENTENCES})},
+}
+
+
+@pytest.mark.parametrize("message", PARTS)
+def test_parts_that_cannot_train_are_named_in_a_line(tokenizer, bert_config, tmp_path, message):
+    parts = {
+        "model": BertForCL(bert_config), "args": arguments(tmp_path), "train_dataset": rows_for(tokenizer, 1),
+        "data_collator": DropoutPairCollator(tokenizer),
+    }  # fmt: skip
+    parts |= {
+        name: part(bert_config) if name == "model" and callable(part) else part for name, part in PARTS[message].items()
+    }
+    with pytest.raises(InputError, match=message):
+        ContrastiveTrainer(**parts).train()

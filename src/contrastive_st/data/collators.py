@@ -91,7 +91,7 @@ class CooccurrenceCollator:
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         batch = pad_sentences(self.tokenizer, rows)
-        bags = [self._bag(row["input_ids"]) for row in rows]
+        bags = [self._bag(token_ids_of(row)) for row in rows]
         targets = torch.zeros(len(bags), max(max(map(len, bags)), 1), 2)
         for i, bag in enumerate(bags):
             targets[i, : len(bag)] = torch.from_numpy(bag)
@@ -110,9 +110,22 @@ class CooccurrenceCollator:
         return np.stack([words.astype(np.float32), weights], axis=1)
 
 
+def token_ids_of(row: dict[str, Any]) -> Any:
+    """The `input_ids` of a row: the ids of one text, or a list of ids for each text.
+
+    Raises:
+        InputError: the row is not tokenized.
+    """
+    if "input_ids" not in row:
+        raise InputError(
+            f"a row has {', '.join(row)} and no input_ids; train on tokenize(dataset, tokenizer, max_length)"
+        )
+    return row["input_ids"]
+
+
 def pad_sentences(tokenizer: PreTrainedTokenizerBase, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
     """Pad rows with one text each to `input_ids` and `attention_mask` `[B, 1, L]`; an empty text is all padding."""
-    ids = [row["input_ids"] for row in rows]
+    ids = [token_ids_of(row) for row in rows]
     if any(len(row) and not isinstance(row[0], (int, np.integer)) for row in ids):
         raise InputError("a row has several texts, and this loss takes one sentence per row; give one text column")
     padded, mask = pad_rows(ids, tokenizer.pad_token_id)
@@ -194,7 +207,7 @@ class PairCollator:
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
         """The V lists of ids of one row."""
-        views: Sequence[Sequence[int]] = row["input_ids"]
+        views: Sequence[Sequence[int]] = token_ids_of(row)
         if not views or isinstance(views[0], int):
             raise InputError(
                 "a row has one text, and pairs need two or more; give a file with two columns, or train on "
@@ -247,7 +260,7 @@ class DropoutPairCollator(PairCollator):
     num_views: int = 2
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
-        ids = row["input_ids"]
+        ids = token_ids_of(row)
         if ids and not isinstance(ids[0], int):
             raise InputError("a row has several texts, and a dropout pair is made of one; use PairCollator")
         return [ids] * self.num_views
@@ -279,7 +292,7 @@ class TemplatePairCollator(PairCollator):
             )
 
     def views(self, row: dict[str, Any]) -> Sequence[Sequence[int]]:
-        ids = list(row["input_ids"])
+        ids = list(token_ids_of(row))
         if ids and not isinstance(ids[0], int):
             raise InputError("a row has several texts, and two templates make two views of one text; give one template")
         first, second = self.templates

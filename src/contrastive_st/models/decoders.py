@@ -46,7 +46,7 @@ class DecoderMixin(ContrastiveMixin):
     """
 
     default_settings: ClassVar[dict[str, Any]] = {"loss": "info_nce", "pooling": "last"}
-    can_pack = False  # a token sees those before it alone
+    packable = False  # a token sees those before it alone
 
     def __init__(self, config: PreTrainedConfig, *, bidirectional: bool | None = None, **settings: Any) -> None:
         before = getattr(config, "is_causal", None) is not False

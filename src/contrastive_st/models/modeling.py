@@ -330,7 +330,7 @@ class ContrastiveMixin(ForCL):
     takes_lengths = True
     length_bucketing = True
     unpadded = False  # whether to compute real tokens alone in training, without buckets; see `PackedRows`
-    can_pack: ClassVar[bool] = True  # whether attention is torch's, and sees all tokens of a row
+    packable: ClassVar[bool] = True  # whether attention sees all tokens of a row, and nothing but their states
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^loss_head\."]
     _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
@@ -566,6 +566,11 @@ class ContrastiveMixin(ForCL):
         return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)
 
     @property
+    def can_pack(self) -> bool:
+        """Whether `unpadded` does anything: in families whose attention sees whole rows, computed by torch."""
+        return self.packable and self.config._attn_implementation == "sdpa"
+
+    @property
     def _recomputes(self) -> bool:
         """Whether layers run again in the backward pass (activation checkpointing), outside of all contexts."""
         return any(getattr(module, "gradient_checkpointing", False) for module in self.backbone.modules())
@@ -730,7 +735,7 @@ class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
     """Contrastive MPNet; see `BertForCL`."""
 
     base_model_prefix = "mpnet"
-    can_pack = False  # its attention adds a bias for the distance of two tokens
+    packable = False  # its attention adds a bias for the distance of two tokens
     backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 import random
 from collections.abc import Callable, Iterator, Mapping
@@ -27,9 +28,9 @@ from contrastive_st.losses import Loss, TSDAELoss, default_gather
 from contrastive_st.losses.base import Check, held_checks
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.hardware import keep_freed_memory
-from contrastive_st.models.modeling import text_hashes, with_key_embeddings
+from contrastive_st.models.modeling import ForCL, text_hashes, with_key_embeddings
 from contrastive_st.tokens import row_lengths
-from contrastive_st.training.arguments import told
+from contrastive_st.training.arguments import ContrastiveTrainingArguments, told
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.gradcache import gradcache_step, mlm_step
@@ -166,6 +167,21 @@ class OwnDDP(DistributedDataParallelKwargs):
             super().register_comm_hook(model)
 
 
+def check_parts(parts: Mapping[str, Any]) -> None:
+    """Raise `InputError` if the `model`, `args` or `data_collator` of a trainer cannot train contrastively."""
+    model, args = parts.get("model"), parts.get("args")
+    if model is not None and not isinstance(model, ForCL):
+        what = repr(model) if isinstance(model, str) else f"a {type(model).__name__}"
+        raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
+    if not isinstance(args, ContrastiveTrainingArguments):
+        raise InputError(f"args: {type(args).__name__}; give ContrastiveTrainingArguments(output_dir, ...)")
+    if parts.get("data_collator") is None:
+        raise InputError(
+            "there is no data_collator; give PairCollator(tokenizer), for instance, or DropoutPairCollator(tokenizer) "
+            "for rows with one text"
+        )
+
+
 logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most rows of a batch from which metrics are computed
 
@@ -191,6 +207,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     def __init__(
         self, *args: Any, evaluator: Callable[[Any], Mapping[str, float]] | None = None, **kwargs: Any
     ) -> None:
+        check_parts(inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments)
         if evaluator is not None:
             kwargs.setdefault("eval_dataset", {})  # the evaluator has its own data
         with told("training arguments"):
@@ -241,7 +258,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
                     "with FSDP, GradCache has no masked-language-model loss; leave out do_mlm or chunk_size"
                 )
         if args.unpadded and (args.torch_compile or not getattr(core, "can_pack", False)):
-            why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__}"
+            kind = getattr(core.config, "_attn_implementation", None)
+            why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__} with {kind} attention"
             raise InputError(f"unpadded is not there {why}; leave it out")
         if args.label_smoothing_factor:
             raise InputError("label_smoothing_factor is not for these losses; leave it out")

@@ -88,3 +88,15 @@ def test_a_folder_without_a_tokenizer_says_so(encoder, tmp_path):
     encoder.model.save_pretrained(tmp_path)
     with pytest.raises(InputError, match="tokenizer"):
         SentenceEncoder.from_pretrained(tmp_path)
+
+
+@pytest.mark.parametrize("device", ["nonsense", "cuda:99"])
+def test_a_device_that_is_not_there_is_named_in_a_line(encoder, tmp_path, device):
+    encoder.save_pretrained(tmp_path)
+    with pytest.raises(InputError, match=f"device {device}: .*; leave it out"):
+        SentenceEncoder(tmp_path, device=device)
+
+
+def test_no_texts_at_all(encoder):
+    with pytest.raises(InputError, match="the texts are of the type NoneType; give a string or a list"):
+        encoder.encode(None)

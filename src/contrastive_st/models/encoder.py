@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from tqdm.auto import tqdm
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses.functional import angular_similarity, normalize
 from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.configuration import LossConfig, max_positions
@@ -200,6 +200,8 @@ class SentenceEncoder:
         Raises:
             InputError: a text is not a string, the prompt does not exist, or the model gives NaN or infinite numbers.
         """
+        if not isinstance(texts, Iterable):
+            raise InputError(f"the texts are of the type {type(texts).__name__}; give a string or a list of strings")
         given = [texts] if isinstance(texts, str) else list(texts)
         prompt = self._prompt(prompt_name, prompt)
         rows = self._tokenize(given, prompt)
@@ -391,8 +393,7 @@ class SentenceEncoder:
             self.recorded, self.model = recorded, GraphModel(folder, runs[1], name)
             self.tokenizer, self._fingerprint = load_tokenizer(folder), self.model.fingerprint
             return
-        gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-        device = torch.device(device or (gpu if torch.cuda.is_available() else "cpu"))
+        device = _usable(device)
         if recorded.foreign and pooling is None:
             self._wrap(_sentence_transformer(folder, recorded, name, device))
             return
@@ -526,6 +527,20 @@ def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterato
         if len(started) > 1:
             yield started.popleft()
     yield from started
+
+
+def _usable(asked: str | torch.device | None) -> torch.device:
+    """The device that is asked for, by default the GPU of this process if there is one.
+
+    Raises:
+        InputError: torch does not know or find the device.
+    """
+    gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    device = asked or (gpu if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        raise InputError(f"device {device}: {first_line(error)}; leave it out for one that is there") from error
 
 
 class _Modules(nn.Module):

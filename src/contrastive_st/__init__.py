@@ -33,7 +33,10 @@ _HOMES = {
     "models": [
         "AutoModelForCL",
         "BertForCL",
+        "CamembertForCL",
+        "DebertaV2ForCL",
         "DistilBertForCL",
+        "ElectraForCL",
         "InferSentBiLSTM",
         "InferSentConfig",
         "MPNetForCL",
@@ -227,7 +230,16 @@ if TYPE_CHECKING:
         BertForCL as BertForCL,
     )
     from contrastive_st.models import (
+        CamembertForCL as CamembertForCL,
+    )
+    from contrastive_st.models import (
+        DebertaV2ForCL as DebertaV2ForCL,
+    )
+    from contrastive_st.models import (
         DistilBertForCL as DistilBertForCL,
+    )
+    from contrastive_st.models import (
+        ElectraForCL as ElectraForCL,
     )
     from contrastive_st.models import (
         InferSentBiLSTM as InferSentBiLSTM,

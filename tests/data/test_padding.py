@@ -9,7 +9,7 @@ from plain import in_double
 from contrastive_st import DropoutPairCollator, PairCollator
 from contrastive_st.data import CooccurrenceCollator, FramePairCollator, LabelledPairCollator
 from contrastive_st.models.decoders import DECODERS
-from contrastive_st.models.modeling import FAMILIES
+from contrastive_st.models.families import FAMILIES
 from contrastive_st.tokens import in_order, training_buckets
 from contrastive_st.training.gradcache import cut_chunks
 

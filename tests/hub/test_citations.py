@@ -14,6 +14,7 @@ from contrastive_st.models.checkpoint import FAMILIES
 ARCHITECTURES = {
     "bert": "devlin2019bert", "roberta": "liu2019roberta", "xlm-roberta": "conneau2020unsupervised",
     "mpnet": "song2020mpnet", "distilbert": "sanh2019distilbert", "modernbert": "warner2024smarter",
+    "camembert": "martin2020camembert", "electra": "clark2020electra", "deberta-v2": "he2021deberta",
     "quickthoughts": "logeswaran2018efficient", "skipthoughts": "kiros2015skip", "infersent": "conneau2017supervised",
     "universal": "cer2018universal", "static": "tulkens2024model2vec",
     "qwen2": "yang2024qwen2", "qwen3": "yang2025qwen3", "llama": "touvron2023llama", "mistral": "jiang2023mistral",

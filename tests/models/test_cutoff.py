@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from transformers import DistilBertConfig, ModernBertConfig, MPNetConfig, RobertaConfig
+from transformers import DebertaV2Config, DistilBertConfig, ElectraConfig, ModernBertConfig, MPNetConfig, RobertaConfig
 
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, BertForCL
@@ -49,9 +49,15 @@ def embedding(model, ids, mask):
 
 
 SMALL = {"vocab_size": 60, "num_hidden_layers": 1, "num_attention_heads": 2, "hidden_size": 16, "intermediate_size": 32}
+DEBERTA_V3 = {
+    "relative_attention": True, "pos_att_type": ["p2c", "c2p"], "share_att_key": True, "position_buckets": 4,
+    "norm_rel_ebd": "layer_norm", "position_biased_input": False, "type_vocab_size": 0,
+}  # fmt: skip
 FAMILIES = {
     "roberta": RobertaConfig(**SMALL, pad_token_id=0),
     "mpnet": MPNetConfig(**SMALL, pad_token_id=0),
+    "electra": ElectraConfig(**SMALL, embedding_size=8),
+    "deberta-v2": DebertaV2Config(**SMALL, **DEBERTA_V3),
     "distilbert": DistilBertConfig(vocab_size=60, n_layers=1, n_heads=2, dim=16, hidden_dim=32),
     "modernbert": ModernBertConfig(
         **SMALL, pad_token_id=0, cls_token_id=2, sep_token_id=3, bos_token_id=2, eos_token_id=3

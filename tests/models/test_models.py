@@ -12,7 +12,8 @@ from transformers import AutoModel
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL
 from contrastive_st.models import POOLINGS
 from contrastive_st.models.configuration import max_positions
-from contrastive_st.models.modeling import FAMILIES, text_hashes
+from contrastive_st.models.families import FAMILIES
+from contrastive_st.models.modeling import text_hashes
 
 
 def batch_of(num_views, rows=4, length=7, vocabulary=50):
@@ -31,8 +32,11 @@ def tiny(family, **settings):
     return family(config, **settings)
 
 
+POOLERLESS = ("distilbert", "electra", "deberta-v2", "modernbert")
+
+
 def pools(family):
-    return [p for p in POOLINGS if p != "cls" or family.config_class.model_type not in ("distilbert", "modernbert")]
+    return [p for p in POOLINGS if p != "cls" or family.config_class.model_type not in POOLERLESS]
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

@@ -6,7 +6,16 @@ import torch
 import transformers
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from contrastive_st import BertForCL, DistilBertForCL, ModernBertForCL, MPNetForCL, RobertaForCL, XLMRobertaForCL
+from contrastive_st import (
+    BertForCL,
+    CamembertForCL,
+    DistilBertForCL,
+    ElectraForCL,
+    ModernBertForCL,
+    MPNetForCL,
+    RobertaForCL,
+    XLMRobertaForCL,
+)
 
 SHAPE = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 NONE = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -17,6 +26,8 @@ CASES = {
     "bert, two layers": lambda: BertForCL(transformers.BertConfig(**BERT), pooling="avg_first_last"),
     "roberta": lambda: RobertaForCL(transformers.RobertaConfig(**BERT, pad_token_id=1), pooling="cls"),
     "xlm-roberta": lambda: XLMRobertaForCL(transformers.XLMRobertaConfig(**BERT, pad_token_id=1), pooling="mean"),
+    "camembert": lambda: CamembertForCL(transformers.CamembertConfig(**BERT, pad_token_id=1), pooling="cls"),
+    "electra": lambda: ElectraForCL(transformers.ElectraConfig(**BERT, embedding_size=8), pooling="mean"),
     "distilbert": lambda: DistilBertForCL(
         transformers.DistilBertConfig(
             vocab_size=60, dim=16, n_layers=2, n_heads=2, hidden_dim=32, dropout=0.0, attention_dropout=0.0,

@@ -377,7 +377,7 @@ def test_noise_on_word_embeddings_is_that_of_the_padded_batch(tokenizer, bert_co
         ({"unpadded": True}, "unpadded is not there for QuickThoughtsGRU with"),
         ({"unpadded": True, "torch_compile": True}, "unpadded is not there with torch_compile"),
         ({"torch_compile": True}, "torch_compile is for encoders of transformers"),
-        ({"gradient_checkpointing": True}, "gradient_checkpointing is for encoders of transformers"),
+        ({"gradient_checkpointing": True}, "gradient_checkpointing is not there for QuickThoughtsGRU"),
         ({"neftune_noise_alpha": 5.0}, "neftune_noise_alpha is for encoders of transformers"),
         ({"label_smoothing_factor": 0.1}, "label_smoothing_factor is not for these losses"),
         ({"use_liger_kernel": True}, "pip install liger-kernel"),

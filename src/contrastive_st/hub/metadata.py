@@ -477,7 +477,10 @@ _SYSTEMS = {  # published as one: an architecture with its loss
 }
 _ARCHITECTURES = {
     "bert": ("devlin2019bert",),
+    "camembert": ("martin2020camembert",),
+    "deberta-v2": ("he2021deberta",),
     "distilbert": ("sanh2019distilbert",),
+    "electra": ("clark2020electra",),
     "gemma": ("gemma2024open",),
     "gemma2": ("gemma2024improving",),
     "gemma3_text": ("gemma2025technical",),

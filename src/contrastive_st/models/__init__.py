@@ -27,17 +27,18 @@ if TYPE_CHECKING:
         Qwen3ForCL,
     )
     from contrastive_st.models.encoder import SentenceEncoder
-    from contrastive_st.models.modeling import (
+    from contrastive_st.models.families import (
         BertForCL,
-        ContrastiveMixin,
-        ContrastiveOutput,
+        CamembertForCL,
+        DebertaV2ForCL,
         DistilBertForCL,
-        ForCL,
+        ElectraForCL,
         ModernBertForCL,
         MPNetForCL,
         RobertaForCL,
         XLMRobertaForCL,
     )
+    from contrastive_st.models.modeling import ContrastiveMixin, ContrastiveOutput, ForCL
     from contrastive_st.models.pooling import POOLINGS, pool
     from contrastive_st.models.static_encoder import StaticEncoder, fit_static
     from contrastive_st.models.students import student_of
@@ -62,10 +63,11 @@ __getattr__, __dir__ = lazy(
             "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL", "LlamaForCL", "MistralForCL", "Qwen2ForCL", "Qwen3ForCL",
         ],
         "encoder": ["SentenceEncoder"],
-        "modeling": [
-            "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL", "MPNetForCL",
+        "families": [
+            "BertForCL", "CamembertForCL", "DebertaV2ForCL", "DistilBertForCL", "ElectraForCL", "MPNetForCL",
             "ModernBertForCL", "RobertaForCL", "XLMRobertaForCL",
         ],
+        "modeling": ["ContrastiveMixin", "ContrastiveOutput", "ForCL"],
         "pooling": ["POOLINGS", "pool"],
         "static_encoder": ["StaticEncoder", "fit_static"],
         "students": ["student_of"],
@@ -74,10 +76,10 @@ __getattr__, __dir__ = lazy(
 )  # fmt: skip
 
 __all__ = [
-    "POOLINGS", "AutoModelForCL", "BertForCL", "ContrastiveMixin", "ContrastiveOutput", "DistilBertForCL", "ForCL",
-    "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL", "InferSentBiLSTM", "InferSentConfig", "LlamaForCL", "MPNetForCL",
-    "MistralForCL", "ModernBertForCL", "QuickThoughtsConfig", "QuickThoughtsGRU", "Qwen2ForCL", "Qwen3ForCL",
-    "RobertaForCL", "SentenceEncoder", "SkipThoughts", "SkipThoughtsConfig", "StaticConfig", "StaticEncoder",
-    "UniversalConfig", "UniversalSentenceEncoder", "XLMRobertaForCL", "add_lora", "fit_static", "load_tokenizer",
-    "pool", "student_of",
+    "POOLINGS", "AutoModelForCL", "BertForCL", "CamembertForCL", "ContrastiveMixin", "ContrastiveOutput",
+    "DebertaV2ForCL", "DistilBertForCL", "ElectraForCL", "ForCL", "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL",
+    "InferSentBiLSTM", "InferSentConfig", "LlamaForCL", "MPNetForCL", "MistralForCL", "ModernBertForCL",
+    "QuickThoughtsConfig", "QuickThoughtsGRU", "Qwen2ForCL", "Qwen3ForCL", "RobertaForCL", "SentenceEncoder",
+    "SkipThoughts", "SkipThoughtsConfig", "StaticConfig", "StaticEncoder", "UniversalConfig",
+    "UniversalSentenceEncoder", "XLMRobertaForCL", "add_lora", "fit_static", "load_tokenizer", "pool", "student_of",
 ]  # fmt: skip

@@ -25,12 +25,15 @@ from contrastive_st.safety.repositories import ENCODER, HUB_OPTIONS, local_folde
 
 #: The module and class of each model_type; only the family that is opened is imported
 FAMILIES = {
-    "bert": "modeling.BertForCL",
-    "roberta": "modeling.RobertaForCL",
-    "xlm-roberta": "modeling.XLMRobertaForCL",
-    "mpnet": "modeling.MPNetForCL",
-    "distilbert": "modeling.DistilBertForCL",
-    "modernbert": "modeling.ModernBertForCL",
+    "bert": "families.BertForCL",
+    "roberta": "families.RobertaForCL",
+    "xlm-roberta": "families.XLMRobertaForCL",
+    "camembert": "families.CamembertForCL",
+    "mpnet": "families.MPNetForCL",
+    "distilbert": "families.DistilBertForCL",
+    "electra": "families.ElectraForCL",
+    "deberta-v2": "families.DebertaV2ForCL",
+    "modernbert": "families.ModernBertForCL",
     "qwen2": "decoders.Qwen2ForCL",
     "qwen3": "decoders.Qwen3ForCL",
     "llama": "decoders.LlamaForCL",

@@ -15,27 +15,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
-from transformers import (
-    BertForMaskedLM,
-    BertModel,
-    BertPreTrainedModel,
-    DistilBertForMaskedLM,
-    DistilBertModel,
-    DistilBertPreTrainedModel,
-    ModernBertForMaskedLM,
-    ModernBertModel,
-    ModernBertPreTrainedModel,
-    MPNetForMaskedLM,
-    MPNetModel,
-    MPNetPreTrainedModel,
-    PreTrainedConfig,
-    RobertaForMaskedLM,
-    RobertaModel,
-    RobertaPreTrainedModel,
-    XLMRobertaForMaskedLM,
-    XLMRobertaModel,
-    XLMRobertaPreTrainedModel,
-)
+from transformers import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
@@ -508,6 +488,12 @@ class ContrastiveMixin(ForCL):
         return getattr(self.backbone, "pooler", None)
 
     @property
+    def cut_width(self) -> int:
+        """Features of a token that a cutoff removes: those that the embedding layer gives."""
+        width: int = self.config.hidden_size
+        return width
+
+    @property
     def uses_head(self) -> bool:
         """Whether the embedding goes through the head in the current mode (training or evaluation)."""
         return self.settings.pooling == "cls" and (self.training or not self.settings.mlp_only_train)
@@ -542,7 +528,7 @@ class ContrastiveMixin(ForCL):
         settings = self.settings
         cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if settings.cutoff and self.training:
-            dim = self.config.hidden_size
+            dim = self.cut_width
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
         compiled = self.backbone._compiled_call_impl is not None  # for masks with padding alone, in all batches
@@ -680,95 +666,3 @@ def _count(predicted: NDArray[np.int64] | None, wanted: Tensor) -> int:
     if predicted is not None and predicted.shape == wanted.shape[:-1]:
         return int(predicted.sum())
     return int((wanted != -100).sum())
-
-
-# --- One class per encoder family; what they share is in `ContrastiveMixin`.
-
-
-class BertForCL(ContrastiveMixin, BertPreTrainedModel):
-    """Contrastive BERT.
-
-    Example:
-        >>> import torch
-        >>> from transformers import BertConfig
-        >>> shape = dict(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
-        >>> model = BertForCL(BertConfig(**shape), pooling="mean").eval()
-        >>> ids = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
-        >>> model(ids, attention_mask=(ids > 0).long()).pooler_output.shape  # sentences in, embeddings out
-        torch.Size([2, 8])
-        >>> model(ids[:, None].repeat(1, 2, 1)).loss.shape  # [B, V, L] in, loss out
-        torch.Size([])
-    """
-
-    base_model_prefix = "bert"
-    backbone_class, mlm_class = BertModel, BertForMaskedLM
-    cls: nn.Module
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.cls(hidden)
-        return logits
-
-
-class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
-    """Contrastive RoBERTa; see `BertForCL`."""
-
-    base_model_prefix = "roberta"
-    backbone_class, mlm_class = RobertaModel, RobertaForMaskedLM
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.lm_head(hidden)
-        return logits
-
-
-class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
-    """Contrastive XLM-RoBERTa; see `BertForCL`."""
-
-    base_model_prefix = "roberta"
-    backbone_class, mlm_class = XLMRobertaModel, XLMRobertaForMaskedLM
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.lm_head(hidden)
-        return logits
-
-
-class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
-    """Contrastive MPNet; see `BertForCL`."""
-
-    base_model_prefix = "mpnet"
-    packable = False  # its attention adds a bias for the distance of two tokens
-    backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.lm_head(hidden)
-        return logits
-
-
-class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
-    """Contrastive DistilBERT, which has no pooler and so supports every pooling except `cls`."""
-
-    base_model_prefix = "distilbert"
-    backbone_class, mlm_class = DistilBertModel, DistilBertForMaskedLM
-    activation: nn.Module
-    vocab_transform: nn.Module
-    vocab_layer_norm: nn.Module
-    vocab_projector: nn.Module
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.vocab_projector(self.vocab_layer_norm(self.activation(self.vocab_transform(hidden))))
-        return logits
-
-
-class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
-    """Contrastive ModernBERT, which has no pooler and so supports every pooling except `cls`."""
-
-    base_model_prefix = "model"
-    backbone_class, mlm_class = ModernBertModel, ModernBertForMaskedLM
-    head: nn.Module
-    decoder: nn.Module
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.decoder(self.head(hidden))
-        return logits
-
-
-FAMILIES = (BertForCL, RobertaForCL, XLMRobertaForCL, MPNetForCL, DistilBertForCL, ModernBertForCL)

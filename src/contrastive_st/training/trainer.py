@@ -265,11 +265,14 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             raise InputError("label_smoothing_factor is not for these losses; leave it out")
         if args.use_liger_kernel and not is_liger_kernel_available():
             raise InputError("use_liger_kernel: the package is not installed; pip install liger-kernel")
-        for name in ("neftune_noise_alpha", "torch_compile", "gradient_checkpointing", "activation_checkpointing"):
-            if getattr(args, name, None) and not hasattr(core, "backbone"):
+        for name in ("neftune_noise_alpha", "torch_compile"):
+            if getattr(args, name) and not hasattr(core, "backbone"):
                 raise InputError(
                     f"{name} is for encoders of transformers, and this is {type(core).__name__}; leave it out"
                 )
+        for name in ("gradient_checkpointing", "activation_checkpointing"):  # the later name is not in all versions
+            if getattr(args, name, False) and not core.supports_gradient_checkpointing:
+                raise InputError(f"{name} is not there for {type(core).__name__}; leave it out, or give --chunk_size")
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
         if self.args.device.type == "cpu":

@@ -1,0 +1,176 @@
+"""One class per encoder family of transformers; what they share is in `ContrastiveMixin`."""
+
+from __future__ import annotations
+
+from torch import Tensor, nn
+from transformers import (
+    BertForMaskedLM,
+    BertModel,
+    BertPreTrainedModel,
+    CamembertForMaskedLM,
+    CamembertModel,
+    CamembertPreTrainedModel,
+    DebertaV2ForMaskedLM,
+    DebertaV2Model,
+    DebertaV2PreTrainedModel,
+    DistilBertForMaskedLM,
+    DistilBertModel,
+    DistilBertPreTrainedModel,
+    ElectraForMaskedLM,
+    ElectraModel,
+    ElectraPreTrainedModel,
+    ModernBertForMaskedLM,
+    ModernBertModel,
+    ModernBertPreTrainedModel,
+    MPNetForMaskedLM,
+    MPNetModel,
+    MPNetPreTrainedModel,
+    RobertaForMaskedLM,
+    RobertaModel,
+    RobertaPreTrainedModel,
+    XLMRobertaForMaskedLM,
+    XLMRobertaModel,
+    XLMRobertaPreTrainedModel,
+)
+
+from contrastive_st.models.modeling import ContrastiveMixin
+
+
+class BertForCL(ContrastiveMixin, BertPreTrainedModel):
+    """Contrastive BERT.
+
+    Example:
+        >>> import torch
+        >>> from transformers import BertConfig
+        >>> shape = dict(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+        >>> model = BertForCL(BertConfig(**shape), pooling="mean").eval()
+        >>> ids = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
+        >>> model(ids, attention_mask=(ids > 0).long()).pooler_output.shape  # sentences in, embeddings out
+        torch.Size([2, 8])
+        >>> model(ids[:, None].repeat(1, 2, 1)).loss.shape  # [B, V, L] in, loss out
+        torch.Size([])
+    """
+
+    base_model_prefix = "bert"
+    backbone_class, mlm_class = BertModel, BertForMaskedLM
+    cls: nn.Module
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.cls(hidden)
+        return logits
+
+
+class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
+    """Contrastive RoBERTa; see `BertForCL`."""
+
+    base_model_prefix = "roberta"
+    backbone_class, mlm_class = RobertaModel, RobertaForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.lm_head(hidden)
+        return logits
+
+
+class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
+    """Contrastive XLM-RoBERTa; see `BertForCL`."""
+
+    base_model_prefix = "roberta"
+    backbone_class, mlm_class = XLMRobertaModel, XLMRobertaForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.lm_head(hidden)
+        return logits
+
+
+class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
+    """Contrastive MPNet; see `BertForCL`."""
+
+    base_model_prefix = "mpnet"
+    packable = False  # its attention adds a bias for the distance of two tokens
+    backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.lm_head(hidden)
+        return logits
+
+
+class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
+    """Contrastive DistilBERT, which has no pooler and so supports every pooling except `cls`."""
+
+    base_model_prefix = "distilbert"
+    backbone_class, mlm_class = DistilBertModel, DistilBertForMaskedLM
+    activation: nn.Module
+    vocab_transform: nn.Module
+    vocab_layer_norm: nn.Module
+    vocab_projector: nn.Module
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.vocab_projector(self.vocab_layer_norm(self.activation(self.vocab_transform(hidden))))
+        return logits
+
+
+class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
+    """Contrastive ModernBERT, which has no pooler and so supports every pooling except `cls`."""
+
+    base_model_prefix = "model"
+    backbone_class, mlm_class = ModernBertModel, ModernBertForMaskedLM
+    head: nn.Module
+    decoder: nn.Module
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.decoder(self.head(hidden))
+        return logits
+
+
+class CamembertForCL(ContrastiveMixin, CamembertPreTrainedModel):
+    """Contrastive CamemBERT; see `BertForCL`."""
+
+    base_model_prefix = "roberta"
+    backbone_class, mlm_class = CamembertModel, CamembertForMaskedLM
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.lm_head(hidden)
+        return logits
+
+
+class ElectraForCL(ContrastiveMixin, ElectraPreTrainedModel):
+    """Contrastive ELECTRA, which has no pooler and so supports every pooling except `cls`."""
+
+    base_model_prefix = "electra"
+    backbone_class, mlm_class = ElectraModel, ElectraForMaskedLM
+    _keys_to_ignore_on_load_unexpected = [r"^(generator_predictions|generator_lm_head|discriminator_predictions)\."]
+    generator_predictions: nn.Module
+    generator_lm_head: nn.Module
+
+    @property
+    def cut_width(self) -> int:
+        width: int = self.config.embedding_size  # they are projected to the hidden size later
+        return width
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        logits: Tensor = self.generator_lm_head(self.generator_predictions(hidden))
+        return logits
+
+
+class DebertaV2ForCL(ContrastiveMixin, DebertaV2PreTrainedModel):
+    """Contrastive DeBERTa-v2 and v3, which have no pooler and so support every pooling except `cls`."""
+
+    base_model_prefix = "deberta"
+    packable = False  # its attention adds a bias for the distance of two tokens
+    backbone_class, mlm_class = DebertaV2Model, DebertaV2ForMaskedLM
+    _keys_to_ignore_on_load_unexpected = [
+        r"^(cls|lm_predictions|mask_predictions|pooler|classifier)\.", "position_embeddings",
+    ]  # fmt: skip
+
+    def mlm_logits(self, hidden: Tensor) -> Tensor:
+        if self.config.legacy:
+            logits: Tensor = self.cls(hidden)
+        else:
+            logits = self.lm_predictions(hidden, self.get_input_embeddings())
+        return logits
+
+
+FAMILIES = (
+    BertForCL, RobertaForCL, XLMRobertaForCL, CamembertForCL, MPNetForCL, DistilBertForCL, ElectraForCL, DebertaV2ForCL,
+    ModernBertForCL,
+)  # fmt: skip

@@ -161,6 +161,8 @@ class DebertaV2ForCL(ContrastiveMixin, DebertaV2PreTrainedModel):
     _keys_to_ignore_on_load_unexpected = [
         r"^(cls|lm_predictions|mask_predictions|pooler|classifier)\.", "position_embeddings",
     ]  # fmt: skip
+    cls: nn.Module
+    lm_predictions: nn.Module
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         if self.config.legacy:

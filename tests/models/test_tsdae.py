@@ -10,10 +10,10 @@ from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
 from torch.nn import functional
-from transformers import BertForMaskedLM, DistilBertConfig, RobertaConfig
+from transformers import BertForMaskedLM, CamembertConfig, DistilBertConfig, RobertaConfig
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, InputError, RobertaForCL, SentenceEncoder
+from contrastive_st import BertForCL, CamembertForCL, InputError, RobertaForCL, SentenceEncoder
 from contrastive_st.data import DeletionCollator
 from contrastive_st.distributed import Gather
 from contrastive_st.jobs import simcse
@@ -67,14 +67,14 @@ def plain_states(model, ids, vector):
     return hidden
 
 
-@pytest.mark.parametrize("family", ["bert", "roberta"])
+@pytest.mark.parametrize("family", ["bert", "roberta", "camembert"])
 def test_loss_and_gradients_equal_a_plain_loop(family, bert_config, tokenizer, batch):
     if family == "bert":
         model = make(bert_config)
     else:
         shape = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 8}
-        config = RobertaConfig(vocab_size=len(tokenizer), max_position_embeddings=30, pad_token_id=0, **shape)
-        model = make(config, RobertaForCL)
+        kind, own = {"roberta": (RobertaConfig, RobertaForCL), "camembert": (CamembertConfig, CamembertForCL)}[family]
+        model = make(kind(vocab_size=len(tokenizer), max_position_embeddings=30, pad_token_id=0, **shape), own)
     loss = model(**batch).loss
     loss.backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}

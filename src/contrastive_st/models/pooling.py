@@ -171,7 +171,7 @@ class VectorDecoder(nn.Module):
     have no effect and no gradient, and are left out.
 
     Args:
-        config: a config of BERT, RoBERTa or XLM-RoBERTa.
+        config: a config of BERT, RoBERTa, XLM-RoBERTa or CamemBERT.
 
     Raises:
         InputError: a config of another family, whose layers have another structure.
@@ -179,9 +179,10 @@ class VectorDecoder(nn.Module):
 
     def __init__(self, config: Any) -> None:
         super().__init__()
-        if config.model_type not in ("bert", "roberta", "xlm-roberta"):
+        if config.model_type not in ("bert", "roberta", "xlm-roberta", "camembert"):
             raise InputError(
-                f"tsdae needs BERT, RoBERTa or XLM-RoBERTa, and this is {config.model_type}; use one of those families"
+                "tsdae needs BERT, RoBERTa, XLM-RoBERTa or CamemBERT, and this is "
+                f"{config.model_type}; use one of those families"
             )
         dim, layers = config.hidden_size, range(config.num_hidden_layers)
         self.values = nn.ModuleList(nn.Linear(dim, dim) for _ in layers)

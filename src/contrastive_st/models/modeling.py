@@ -576,11 +576,10 @@ class ContrastiveMixin(ForCL):
 
     def _packed(self, packed: PackedRows, **rows: Any) -> Any:
         """The output of the backbone for `rows`, computed from their real tokens alone."""
+        ids: Tensor = rows["input_ids"]
+        rows = {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape), **rows}
+        rows |= self._places(ids)
         tokens = {name: packed.pack(x) if isinstance(x, Tensor) else x for name, x in rows.items()}
-        like = next(x for x in rows.values() if isinstance(x, Tensor))
-        padding = self._padding_place()
-        places = torch.arange(packed.shape[1], device=like.device) + (0 if padding is None else padding + 1)
-        tokens.setdefault("position_ids", packed.pack(places.expand(packed.shape)))
         with packed.attention():
             output = self.backbone(**tokens)
         output.last_hidden_state = packed.unpack(output.last_hidden_state)

@@ -28,7 +28,7 @@ from contrastive_st.losses import Loss, TSDAELoss, default_gather
 from contrastive_st.losses.base import Check, held_checks
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.hardware import keep_freed_memory
-from contrastive_st.models.modeling import ForCL, text_hashes, with_key_embeddings
+from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.tokens import row_lengths
 from contrastive_st.training.arguments import ContrastiveTrainingArguments, told
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
@@ -170,7 +170,7 @@ class OwnDDP(DistributedDataParallelKwargs):
 def check_parts(parts: Mapping[str, Any]) -> None:
     """Raise `InputError` if the `model`, `args` or `data_collator` of a trainer cannot train contrastively."""
     model, args = parts.get("model"), parts.get("args")
-    if model is not None and not isinstance(model, ForCL):
+    if model is not None and not hasattr(model, "loss_fn"):  # of a `ForCL`, or of what wraps one
         what = repr(model) if isinstance(model, str) else f"a {type(model).__name__}"
         raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
     if not isinstance(args, ContrastiveTrainingArguments):

@@ -86,6 +86,9 @@ def test_lora_cached_is_plain(tokenizer, tmp_path, model):
     assert all("lora_" in name for name in plain[0])
     assert all(gradient.abs().max() > 0 for gradient in plain[0].values())
     assert_equal(cached, plain)
+    unpadded, packed = gradients(tokenizer, tmp_path, lora, unpadded=True)
+    assert_equal(unpadded, plain)
+    assert packed.model.get_base_model().unpadded
     frozen = {name: weight for name, weight in trainer.model.named_parameters() if "lora_" not in name}
     before = dict(lora.named_parameters())
     assert all(torch.equal(weight, before[name]) for name, weight in frozen.items())

@@ -220,6 +220,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             self.accelerator.ddp_handler = OwnDDP(**{**vars(given), **own})
         self._check_arguments()
         core = self.accelerator.unwrap_model(self.model)
+        core = core.get_base_model() if hasattr(core, "get_base_model") else core  # of a `PeftModel`
         if self.is_fsdp_enabled:  # every process must run the same number of forward passes
             core.length_bucketing = False
         if self.args.torch_compile:

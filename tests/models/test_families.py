@@ -70,6 +70,10 @@ def test_three_loaders_give_the_same_embeddings(family, tokenizer, rows, tmp_pat
 @pytest.mark.parametrize("family", CONFIGS)
 def test_the_head_of_words_is_the_checkpoints_own(family, tokenizer, rows, tmp_path):
     theirs = saved(family, tokenizer, tmp_path)
+    try:
+        type(theirs).from_pretrained(tmp_path)
+    except AttributeError as error:
+        pytest.skip(f"this version of transformers cannot open what it saved: {error}")
     model = AutoModelForCL.from_pretrained(tmp_path, pooling="mean", do_mlm=True).eval()
     states = model.backbone(**rows).last_hidden_state
     torch.testing.assert_close(model.mlm_logits(states), theirs(**rows).logits, rtol=1e-5, atol=1e-5)

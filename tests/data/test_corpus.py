@@ -88,6 +88,13 @@ def test_a_file_is_converted_once_and_anew_when_it_changes(tokenizer, tmp_path, 
     assert len(SentenceCorpus(path, tokenizer, 8)) == 3
 
 
+def test_one_file_read_with_and_without_its_documents(tokenizer, tmp_path):
+    """A converted file is kept for each way to read it."""
+    path = write(tmp_path / "a.parquet", ["rain", "book"], [0, 1])
+    for column, count in (("", 1), (None, 2), ("doc", 2), ("", 1)):
+        assert SentenceCorpus(path, tokenizer, 8, document_column=column).num_documents == count
+
+
 def test_only_the_blocks_that_are_asked_for_are_read(tokenizer, tmp_path):
     texts, documents = many(8 * BLOCK)
     corpus = SentenceCorpus(write(tmp_path / "a.parquet", texts, documents), tokenizer, 8)

@@ -390,6 +390,11 @@ def test_arguments_that_do_not_fit_the_model_are_refused(tokenizer, bert_config,
         trainer_for(tokenizer, bert_config, tmp_path, model=model, **changes)
 
 
+def test_an_evaluator_alone_needs_no_collator(tokenizer, bert_config, tmp_path):
+    trainer = ContrastiveTrainer(BertForCL(bert_config), arguments(tmp_path), evaluator=lambda model: {"figure": 1.0})
+    assert trainer.evaluate()["eval_figure"] == 1.0
+
+
 PARTS = {
     "the model is 'user/name'; open": {"model": "user/name"},
     "the model is a BertModel; open": {"model": lambda config: BertModel(config)},

@@ -92,7 +92,7 @@ def block_file(path: Path, text_column: str, document_column: str | None) -> Pat
         raise InputError(f"{path}: a corpus of documents must be a .txt or a .parquet file; convert it to one of them")
     facts = check_file(path, path)
     with reading(path):
-        given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column]
+        given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
         folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
         folder.mkdir(parents=True, exist_ok=True)
         target = folder / f"corpus-{Hasher.hash(given)}.arrow"

@@ -66,20 +66,12 @@ class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
     base_model_prefix = "roberta"
     backbone_class, mlm_class = RobertaModel, RobertaForMaskedLM
 
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.lm_head(hidden)
-        return logits
-
 
 class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
     """Contrastive XLM-RoBERTa; see `BertForCL`."""
 
     base_model_prefix = "roberta"
     backbone_class, mlm_class = XLMRobertaModel, XLMRobertaForMaskedLM
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.lm_head(hidden)
-        return logits
 
 
 class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
@@ -88,10 +80,6 @@ class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
     base_model_prefix = "mpnet"
     packable = False  # its attention adds a bias for the distance of two tokens
     backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.lm_head(hidden)
-        return logits
 
 
 class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
@@ -127,10 +115,6 @@ class CamembertForCL(ContrastiveMixin, CamembertPreTrainedModel):
 
     base_model_prefix = "roberta"
     backbone_class, mlm_class = CamembertModel, CamembertForMaskedLM
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.lm_head(hidden)
-        return logits
 
 
 class ElectraForCL(ContrastiveMixin, ElectraPreTrainedModel):

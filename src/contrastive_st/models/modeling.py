@@ -627,7 +627,8 @@ class ContrastiveMixin(ForCL):
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, from the family's MLM head."""
-        raise NotImplementedError
+        logits: Tensor = self.lm_head(hidden)  # its name in most families
+        return logits
 
     def mlm_sum(
         self,

@@ -175,7 +175,7 @@ def check_parts(parts: Mapping[str, Any]) -> None:
         raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
     if not isinstance(args, ContrastiveTrainingArguments):
         raise InputError(f"args: {type(args).__name__}; give ContrastiveTrainingArguments(output_dir, ...)")
-    if parts.get("data_collator") is None:
+    if parts.get("train_dataset") is not None and parts.get("data_collator") is None:
         raise InputError(
             "there is no data_collator; give PairCollator(tokenizer), for instance, or DropoutPairCollator(tokenizer) "
             "for rows with one text"

@@ -26,6 +26,8 @@ from pathlib import Path
 from statistics import mean
 from typing import Any, ClassVar
 
+from contrastive_st.jobs.compare import cell_of
+from contrastive_st.jobs.simcse import with_dropout
 from datasets import Dataset
 from torch import Tensor
 from transformers import set_seed
@@ -42,8 +44,6 @@ from contrastive_st import (
     read_texts,
     tokenize,
 )
-from contrastive_st.jobs.compare import cell_of
-from contrastive_st.jobs.simcse import with_dropout
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.checkpoint import load_config
 

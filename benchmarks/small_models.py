@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from contrastive_st.jobs import DocsSearch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contrastive_st import evaluate
@@ -28,7 +29,6 @@ from contrastive_st.evaluation.cli import _pairs
 from contrastive_st.evaluation.embedding_store import FunctionEncoder
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose, retrieval_task
-from contrastive_st.jobs import DocsSearch
 from contrastive_st.models.default import open_encoder
 from contrastive_st.static_vectors import StaticVectors
 

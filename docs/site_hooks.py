@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import griffe
+from contrastive_st.jobs import cli as jobs
+from contrastive_st.jobs import compare
 from mkdocs.structure.files import File
 
 from contrastive_st import cli
-from contrastive_st.jobs import cli as jobs
-from contrastive_st.jobs import compare
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("losses", "data", "models", "training", "evaluation", "search", "hub", "integrations", "safety")

@@ -20,6 +20,7 @@ To make pairs of your sentences by two translation models, use `back_translate` 
 import sys
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import DocsSearch
 from transformers import AutoTokenizer, BertConfig, set_seed
 
 from contrastive_st import (
@@ -35,7 +36,6 @@ from contrastive_st import (
     train_wordpiece,
 )
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.jobs import DocsSearch
 from contrastive_st.training import check_output_dir
 
 

@@ -25,6 +25,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 from accelerate.utils import broadcast_object_list
+from contrastive_st.jobs import DocsSearch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from transformers import BertConfig, PreTrainedTokenizerBase, set_seed
@@ -43,7 +44,6 @@ from contrastive_st import (
 )
 from contrastive_st.data import TeacherRows, order_corpus, path_lengths
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.jobs import DocsSearch
 from contrastive_st.training import check_output_dir
 
 

@@ -17,6 +17,7 @@ On your own data, whose columns decide the loss, with the settings of the paper 
 import sys
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import labelled_docs, triplets_of
 from transformers import AutoTokenizer, BertConfig, set_seed
 
 from contrastive_st import (
@@ -34,7 +35,6 @@ from contrastive_st import (
 )
 from contrastive_st.data import installed_docs, pairs_of_labels, split_pairs
 from contrastive_st.evaluation import retrieval_evaluator, sts_evaluator
-from contrastive_st.jobs import labelled_docs, triplets_of
 from contrastive_st.training import check_output_dir
 
 

@@ -9,12 +9,12 @@ import sys
 
 import numpy as np
 import pytest
+from contrastive_st.jobs.cli import JOBS, job_arguments, job_help
 from datasets import Dataset
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import GROUPS, _parser, main
-from contrastive_st.jobs.cli import JOBS, job_arguments, job_help
 from contrastive_st.training import ContrastiveTrainingArguments
 
 COMMANDS_OF_HELP = [*(name for names in GROUPS.values() for name in names)]

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import torch
 from accelerate.utils import set_seed
+from contrastive_st.jobs import DocsSearch
 from torch.utils.data import DataLoader
 from transformers import BertConfig
 
 from accelerate import Accelerator
 from contrastive_st import BertForCL, PairCollator, TrainingParser, run, tokenize, train_wordpiece
-from contrastive_st.jobs import DocsSearch
 
 
 @dataclass

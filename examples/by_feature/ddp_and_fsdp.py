@@ -10,6 +10,7 @@ loss of a batch does not depend on how it is divided:
 
 import sys
 
+from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -22,7 +23,6 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
-from contrastive_st.jobs import DocsSearch
 
 DEFAULTS = {
     "output_dir": "out/processes",

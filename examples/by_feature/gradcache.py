@@ -8,6 +8,7 @@
 
 import sys
 
+from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -20,7 +21,6 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
-from contrastive_st.jobs import DocsSearch
 
 DEFAULTS = {
     "output_dir": "out/gradcache",

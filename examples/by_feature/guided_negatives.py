@@ -14,6 +14,7 @@ The guide encodes each text once; by default it is the static model of this pack
 import sys
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -30,7 +31,6 @@ from contrastive_st import (
     train_wordpiece,
 )
 from contrastive_st.evaluation import EmbeddingStore
-from contrastive_st.jobs import DocsSearch
 
 
 @dataclass

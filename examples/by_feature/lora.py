@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
+from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -29,7 +30,6 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
-from contrastive_st.jobs import DocsSearch
 from contrastive_st.models import add_lora
 
 LENGTH = 32  # tokens of a text

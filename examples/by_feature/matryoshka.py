@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass, field
 
 import numpy as np
+from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -28,7 +29,6 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
-from contrastive_st.jobs import DocsSearch
 
 
 @dataclass

@@ -14,6 +14,7 @@ mined.parquet` trains on it.
 import sys
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -27,7 +28,6 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
-from contrastive_st.jobs import DocsSearch
 from contrastive_st.terminal import say
 
 DEFAULTS = {

@@ -18,6 +18,7 @@ On files, from the command line: `contrastive-st train --mixture mix.yaml`, with
 import sys
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import labelled_docs
 from datasets import IterableDataset
 from scipy.stats import spearmanr
 from transformers import BertConfig, set_seed
@@ -42,7 +43,6 @@ from contrastive_st import (
 )
 from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.evaluation import retrieval_evaluator
-from contrastive_st.jobs import labelled_docs
 
 
 @dataclass

@@ -14,6 +14,7 @@ On a file of scored pairs: `contrastive-st train sbert --train_file stsb.csv --l
 import sys
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import labelled_docs
 from scipy.stats import spearmanr
 from transformers import BertConfig, set_seed
 
@@ -29,7 +30,6 @@ from contrastive_st import (
     train_wordpiece,
 )
 from contrastive_st.data import installed_docs, split_pairs
-from contrastive_st.jobs import labelled_docs
 
 
 @dataclass

@@ -16,13 +16,14 @@ from contrastive_st import __version__
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.cli import add_commands as add_evaluation_commands
 from contrastive_st.hub.cli import add_commands as add_hub_commands
-from contrastive_st.jobs.cli import COMMANDS as JOB_COMMANDS
 from contrastive_st.search.cli import add_commands as add_search_commands
 from contrastive_st.terminal import MODEL_HELP, Parser, peak_resident, run, say, snake_case_flags, suggestion
+from contrastive_st.training.cli import add_commands as add_training_commands
+from contrastive_st.training.cli import train
 
 #: The commands as `--help` lists them
 GROUPS = {
-    "train": ("mine", "train", "distill", "soup", "compare"),
+    "train": ("mine", "train", "distill", "soup"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
     "publish": ("push", "pull", "card", "convert", "merge", "export"),
     "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve", "api"),
@@ -41,8 +42,8 @@ def _run(argv: list[str]) -> None:
     parser, commands = _parser()
     if argv and not argv[0].startswith("-") and argv[0] not in commands:
         raise InputError(f"no command {argv[0]}; {suggestion(argv[0], commands)}")
-    if argv and argv[0] in JOB_COMMANDS:  # each job has a parser of its own, with its own --help
-        JOB_COMMANDS[argv[0]].function(argv[1:])
+    if argv and argv[0] == "train":  # each script has a parser of its own, with its own --help
+        train(argv[1:])
         return
     args = parser.parse_args(argv)
     if args.command is None:
@@ -68,9 +69,8 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     parser = _GroupedHelp(prog="contrastive-st", description="Contrastive sentence embeddings.")
     parser.add_argument("--version", action="version", version=f"contrastive-st {__version__}")
     commands: Any = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for name, command in JOB_COMMANDS.items():
-        commands.add_parser(name, help=command.help)
     _add_own_commands(commands)
+    add_training_commands(commands)
     add_evaluation_commands(commands)
     add_hub_commands(commands)
     add_search_commands(commands)

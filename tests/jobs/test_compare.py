@@ -4,10 +4,10 @@ import json
 
 import numpy as np
 import pytest
-
-from contrastive_st.errors import InputError
 from contrastive_st.jobs import compare
 from contrastive_st.jobs.methods import EVERY, SYSTEMS, TEXTS, flags_of
+
+from contrastive_st.errors import InputError
 
 NOUNS, VERBS = ["cat", "dog", "town", "rain", "book", "road", "lamp"], ["saw", "left", "met", "found"]
 SENTENCES = [f"the {noun} {verb} the {other}" for noun in NOUNS for verb in VERBS for other in NOUNS]

@@ -6,7 +6,6 @@ import statistics
 from pathlib import Path
 
 import pytest
-
 from contrastive_st.jobs.compare import values_of
 from contrastive_st.jobs.methods import EVERY
 

@@ -6,11 +6,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from contrastive_st.jobs import docs_search
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.data import DocPair
-from contrastive_st.jobs import docs_search
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAIN = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true",

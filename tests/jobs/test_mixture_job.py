@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 import torch
+from contrastive_st.jobs import mixture_job
+from contrastive_st.jobs.mixture_job import read_mixture
 
 from conftest import SENTENCES
 from contrastive_st import InputError, SentenceEncoder
 from contrastive_st.cli import main
-from contrastive_st.jobs import mixture_job
-from contrastive_st.jobs.mixture_job import read_mixture
 from contrastive_st.losses import CoSENTLoss, InfoNCE, SoftmaxLoss
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--vocab_size", "100", "--per_device_train_batch_size", "4",

@@ -7,11 +7,11 @@ import sys
 import numpy as np
 import pytest
 import torch
+from contrastive_st.jobs import docs_search, simcse
+from contrastive_st.jobs.simcse import parse
 
 from conftest import SENTENCES
 from contrastive_st import InputError, SentenceEncoder
-from contrastive_st.jobs import docs_search, simcse
-from contrastive_st.jobs.simcse import parse
 from contrastive_st.models.default import open_encoder
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "3"]

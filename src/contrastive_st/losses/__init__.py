@@ -1,7 +1,7 @@
 """Losses: pure functions of embeddings and targets that return a scalar. They know no models and read no files."""
 
 from contrastive_st.distributed import LOCAL, Gather, ProcessGather, default_gather
-from contrastive_st.losses.base import LOSSES, Loss, parse_loss
+from contrastive_st.losses.base import LOSSES, Loss, parse_loss, suitable
 from contrastive_st.losses.distillation import EmbeddingDistillationLoss, RelationalDistillationLoss
 from contrastive_st.losses.functional import angular_similarity, cosine_scores, dot_scores
 from contrastive_st.losses.info_nce import ConsistentInfoNCE, GuidedInfoNCE, InfoNCE
@@ -37,4 +37,5 @@ __all__ = [
     "default_gather",
     "dot_scores",
     "parse_loss",
+    "suitable",
 ]

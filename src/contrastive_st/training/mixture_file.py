@@ -1,4 +1,4 @@
-"""Train one encoder on the data sets of a YAML file, each with its own loss; a batch comes from one of them.
+"""Several data sets to train on, from a YAML file: each with its own columns, loss, prompts and share of the batches.
 
 datasets:
   - name: nli
@@ -19,86 +19,30 @@ import contextlib
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import datasets
 import yaml
-from transformers import PreTrainedTokenizerBase, set_seed
+from transformers import PreTrainedTokenizerBase
 
-from contrastive_st import data
-from contrastive_st.data import Mixture, MixtureCollator, check_max_length, pairs_of_labels, read_examples, tokenize
+from contrastive_st.data import pairs_of_labels, read_examples, tokenize
 from contrastive_st.data.readers import TABLES, open_rows, path_of, reading
 from contrastive_st.data.roles import ColumnRoles, column_roles
 from contrastive_st.data.tables import preview, stored
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.jobs.job import (
-    EncoderArguments,
-    PromptArguments,
-    finish,
-    job_metadata,
-    parse_job,
-    prompt_settings,
-    say_what_happens,
-    with_matryoshka,
-)
-from contrastive_st.jobs.sbert import open_model, open_tokenizer
-from contrastive_st.losses import Loss, parse_loss
-from contrastive_st.models.configuration import LossConfig, max_positions
+from contrastive_st.losses import Loss, parse_loss, suitable
+from contrastive_st.models.configuration import LossConfig
 from contrastive_st.terminal import suggestion
 from contrastive_st.tokens import column_prompts, prompt_length, token_ids
-from contrastive_st.training import ContrastiveTrainer, check_output_dir
 
 logger = logging.getLogger(__name__)
 KEYS = ("name", "train_file", "columns", "loss", "weight", "score_scale", "prompts", "streaming")
-_RANKED = ("cosine_similarity", "cosent", "angle")
-#: Rows of each kind (`contrastive_st.data.roles.KINDS`): the losses that train them
-SUITABLE = {
-    "texts": ("info_nce", "consistent_info_nce"),
-    "pairs": ("info_nce", "consistent_info_nce"),
-    "triplets": ("info_nce", "consistent_info_nce", "triplet"),
-    "scored_pairs": _RANKED,
-    "labelled_pairs": ("softmax",),
-    "labelled_texts": _RANKED,
-}
 _BUFFER = 10_000  # rows of a stream that are mixed
 
 
-@dataclass
-class MixtureArguments(EncoderArguments, PromptArguments):
-    """Data and model of the job."""
-
-    mixture: str | None = field(
-        default=None,
-        metadata={
-            "help": "A .yaml file: under datasets a list, each with name and train_file, and where wanted columns "
-            "({anchor: sentence1, ...}), loss (a name, or {name: info_nce, temperature: 0.05}), weight (share of the "
-            "batches, by default the size), score_scale ([0, 5]), prompts ({query: ...}, in place of those of the "
-            "encoder) and streaming (true: read while training)."
-        },
-    )
-    model_name_or_path: str | None = field(
-        default=None, metadata={"help": "Encoder; by default a small BERT from scratch."}
-    )
-    pooling: str | None = field(
-        default=None, metadata={"help": "By default what the encoder to start from records; mean from scratch."}
-    )
-    max_length: int = field(default=48, metadata={"help": "Longest text, in tokens."})
-    num_layers: int = field(default=1, metadata={"help": "Layers of an encoder from scratch."})
-    hidden_size: int = field(default=128, metadata={"help": "Width of an encoder from scratch."})
-    vocab_size: int = field(default=8000, metadata={"help": "Vocabulary of an encoder from scratch."})
-
-
-#: Where they differ from those of transformers
-DEFAULTS: dict[str, Any] = {
-    "output_dir": "out/mixture", "per_device_train_batch_size": 64, "learning_rate": 3e-5, "num_train_epochs": 1,
-    "logging_steps": 50,
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
-class Part:
+class TrainingSet:
     """One data set of a mixture file.
 
     Args:
@@ -110,6 +54,7 @@ class Part:
         weight: share of the batches; None for the number of rows.
         prompts: its own prompts by name, in place of those of the encoder; None if it has none.
         streaming: read while training.
+        seed: seed of the order of a stream.
     """
 
     name: str
@@ -120,68 +65,35 @@ class Part:
     weight: float | None
     prompts: dict[str, str] | None
     streaming: bool
+    seed: int
 
-    def column_prompts(self, settings: LossConfig) -> dict[str, str]:
-        """The prompt for each column: its own prompts, else those of the encoder."""
-        if self.prompts is not None:
-            return column_prompts(self.roles.texts, self.prompts)
-        return column_prompts(self.roles.texts, settings.prompts, settings.default_prompt_name)
+    def tokenized(self, tokenizer: PreTrainedTokenizerBase, settings: LossConfig) -> Any:
+        """All rows to train on, or a stream of them; each text with its own prompt, else with that of the encoder.
 
-    def tokenized(
-        self, tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int, prompts: Mapping[str, str]
-    ) -> Any:
-        """All rows to train on, or a stream of them; each text with the prompt of its column."""
+        Args:
+            tokenizer: texts are truncated to its `model_max_length`.
+            settings: those of the model, with its prompts.
+        """
+        columns = [name for name in self.rows.column_names if name not in ("label", "score")]
+        own = (settings.prompts, settings.default_prompt_name) if self.prompts is None else (self.prompts, None)
+        prompts = {name: prompt for name, prompt in column_prompts(columns, *own).items() if prompt}
         if self.streaming:
-            before = {name: prompts.get(name, "") for name in self.roles.texts}
-            return streamed(self.source, before, tokenizer, max_length, seed)
-        return tokenize(self.rows, tokenizer, max_length, prompts=prompts)
+            before = {name: prompts.get(name, "") for name in columns}
+            return streamed(self.source, before, tokenizer, tokenizer.model_max_length, self.seed)
+        return tokenize(self.rows, tokenizer, tokenizer.model_max_length, prompts=prompts)
 
-
-def main(argv: Sequence[str] | None = None) -> dict[str, float]:
-    """Run the whole job; returns the final figures."""
-    args, training = parse_job(MixtureArguments, argv, "Train on several data sets.", DEFAULTS)
-    if args.mixture is None:
-        raise InputError("mixture needs --mixture, a .yaml file that lists data sets")
-    say_what_happens()
-    resume = check_output_dir(training, args.overwrite_output_dir)
-    set_seed(training.seed)
-    with training.main_process_first(desc="read"):
-        parts = read_mixture(args.mixture, training.seed)
-        own = [text for part in parts for text in (part.prompts or {}).values()]
-        tokenizer = open_tokenizer(args, {part.name: part.rows for part in parts}, own)
-    model = open_encoder(args, tokenizer, parts)
-    check_max_length(args.max_length, max_positions(model.config))
-    with training.main_process_first(desc="tokenize"):
-        weights = {part.name: part.weight for part in parts if part.weight is not None}
-        rows = {}
-        for part in parts:
-            prompts = part.column_prompts(model.settings)
-            rows[part.name] = part.tokenized(tokenizer, args.max_length, training.seed, prompts)
-    mixture = Mixture(rows, weights or None)
-    if mixture.endless and training.max_steps <= 0:
-        raise InputError("a streamed data set has no length and so no epochs; give --max_steps")
-    trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=mixture, processing_class=tokenizer,
-        data_collator=MixtureCollator({part.name: getattr(data, part.roles.collator)(tokenizer) for part in parts}),
-        evaluator=sts_evaluator(tokenizer),
-    )  # fmt: skip
-    trainer.metadata = job_metadata(args, None if mixture.endless else len(mixture), [part.source for part in parts])
-    return finish(trainer, resume)
-
-
-def open_encoder(args: MixtureArguments, tokenizer: Any, parts: Sequence[Part]) -> Any:
-    """The encoder, with the loss of each data set."""
-    tasks = {part.name: with_matryoshka(part.loss.settings(), args) for part in parts}
-    cut = {task.pop("truncate_dim", None) for task in tasks.values()}  # settings of the encoder, not of a loss
-    pooling = args.pooling or (None if args.model_name_or_path else "mean")
-    settings = {**({"pooling": pooling} if pooling else {}), **prompt_settings(args), "truncate_dim": cut.pop()}
-    return open_model(args, tokenizer, loss="mixture", tasks=tasks, **settings)
+    def texts(self) -> Iterator[str]:
+        """All texts, or the first of a stream, and its own prompts; for the vocabulary of a new encoder."""
+        for name in self.rows.column_names:
+            if name not in ("label", "score"):
+                yield from self.rows[name]
+        yield from [*(self.prompts or {}).values()] * 2  # what occurs once is left out of a vocabulary
 
 
 # --- The file.
 
 
-def read_mixture(path: str, seed: int = 0) -> list[Part]:
+def read_mixture(path: str, seed: int = 0) -> list[TrainingSet]:
     """Read the data sets of a mixture file.
 
     Args:
@@ -248,7 +160,7 @@ def _check_keys(content: Any, known: Sequence[str], where: str) -> None:
             raise InputError(f"{where}: unknown key {key!r}; {suggestion(str(key), known)}")
 
 
-def _part(entry: Mapping[str, Any], path: str, seed: int) -> Part:
+def _part(entry: Mapping[str, Any], path: str, seed: int) -> TrainingSet:
     where = f"{path}, {entry['name']}"
     beside = path_of(path).parent / entry["train_file"]
     source = str(beside) if beside.exists() else entry["train_file"]
@@ -270,7 +182,7 @@ def _part(entry: Mapping[str, Any], path: str, seed: int) -> Part:
             rows = pairs_of_labels(rows, seed) if roles.kind == "labelled_texts" else rows
     loss = _loss(entry.get("loss", roles.loss), rows, roles, where)
     weight, prompts = _weight(entry.get("weight"), where), _prompts(entry.get("prompts"), roles.texts, where)
-    return Part(entry["name"], source, roles, rows, loss, weight, prompts, streaming)
+    return TrainingSet(entry["name"], source, roles, rows, loss, weight, prompts, streaming, seed)
 
 
 def _columns(given: Any, where: str) -> list[str] | None:
@@ -320,9 +232,9 @@ def _is_number(value: Any) -> bool:
 def _loss(given: Any, rows: datasets.Dataset, roles: ColumnRoles, where: str) -> Loss:
     """The loss of an entry, which must fit the columns."""
     settings = dict(given) if isinstance(given, dict) else {"name": given}
-    name, suitable = settings.pop("name", None), SUITABLE[roles.kind]
-    if name not in suitable:
-        raise InputError(f"{where}, loss: {name!r} does not train {roles.words}; choose {', '.join(suitable)}")
+    name, fitting = settings.pop("name", None), suitable(roles.kind)
+    if name not in fitting:
+        raise InputError(f"{where}, loss: {name!r} does not train {roles.words}; choose {', '.join(fitting)}")
     if name == "softmax":
         settings.setdefault("num_labels", max(rows["label"][:]) + 1)
     with _at(f"{where}, loss"):

@@ -28,7 +28,6 @@ from contrastive_st.data.readers import open_rows
 from contrastive_st.errors import InputError
 from contrastive_st.hub.cards import write_card
 from contrastive_st.hub.metadata import base_model, hardware, versions, words_of, write_training_metadata
-from contrastive_st.jobs.cli import LAYERS, STATIC
 from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
 from contrastive_st.models.checkpoint import load_tokenizer
 from contrastive_st.models.default import open_encoder
@@ -47,6 +46,7 @@ from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.safety.redact import publishable, publishable_arguments
 from contrastive_st.terminal import say
 from contrastive_st.tokens import pad_rows
+from contrastive_st.training.cli import LAYERS, STATIC
 
 Rows = list[list[int]]
 

@@ -2,8 +2,9 @@
 
 Fine-tune any encoder on pairs, and stop when the validation pairs stop getting better:
 
-    accelerate launch examples/train.py --train_file pairs.csv --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 \
-        --validation_split 0.05 --early_stopping_patience 3 --output_dir out/pairs
+    accelerate launch examples/train.py --train_file pairs.csv \
+        --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 --validation_split 0.05 \
+        --early_stopping_patience 3 --output_dir out/pairs
 
 | columns of text, and others             | what is trained                          | loss              |
 |------------------------------------------|------------------------------------------|-------------------|

@@ -51,7 +51,8 @@ def texts_of(pairs: Sequence[DocPair]) -> Dataset:
 def positive_pairs(pairs: Sequence[DocPair]) -> Dataset:
     """Two columns of positive pairs, up to three for each object.
 
-    They are first line and paragraph, and the first sentence of a paragraph with the rest of it and with the first line.
+    They are first line and paragraph, and the first sentence of a paragraph with the rest of it and with the first
+    line.
     """
     found = [(pair.title, pair.text) for pair in pairs]
     for pair in pairs:

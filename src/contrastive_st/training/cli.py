@@ -53,8 +53,8 @@ def _train_help() -> str:
         lines.append(f"  {name or '(none)':14} {words.splitlines()[0]}")
     lines += [
         "",
-        "Without SCRIPT, the columns of --train_file say what is trained, and --mixture FILE.yaml trains on several data",
-        "sets. contrastive-st train SCRIPT --help, or train --train_file FILE --help, shows the options.",
+        "Without SCRIPT, the columns of --train_file say what is trained, and --mixture FILE.yaml trains on several",
+        "data sets. contrastive-st train SCRIPT --help, or train --train_file FILE --help, shows the options.",
     ]
     return "\n".join(lines)
 

@@ -179,7 +179,7 @@ def tokenized(
     """
     columns = [name for name in texts.column_names if name not in ("label", "score")]
     own, longest = model.settings, tokenizer.model_max_length
-    prompts = {name: prompt for name, prompt in column_prompts(columns, own.prompts, own.default_prompt_name).items()}
+    prompts = column_prompts(columns, own.prompts, own.default_prompt_name)
     if any(own.prompts.values()) and not any(prompts.values()):
         raise InputError(
             f"the prompts {' '.join(own.prompts)} are for no column of {', '.join(columns)}: name them query for the "
@@ -196,7 +196,7 @@ def tokenized(
 
 
 def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[str]) -> int:
-    """How many of the texts have more tokens than the tokenizer's `model_max_length`; those that fill it are read again."""
+    """How many texts have more tokens than the tokenizer's `model_max_length`; those that fill it are read again."""
     longest = tokenizer.model_max_length
     ids = rows.with_format("arrow")["input_ids"][:]
     ids = pc.list_flatten(ids) if len(prompts) > 1 else ids

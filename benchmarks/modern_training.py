@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contrastive_st.jobs import DocsSearch
 from datasets import Dataset
 from numpy.typing import NDArray
 from scipy.stats import spearmanr
@@ -50,6 +49,7 @@ from contrastive_st import (
 )
 from contrastive_st.data.readers import open_rows
 from contrastive_st.evaluation import EmbeddingStore
+from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.scorers.retrieval import mean_interval, ranks_of_own, reciprocal_ranks
 from contrastive_st.evaluation.tasks import choose
 from contrastive_st.models import load_tokenizer

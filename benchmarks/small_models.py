@@ -20,12 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from contrastive_st.jobs import DocsSearch
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contrastive_st import evaluate
 from contrastive_st.data.word_vectors import read_word_vectors
 from contrastive_st.evaluation.cli import _pairs
+from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.embedding_store import FunctionEncoder
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose, retrieval_task

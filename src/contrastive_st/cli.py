@@ -35,6 +35,8 @@ POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, or 2 after a one-line error message."""
     argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["train"]:  # each script has a parser of its own, with its own --help
+        return train(argv[1:])
     return run(lambda: _run(argv))
 
 
@@ -42,9 +44,6 @@ def _run(argv: list[str]) -> None:
     parser, commands = _parser()
     if argv and not argv[0].startswith("-") and argv[0] not in commands:
         raise InputError(f"no command {argv[0]}; {suggestion(argv[0], commands)}")
-    if argv and argv[0] == "train":  # each script has a parser of its own, with its own --help
-        train(argv[1:])
-        return
     args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help()

@@ -284,6 +284,7 @@ _SCRIPT_RANGES: Ranges = (
     ("mlm_weight js_weight", lambda value: 0 <= value < math.inf, "a number that is not negative"),
     ("temperature lora_alpha", lambda value: 0 < value < math.inf, "a positive number"),
     ("dropout mlm_probability lora_dropout", lambda value: 0 <= value < 1, "a number in [0, 1)"),
+    ("hard_negative_weight", math.isfinite, "a finite number"),
 )
 
 

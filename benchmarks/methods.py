@@ -156,7 +156,7 @@ EVERY = (*LOSS_METHODS, *CONTEXT_METHODS, *SYSTEMS)
 _TINY = "--hidden_size 16 --per_device_train_batch_size 64 --max_steps 5 --vocab_size 2000 --learning_rate 2e-3"
 _SMALL = {
     "quickthoughts": "--hidden_size 300 --embedding_size 200 --learning_rate 2e-3 --readout max --idf_sentences 100000",
-    "skipthoughts": "--learning_rate 2e-3 --hidden_size 240 --embedding_size 100",  # at 600 a step takes 5 times as long
+    "skipthoughts": "--learning_rate 2e-3 --hidden_size 240 --embedding_size 100",  # at 600 a step takes 5 x
     "infersent": "--hidden_size 300 --embedding_size 200",
     "distill": "--hidden_size 256 --num_layers 3 --max_length 32 --max_train_samples 40000",
     "sbert": "--max_length 32",

@@ -1,4 +1,4 @@
-"""The comparison of methods: every script trained on its budget, figures beside published ones, nothing trained twice."""
+"""The comparison of methods: every script trained on its budget, beside published figures, nothing trained twice."""
 
 import json
 

@@ -47,9 +47,9 @@ from contrastive_st import (
     mine_hard_negatives,
     tokenize,
 )
+from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.data.readers import open_rows
 from contrastive_st.evaluation import EmbeddingStore
-from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.scorers.retrieval import mean_interval, ranks_of_own, reciprocal_ranks
 from contrastive_st.evaluation.tasks import choose

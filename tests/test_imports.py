@@ -25,7 +25,6 @@ MAY_IMPORT = {
     "training": LOW | {"safety", "losses", "data", "models", "evaluation", "hub"},
     "search": LOW | {"safety", "losses", "data", "models", "evaluation"},
     "integrations": LOW | {"safety", "losses", "data", "models", "evaluation", "search"},
-    "jobs": LOW | {"safety", "losses", "data", "models", "evaluation", "hub", "training", "search"},
 }
 HOME = {name: module for module, names in contrastive_st._HOMES.items() for name in names}
 ANYTHING = {"cli", "__init__", "__main__"}  # the command line and the public names stand above all
@@ -94,8 +93,3 @@ def test_no_modules_import_each_other_in_a_circle():
 
     for name in graph:
         visit(name, [])
-
-
-def test_the_path_of_a_module_is_named_once():
-    names = [path.name for path in FILES if path.name not in ("__init__.py", "cli.py")]
-    assert len(names) == len(set(names)), sorted(name for name in set(names) if names.count(name) > 1)

@@ -32,12 +32,11 @@ from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.export import GraphModel, backend_of, export_command
 from contrastive_st.models.hardware import bf16_is_fast, on_cores, packed_products
 from contrastive_st.models.recorded import (
-    Recorded,
-    layers_after,
+    CheckpointInfo,
     of_settings,
     read_recorded,
-    write_recorded,
     write_sentence_transformers,
+    write_use,
 )
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import ENCODER, in_words, local_folder
@@ -132,7 +131,7 @@ class SentenceEncoder:
         if max_length is not None and max_length < 1:
             raise InputError(f"max_length is {max_length}; give 1 or more")
         self.folder: Path | None = None
-        self.after, self.recorded, self._fingerprint = nn.Sequential(), Recorded(Path()), None
+        self.recorded, self._fingerprint = CheckpointInfo(Path()), None
         model = folder_or_name(model)
         if isinstance(model, (str, Path)):
             self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
@@ -146,7 +145,7 @@ class SentenceEncoder:
             self.model, self.tokenizer, self.name = model, tokenizer, "model"
             settings = getattr(model, "settings", None)
             if isinstance(settings, LossConfig):
-                self.recorded = Recorded(Path(), **of_settings(settings.section()))
+                self.recorded = CheckpointInfo(Path(), **of_settings(settings.section()))
         self.name = name or self.name
         self.max_length = self._length(max_length)
         if truncate_dim is not None:
@@ -327,9 +326,9 @@ class SentenceEncoder:
         prompts = sorted((name, prompt) for name, prompt in self.recorded.prompts.items() if prompt)
         others = (prompts, self.recorded.include_prompt) if prompts else ()
         prompt = self._prompt(None, None)
-        decides = (self.pooling, self.max_length, self.recorded.truncate_dim, prompt, *map(str, self.after), *others)
-        weights = {**self.model.state_dict(), **{f"after.{key}": x for key, x in self.after.state_dict().items()}}
-        return self._fingerprint or model_hash(weights, self.tokenizer, *decides)
+        after = map(str, getattr(self.model, "after", ()))
+        decides = (self.pooling, self.max_length, self.recorded.truncate_dim, prompt, *after, *others)
+        return self._fingerprint or model_hash(self.model.state_dict(), self.tokenizer, *decides)
 
     def __repr__(self) -> str:
         kind = type(self.model).__name__
@@ -352,7 +351,7 @@ class SentenceEncoder:
         tokenizer = copy.copy(self.tokenizer)
         tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
         tokenizer.save_pretrained(folder)
-        write_recorded(folder, self.after, self.recorded)
+        write_use(folder, self.recorded)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
         """Save to a repository of the Hub, which is created if needed; returns its address.
@@ -397,9 +396,7 @@ class SentenceEncoder:
         if recorded.foreign and pooling is None:
             self._wrap(_sentence_transformer(folder, recorded, name, device))
             return
-        if pooling not in (None, recorded.pooling):  # the layers after it were trained with the recorded pooling
-            recorded = replace(recorded, dense=(), normalized=False)
-        self.recorded, self.after = recorded, layers_after(recorded).to(device)
+        self.recorded = recorded
         self.model = open_trained(recorded, name, pooling).to(device).eval()
         self.tokenizer = load_tokenizer(folder, **{**hub, "subfolder": ""})  # `folder` includes it already
         if getattr(self.model, "is_table", False):
@@ -410,10 +407,10 @@ class SentenceEncoder:
     def _wrap(self, model: Any) -> None:
         """Use a `SentenceTransformer` as the model."""
         self.model, self.tokenizer, self.name = _Modules(model), model.tokenizer, "model"
-        self.recorded = Recorded(
+        self.recorded = CheckpointInfo(
             Path(), include_prompt=all(getattr(module, "include_prompt", True) for module in model),
             max_length=model.max_seq_length, prompts=dict(model.prompts),
-            default_prompt=model.default_prompt_name, truncate_dim=model.truncate_dim,
+            default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
             similarity=str(model.similarity_fn_name or "cosine"),
         )  # fmt: skip
 
@@ -431,7 +428,7 @@ class SentenceEncoder:
     def _prompt(self, name: str | None, prompt: str | None) -> str:
         if prompt is not None:
             return prompt
-        name = name or self.recorded.default_prompt
+        name = name or self.recorded.default_prompt_name
         if name is None:
             return ""
         if name not in self.recorded.prompts:
@@ -493,9 +490,8 @@ class SentenceEncoder:
         )
         if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
             text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
-        pooled = self.model(ids, attention_mask=mask, **text).pooler_output
-        vectors: Tensor = self.after(pooled.float()).float()
-        return vectors
+        vectors: Tensor = self.model(ids, attention_mask=mask, **text).pooler_output
+        return vectors.float()
 
     @contextlib.contextmanager
     def _ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
@@ -566,7 +562,7 @@ class _Modules(nn.Module):
         return BaseModelOutputWithPooling(pooler_output=features["sentence_embedding"])
 
 
-def _sentence_transformer(folder: Path, recorded: Recorded, name: object, device: torch.device) -> Any:
+def _sentence_transformer(folder: Path, recorded: CheckpointInfo, name: object, device: torch.device) -> Any:
     """Open a folder that only sentence-transformers can run; pickles and remote code are refused."""
     try:
         from sentence_transformers import SentenceTransformer

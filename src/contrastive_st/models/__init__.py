@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from contrastive_st.models.pooling import POOLINGS, pool
     from contrastive_st.models.static_encoder import StaticEncoder, fit_static
     from contrastive_st.models.students import student_of
+    from contrastive_st.models.wrapped import EncoderForCL
     from contrastive_st.models.word_models import (
         InferSentBiLSTM,
         QuickThoughtsGRU,
@@ -72,12 +73,13 @@ __getattr__, __dir__ = lazy(
         "static_encoder": ["StaticEncoder", "fit_static"],
         "students": ["student_of"],
         "word_models": ["InferSentBiLSTM", "QuickThoughtsGRU", "SkipThoughts", "UniversalSentenceEncoder"],
+        "wrapped": ["EncoderForCL"],
     },
 )  # fmt: skip
 
 __all__ = [
     "POOLINGS", "AutoModelForCL", "BertForCL", "CamembertForCL", "ContrastiveMixin", "ContrastiveOutput",
-    "DebertaV2ForCL", "DistilBertForCL", "ElectraForCL", "ForCL", "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL",
+    "DebertaV2ForCL", "DistilBertForCL", "ElectraForCL", "EncoderForCL", "ForCL", "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL",
     "InferSentBiLSTM", "InferSentConfig", "LlamaForCL", "MPNetForCL", "MistralForCL", "ModernBertForCL",
     "QuickThoughtsConfig", "QuickThoughtsGRU", "Qwen2ForCL", "Qwen3ForCL", "RobertaForCL", "SentenceEncoder",
     "SkipThoughts", "SkipThoughtsConfig", "StaticConfig", "StaticEncoder", "UniversalConfig",

@@ -38,6 +38,7 @@ from contrastive_st.models.recorded import (
     write_sentence_transformers,
     write_use,
 )
+from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import ENCODER, in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
@@ -83,8 +84,8 @@ class SentenceEncoder:
 
     Args:
         model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
-            evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; or a
-            `SentenceEncoder`. By default `default_model()`: the static model that comes with the package.
+            evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; a torch module that
+            returns vectors `[N, d]` (see `EncoderForCL`); or a `SentenceEncoder`. By default `default_model()`: the static model that comes with the package.
         tokenizer: tokenizer of a model in memory; texts are cut to `tokenizer.model_max_length`, as in training.
         device: where to run a model opened by name; by default the GPU of this process if there is one.
         pooling: one of `contrastive_st.models.POOLINGS`, in place of the recorded one; needed if none is recorded.
@@ -142,6 +143,8 @@ class SentenceEncoder:
         elif tokenizer is None:
             raise InputError(f"{type(model).__name__} needs a tokenizer; give SentenceEncoder(model, tokenizer)")
         else:
+            whole = isinstance(model, nn.Module) and hasattr(model, "config") and hasattr(model, "device")
+            model = model if whole or not isinstance(model, nn.Module) else EncoderForCL(model)
             self.model, self.tokenizer, self.name = model, tokenizer, "model"
             settings = getattr(model, "settings", None)
             if isinstance(settings, LossConfig):
@@ -346,6 +349,10 @@ class SentenceEncoder:
         if isinstance(self.model, PooledModel):
             self.model.backbone.save_pretrained(folder)
             write_sentence_transformers(self.model, folder)
+        elif isinstance(self.model, EncoderForCL):
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            return
         else:
             self.model.save_pretrained(folder)
         tokenizer = copy.copy(self.tokenizer)
@@ -490,7 +497,7 @@ class SentenceEncoder:
         )
         if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
             text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
-        vectors: Tensor = self.model(ids, attention_mask=mask, **text).pooler_output
+        vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
         return vectors.float()
 
     @contextlib.contextmanager

@@ -33,6 +33,7 @@ from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.recorded import write_tensors
+from contrastive_st.models.wrapped import EncoderForCL
 from contrastive_st.safety.folders import ADAPTER_WEIGHTS, TRAINED, read_json
 from contrastive_st.safety.writing import locked, written_whole
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -154,9 +155,11 @@ class CheckpointTrainer(Trainer):
         self.accelerator.wait_for_everyone()
 
     def _write_trained(self, path: Path) -> None:
-        """Write all trained weights of a model with an adapter, including heads, under the names in the model."""
+        """Write all trained weights of a model with an adapter or of a user's module, including heads."""
         model: Any = self.accelerator.unwrap_model(self.model)
-        if has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
+        if isinstance(model, EncoderForCL):
+            write_tensors(model.trained_state(), path)
+        elif has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
             write_tensors({name: weight.detach().cpu() for name, weight in _trained(model).items()}, path)
 
     # ------------------------------------------------------------------ resuming
@@ -176,6 +179,9 @@ class CheckpointTrainer(Trainer):
         if not path.is_file():
             return False
         model: Any = self.accelerator.unwrap_model(self.model)
+        if isinstance(model, EncoderForCL):
+            model.load_trained_state(load_file(path))
+            return True
         weights, wanted = load_file(path), _trained(model)
         if strange := sorted(weights.keys() ^ wanted.keys()):
             raise InputError(f"{checkpoint} was trained with another adapter: only one of the two has {strange[0]}")

@@ -85,7 +85,8 @@ class SentenceEncoder:
     Args:
         model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
             evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; a torch module that
-            returns vectors `[N, d]` (see `EncoderForCL`); or a `SentenceEncoder`. By default `default_model()`: the static model that comes with the package.
+            returns vectors `[N, d]` (see `EncoderForCL`); or a `SentenceEncoder`. By default `default_model()`: the
+            static model that comes with the package.
         tokenizer: tokenizer of a model in memory; texts are cut to `tokenizer.model_max_length`, as in training.
         device: where to run a model opened by name; by default the GPU of this process if there is one.
         pooling: one of `contrastive_st.models.POOLINGS`, in place of the recorded one; needed if none is recorded.

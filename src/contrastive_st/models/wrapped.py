@@ -39,8 +39,8 @@ class EncoderSettings(LossConfig):
 class EncoderForCL(ForCL, PreTrainedModel):
     """Any torch module as a contrastive model, which `ContrastiveTrainer` trains.
 
-    The module is called with `input_ids` and `attention_mask` `[N, L]`, and with `token_type_ids` and `text_mask` if its
-    `forward` names them; a `SentenceTransformer` with its features. It returns vectors `[N, d]`, or an output with
+    The module is called with `input_ids` and `attention_mask` `[N, L]`, and with `token_type_ids` and `text_mask` if
+    its `forward` names them; a `SentenceTransformer` with its features. It returns vectors `[N, d]`, or an output with
     `pooler_output` or `sentence_embedding`. A row's vector must not depend on other rows or on the amount of padding:
     then buckets, the GradCache step and several processes train exactly as one plain pass does.
 

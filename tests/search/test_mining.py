@@ -20,7 +20,7 @@ from contrastive_st import (
     write_hard_negatives,
 )
 from contrastive_st.cli import main
-from contrastive_st.evaluation.embedding_store import FunctionEncoder
+from contrastive_st.models.protocol import FunctionEncoder
 from contrastive_st.models.static_encoder import static_tokenizer
 from contrastive_st.search import mining
 from contrastive_st.search.mining import HardNegatives, NegativeRules

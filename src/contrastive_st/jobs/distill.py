@@ -21,7 +21,7 @@ from contrastive_st.data import TeacherCollator, TeacherRows, read_texts, train_
 from contrastive_st.data.ordering import order_corpus, path_lengths
 from contrastive_st.distributed import from_first, is_first_process
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.embedding_store import Encoder, as_encoder, default_cache
+from contrastive_st.evaluation.embedding_store import default_cache
 from contrastive_st.evaluation.neighbors import embedding_blocks
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.evaluation.suite import load, run
@@ -36,6 +36,7 @@ from contrastive_st.jobs.job import (
     small_bert,
 )
 from contrastive_st.models import BertForCL, SentenceEncoder
+from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.tokens import token_ids
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 from contrastive_st.vectors import unit_vectors

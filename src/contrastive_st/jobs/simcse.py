@@ -31,7 +31,7 @@ from contrastive_st.data import (
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.evaluation.embedding_store import EmbeddingStore, as_encoder, default_cache
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.jobs.docs_search import DocsSearch
 from contrastive_st.jobs.job import (
@@ -52,6 +52,7 @@ from contrastive_st.jobs.job import (
 from contrastive_st.models import AutoModelForCL, BertForCL, SentenceEncoder
 from contrastive_st.models.checkpoint import family, load_config, load_tokenizer
 from contrastive_st.models.configuration import max_positions
+from contrastive_st.models.protocol import as_encoder
 from contrastive_st.training import ContrastiveTrainer, ContrastiveTrainingArguments, check_output_dir
 
 logger = logging.getLogger(__name__)

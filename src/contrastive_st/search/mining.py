@@ -555,7 +555,7 @@ class _CrossScores:
 def _opened(model: Any, **options: Any) -> Encoder:
     if model is None or isinstance(model, (str, Path)):
         return open_encoder(model, **options)
-    from contrastive_st.evaluation.embedding_store import as_encoder
+    from contrastive_st.models.protocol import as_encoder
 
     return as_encoder(model, **options)
 

@@ -19,6 +19,7 @@ from contrastive_st.hub.cli import add_commands as add_hub_commands
 from contrastive_st.jobs.cli import COMMANDS as JOB_COMMANDS
 from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.search.cli import add_commands as add_search_commands
+from contrastive_st.serve.cli import add_commands as add_serve_commands
 from contrastive_st.terminal import (
     MODEL_HELP,
     POOLING_HELP,
@@ -83,6 +84,7 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     add_evaluation_commands(commands)
     add_hub_commands(commands)
     add_search_commands(commands)
+    add_serve_commands(commands)
     parser.commands = {choice.dest: choice.help for choice in commands._choices_actions}
     return parser, commands.choices
 

@@ -1,4 +1,4 @@
-"""`contrastive-st train`, `mine`, `distill`, `soup` and `compare`."""
+"""`contrastive-st train`, `distill`, `soup` and `compare`."""
 
 from __future__ import annotations
 import __future__
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import MODEL_HELP, Parser, say, suggestion
+from contrastive_st.terminal import Parser, say, suggestion
 
 _FOLDER = Path(__file__).parent
 
@@ -143,47 +143,6 @@ def distill_parser() -> Parser:
     return parser
 
 
-def mine(argv: Sequence[str]) -> None:
-    """Add hard negatives to the pairs of a file."""
-    args = vars(mine_parser().parse_args(argv))
-    from contrastive_st.search.mining import write_hard_negatives
-
-    counts = write_hard_negatives(args.pop("pairs"), verbose=sys.stderr.isatty(), **args)
-    say(f"{args['output']}: {counts}", file=sys.stderr)
-
-
-def mine_parser() -> Parser:
-    """The flags of `contrastive-st mine`."""
-    parser = Parser(
-        prog="contrastive-st mine", description="Find the texts nearest to each anchor that are not its positives."
-    )
-    add = parser.add_argument
-    add("pairs", help="anchors and positives: any file or data set that train reads")
-    add("--output", "-o", required=True, help="a .jsonl, .csv or .parquet file; train reads it")
-    add("--overwrite", action="store_true", help="replace an output file that exists")
-    add("--model", "-m", help=MODEL_HELP)
-    add("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    add("--precision", default="auto", choices=("auto", "bf16", "fp32"), help="of the model (default: auto)")
-    add("--anchor_column_name", help="column of the anchors; with --positive_column_name")
-    add("--positive_column_name", help="column of the positives")
-    add("--corpus", metavar="FILE", help="take negatives from these texts (default: from the positives)")
-    add("--corpus_column", help="column of a corpus with several columns of text")
-    add("--num_negatives", type=int, default=3, help="negatives per anchor (default: 3)")
-    add("--range_min", type=int, default=0, help="skip this many of the nearest texts (default: 0)")
-    add("--range_max", type=int, help="highest rank, exclusive (default: range_min + 10 x num_negatives)")
-    add("--max_score", type=float, help="highest score of a negative")
-    add("--min_score", type=float, help="lowest score of a negative")
-    add("--absolute_margin", type=float, help="a negative scores at least this much less than the positive")
-    add("--relative_margin", type=float, help="the same as a share of the positive's score: 0.05 allows 95%% of it")
-    add("--sampling_strategy", "--sampling", choices=("top", "random"), default="top", help="(default: top)")
-    add("--seed", type=int, default=0, help="seed of random sampling (default: 0)")
-    add("--guide", metavar="MODEL", help="another encoder, whose scores are used for limits and sampling")
-    add("--cross_encoder", metavar="MODEL", help="as --guide, a CrossEncoder of sentence-transformers")
-    add("--output_format", "--format", choices=("n-tuple", "triplet"), default="n-tuple",
-        help="a row per pair, with all negatives, or a row per negative (default: n-tuple)")  # fmt: skip
-    return parser
-
-
 def soup(argv: Sequence[str]) -> None:
     """Average the weights of checkpoints."""
     args = soup_parser().parse_args(argv)
@@ -225,7 +184,6 @@ class Command(NamedTuple):
 
 COMMANDS = {
     "train": Command(train, "train an encoder: contrastive-st train [JOB] --train_file FILE ..."),
-    "mine": Command(mine, "add hard negatives to pairs: the texts nearest to each anchor that are not its positives"),
     "distill": Command(distill, "train a small encoder that copies a teacher: static, or some of its layers"),
     "soup": Command(soup, "average the weights of checkpoints, all of them or those that help"),
     "compare": Command(compare, "train every method on the same budget and compare the metrics"),

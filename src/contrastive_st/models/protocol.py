@@ -10,7 +10,7 @@ from contrastive_st.models.default import open_encoder
 
 
 class Encoder(Protocol):
-    """What evaluation, mining and the search page use; `SentenceEncoder`, `StaticVectors` and `FunctionEncoder` have it."""
+    """What evaluation, mining and the search page use of `SentenceEncoder`, `StaticVectors` and `FunctionEncoder`."""
 
     name: str
 

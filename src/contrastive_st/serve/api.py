@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import base64
-import hmac
 import math
 import os
 import sys
@@ -31,22 +30,30 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.default import open_encoder
-from contrastive_st.search.app.serving import App, Message, Receive, Scope, Send, is_loopback, reserve
 from contrastive_st.search.index import check_k, parse_filter
-from contrastive_st.search.opening import open_encoder_for, open_index
-from contrastive_st.search.shards import RECORD
+from contrastive_st.search.opening import open_encoder_for, open_named
+from contrastive_st.serve.gate import (
+    App,
+    Gate,
+    Headers,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    address,
+    is_loopback,
+    reserve,
+    run_app,
+)
 from contrastive_st.terminal import say
 from contrastive_st.tokens import QUERY, role_prompt
 from contrastive_st.vectors import unit_vectors
 
 Rows = list[list[int]]
 Vectors = NDArray[np.float32]
-MOST_BYTES = 32 << 20  # of a request
-_TOO_LARGE = f"a request has {MOST_BYTES:,} bytes at most; send fewer texts at once"
 Texts = str | list[str]
 Input = str | list[str] | list[int] | list[list[int]]  # texts, or token ids of the model's own tokenizer
 
@@ -399,30 +406,22 @@ def make_api(
         app.post(path)(answer)
     for path, answer in gets:
         app.get(path)(answer)
-    edge: App = _Edge(app, metrics, token, {route.path for route in app.routes if hasattr(route, "path")})
-    return TrustedHostMiddleware(edge, ["localhost", "127.0.0.1", "[::1]"]) if is_loopback(host) else edge
+    paths = {route.path for route in app.routes if hasattr(route, "path")}
+    return _Counted(ApiGate(app, host, token), metrics, paths)
 
 
-class _Edge:
-    """Counts requests, asks for the token, and takes no more than `MOST_BYTES` of a body."""
+class _Counted:
+    """Counts requests by route and status, and how long they take."""
 
-    def __init__(self, app: App, metrics: Metrics, token: str | None, routes: set[str]) -> None:
-        self.app, self.metrics, self.token, self.routes = app, metrics, token, routes
+    def __init__(self, app: App, metrics: Metrics, routes: set[str]) -> None:
+        self.app, self.metrics, self.routes = app, metrics, routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, read, headers = time.perf_counter(), 0, dict(scope["headers"])
+        started = time.perf_counter()
         route = scope["path"] if scope["path"] in self.routes else "other"
-
-        async def bounded() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > MOST_BYTES:
-                raise ApiError(413, _TOO_LARGE)
-            return message
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -430,25 +429,29 @@ class _Edge:
                 self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
             await send(message)
 
-        refused: ApiError | None = None
-        if route != "/health" and not self._may(headers.get(b"authorization", b"")):
-            words = "send the token of this server as Authorization: Bearer TOKEN"
-            refused = ApiError(401, words, **{"WWW-Authenticate": "Bearer"})
-        elif int(headers.get(b"content-length", b"0")) > MOST_BYTES:
-            refused = ApiError(413, _TOO_LARGE)
-        if refused is None:
-            await self.app(scope, bounded, counted)
-        else:
-            await (await _refusal(Request(scope), refused))(scope, receive, counted)
+        await self.app(scope, receive, counted)
 
-    def _may(self, given: bytes) -> bool:
-        kind, _, token = given.partition(b" ")
-        wanted = self.token
-        return wanted is None or (kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), wanted.encode()))
+
+class ApiGate(Gate):
+    """The gate of the API, with the token as `Authorization: Bearer ...`; `/health` needs none."""
+
+    most_bytes = 32 << 20
+    without_token = frozenset({"/health"})
+    token_help = "send the token of this server as Authorization: Bearer TOKEN"
+
+    def tokens(self, scope: Scope, headers: Headers) -> list[str]:
+        """The bearer's."""
+        kind, _, token = headers.get(b"authorization", "").partition(" ")
+        return [token.strip()] if kind.lower() == "bearer" else []
+
+    def refuse(self, status: int, words: str, scope: Scope) -> App:
+        """The error as the API that was asked words it."""
+        asks = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        return _error(scope["path"], status, words, asks)
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    """The error in the words of the API that was asked: OpenAI's, or text-embeddings-inference's."""
+    """The answer to a request that raised an error."""
     status, words, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
     if isinstance(error, ApiError):
         status = error.status
@@ -456,9 +459,14 @@ async def _refusal(request: Request, error: Exception) -> Response:
         status, words = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):
         status, words = 422, _what_is_wrong(error)
+    return _error(request.url.path, status, words, headers)
+
+
+def _error(path: str, status: int, words: str, headers: Mapping[str, str]) -> Response:
+    """An error in the form of the API that was asked: OpenAI's, or text-embeddings-inference's."""
     kind = {401: "authentication", 413: "too_large", 429: "overloaded"}.get(status, "invalid_request")
     content: Any = {"error": words, "error_type": kind}
-    if request.url.path.startswith("/v1/"):
+    if path.startswith("/v1/"):
         content = {"error": {"message": words, "type": f"{kind}_error", "param": None, "code": None}}
     return JSONResponse(content, status, headers)
 
@@ -479,8 +487,6 @@ def _what_is_wrong(error: RequestValidationError) -> str:
 
 def run(args: argparse.Namespace) -> None:
     """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
-    import uvicorn
-
     if min(args.batch_tokens, args.max_waiting_tokens) < 1:
         raise InputError("--batch_tokens and --max_waiting_tokens: give 1 or more")
     token = _token(args.token_file)
@@ -491,31 +497,8 @@ def run(args: argparse.Namespace) -> None:
             say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
                 file=sys.stderr)  # fmt: skip
         app = make_api(models, indices, args.host, token)
-        host, port = listener.getsockname()[:2]
-        say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        stopping = _Stopping(app)
-        server = uvicorn.Server(uvicorn.Config(stopping, log_level="warning", access_log=False))
-        stopping.told = lambda: server.should_exit
-        server.run(sockets=[listener])
-
-
-class _Stopping:
-    """Answers with `Connection: close` when the server is told to stop: the client sends no other request on it.
-
-    Without, a client may send its next one just before the connection ends, and loses it.
-    """
-
-    def __init__(self, app: App) -> None:
-        self.app = app
-        self.told: Callable[[], bool] = lambda: False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def closing(message: Message) -> None:
-            if message["type"] == "http.response.start" and self.told():
-                message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
-            await send(message)
-
-        await self.app(scope, receive, closing)
+        say(address(listener))
+        run_app(app, listener)
 
 
 def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Served], dict[str, IndexServed]]:
@@ -533,12 +516,10 @@ def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Serve
     for model in args.model or ([] if args.index else [None]):
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index):
-        folder = Path(name).expanduser()
-        place = (folder,) if folder.joinpath(RECORD).is_file() else (args.store, name)
-        index = stack.enter_context(closing(open_index(*place)))
+        index = stack.enter_context(closing(open_named(name, args.store)))
         same = (own for own in models.values() if own.encoder.fingerprint == index.fingerprint)
         model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))
-        indices[folder.name] = IndexServed(index, model)
+        indices[Path(name).name] = IndexServed(index, model)
     return models, indices
 
 

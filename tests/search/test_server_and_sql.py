@@ -184,9 +184,13 @@ def test_root_without_an_account_is_told_how_to_make_one(place, monkeypatch):
 @ROOT
 def test_the_owner_of_the_folder_runs_it(place):
     daemon = module.account_for(place)
+    os.chown(place, 1, -1)
+    assert module.account_for(place).user == 1
     os.chown(place, 54_321, -1)
-    assert module.account_for(place) == ("54321", 54_321, 54_321)
+    assert module.account_for(place) == daemon, "a number without a name cannot make a database"
     (place / "pgdata").mkdir()
+    os.chown(place / "pgdata", 54_321, -1)
+    assert module.account_for(place) == ("54321", 54_321, 54_321)
     os.chown(place / "pgdata", daemon.user, -1)
     assert module.account_for(place) == daemon
     place.chmod(0o700)
@@ -268,7 +272,7 @@ def _names(tree):
         safe |= more
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.name)
 def test_no_user_text_becomes_sql(path):
     """Every statement is a constant, or composed of constants and identifiers; the rest can only be parameters."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

@@ -95,7 +95,8 @@ def check_token(token: str | None) -> str | None:
 
 def _asked(scope: Scope) -> str:
     """The token in the address."""
-    return parse_qs(scope.get("query_string", b"").decode("latin-1")).get("token", [""])[0]
+    query: bytes = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
 
 
 def _cookie(header: str) -> str:

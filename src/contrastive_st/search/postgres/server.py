@@ -141,8 +141,8 @@ class EmbeddedServer:
         new.mkdir(mode=0o700)
         if self._account:
             os.chown(new, self._account.user, self._account.group)
-            say(f"{self.folder}: PostgreSQL does not run as root; account {self._account.name!r} runs it and owns its data",
-                file=sys.stderr)  # fmt: skip
+            chosen = f"account {self._account.name!r} runs it and owns its data"
+            say(f"{self.folder}: PostgreSQL does not run as root; {chosen}", file=sys.stderr)
         locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
         code, output = self._run("initdb", "--auth=trust", "-U", "postgres", *locale, "-D", str(new))
         if code:
@@ -283,7 +283,8 @@ class Account(NamedTuple):
 def account_for(folder: Path) -> Account | None:
     """The account that runs the database of a folder if this process is root, else None. None is ever created.
 
-    It is the account that owns the data, or the folder; otherwise the first of `ACCOUNTS` that this machine has.
+    It is the account that owns the data, else the owner of the folder, else the first of `ACCOUNTS` that this machine
+    has.
 
     Raises:
         InputError: this machine has none of them.
@@ -292,30 +293,24 @@ def account_for(folder: Path) -> Account | None:
         return None
     import pwd
 
-    for path in (folder / "pgdata", folder):
-        with suppress(OSError):
-            if user := path.stat().st_uid:
-                return _account_of(user)
-    for name in ACCOUNTS:
+    pgdata = folder / "pgdata"
+    if pgdata.exists() and (user := pgdata.stat().st_uid):
         with suppress(KeyError):
-            entry = pwd.getpwnam(name)
-            return Account(name, entry.pw_uid, entry.pw_gid)
+            entry = pwd.getpwuid(user)
+            return Account(entry.pw_name, user, entry.pw_gid)
+        return Account(str(user), user, user)  # of another machine, without a name here
+    looks = [lambda name=name: pwd.getpwnam(name) for name in ACCOUNTS]
+    if folder.exists() and (user := folder.stat().st_uid):
+        looks.insert(0, lambda: pwd.getpwuid(user))
+    for look in looks:
+        with suppress(KeyError):
+            entry = look()
+            return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+    known = f"{', '.join(ACCOUNTS[:-1])} or {ACCOUNTS[-1]}"
     raise InputError(
-        f"PostgreSQL does not run as root, and there is no account {', '.join(ACCOUNTS[:-1])} or {ACCOUNTS[-1]}; create "
-        f"one (useradd --system --user-group --no-create-home --shell /usr/sbin/nologin {ACCOUNTS[0]}), or chown "
-        f"{folder} to the account that shall run it"
+        f"PostgreSQL does not run as root, and there is no account {known}; create one (useradd --system --user-group "
+        f"--no-create-home --shell /usr/sbin/nologin {ACCOUNTS[0]}), or chown {folder} to the account that shall run it"
     )
-
-
-def _account_of(user: int) -> Account:
-    """The account with this number; a store from another machine may belong to a number that has no name here."""
-    import pwd
-
-    try:
-        entry = pwd.getpwuid(user)
-    except KeyError:
-        return Account(str(user), user, user)
-    return Account(entry.pw_name, user, entry.pw_gid)
 
 
 def _reachable_binaries(account: Account | None) -> Path:

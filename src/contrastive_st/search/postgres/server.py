@@ -295,22 +295,28 @@ def account_for(folder: Path) -> Account | None:
 
     pgdata = folder / "pgdata"
     if pgdata.exists() and (user := pgdata.stat().st_uid):
+        return _numbered(user) or Account(str(user), user, user)  # of another machine, without a name here
+    if folder.exists() and (user := folder.stat().st_uid) and (owner := _numbered(user)):
+        return owner
+    for name in ACCOUNTS:
         with suppress(KeyError):
-            entry = pwd.getpwuid(user)
-            return Account(entry.pw_name, user, entry.pw_gid)
-        return Account(str(user), user, user)  # of another machine, without a name here
-    looks = [lambda name=name: pwd.getpwnam(name) for name in ACCOUNTS]
-    if folder.exists() and (user := folder.stat().st_uid):
-        looks.insert(0, lambda: pwd.getpwuid(user))
-    for look in looks:
-        with suppress(KeyError):
-            entry = look()
-            return Account(entry.pw_name, entry.pw_uid, entry.pw_gid)
+            entry = pwd.getpwnam(name)
+            return Account(name, entry.pw_uid, entry.pw_gid)
     known = f"{', '.join(ACCOUNTS[:-1])} or {ACCOUNTS[-1]}"
     raise InputError(
         f"PostgreSQL does not run as root, and there is no account {known}; create one (useradd --system --user-group "
         f"--no-create-home --shell /usr/sbin/nologin {ACCOUNTS[0]}), or chown {folder} to the account that shall run it"
     )
+
+
+def _numbered(user: int) -> Account | None:
+    """The account with this number, if there is one."""
+    import pwd
+
+    with suppress(KeyError):
+        entry = pwd.getpwuid(user)
+        return Account(entry.pw_name, user, entry.pw_gid)
+    return None
 
 
 def _reachable_binaries(account: Account | None) -> Path:

@@ -7,12 +7,14 @@ import contrastive_st
 
 ROOT = Path(contrastive_st.__file__).parent
 FILES = [path for path in ROOT.rglob("*.py") if path.parent.name.isidentifier()]  # not the code of checkpoints
-LOW = {"errors", "vectors", "tokens", "distributed", "terminal", "lazy", "static_vectors"}
+LOW = {"errors", "precision", "prefetch", "vectors", "tokens", "distributed", "terminal", "lazy", "static_vectors"}
 MAY_IMPORT = {
     "errors": set(),
     "terminal": {"errors"},
     "lazy": set(),
-    "vectors": {"errors"},
+    "precision": {"errors"},
+    "prefetch": set(),
+    "vectors": {"errors", "precision"},
     "tokens": {"errors"},
     "static_vectors": {"errors", "vectors"},
     "distributed": {"errors"},
@@ -23,7 +25,8 @@ MAY_IMPORT = {
     "evaluation": LOW | {"safety", "losses", "data", "models"},
     "hub": LOW | {"safety", "losses", "data", "models", "evaluation"},
     "training": LOW | {"safety", "losses", "data", "models", "evaluation", "hub"},
-    "search": LOW | {"safety", "losses", "data", "models", "evaluation"},
+    "search": LOW | {"safety", "data", "models"},
+    "serve": LOW | {"models", "search"},
     "integrations": LOW | {"safety", "losses", "data", "models", "evaluation", "search"},
 }
 HOME = {name: module for module, names in contrastive_st._HOMES.items() for name in names}

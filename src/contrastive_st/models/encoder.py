@@ -12,7 +12,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -39,6 +38,8 @@ from contrastive_st.models.recorded import (
     write_use,
 )
 from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
+from contrastive_st.precision import MODEL_PRECISIONS, check_precision
+from contrastive_st.prefetch import prefetch
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import ENCODER, in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
@@ -54,7 +55,6 @@ from contrastive_st.tokens import (
 )
 from contrastive_st.vectors import unit_vectors
 
-PRECISIONS = ("fp32", "bf16", "int8", "auto")
 SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cosine": lambda a, b: normalize(a) @ normalize(b).T,
     "dot": lambda a, b: a @ b.T,
@@ -128,8 +128,7 @@ class SentenceEncoder:
         name: str | None = None,
         **hub: Any,
     ) -> None:
-        if precision not in PRECISIONS:
-            raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
+        check_precision(precision, MODEL_PRECISIONS)
         if max_length is not None and max_length < 1:
             raise InputError(f"max_length is {max_length}; give 1 or more")
         self.folder: Path | None = None
@@ -240,18 +239,10 @@ class SentenceEncoder:
         Raises:
             InputError: the model gives a zero vector, which cannot be normalized.
         """
-        source, prompt = iter(items), role_prompt(self.recorded.prompts, DOCUMENT)
-
-        def prepare() -> tuple[Item, list[list[int]]] | None:
-            for item in source:
-                return item, self._tokenize(list(texts_of(item)), prompt)
-            return None
-
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(prepare)
-            while (prepared := ahead.result()) is not None:
-                ahead = pool.submit(prepare)
-                yield prepared[0], unit_vectors(self._vectors(prepared[1], prompt), of=self.name)
+        prompt = role_prompt(self.recorded.prompts, DOCUMENT)
+        tokenized = ((item, self._tokenize(list(texts_of(item)), prompt)) for item in items)
+        for item, rows in prefetch(tokenized):
+            yield item, unit_vectors(self._vectors(rows, prompt), of=self.name)
 
     def prompt_text(self, name: str | None = None) -> str:
         """The text of the prompt with this name; by default of the checkpoint's default prompt.

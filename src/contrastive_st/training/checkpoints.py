@@ -101,7 +101,8 @@ class CheckpointTrainer(Trainer):
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """As in transformers, but a finished run that is resumed takes no further step."""
         if self.state.global_step < self.state.max_steps:
-            return super()._run_epoch(*args, **kwargs)
+            super()._run_epoch(*args, **kwargs)
+            return
         self.finished_before = self.control.should_training_stop = True
         done = f"step {self.state.global_step} of {self.state.max_steps}"
         logger.warning(f"the run is finished ({done}); its weights are unchanged")
@@ -339,16 +340,13 @@ def _check_names(folder: Path, model: Any) -> None:
     """
     if any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")) or (folder / TRAINED).is_file():
         return  # FSDP and `_load_trained` compare names themselves
-    adapter = (folder / ADAPTER_WEIGHTS).is_file()
-    files = [folder / ADAPTER_WEIGHTS] if adapter else sorted(folder.glob("model*.safetensors"))
+    if (folder / ADAPTER_WEIGHTS).is_file():
+        return  # of a `PeftModel`; peft compares the names
     held: set[str] = set()
-    for path in files:
+    for path in sorted(folder.glob("model*.safetensors")):
         with safe_open(path, "pt") as weights:
             held |= set(weights.keys())
-    if adapter:
-        held_by_model = get_peft_model_state_dict(model) if hasattr(model, "peft_config") else {}
-    else:
-        held_by_model = model.state_dict()
+    held_by_model = model.state_dict()
     tied: dict[Any, set[str]] = {}
     for name, weight in held_by_model.items():
         own = (weight.data_ptr(), weight.shape) if weight.numel() else name

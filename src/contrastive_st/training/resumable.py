@@ -1,7 +1,7 @@
 """What a run computes, as a record in each of its checkpoints, so that a resumed run computes the same.
 
-Compared is whatever changes the mathematics: batches, loss, model, dropout, optimizer, schedule, precision, seeds, data.
-Left out is what does not: chunks, buckets, logging, evaluation, saving, paths.
+Compared is whatever changes the mathematics: batches, loss, model, dropout, optimizer, schedule, precision, seeds and
+data. Left out is what does not: chunks, buckets, logging, evaluation, saving, paths.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow
 import torch
-from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from transformers import SchedulerType
 
@@ -22,11 +21,12 @@ from contrastive_st.data.mixture import EndlessStream, Mixture
 
 #: Training arguments that change what a run computes, under the names of their flags
 ARGUMENTS = (
-    "per_device_train_batch_size gradient_accumulation_steps dataloader_drop_last train_sampling_strategy learning_rate "
-    "weight_decay adam_beta1 adam_beta2 adam_epsilon max_grad_norm optim optim_args optim_target_modules "
-    "lr_scheduler_type lr_scheduler_kwargs warmup_steps max_steps num_train_epochs bf16 fp16 tf32 seed data_seed "
-    "label_smoothing_factor neftune_noise_alpha momentum_queue momentum"
-).split()
+    "per_device_train_batch_size", "gradient_accumulation_steps", "dataloader_drop_last",
+    "train_sampling_strategy", "learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon",
+    "max_grad_norm", "optim", "optim_args", "optim_target_modules", "lr_scheduler_type",
+    "lr_scheduler_kwargs", "warmup_steps", "max_steps", "num_train_epochs", "bf16", "fp16", "tf32", "seed",
+    "data_seed", "label_smoothing_factor", "neftune_noise_alpha", "momentum_queue", "momentum",
+)  # fmt: skip
 #: Differences in words; others are "NAME was THEN and is NOW"
 WORDS = {
     "data": "other data",

@@ -109,10 +109,16 @@ class ContrastiveTrainingArguments(TrainingArguments):
                     json.loads(value)
                 except ValueError as error:
                     raise InputError(f"{name} {value}: not JSON ({first_line(error)}); mend it") from error
-        if self.max_steps <= 0 and not 0 < self.num_train_epochs < math.inf:
+        if self.max_steps == 0:
+            raise InputError("max_steps 0: give 1 or more, or -1 for num_train_epochs")
+        if self.max_steps < 0 and not 0 < self.num_train_epochs < math.inf:
             raise InputError(
                 f"num_train_epochs {self.num_train_epochs}: give a positive number of epochs, or max_steps"
             )
+
+    def get_warmup_steps(self, num_training_steps: int) -> int:
+        """As in transformers, but the warm-up leaves the last step its full rate: one step alone has no warm-up."""
+        return min(int(super().get_warmup_steps(num_training_steps)), num_training_steps - 1)
 
 
 @contextlib.contextmanager
@@ -170,11 +176,11 @@ _RANGES: Ranges = (
     ("dataloader_num_workers momentum_queue", lambda value: value >= 0, "0 or more"),
     ("seed data_seed", lambda value: 0 <= value < 1 << 32, "a number from 0 to 4294967295"),
     (
-        "learning_rate weight_decay warmup_steps max_grad_norm neftune_noise_alpha",
+        "weight_decay warmup_steps max_grad_norm neftune_noise_alpha",
         lambda value: 0 <= value < math.inf,
         "a number that is not negative",
     ),
-    ("logging_steps save_steps eval_steps", lambda value: 0 < value < math.inf, "a positive number"),
+    ("learning_rate logging_steps save_steps eval_steps", lambda value: 0 < value < math.inf, "a positive number"),
     ("adam_epsilon", lambda value: 0 < value < math.inf, "a positive number"),
     ("momentum adam_beta1 adam_beta2", lambda value: 0 <= value < 1, "a number in [0, 1)"),
 )

@@ -101,13 +101,8 @@ def sizes(encoder, texts: list[str]) -> str:
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (DataArguments, EncoderArguments, LossArguments, DistillArguments, ContrastiveTrainingArguments)
     data, encoder, loss, own, training = script.start(groups, DEFAULTS, argv)
-    others = [
-        name for name in ("model_name_or_path", "prompts", "lora_r", "new_head") if vars(encoder)[name] is not None
-    ]
-    if own.layers is not None and (others or own.teacher is None):
-        raise InputError(
-            f"--layers makes the student of --teacher; {f'leave out --{others[0]}' if others else 'give it'}"
-        )
+    if own.layers and (own.teacher is None or encoder.model_name_or_path or encoder.prompts or encoder.lora_r):
+        raise InputError("--layers are those of --teacher; leave out --model_name_or_path, --prompts and --lora_r")
 
     # data: distinct sentences, drawn at random, each with the teacher's embedding
     docs = None if data.train_file else DocsSearch.load()
@@ -125,7 +120,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # model: the student's relations within a batch become the teacher's, or its embeddings do
     settings = loss.settings("relational_distillation")
-    if own.layers is not None:
+    if own.layers:
         student = student_of(
             own.teacher, own.layers, pooling=encoder.pooling, max_length=encoder.max_length, **settings
         )

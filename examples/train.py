@@ -26,8 +26,9 @@ import contrastive_st.data
 from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError, read_examples, run
 from contrastive_st.data import GuidedRows, pairs_of_labels
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.evaluation.embedding_store import EmbeddingStore, as_encoder, default_cache
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
 from contrastive_st.losses import suitable
+from contrastive_st.models.protocol import as_encoder
 from contrastive_st.training import script
 from contrastive_st.training.arguments import DataArguments, EncoderArguments, MatryoshkaArguments, loss_arguments
 

@@ -20,9 +20,9 @@ from contrastive_st.evaluation.scorers.retrieval import (
     mean_interval,
     ranks_of_own,
     reciprocal_ranks,
-    retrieval_evaluator,
     retrieval_metrics,
 )
+from contrastive_st.evaluation.suite import retrieval_evaluator
 from contrastive_st.evaluation.tasks import Task
 from contrastive_st.models import SentenceEncoder
 

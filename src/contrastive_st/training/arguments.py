@@ -276,11 +276,12 @@ def _check_reporting(report_to: Sequence[str]) -> None:
 _SCRIPT_RANGES: Ranges = (
     (
         "vocab_size hidden_size embedding_size head_hidden max_train_samples k preprocessing_num_workers max_length "
-        "lora_r truncate_dim label_samples block_size task_batch_size",
+        "lora_r truncate_dim label_samples task_batch_size",
         lambda value: value >= 1,
         "1 or more",
     ),
-    ("num_layers shuffle_buffer", lambda value: value >= 0, "0 or more"),
+    ("block_size", lambda value: value >= 4, "4 or more"),
+    ("num_layers shuffle_buffer task_seeds", lambda value: value >= 0, "0 or more"),
     (
         "mlm_weight js_weight order_seconds similarity_weight distance_weight angle_weight task_learning_rate",
         lambda value: 0 <= value < math.inf,
@@ -292,6 +293,7 @@ _SCRIPT_RANGES: Ranges = (
         lambda value: 0 <= value < 1,
         "a number in [0, 1)",
     ),
+    ("hard_negative_weight", math.isfinite, "a finite number"),
 )
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import say, suggestion
+from contrastive_st.terminal import run, say, suggestion
 
 _PACKAGE = Path(__file__).parents[1]
 TRAIN_HELP = "train an encoder: contrastive-st train [SCRIPT] --train_file FILE ..."
@@ -32,8 +32,18 @@ def script_files() -> dict[str, Path]:
     return {"": folder / "train.py", **found}
 
 
-def train(argv: Sequence[str]) -> None:
-    """Run the training script that the first word names; without one, `train.py`, or `run_mixture.py` for a mixture."""
+def train(argv: Sequence[str]) -> int:
+    """Run the training script that the first word names; without one, `train.py`, or `run_mixture.py` for a mixture.
+
+    Returns the exit code.
+    """
+    try:
+        return run(lambda: _run_script(argv))
+    except SystemExit as ended:  # of the script, which has told its errors itself
+        return int(ended.code or 0)
+
+
+def _run_script(argv: Sequence[str]) -> None:
     if not argv or argv[0] in ("-h", "--help"):
         print(_train_help())
         return

@@ -306,7 +306,8 @@ def describe_data(
     data["from"] = "hub" if on_hub else "files" if files else "installed packages"
     if known := trainer.args.data_license or licence:
         data["licence"] = known
-    rows = len(trainer.train_dataset) if hasattr(trainer.train_dataset, "__len__") else None
+    rows: Any = trainer.train_dataset
+    rows = None if getattr(rows, "endless", False) or not hasattr(rows, "__len__") else len(rows)
     options: dict[str, Any] = {}
     for group in groups:
         paths = [spec.name for spec in dataclasses.fields(group) if spec.name.endswith("_file")]

@@ -29,6 +29,7 @@ from contrastive_st.losses.base import Check, held_checks
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.hardware import keep_freed_memory
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
+from contrastive_st.models.wrapped import EncoderForCL, contrastive, own_module
 from contrastive_st.tokens import row_lengths
 from contrastive_st.training.arguments import ContrastiveTrainingArguments, told
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
@@ -168,11 +169,8 @@ class OwnDDP(DistributedDataParallelKwargs):
 
 
 def check_parts(parts: Mapping[str, Any]) -> None:
-    """Raise `InputError` if the `model`, `args` or `data_collator` of a trainer cannot train contrastively."""
-    model, args = parts.get("model"), parts.get("args")
-    if model is not None and not hasattr(model, "loss_fn"):  # of a `ForCL`, or of what wraps one
-        what = repr(model) if isinstance(model, str) else f"a {type(model).__name__}"
-        raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
+    """Raise `InputError` if the `args` or `data_collator` of a trainer cannot train contrastively."""
+    args = parts.get("args")
     if not isinstance(args, ContrastiveTrainingArguments):
         raise InputError(f"args: {type(args).__name__}; give ContrastiveTrainingArguments(output_dir, ...)")
     if parts.get("train_dataset") is not None and parts.get("data_collator") is None:
@@ -187,7 +185,7 @@ _ROWS_MEASURED = 1024  # most rows of a batch from which metrics are computed
 
 
 class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
-    """Trains a ForCL model.
+    """Trains a ForCL model, or any torch module that gives vectors `[N, d]` (see `EncoderForCL`).
 
     In addition to the loss, the log has the mean loss of each data set of a mixture (`loss_<name>`) and, for the last
     batch, the metrics of the loss (in-batch `accuracy`, the number of `candidates`, ...) and the `uniformity` (Wang and
@@ -198,6 +196,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         evaluator: called with the model on one process, or on all if its attribute `distributed` is true. It returns
             named metrics, which become `eval_...` metrics for the log, `metric_for_best_model` and
             `load_best_model_at_end`. It must not draw random numbers.
+        loss: a `Loss`, or any callable of views `[B, V, d]` that returns a scalar (see `CallableLoss`); by default that
+            of the model, or `InfoNCE()` for a module that has none.
         args, kwargs: as for `transformers.Trainer`.
 
     Raises:
@@ -205,19 +205,30 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     """
 
     def __init__(
-        self, *args: Any, evaluator: Callable[[Any], Mapping[str, float]] | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        loss: Any = None,
+        evaluator: Callable[[Any], Mapping[str, float]] | None = None,
+        **kwargs: Any,
     ) -> None:
-        check_parts(inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments)
+        given = inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs)
+        self._loss = loss
+        if (model := given.arguments.get("model")) is not None:
+            given.arguments["model"] = contrastive(model, loss)
+        check_parts(given.arguments)
+        args, kwargs = given.args[1:], given.kwargs
         if evaluator is not None:
             kwargs.setdefault("eval_dataset", {})  # the evaluator has its own data
         with told("training arguments"):
             super().__init__(*args, **kwargs)
         self.evaluator = evaluator
-        if (given := self.accelerator.ddp_handler) is not None:
+        if (handler := self.accelerator.ddp_handler) is not None:
             # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
-            changing = given.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
+            changing = handler.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
             own = {"gradient_as_bucket_view": True, "broadcast_buffers": changing}
-            self.accelerator.ddp_handler = OwnDDP(**{**vars(given), **own})
+            if isinstance(self.model, EncoderForCL):  # such as a pooler that nobody uses
+                own["find_unused_parameters"] = True
+            self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
         self._check_arguments()
         core = self.accelerator.unwrap_model(self.model)
         core = core.get_base_model() if hasattr(core, "get_base_model") else core  # of a `PeftModel`
@@ -236,6 +247,9 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
 
+    def call_model_init(self, trial: Any = None) -> Any:
+        return contrastive(super().call_model_init(trial), self._loss)
+
     def _compile(self) -> None:
         """Compile only the encoder, for any number of rows and any length; buckets are made outside of it.
 
@@ -249,6 +263,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         """Raise `InputError` for arguments that do not go with each other or with the model."""
         args, core = self.args, self.accelerator.unwrap_model(self.model)
         settings: Any = getattr(core, "settings", None)
+        if isinstance(core, EncoderForCL) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            raise InputError("FSDP and DeepSpeed shard weights, and an encoder of your own is saved whole; use DDP")
         if self.is_fsdp_enabled:
             if args.chunk_tokens:
                 raise InputError("FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens")
@@ -439,7 +455,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     def _evaluator_metrics(self, prefix: str) -> dict[str, float]:
         if self.evaluator is None:
             return {}
-        model = self.accelerator.unwrap_model(self.model)
+        model = own_module(self.accelerator.unwrap_model(self.model))
         shared = getattr(self.evaluator, "distributed", False)  # it divides its work among the processes itself
         found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
         return {f"{prefix}_{name}": float(value) for name, value in found.items()}

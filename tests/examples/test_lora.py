@@ -40,15 +40,15 @@ def folder(tmp_path, monkeypatch, bert_config, tokenizer):
     return tmp_path
 
 
-def simcse(*args, base="base", output="out"):
+def train(*args, base="base", output="out"):
     given = ["--train_file", "text.txt", "--model_name_or_path", base, "--output_dir", output, *TRAIN, *args]
-    return main(["train", "simcse", *given])
+    return main(["train", *given])
 
 
 @pytest.mark.allow_warnings
 def test_from_the_command_line_to_an_adapter_and_back(folder, capsys):
     lora = ["--lora_r", "2", "--lora_alpha", "6", "--lora_dropout", "0.1", "--lora_target_modules", "query", "value"]
-    assert simcse(*lora, "--max_steps", "4", "--save_steps", "2", "--temperature", "0.1") == 0, capsys.readouterr().err
+    assert train(*lora, "--max_steps", "4", "--save_steps", "2", "--temperature", "0.1") == 0, capsys.readouterr().err
     about = json.loads((folder / "out" / ADAPTER).read_text())
     assert (about["r"], about["lora_alpha"], about["target_modules"]) == (2, 6.0, ["query", "value"])
     assert about["base_model_name_or_path"] == str(folder / "base")
@@ -75,12 +75,12 @@ def test_from_the_command_line_to_an_adapter_and_back(folder, capsys):
 
     capsys.readouterr()
     resumed = ["--max_steps", "4", "--temperature", "0.1", "--resume_from_checkpoint", "out/checkpoint-2"]
-    assert simcse(*lora, *resumed, output="again") == 0, capsys.readouterr().err
+    assert train(*lora, *resumed, output="again") == 0, capsys.readouterr().err
     whole, again = (load_file(folder / name / ADAPTER_WEIGHTS) for name in ("out", "again"))
     assert all(torch.equal(whole[name], again[name]) for name in whole)
-    assert simcse("--lora_r", "2", "--lora_target_modules", "query", *resumed, output="third") == 2
+    assert train("--lora_r", "2", "--lora_target_modules", "query", *resumed, output="third") == 2
     assert "was trained with another adapter" in capsys.readouterr().err
-    assert simcse("--max_steps", "2", base="out", output="further") == 0  # without --lora_r the adapter is trained on
+    assert train("--max_steps", "2", base="out", output="further") == 0  # without --lora_r the adapter is trained on
     assert (folder / "further" / ADAPTER_WEIGHTS).is_file()
 
 
@@ -114,13 +114,13 @@ def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
     config = Qwen3ForCL.config_class(**shape, vocab_size=len(tokenizer), hidden_size=16, head_dim=8, pad_token_id=0)
     AutoModel.from_config(config).save_pretrained("decoder")  # as published: nothing says how it pools
     tokenizer.save_pretrained("decoder")
-    assert simcse("--max_steps", "2", base="decoder") == 2
+    assert train("--max_steps", "2", base="decoder") == 2
     assert "give --pooling" in capsys.readouterr().err
     given = ["--max_steps", "2", "--pooling", "mean", "--dropout", "0.1", "--bidirectional", "true"]
-    assert simcse(*given, base="decoder") == 0, capsys.readouterr().err
+    assert train(*given, base="decoder") == 0, capsys.readouterr().err
     assert json.loads((folder / "out" / "config.json").read_text())["is_causal"] is False
     assert SentenceEncoder("out").pooling == "mean"
-    assert simcse(*given, "--lora_r", "2", base="decoder", output="adapter") == 2
+    assert train(*given, "--lora_r", "2", base="decoder", output="adapter") == 2
     assert "save the model with bidirectional first" in capsys.readouterr().err
 
 
@@ -136,7 +136,7 @@ def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
     ],
 )
 def test_bad_input_is_one_line(folder, capsys, flags, words):
-    assert simcse("--max_steps", "1", *flags) == 2
+    assert train("--max_steps", "1", *flags) == 2
     error = capsys.readouterr().err
     assert words in error.splitlines()[-1]
     assert error.splitlines()[-1].startswith("error: ")
@@ -144,7 +144,7 @@ def test_bad_input_is_one_line(folder, capsys, flags, words):
 
 def test_an_encoder_from_scratch_has_no_base(folder, capsys):
     given = ["--train_file", "text.txt", "--output_dir", "out", *TRAIN, "--num_layers", "1", "--hidden_size", "16"]
-    assert main(["train", "simcse", *given, "--lora_r", "2"]) == 2
+    assert main(["train", *given, "--lora_r", "2"]) == 2
     assert "this encoder is new" in capsys.readouterr().err
 
 

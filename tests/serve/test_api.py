@@ -16,8 +16,8 @@ from starlette.testclient import TestClient
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.models.default import open_encoder
-from contrastive_st.search.app import api
-from contrastive_st.search.app.api import ApiError, Batcher, IndexServed, Served, make_api
+from contrastive_st.serve import api
+from contrastive_st.serve.api import ApiError, Batcher, IndexServed, Served, make_api
 
 
 @pytest.fixture
@@ -140,7 +140,7 @@ def test_long_texts_are_cut_or_refused_as_asked(encoder):
 
 
 def test_bodies_tokens_and_hosts(encoder, monkeypatch):
-    monkeypatch.setattr(api, "MOST_BYTES", 100)
+    monkeypatch.setattr(api.ApiGate, "most_bytes", 100)
     with client(encoder, token="secret") as http:
         assert http.get("/health").json()["models"] == ["tiny"]
         for given in ({}, {"Authorization": "Bearer other"}, {"Authorization": "secret"}):
@@ -149,13 +149,15 @@ def test_bodies_tokens_and_hosts(encoder, monkeypatch):
         headers = {"Authorization": "Bearer secret"}
         assert http.post("/embed", json={"inputs": "a"}, headers=headers).status_code == 200
         assert http.post("/embed", json={"inputs": "a" * 200}, headers=headers).status_code == 413
+        chunked = http.post("/embed", content=iter([b'{"inputs": "', b"a" * 200, b'"}']), headers=headers)
+        assert (chunked.status_code, chunked.json()["error_type"]) == (413, "too_large")
         assert http.post("/embed", content=b"{", headers=headers).status_code in (415, 422)
         text = http.get("/metrics", headers=headers).text
         assert 'contrastive_st_requests_total{route="/embed",status="401"} 3.0' in text
         assert 'contrastive_st_tokens_total{model="tiny"} 3.0' in text
         assert "paths" in http.get("/openapi.json", headers=headers).json()
     with client(encoder, base_url="http://evil.example") as http:
-        assert http.get("/health").status_code == 400
+        assert http.get("/health").status_code == 421
     with client(encoder, base_url="http://my.host", host="0.0.0.0") as http:
         assert http.get("/health").status_code == 200
 

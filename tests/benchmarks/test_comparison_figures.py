@@ -6,8 +6,9 @@ import statistics
 from pathlib import Path
 
 import pytest
-from contrastive_st.jobs.compare import values_of
-from contrastive_st.jobs.methods import EVERY
+
+from compare import values_of
+from methods import EVERY
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "model_cards/comparison.md", *sorted((ROOT / "docs").rglob("*.md"))]

@@ -9,13 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 
 from contrastive_st.errors import InputError
+from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.documents import sentences
@@ -24,20 +25,6 @@ from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
 MOST_HITS = 50
-
-
-class Encoder(Protocol):
-    """What a session needs of an encoder, such as `SentenceEncoder`."""
-
-    name: str
-
-    def encode_query(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors `[n, d]` of queries."""
-        ...
-
-    def encode_document(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Vectors `[n, d]` of documents."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -5,13 +5,13 @@ from collections import Counter
 
 import pytest
 import torch
-from contrastive_st.jobs import mixture_job
-from contrastive_st.jobs.mixture_job import read_mixture
 
 from conftest import SENTENCES
-from contrastive_st import InputError, SentenceEncoder
+from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.losses import CoSENTLoss, InfoNCE, SoftmaxLoss
+from contrastive_st.training import mixture_file
+from contrastive_st.training.mixture_file import read_mixture
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--vocab_size", "100", "--per_device_train_batch_size", "4",
         "--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none",
@@ -75,7 +75,7 @@ def test_a_mixture_becomes_a_checkpoint(folder):
 def test_streams_heads_and_matryoshka_resume_as_the_whole_run(folder, monkeypatch):
     more = STREAMED + "  - {name: labels, train_file: labels.csv, weight: 1}\n"
     (folder / "mix.yaml").write_text(MIX + more)
-    monkeypatch.setattr(mixture_job, "_BUFFER", 7)
+    monkeypatch.setattr(mixture_file, "_BUFFER", 7)
     flags = ["--mixture", str(folder / "mix.yaml"), *TINY, "--matryoshka_dims", "16", "4", "--save_steps", "7"]
 
     def run(name, *others):
@@ -96,7 +96,7 @@ def test_streams_heads_and_matryoshka_resume_as_the_whole_run(folder, monkeypatc
 def test_a_stream_of_several_columns_has_all_of_them_in_each_row(tmp_path, tokenizer):
     lines = ["question,answer", *(f"{a},{b}" for a, b in PAIRS)]
     (tmp_path / "pairs.csv").write_text("\n".join(lines))
-    rows = mixture_job.streamed(str(tmp_path / "pairs.csv"), {"question": "", "answer": ""}, tokenizer, 16, seed=0)
+    rows = mixture_file.streamed(str(tmp_path / "pairs.csv"), {"question": "", "answer": ""}, tokenizer, 16, seed=0)
     assert sorted(row["input_ids"] for row in rows) == sorted(
         [tokenizer(a).input_ids, tokenizer(b).input_ids] for a, b in PAIRS
     )
@@ -167,7 +167,7 @@ def test_what_is_wrong_with_a_file_is_one_line(folder, text):
     ("flags", "words"),
     [
         (["--mixture", "none.yaml"], "none.yaml"),
-        (["mixture"], "needs --mixture"),
+        (["mixture"], "give --mixture"),
         (["--mixture", "long.yaml"], "give --max_steps"),
         (["--mixture", "mix.yaml", "--per_device_train_batch_size", "64"], "has fewer rows (48) than a batch of 64"),
         (["--mixture", "mix.yaml", "--train_file", "nli.csv"], "unknown argument --train_file"),
@@ -183,7 +183,7 @@ def test_bad_calls_are_one_line(folder, monkeypatch, capsys, flags, words):
 
 
 def test_a_data_set_has_prompts_of_its_own_and_the_encoder_those_of_all(folder, monkeypatch):
-    seen, step = {}, mixture_job.ContrastiveTrainer.training_step
+    seen, step = {}, ContrastiveTrainer.training_step
 
     def looked_at(self, model, inputs, *args):
         first = zip(inputs["input_ids"][0], inputs["text_mask"][0], strict=True)
@@ -191,7 +191,7 @@ def test_a_data_set_has_prompts_of_its_own_and_the_encoder_those_of_all(folder, 
         seen[len(read), read[0]] = read
         return step(self, model, inputs, *args)
 
-    monkeypatch.setattr(mixture_job.ContrastiveTrainer, "training_step", looked_at)
+    monkeypatch.setattr(ContrastiveTrainer, "training_step", looked_at)
     own = (
         MIX.replace("    weight: 2", '    prompts: {query: "the cat ", document: "old town "}\n    weight: 2')
         + STREAMED

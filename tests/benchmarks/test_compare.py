@@ -1,13 +1,13 @@
-"""The comparison of methods: every job trained on its budget, figures beside published ones, nothing trained twice."""
+"""The comparison of methods: every script trained on its budget, beside published figures, nothing trained twice."""
 
 import json
 
 import numpy as np
 import pytest
-from contrastive_st.jobs import compare
-from contrastive_st.jobs.methods import EVERY, SYSTEMS, TEXTS, flags_of
 
+import compare
 from contrastive_st.errors import InputError
+from methods import EVERY, SYSTEMS, TEXTS, flags_of
 
 NOUNS, VERBS = ["cat", "dog", "town", "rain", "book", "road", "lamp"], ["saw", "left", "met", "found"]
 SENTENCES = [f"the {noun} {verb} the {other}" for noun in NOUNS for verb in VERBS for other in NOUNS]
@@ -84,7 +84,7 @@ def test_seeds_have_a_deviation_and_the_learning_rate_is_the_best_on_dev(name, d
 
 
 @pytest.mark.parametrize("method", SYSTEMS, ids=lambda method: method.name)
-def test_each_system_is_trained_by_its_job_and_measured(data, method):
+def test_each_system_is_trained_by_its_script_and_measured(data, method):
     text = compare.main(command(data, "--only", method.name))
     assert f"| {method.label} | " in text
     found = json.loads((data.parent / "out" / method.name / "seed-42" / "figures.json").read_text())
@@ -113,6 +113,6 @@ def test_bad_input_is_told_before_anything_is_trained(data, tmp_path):
         compare.main(command(data, "--only", "next", "--weight_decay", "0.5"))
     with pytest.raises(InputError, match="--seed is not an option of compare"):
         compare.main(command(data, "--only", "next", "--seed", "7"))
-    with pytest.raises(InputError, match="unknown argument --sede"):
+    with pytest.raises(InputError, match="TF-IDF was not trained"):
         compare.main(command(data, "--only", "tfidf", "--sede", "7"))
     assert (data.parent / "out" / "next" / "seed-42" / "model.safetensors").read_bytes() == kept

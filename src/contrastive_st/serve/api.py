@@ -7,155 +7,49 @@ Haystack's OpenAI embedders on `/v1`, `huggingface_hub.InferenceClient` on the a
 from __future__ import annotations
 
 import argparse
-import asyncio
 import base64
-import hmac
 import math
 import os
 import sys
 import time
-from collections import deque
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-import numpy as np
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
-from numpy.typing import NDArray
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.middleware.trustedhost import TrustedHostMiddleware
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.default import open_encoder
-from contrastive_st.search.app.serving import App, Message, Receive, Scope, Send, is_loopback, reserve
 from contrastive_st.search.index import check_k, parse_filter
-from contrastive_st.search.opening import open_encoder_for, open_index
-from contrastive_st.search.shards import RECORD
+from contrastive_st.search.opening import open_encoder_for, open_named
+from contrastive_st.serve.batcher import COMPUTING, ApiError, Batcher, Rows, Vectors
+from contrastive_st.serve.gate import (
+    App,
+    Gate,
+    Headers,
+    Message,
+    Receive,
+    Scope,
+    Send,
+    address,
+    is_loopback,
+    reserve,
+    run_app,
+)
 from contrastive_st.terminal import say
 from contrastive_st.tokens import QUERY, role_prompt
 from contrastive_st.vectors import unit_vectors
 
-Rows = list[list[int]]
-Vectors = NDArray[np.float32]
-MOST_BYTES = 32 << 20  # of a request
-_TOO_LARGE = f"a request has {MOST_BYTES:,} bytes at most; send fewer texts at once"
 Texts = str | list[str]
 Input = str | list[str] | list[int] | list[list[int]]  # texts, or token ids of the model's own tokenizer
-
-
-class ApiError(Exception):
-    """A request that is refused: the status, one line, and headers."""
-
-    def __init__(self, status: int, words: str, **headers: str) -> None:
-        super().__init__(words)
-        self.status, self.headers = status, headers
-
-
-# --- Requests that are encoded together.
-
-
-# One thread for all that torch computes, opening a model included: each thread that computes has OpenMP threads of its
-# own, and where those of all are more than the cores, they sleep after every product instead of waiting for the next.
-# (Many texts are computed by the threads of `on_cores`, for all passes the same.)
-_COMPUTING = ThreadPoolExecutor(1)
-
-
-class _Job(NamedTuple):
-    rows: Rows
-    unpooled: str
-    tokens: int
-    done: asyncio.Future[Vectors]
-
-
-class Batcher:
-    """Encodes the rows of many requests together, in the order of their coming, on the thread of all models.
-
-    Args:
-        encode: token rows to vectors `[len(rows), d]`; its second argument is a prompt that is not pooled, if any.
-        batch_tokens: a pass takes requests up to so many tokens, and one request at least.
-        most_waiting: tokens that may wait or be under way; a request beyond is refused with the seconds to wait.
-        gather: seconds that the first request of an idle server waits for others.
-
-    Example:
-        >>> async def two_clients():
-        ...     batcher = Batcher(lambda rows: np.array([[sum(row)] for row in rows], np.float32))
-        ...     return await asyncio.gather(batcher.submit([[1, 2], [3]]), batcher.submit([[4]]))
-        >>> [vectors.tolist() for vectors in asyncio.run(two_clients())]
-        [[[3.0], [3.0]], [[4.0]]]
-    """
-
-    def __init__(
-        self,
-        encode: Callable[..., Vectors],
-        batch_tokens: int = 16_384,
-        most_waiting: int = 1 << 20,
-        gather: float = 0.003,
-    ) -> None:
-        self.encode, self.batch_tokens, self.most_waiting, self.gather = encode, batch_tokens, most_waiting, gather
-        self.waiting = 0
-        self.passes: Callable[[int], object] = lambda rows: None  # told the rows of each pass
-        self._jobs: deque[_Job] = deque()
-        self._task: asyncio.Task[None] | None = None
-        self._rate = 1e4  # tokens a second, of the last passes
-
-    async def submit(self, rows: Rows, unpooled: str = "") -> Vectors:
-        """The vectors of a request's rows, which begin with a prompt that is not pooled, if any.
-
-        Raises:
-            ApiError: 429, too much is waiting; 413, the request alone is more than may wait.
-        """
-        tokens = sum(map(len, rows))
-        if tokens > self.most_waiting:
-            raise ApiError(413, f"{tokens:,} tokens in one request; at most {self.most_waiting:,} are taken")
-        if self.waiting + tokens > self.most_waiting:
-            seconds = max(math.ceil(self.waiting / self._rate), 1)
-            raise ApiError(429, f"too many requests; come again in {seconds} s", **{"Retry-After": str(seconds)})
-        job = _Job(rows, unpooled, tokens, asyncio.get_running_loop().create_future())
-        self._jobs.append(job)
-        self.waiting += tokens
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work())
-        return await job.done
-
-    async def _work(self) -> None:
-        await asyncio.sleep(self.gather)
-        while self._jobs:
-            jobs = [self._jobs.popleft()]
-            tokens = jobs[0].tokens
-            while (
-                self._jobs
-                and tokens + self._jobs[0].tokens <= self.batch_tokens
-                and self._jobs[0].unpooled == jobs[0].unpooled
-            ):
-                jobs.append(self._jobs.popleft())
-                tokens += jobs[-1].tokens
-            await self._pass(jobs, tokens)
-
-    async def _pass(self, jobs: Sequence[_Job], tokens: int) -> None:
-        rows, started = [row for job in jobs for row in job.rows], time.perf_counter()
-        unpooled = [jobs[0].unpooled] if jobs[0].unpooled else []
-        try:
-            vectors = await asyncio.get_running_loop().run_in_executor(_COMPUTING, self.encode, rows, *unpooled)
-        except Exception as error:  # whatever it is, it is the answer to these requests, and the next are served
-            for job in jobs:
-                if not job.done.done():
-                    job.done.set_exception(error)
-        else:
-            ends = np.cumsum([len(job.rows) for job in jobs])
-            for job, own in zip(jobs, np.split(vectors, ends[:-1]), strict=True):
-                if not job.done.done():  # its client may have gone
-                    job.done.set_result(own)
-        self.waiting -= tokens
-        self.passes(len(rows))
-        self._rate += 0.2 * (tokens / max(time.perf_counter() - started, 1e-6) - self._rate)
 
 
 # --- Models and indices behind the routes.
@@ -399,30 +293,22 @@ def make_api(
         app.post(path)(answer)
     for path, answer in gets:
         app.get(path)(answer)
-    edge: App = _Edge(app, metrics, token, {route.path for route in app.routes if hasattr(route, "path")})
-    return TrustedHostMiddleware(edge, ["localhost", "127.0.0.1", "[::1]"]) if is_loopback(host) else edge
+    paths = {route.path for route in app.routes if hasattr(route, "path")}
+    return _Counted(ApiGate(app, host, token), metrics, paths)
 
 
-class _Edge:
-    """Counts requests, asks for the token, and takes no more than `MOST_BYTES` of a body."""
+class _Counted:
+    """Counts requests by route and status, and how long they take."""
 
-    def __init__(self, app: App, metrics: Metrics, token: str | None, routes: set[str]) -> None:
-        self.app, self.metrics, self.token, self.routes = app, metrics, token, routes
+    def __init__(self, app: App, metrics: Metrics, routes: set[str]) -> None:
+        self.app, self.metrics, self.routes = app, metrics, routes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        started, read, headers = time.perf_counter(), 0, dict(scope["headers"])
+        started = time.perf_counter()
         route = scope["path"] if scope["path"] in self.routes else "other"
-
-        async def bounded() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > MOST_BYTES:
-                raise ApiError(413, _TOO_LARGE)
-            return message
 
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -430,25 +316,29 @@ class _Edge:
                 self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
             await send(message)
 
-        refused: ApiError | None = None
-        if route != "/health" and not self._may(headers.get(b"authorization", b"")):
-            words = "send the token of this server as Authorization: Bearer TOKEN"
-            refused = ApiError(401, words, **{"WWW-Authenticate": "Bearer"})
-        elif int(headers.get(b"content-length", b"0")) > MOST_BYTES:
-            refused = ApiError(413, _TOO_LARGE)
-        if refused is None:
-            await self.app(scope, bounded, counted)
-        else:
-            await (await _refusal(Request(scope), refused))(scope, receive, counted)
+        await self.app(scope, receive, counted)
 
-    def _may(self, given: bytes) -> bool:
-        kind, _, token = given.partition(b" ")
-        wanted = self.token
-        return wanted is None or (kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), wanted.encode()))
+
+class ApiGate(Gate):
+    """The gate of the API, with the token as `Authorization: Bearer ...`; `/health` needs none."""
+
+    most_bytes = 32 << 20
+    without_token = frozenset({"/health"})
+    token_help = "send the token of this server as Authorization: Bearer TOKEN"
+
+    def tokens(self, scope: Scope, headers: Headers) -> list[str]:
+        """The bearer's."""
+        kind, _, token = headers.get(b"authorization", "").partition(" ")
+        return [token.strip()] if kind.lower() == "bearer" else []
+
+    def refuse(self, status: int, words: str, scope: Scope) -> App:
+        """The error as the API that was asked words it."""
+        asks = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
+        return _error(scope["path"], status, words, asks)
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
-    """The error in the words of the API that was asked: OpenAI's, or text-embeddings-inference's."""
+    """The answer to a request that raised an error."""
     status, words, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
     if isinstance(error, ApiError):
         status = error.status
@@ -456,9 +346,14 @@ async def _refusal(request: Request, error: Exception) -> Response:
         status, words = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):
         status, words = 422, _what_is_wrong(error)
+    return _error(request.url.path, status, words, headers)
+
+
+def _error(path: str, status: int, words: str, headers: Mapping[str, str]) -> Response:
+    """An error in the form of the API that was asked: OpenAI's, or text-embeddings-inference's."""
     kind = {401: "authentication", 413: "too_large", 429: "overloaded"}.get(status, "invalid_request")
     content: Any = {"error": words, "error_type": kind}
-    if request.url.path.startswith("/v1/"):
+    if path.startswith("/v1/"):
         content = {"error": {"message": words, "type": f"{kind}_error", "param": None, "code": None}}
     return JSONResponse(content, status, headers)
 
@@ -479,43 +374,18 @@ def _what_is_wrong(error: RequestValidationError) -> str:
 
 def run(args: argparse.Namespace) -> None:
     """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
-    import uvicorn
-
     if min(args.batch_tokens, args.max_waiting_tokens) < 1:
         raise InputError("--batch_tokens and --max_waiting_tokens: give 1 or more")
     token = _token(args.token_file)
     with ExitStack() as stack:
         listener = stack.enter_context(reserve(args.host, args.port))
-        models, indices = _COMPUTING.submit(_opened, args, stack).result()
+        models, indices = COMPUTING.submit(_opened, args, stack).result()
         if token is None and not is_loopback(args.host):
             say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
                 file=sys.stderr)  # fmt: skip
         app = make_api(models, indices, args.host, token)
-        host, port = listener.getsockname()[:2]
-        say(f"http://{f'[{host}]' if ':' in host else host}:{port}")
-        stopping = _Stopping(app)
-        server = uvicorn.Server(uvicorn.Config(stopping, log_level="warning", access_log=False))
-        stopping.told = lambda: server.should_exit
-        server.run(sockets=[listener])
-
-
-class _Stopping:
-    """Answers with `Connection: close` when the server is told to stop: the client sends no other request on it.
-
-    Without, a client may send its next one just before the connection ends, and loses it.
-    """
-
-    def __init__(self, app: App) -> None:
-        self.app = app
-        self.told: Callable[[], bool] = lambda: False
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def closing(message: Message) -> None:
-            if message["type"] == "http.response.start" and self.told():
-                message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
-            await send(message)
-
-        await self.app(scope, receive, closing)
+        say(address(listener))
+        run_app(app, listener)
 
 
 def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Served], dict[str, IndexServed]]:
@@ -533,12 +403,10 @@ def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Serve
     for model in args.model or ([] if args.index else [None]):
         serve(open_encoder(model, precision=args.precision, pooling=args.pooling))
     for name in dict.fromkeys(args.index):
-        folder = Path(name).expanduser()
-        place = (folder,) if folder.joinpath(RECORD).is_file() else (args.store, name)
-        index = stack.enter_context(closing(open_index(*place)))
+        index = stack.enter_context(closing(open_named(name, args.store)))
         same = (own for own in models.values() if own.encoder.fingerprint == index.fingerprint)
         model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))
-        indices[folder.name] = IndexServed(index, model)
+        indices[Path(name).name] = IndexServed(index, model)
     return models, indices
 
 

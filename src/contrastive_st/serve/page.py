@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.analysis.projection import Map, colour, middles, spread
-from contrastive_st.search.app.session import MOST_HITS, WORD, Answer, SearchSession, Span, shared_words
 from contrastive_st.search.index import Hit, one_line
+from contrastive_st.serve.session import MOST_HITS, WORD, Answer, SearchSession, Span, shared_words
 
 # --- The page and its widgets.
 
@@ -214,7 +214,7 @@ def render(macro: str, *values: Any, **named: Any) -> str:
 
 @cache
 def _macros() -> Any:
-    loader = jinja2.PackageLoader("contrastive_st.search.app")
+    loader = jinja2.PackageLoader("contrastive_st.serve")
     environment = jinja2.Environment(
         loader=loader, autoescape=True, finalize=escape, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
@@ -224,7 +224,7 @@ def _macros() -> Any:
 
 def resource(name: str) -> str:
     """A file beside the template: the page's CSS, its script."""
-    return resources.files("contrastive_st.search.app").joinpath(f"templates/{name}").read_text(encoding="utf-8")
+    return resources.files("contrastive_st.serve").joinpath(f"templates/{name}").read_text(encoding="utf-8")
 
 
 def answer_html(answer: Answer) -> str:

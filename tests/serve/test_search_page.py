@@ -10,8 +10,9 @@ import pytest
 from search_fakes import WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
-from contrastive_st.search.app import session
-from contrastive_st.search.app.page import (
+from contrastive_st.serve import session
+from contrastive_st.serve.gate import is_loopback, reserve
+from contrastive_st.serve.page import (
     FIRST,
     answer_html,
     find,
@@ -21,8 +22,8 @@ from contrastive_st.search.app.page import (
     render,
     show_map,
 )
-from contrastive_st.search.app.serving import COOKIE, Guard, check_token, is_loopback, reserve
-from contrastive_st.search.app.session import LONGEST_QUERY, SearchSession, Source, Span, explain, pieces
+from contrastive_st.serve.serving import COOKIE, PageGate, check_token
+from contrastive_st.serve.session import LONGEST_QUERY, SearchSession, Source, Span, explain, pieces
 
 HOSTILE = [
     "'; DROP TABLE documents; --",
@@ -300,18 +301,18 @@ async def page(scope, receive, send):
 
 
 def test_only_loopback_names_reach_a_page_on_loopback():
-    guard = Guard(page, "127.0.0.1")
+    guard = PageGate(page, "127.0.0.1")
     for host in ("localhost:7860", "127.0.0.1", "[::1]:80"):
         assert request(guard, host=host)[0] == 200
     for host in ("evil.example", "127.0.0.1.evil.example:7860", "", "[", "localhost@evil.example"):
         assert request(guard, host=host)[0] == 421
-    assert request(Guard(page, "0.0.0.0"), host="server.example")[0] == 200
+    assert request(PageGate(page, "0.0.0.0"), host="server.example")[0] == 200
     assert is_loopback("::1")
     assert not is_loopback("example.org")
 
 
 def test_a_token_is_asked_for_and_kept_as_a_cookie():
-    guard = Guard(page, "127.0.0.1", "secret-token")
+    guard = PageGate(page, "127.0.0.1", "secret-token")
     for query, cookie in (("", ""), ("token=wrong", ""), ("token=secret-token\u00fc", ""), ("", f"{COOKIE}=wrong")):
         assert request(guard, host="localhost", query=query, cookie=cookie)[0] == 401
         assert request(guard, "/gradio_api/info", host="localhost", query=query, cookie=cookie)[0] == 401
@@ -325,7 +326,7 @@ def test_a_token_is_asked_for_and_kept_as_a_cookie():
 
 
 def test_only_queries_are_taken_and_only_from_the_page_itself():
-    guard = Guard(page, "127.0.0.1")
+    guard = PageGate(page, "127.0.0.1")
     queue = {"host": "localhost:7860", "path": "/gradio_api/queue/join", "method": "POST", "content_length": "100"}
     own = {"origin": "http://localhost:7860"}
     for headers in ({}, own, {**own, "sec_fetch_site": "same-origin"}):
@@ -361,7 +362,7 @@ def test_websockets_are_guarded_too():
         sent.append(message)
 
     scope = {"type": "websocket", "query_string": b"", "headers": [(b"host", b"localhost")]}
-    asyncio.run(Guard(page, "127.0.0.1", "secret-token")(scope, None, send))
+    asyncio.run(PageGate(page, "127.0.0.1", "secret-token")(scope, None, send))
     assert sent == [{"type": "websocket.close", "code": 1008}]
 
 
@@ -373,7 +374,7 @@ def test_tokens_that_no_cookie_carries_are_refused(token):
 
 def test_the_page_is_built_with_no_analytics_and_no_footer():
     pytest.importorskip("gradio")
-    from contrastive_st.search.app.page import build_page, import_gradio, page_options
+    from contrastive_st.serve.page import build_page, import_gradio, page_options
 
     encoder = WordEncoder()
     import_gradio()

@@ -282,14 +282,23 @@ def _check_reporting(report_to: Sequence[str]) -> None:
 _SCRIPT_RANGES: Ranges = (
     (
         "vocab_size hidden_size embedding_size head_hidden max_train_samples k preprocessing_num_workers max_length "
-        "lora_r truncate_dim",
+        "lora_r truncate_dim label_samples task_batch_size",
         lambda value: value >= 1,
         "1 or more",
     ),
-    ("num_layers shuffle_buffer", lambda value: value >= 0, "0 or more"),
-    ("mlm_weight js_weight", lambda value: 0 <= value < math.inf, "a number that is not negative"),
-    ("temperature lora_alpha", lambda value: 0 < value < math.inf, "a positive number"),
-    ("dropout mlm_probability lora_dropout", lambda value: 0 <= value < 1, "a number in [0, 1)"),
+    ("block_size", lambda value: value >= 4, "4 or more"),
+    ("num_layers shuffle_buffer task_seeds", lambda value: value >= 0, "0 or more"),
+    (
+        "mlm_weight js_weight order_seconds similarity_weight distance_weight angle_weight task_learning_rate",
+        lambda value: 0 <= value < math.inf,
+        "a number that is not negative",
+    ),
+    ("temperature lora_alpha task_epochs", lambda value: 0 < value < math.inf, "a positive number"),
+    (
+        "dropout mlm_probability lora_dropout deletion_ratio cutoff_ratio",
+        lambda value: 0 <= value < 1,
+        "a number in [0, 1)",
+    ),
     ("hard_negative_weight", math.isfinite, "a finite number"),
 )
 
@@ -494,6 +503,25 @@ class MatryoshkaArguments(ScriptArguments):
             return dict(loss)
         settings = {"loss": "matryoshka", "inner": dict(loss), "dims": dims, "weights": weights}
         return settings if truncate is None else {**settings, "truncate_dim": truncate}
+
+
+@dataclass
+class WordsLossArguments(ScriptArguments):
+    """A masked-language-model loss beside the loss of the script."""
+
+    do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
+    mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
+    mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the model for it; none without it."""
+        return {"do_mlm": True, "mlm_weight": self.mlm_weight} if self.do_mlm else {}
+
+    @property
+    def masking(self) -> dict[str, Any]:
+        """The settings of a collator for it."""
+        return {"do_mlm": self.do_mlm, "mlm_probability": self.mlm_probability}
 
 
 #: Settings of losses that are read from the data, and so are no options

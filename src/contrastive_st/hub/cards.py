@@ -240,7 +240,7 @@ def _curve(folder: Path, log_history: Sequence[dict[str, Any]] | None) -> bytes 
         log_history = read_json(state).get("log_history")
     if not log_history:
         return None
-    from contrastive_st.evaluation.report.plots import training_curve_png
+    from contrastive_st.plots import training_curve_png
 
     return training_curve_png(log_history)
 

@@ -32,7 +32,6 @@ from contrastive_st.data import (
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
@@ -40,6 +39,7 @@ from contrastive_st.models.checkpoint import family, load_config, load_tokenizer
 from contrastive_st.models.configuration import max_positions
 from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.recorded import read_recorded
+from contrastive_st.plots import training_curve
 from contrastive_st.safety.repositories import ENCODER, local_folder
 from contrastive_st.tokens import column_prompts, token_ids
 from contrastive_st.training.arguments import (

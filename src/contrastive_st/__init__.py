@@ -2,8 +2,8 @@
 
     encode      SentenceEncoder
     models      AutoModelForCL, BertForCL (and DistilBert, ModernBert, MPNet, Roberta, XLMRoberta), QuickThoughtsGRU,
-                EncoderForCL, SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder, StaticEncoder; their configs; pool;
-                fit_static, student_of
+                EncoderForCL, SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder, StaticEncoder; their configs;
+                pool, fit_static, student_of
     data        read_texts, read_examples, SentenceCorpus, tokenize, train_wordpiece, train_word_tokenizer, WordVectors,
                 GuidedRows, Mixture;
                 collators: DropoutPair, Pair, NLITriplet, LabelledPair, ContextWindow, Cooccurrence, Teacher, Mixture

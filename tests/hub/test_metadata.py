@@ -4,6 +4,7 @@ import json
 import sys
 
 import pytest
+from contrastive_st.jobs import simcse
 from datasets import Dataset
 
 from conftest import SENTENCES
@@ -16,7 +17,6 @@ from contrastive_st import (
     SentenceEncoder,
     tokenize,
 )
-from contrastive_st.jobs import simcse
 from contrastive_st.training import publishing
 
 TOKEN = "hf_abcdefghijklmnop"

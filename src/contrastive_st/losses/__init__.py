@@ -1,7 +1,7 @@
 """Losses: pure functions of embeddings and targets that return a scalar. They know no models and read no files."""
 
 from contrastive_st.distributed import LOCAL, Gather, ProcessGather, default_gather
-from contrastive_st.losses.base import LOSSES, Loss, parse_loss
+from contrastive_st.losses.base import LOSSES, Loss, parse_loss, suitable
 from contrastive_st.losses.custom import CallableLoss, as_loss
 from contrastive_st.losses.distillation import EmbeddingDistillationLoss, RelationalDistillationLoss
 from contrastive_st.losses.functional import angular_similarity, cosine_scores, dot_scores
@@ -15,8 +15,8 @@ __all__ = [
     "LOCAL",
     "LOSSES",
     "AnglELoss",
-    "CoSENTLoss",
     "CallableLoss",
+    "CoSENTLoss",
     "ConsistentInfoNCE",
     "CosineSimilarityLoss",
     "EmbeddingDistillationLoss",
@@ -40,4 +40,5 @@ __all__ = [
     "default_gather",
     "dot_scores",
     "parse_loss",
+    "suitable",
 ]

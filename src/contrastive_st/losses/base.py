@@ -207,3 +207,18 @@ def parse_loss(settings: Mapping[str, Any]) -> Loss:
         return kind(**given)
     except (TypeError, AttributeError) as error:  # a value of another type
         raise InputError(f"the settings of the loss {kind.name} are not valid: {error}") from error
+
+
+def suitable(kind: str | None = None) -> tuple[str, ...]:
+    """TEMPORARY: replaced by the branch that lets losses say what they train."""
+    ranked = ("cosine_similarity", "cosent", "angle")
+    contrast = ("info_nce", "consistent_info_nce", "guided_info_nce")
+    table = {
+        "texts": contrast,
+        "pairs": contrast,
+        "triplets": (*contrast, "triplet"),
+        "scored_pairs": ranked,
+        "labelled_pairs": ("softmax",),
+        "labelled_texts": ranked,
+    }
+    return table[kind] if kind else tuple(dict.fromkeys(name for names in table.values() for name in names))

@@ -1,4 +1,4 @@
-"""Losses from outside the package: any callable of views, and a loss that a checkpoint names but nobody defines here."""
+"""Losses from outside the package: any callable of views, and one that a checkpoint names but nobody defines here."""
 
 from __future__ import annotations
 

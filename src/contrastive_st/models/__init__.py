@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from contrastive_st.models.pooling import POOLINGS, pool
     from contrastive_st.models.static_encoder import StaticEncoder, fit_static
     from contrastive_st.models.students import student_of
-    from contrastive_st.models.wrapped import EncoderForCL
     from contrastive_st.models.word_models import (
         InferSentBiLSTM,
         QuickThoughtsGRU,
         SkipThoughts,
         UniversalSentenceEncoder,
     )
+    from contrastive_st.models.wrapped import EncoderForCL
 
 __getattr__, __dir__ = lazy(
     __name__,
@@ -79,8 +79,8 @@ __getattr__, __dir__ = lazy(
 
 __all__ = [
     "POOLINGS", "AutoModelForCL", "BertForCL", "CamembertForCL", "ContrastiveMixin", "ContrastiveOutput",
-    "DebertaV2ForCL", "DistilBertForCL", "ElectraForCL", "EncoderForCL", "ForCL", "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL",
-    "InferSentBiLSTM", "InferSentConfig", "LlamaForCL", "MPNetForCL", "MistralForCL", "ModernBertForCL",
+    "DebertaV2ForCL", "DistilBertForCL", "ElectraForCL", "EncoderForCL", "ForCL", "Gemma2ForCL", "Gemma3ForCL",
+    "GemmaForCL", "InferSentBiLSTM", "InferSentConfig", "LlamaForCL", "MPNetForCL", "MistralForCL", "ModernBertForCL",
     "QuickThoughtsConfig", "QuickThoughtsGRU", "Qwen2ForCL", "Qwen3ForCL", "RobertaForCL", "SentenceEncoder",
     "SkipThoughts", "SkipThoughtsConfig", "StaticConfig", "StaticEncoder", "UniversalConfig",
     "UniversalSentenceEncoder", "XLMRobertaForCL", "add_lora", "fit_static", "load_tokenizer", "pool", "student_of",

@@ -12,7 +12,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses import LOSSES, Loss, as_loss
 from contrastive_st.losses.base import loss_class
 from contrastive_st.losses.custom import recorded_loss
-from contrastive_st.models.pooling import check_cutoff, check_template
+from contrastive_st.models.pooling import check_cutoff, check_template, dense_settings
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,8 @@ class LossConfig:
         with_head: whether the model has the head of its loss, such as a classifier.
         prompts: prompts by name; `encode_query` and `encode_document` use `query` and `document`.
         default_prompt_name: the prompt that is put before a text if no other is asked for.
-        truncate_dim: number of dimensions to keep, for a Matryoshka model; None keeps all.
+        truncate_dim: number of dimensions to keep, for a Matryoshka model; None keeps all. Training uses all of them.
+        similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
     """
 
     loss: Loss
@@ -36,6 +37,7 @@ class LossConfig:
     prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt_name: str | None = None
     truncate_dim: int | None = None
+    similarity: str = "cosine"
 
     def __post_init__(self) -> None:
         if not isinstance(self.prompts, Mapping) or not all(isinstance(text, str) for text in self.prompts.values()):
@@ -93,6 +95,8 @@ class ContrastiveConfig(LossConfig):
         cutoff: remove a part of each sentence in training: `token`, `span` or `feature` (`models/pooling.py`).
         cutoff_ratio: the share that is removed.
         include_prompt: False pools only the tokens of the text; its prompt is read, but not pooled.
+        dense: the dense layers after the pooling, such as `{"out_features": 64, "bias": True, "activation": "Tanh"}`.
+        normalize: whether embeddings are divided by their lengths, after the dense layers.
     """
 
     pooling: str = "cls"
@@ -103,9 +107,12 @@ class ContrastiveConfig(LossConfig):
     cutoff_ratio: float = 0.1
     template: Sequence[int] | None = None
     include_prompt: bool = True
+    dense: Sequence[Mapping[str, Any]] = ()
+    normalize: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        object.__setattr__(self, "dense", [dense_settings(layer) for layer in self.dense])  # complete in the config
         check_template(self.pooling, self.template, self.cutoff)
         check_cutoff(self.cutoff, self.cutoff_ratio)
         if not self.include_prompt and self.pooling in ("cls", "mask"):
@@ -241,7 +248,7 @@ def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object) -
         InputError: with the name of the first such weight.
     """
     prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix or " ") else ""
-    needed = sorted(key for key in missing if key.startswith(prefix) and not key.startswith("loss_head."))
+    needed = sorted(key for key in missing if key.startswith((prefix, "after.")) and not key.startswith("loss_head."))
     if needed:
         more = f" and {len(needed) - 1} more" if len(needed) > 1 else ""
         raise InputError(f"{name} lacks weights: {needed[0]}{more}; is it a checkpoint of another model?")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -35,13 +36,14 @@ from contrastive_st.models.hardware import PackedRows, known_padding, training_a
 from contrastive_st.models.pooling import (
     VectorDecoder,
     draw_cutoff,
+    final_layers,
     needs_all_layers,
     pool,
     scaled_output,
     template_alone,
 )
 from contrastive_st.models.recorded import write_sentence_transformers
-from contrastive_st.safety.folders import ADAPTER, check_weights
+from contrastive_st.safety.folders import ADAPTER, check_weights, weight_names
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.tokens import in_buckets, training_buckets, true_places
 
@@ -154,19 +156,19 @@ class ForCL(_Base):
         """
         return self.settings.loss.with_head(getattr(self, "loss_head", None))
 
+    @property
+    def embedding_dim(self) -> int:
+        """Dimension D of the embeddings."""
+        dim: int = getattr(self.config, "projection_dim", None) or self.config.hidden_size
+        return dim
+
     def add_head(self) -> None:
         """Create the head of the loss, such as a classifier, if it has one."""
         if not self.settings.with_head:
             return
-        head = self.settings.loss.make_head(self.embedding_size)
+        head = self.settings.loss.make_head(self.embedding_dim)
         if head is not None:
             self.loss_head = head
-
-    @property
-    def embedding_size(self) -> int:
-        """Dimension of the views."""
-        size: int = getattr(self.config, "projection_dim", None) or self.config.hidden_size
-        return size
 
     def head_parameters(self) -> list[nn.Parameter]:
         """The trained weights outside the encoder, which embeddings do not depend on."""
@@ -247,7 +249,9 @@ class ForCL(_Base):
             model, info = loaded
         except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a truncated file
             raise InputError(f"the weights of {name} cannot be read: {first_line(error)}") from error
-        check_loaded(model, info["missing_keys"], name)
+        after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
+        lacking = set(after) - set(weight_names(folder)) if after else set()
+        check_loaded(model, {*info["missing_keys"], *lacking}, name)
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":
             model.config._commit_hash = folder.name
@@ -322,6 +326,9 @@ class ContrastiveMixin(ForCL):
     With the pooling `mask` (PromptBERT), the embedding is the state h at the [MASK] of a template. In training, views
     for a contrastive loss are head(h - h'), where h' is the state at [MASK] when the text is masked out and only the
     template is read.
+
+    The layers after the pooling, `after`, are part of the model: dense layers and `Normalize`, as the settings `dense`
+    and `normalize` say. They are trained with the encoder.
     """
 
     backbone_class: ClassVar[Any]
@@ -332,9 +339,9 @@ class ContrastiveMixin(ForCL):
     unpadded = False  # whether to compute real tokens alone in training, without buckets; see `PackedRows`
     packable: ClassVar[bool] = True  # whether attention sees all tokens of a row, and nothing but their states
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
-    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^loss_head\."]
+    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^(loss_head|after)\."]
     _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
-        r"^(loss_head|cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
+        r"^(after|loss_head|cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
     ]
 
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
@@ -346,6 +353,7 @@ class ContrastiveMixin(ForCL):
         self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
         use_integer_dropout(self.backbone)
+        self.after = final_layers(config.hidden_size, parsed.dense, parsed.normalize)
         if self.projection is None and parsed.pooling == "cls":
             raise InputError(
                 f"{config.model_type} has no pooler to hold the projection head, so pooling 'cls' would be lost "
@@ -356,7 +364,7 @@ class ContrastiveMixin(ForCL):
             self._add_mlm_head()
         self.add_head()
         if self.writes_words and not self.settings.do_mlm:
-            self.loss_head = VectorDecoder(config)
+            self.loss_head = VectorDecoder(config, self.embedding_dim)
         self.post_init()
 
     # ------------------------------------------------------------------ encoding
@@ -477,7 +485,7 @@ class ContrastiveMixin(ForCL):
 
     def head_parameters(self) -> list[nn.Parameter]:
         """The weights of the heads of the loss and over the vocabulary, except those shared with the encoder."""
-        inside = {id(weight) for weight in self.backbone.parameters()}
+        inside = {id(weight) for weight in (*self.backbone.parameters(), *self.after.parameters())}
         return [weight for weight in self.parameters() if weight.requires_grad and id(weight) not in inside]
 
     def drop_mlm_head(self) -> None:
@@ -485,7 +493,7 @@ class ContrastiveMixin(ForCL):
         for name in [
             name
             for name, _ in self.named_children()
-            if self.writes_words and name not in (self.base_model_prefix, "loss_head")
+            if self.writes_words and name not in (self.base_model_prefix, "after", "loss_head")
         ]:
             delattr(self, name)
         self._tied_weights_keys = None  # type: ignore[assignment]
@@ -506,6 +514,17 @@ class ContrastiveMixin(ForCL):
     def projection(self) -> Any:
         """The projection head, which is the backbone's pooler; None if the family has none."""
         return getattr(self.backbone, "pooler", None)
+
+    @classmethod
+    def has_pooler(cls) -> bool:
+        """Whether the family has a pooler, which can be the projection head."""
+        return "add_pooling_layer" in inspect.signature(cls.backbone_class).parameters
+
+    @property
+    def embedding_dim(self) -> int:
+        """Dimension of the embeddings: that of the last dense layer after the pooling, else of the encoder."""
+        dense = self.settings.dense
+        return int(dense[-1]["out_features"]) if dense else super().embedding_dim
 
     @property
     def cut_width(self) -> int:
@@ -569,7 +588,9 @@ class ContrastiveMixin(ForCL):
                 alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
             embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
             embedding = embedding if self.projection is None else self.projection(embedding[:, None])
-        return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)
+        return BaseModelOutputWithPooling(
+            last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding)
+        )
 
     @property
     def can_pack(self) -> bool:

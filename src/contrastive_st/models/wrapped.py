@@ -39,8 +39,8 @@ class EncoderSettings(LossConfig):
 class EncoderForCL(ForCL, PreTrainedModel):
     """Any torch module as a contrastive model, which `ContrastiveTrainer` trains.
 
-    The module is called with `input_ids` and `attention_mask` `[N, L]`, and with `token_type_ids` and `text_mask` if its
-    `forward` names them; a `SentenceTransformer` with its features. It returns vectors `[N, d]`, or an output with
+    The module is called with `input_ids` and `attention_mask` `[N, L]`, and with `token_type_ids` and `text_mask` if
+    its `forward` names them; a `SentenceTransformer` with its features. It returns vectors `[N, d]`, or an output with
     `pooler_output` or `sentence_embedding`. A row's vector must not depend on other rows or on the amount of padding:
     then buckets, the GradCache step and several processes train exactly as one plain pass does.
 
@@ -104,7 +104,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         raise InputError(f"{name}: open your own encoder, load its weights, and give it to EncoderForCL(encoder)")
 
     @property
-    def embedding_size(self) -> int:
+    def embedding_dim(self) -> int:
         """Dimension of the vectors, found by encoding one token."""
         token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
         training = self.encoder.training

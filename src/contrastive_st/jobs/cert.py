@@ -21,7 +21,7 @@ from transformers import (
 )
 
 from contrastive_st.data import PairCollator, check_max_length, read_texts, train_wordpiece
-from contrastive_st.data.pairs import Translator, back_translate, write_pairs
+from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError

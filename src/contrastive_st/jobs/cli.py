@@ -78,7 +78,7 @@ def job_by_columns(argv: Sequence[str]) -> str:
     from contrastive_st.data.roles import column_roles
     from contrastive_st.data.tables import preview
 
-    roles = column_roles(preview(given.train_file), given.columns, source=given.train_file)
+    roles = column_roles(preview(given.train_file, columns=given.columns), given.columns, source=given.train_file)
     name = "simcse" if roles.gold is None else "sbert"
     say(f"{given.train_file} has {roles.words}: contrastive-st train {name}", file=sys.stderr)
     return name

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import logging
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -236,6 +237,41 @@ def read_pairs(
 def tokenize_pairs(pairs: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> datasets.Dataset:
     """Rows `{"input_ids": [ids, ids], "label" or "score"}` for `LabelledPairCollator`."""
     return tokenize(pairs, tokenizer, max_length)
+
+
+def sample(rows: datasets.Dataset, count: int | None, seed: int = 0) -> datasets.Dataset:
+    """`count` of the rows, drawn by the seed; all rows for None.
+
+    Example:
+        >>> sample(datasets.Dataset.from_dict({"text": ["a", "b", "c"]}), 2).num_rows
+        2
+    """
+    if count is None or count >= len(rows):
+        return rows
+    return rows.select(np.random.default_rng(seed).permutation(len(rows))[:count])
+
+
+def split_by_first(pairs: datasets.Dataset) -> tuple[datasets.Dataset, datasets.Dataset, datasets.Dataset]:
+    """Train, dev and test (0.8, 0.1, 0.1), by a checksum of the first text, so all its pairs are in one split.
+
+    The NLI task of `contrastive-st evaluate` splits in the same way, so its test pairs are never trained on.
+
+    Raises:
+        InputError: a part would be empty.
+
+    Example:
+        >>> pairs = datasets.Dataset.from_dict({"first": [str(i) for i in range(100)], "second": ["a"] * 100})
+        >>> [len(part) for part in split_by_first(pairs)]
+        [78, 10, 12]
+    """
+    tenth = np.array([zlib.crc32(text.encode()) % 10 for text in pairs["first"][:]])
+    parts = tenth > 1, tenth == 1, tenth == 0
+    if not all(part.any() for part in parts):
+        raise InputError(
+            f"{len(pairs)} pairs of {len(set(pairs['first'][:]))} first texts are too few to hold out some of them for "
+            "dev and test; give more"
+        )
+    return tuple(pairs.select(np.flatnonzero(part)) for part in parts)
 
 
 def _gold(value: Any, scale: tuple[float, float] | None, where: str) -> float:

@@ -275,12 +275,12 @@ def _check_reporting(report_to: Sequence[str]) -> None:
 
 _SCRIPT_RANGES: Ranges = (
     (
-        "vocab_size hidden_size embedding_size head_hidden max_train_samples k preprocessing_num_workers max_length "
-        "lora_r truncate_dim",
+        "vocab_size hidden_size embedding_size max_train_samples k preprocessing_num_workers max_length lora_r "
+        "truncate_dim idf_sentences search_sentences families members length",
         lambda value: value >= 1,
         "1 or more",
     ),
-    ("num_layers shuffle_buffer", lambda value: value >= 0, "0 or more"),
+    ("num_layers shuffle_buffer head_hidden heldout", lambda value: value >= 0, "0 or more"),
     ("mlm_weight js_weight", lambda value: 0 <= value < math.inf, "a number that is not negative"),
     ("temperature lora_alpha", lambda value: 0 < value < math.inf, "a positive number"),
     ("dropout mlm_probability lora_dropout", lambda value: 0 <= value < 1, "a number in [0, 1)"),
@@ -348,6 +348,17 @@ class CorpusArguments(ScriptArguments):
             "file without that column is one document."
         },
     )
+
+
+@dataclass
+class SuiteArguments(ScriptArguments):
+    """Tasks of SentEval that a script measures."""
+
+    eval_tasks: str = field(
+        default="MR,CR,SST2,TREC",
+        metadata={"help": "Tasks to measure, where CONTRASTIVE_ST_DATA or --eval_data names their files."},
+    )
+    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
 
 
 @dataclass

@@ -8,8 +8,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,12 @@ import pyarrow.compute as pc
 from datasets import Dataset
 from transformers import BertConfig, PreTrainedConfig, set_seed
 
-from contrastive_st.data import check_max_length, tokenize, train_wordpiece
+from contrastive_st.data import DocPair, check_max_length, tokenize, train_wordpiece
+from contrastive_st.data.docs_sets import write_docs_corpus
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
+from contrastive_st.evaluation.docs_search import package_task
 from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.models import AutoModelForCL, BertForCL
@@ -32,7 +36,12 @@ from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.recorded import read_recorded
 from contrastive_st.safety.repositories import ENCODER, local_folder
 from contrastive_st.tokens import column_prompts, token_ids
-from contrastive_st.training.arguments import ContrastiveTrainingArguments, EncoderArguments, TrainingParser
+from contrastive_st.training.arguments import (
+    ContrastiveTrainingArguments,
+    EncoderArguments,
+    SuiteArguments,
+    TrainingParser,
+)
 from contrastive_st.training.checkpoints import check_output_dir
 from contrastive_st.training.trainer import ContrastiveTrainer
 
@@ -206,6 +215,54 @@ def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[
     columns = [name for name in texts.column_names if name not in ("label", "score")]
     found = [prompts[i % len(prompts)] + texts[int(i // len(prompts))][columns[i % len(prompts)]] for i in full]
     return sum(len(row) > longest for row in token_ids(tokenizer, found, longest + 1))
+
+
+def check_window(training: ContrastiveTrainingArguments, corpus: Any, context_size: int = 1) -> None:
+    """Check that a batch of consecutive sentences holds a sentence and its neighbours on one side.
+
+    Raises:
+        InputError: it does not, or the corpus is too small for it.
+    """
+    batch = min(training.per_device_train_batch_size, len(corpus) // max(training.world_size, 1))
+    if batch <= context_size:
+        raise InputError(
+            f"a batch of {batch} sentences, of {len(corpus)} in the corpus, is smaller than a window of {context_size} "
+            "and the sentence itself; give more sentences, a larger --per_device_train_batch_size, or a smaller window"
+        )
+
+
+def corpus_files(
+    files: Sequence[str] | None, training: ContrastiveTrainingArguments
+) -> tuple[list[str], Sequence[DocPair]]:
+    """The files of sentences in order, by default the installed documentation, and its pairs that are held out."""
+    if files:
+        return list(files), []
+    path = Path(str(training.output_dir), "corpus.txt")
+    with training.main_process_first(desc="read the documentation"):
+        heldout = write_docs_corpus(path)
+    return [str(path)], heldout
+
+
+# --- Evaluation.
+
+
+def suite_evaluator(tokenizer: Any, args: SuiteArguments, heldout: Sequence[DocPair] = ()) -> SuiteEvaluator | None:
+    """The evaluator of the tasks; of the package of held-out pairs of the documentation if there are any.
+
+    None if the files of the tasks are not at hand.
+    """
+    if heldout:
+        return SuiteEvaluator(tokenizer, [package_task(heldout)], "hub", folds=5)
+    if where := args.eval_data or os.environ.get("CONTRASTIVE_ST_DATA"):
+        return SuiteEvaluator(tokenizer, args.eval_tasks, where, folds=5)
+    logger.info("no evaluation: set --eval_data or CONTRASTIVE_ST_DATA to a folder with SentEval's files")
+    return None
+
+
+def measures(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
+    """An evaluator for the trainer: `others` by name, and Spearman of STS-B dev if CONTRASTIVE_ST_DATA has it."""
+    sts = sts_evaluator(tokenizer)
+    return lambda model: {name: measure(model) for name, measure in others.items()} | (sts(model) if sts else {})
 
 
 # --- The end.

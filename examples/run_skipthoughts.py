@@ -1,8 +1,8 @@
 """Skip-Thoughts (Kiros et al. 2015, https://arxiv.org/abs/1506.06726): generate the neighbours of a sentence.
 
-The defaults are the published settings of uni-skip: width 2400, words of 620 dimensions, 20,000 of them, sentences of 30
-words, batch 64, Adam, gradients of norm 5 at most. The paper says neither the rate of Adam (here its usual 1e-3) nor the
-number of epochs (here one; the authors trained for two weeks). On your own sentences in order:
+The defaults are the published settings of uni-skip: width 2400, words of 620 dimensions, 20,000 of them, sentences of
+30 words, batch 64, Adam, gradients of norm 5 at most. The rate of Adam is its usual one, 1e-3, and there is one epoch;
+the authors give neither, but two weeks of training. On your own sentences in order:
 
     accelerate launch examples/run_skipthoughts.py --train_file novels.txt --output_dir out/novels
 

@@ -132,13 +132,9 @@ def test_the_first_difference_is_named_and_nothing_is_written(save, tmp_path, be
 
 
 def test_a_weight_that_only_one_has_is_named(save, tmp_path):
-    folders = [save(name, seed) for seed, name in enumerate("ab")]
-    encoder = SentenceEncoder(folders[1])
-    encoder.after.append(torch.nn.Linear(16, 16))
-    encoder.after.append(torch.nn.Tanh())
-    encoder.save_pretrained(tmp_path / "c")
+    folders = [save("a", 0), save("b", 1, dense=[{"out_features": 16}])]
     with pytest.raises(InputError, match="layers after the pooling"):
-        model_soup([folders[0], tmp_path / "c"], tmp_path / "soup")
+        model_soup(folders, tmp_path / "soup")
 
 
 def test_a_greedy_soup_keeps_what_does_not_lower_the_figure(save, tmp_path):

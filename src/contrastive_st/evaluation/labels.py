@@ -24,13 +24,13 @@ def label_accuracy(model: Any, tokenizer: Any, rows: Dataset, task: str | None =
     collate: Any = LabelledPairCollator(tokenizer)
     if task is not None:
         collate = MixtureCollator({task: collate})
-    name = "accuracy" if task is None else f"{task}_accuracy"
+    figure = "accuracy" if task is None else f"{task}_accuracy"
     was_training, right = model.training, 0.0
     model.eval()
     for start in range(0, len(rows), batch_size):
         some = [{**row, "dataset": task} for row in rows.select(range(start, min(start + batch_size, len(rows))))]
         batch = {name: tensor.to(model.device) for name, tensor in collate(some).items()}
         views = model.embed(batch["input_ids"], batch["attention_mask"])
-        right += model.loss_fn.metrics(views, batch["targets"])[name] * len(some)
+        right += model.loss_fn.metrics(views, batch["targets"])[figure] * len(some)
     model.train(was_training)
     return right / len(rows)

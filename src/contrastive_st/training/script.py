@@ -20,8 +20,18 @@ import pyarrow.compute as pc
 from datasets import Dataset
 from transformers import BertConfig, PreTrainedConfig, set_seed
 
-from contrastive_st.data import DocPair, check_max_length, tokenize, train_wordpiece
-from contrastive_st.data.docs_sets import write_docs_corpus
+from contrastive_st.data import (
+    DocPair,
+    check_max_length,
+    installed_docs,
+    read_examples,
+    read_template,
+    split_pairs,
+    tokenize,
+    train_wordpiece,
+    with_template,
+)
+from contrastive_st.data.docs_sets import texts_of, write_docs_corpus
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
@@ -30,7 +40,7 @@ from contrastive_st.evaluation.report.plots import training_curve
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
-from contrastive_st.models.checkpoint import load_config, load_tokenizer
+from contrastive_st.models.checkpoint import family, load_config, load_tokenizer
 from contrastive_st.models.configuration import max_positions
 from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.recorded import read_recorded
@@ -38,6 +48,7 @@ from contrastive_st.safety.repositories import ENCODER, local_folder
 from contrastive_st.tokens import column_prompts, token_ids
 from contrastive_st.training.arguments import (
     ContrastiveTrainingArguments,
+    DataArguments,
     EncoderArguments,
     SuiteArguments,
     TrainingParser,
@@ -91,8 +102,38 @@ def recorded_pooling(args: EncoderArguments) -> str | None:
     return read_recorded(local_folder(name, patterns=ENCODER)).pooling
 
 
+def no_prompts(args: EncoderArguments, what: str) -> dict[str, Any]:
+    """Settings for `open_encoder` of a method that reads texts without prompts, by an encoder of transformers.
+
+    Args:
+        args: which encoder.
+        what: the name of the method, for the error.
+
+    Raises:
+        InputError: prompts are given, or the encoder is none of transformers.
+
+    Example:
+        >>> no_prompts(EncoderArguments(prompts=["query=query: "]), "TSDAE")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: TSDAE does not work with prompts; leave out --prompts and its flags
+    """
+    if (args.prompts, args.default_prompt_name, args.include_prompt) != (None, None, None):
+        raise InputError(f"{what} does not work with prompts; leave out --prompts and its flags")
+    name = args.model_name_or_path
+    kind = None if name is None else family(load_config(name).model_type)
+    if kind is not None and not hasattr(kind, "projection"):
+        raise InputError(f"{name} is not a transformer, which {what} needs; choose another model")
+    return {"prompts": {}, "include_prompt": True}
+
+
 def open_encoder(
-    args: EncoderArguments, texts: Iterable[str], resume: str | None = None, pooling: str | None = None, **settings: Any
+    args: EncoderArguments,
+    texts: Iterable[str],
+    resume: str | None = None,
+    pooling: str | None = None,
+    template: str | None = None,
+    **settings: Any,
 ) -> tuple[Any, Any]:
     """The encoder to train and its tokenizer: a given checkpoint, or a small BERT whose vocabulary is of the texts.
 
@@ -101,6 +142,7 @@ def open_encoder(
         texts: the training texts, for the vocabulary of a new encoder.
         resume: the checkpoint that the run resumes from, whose tokenizer is used in place of a new one.
         pooling: that of an encoder that records none; without it a new one has `mean`, and a given one is refused.
+        template: put around every text, which is embedded at its [MASK] (PromptBERT).
         settings: settings of the model, such as those of its loss.
 
     Raises:
@@ -114,6 +156,7 @@ def open_encoder(
         length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
         words = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
         tokenizer: Any = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, length)
+        settings |= _template_settings(template, tokenizer)
         config = with_dropout(small_bert(len(tokenizer), args.hidden_size, args.num_layers, length), args.dropout)
         model: Any = BertForCL(config, **{"pooling": pooling or "mean", **settings})
     else:
@@ -123,11 +166,18 @@ def open_encoder(
         for name in ("new_head", "bidirectional"):
             settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
         tokenizer = load_tokenizer(args.model_name_or_path)
+        settings |= _template_settings(template, tokenizer)
         model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, with_head=True, **settings)
         if args.max_length is not None:
             tokenizer.model_max_length = check_max_length(args.max_length, max_positions(model.config))
+    if template is not None:
+        tokenizer = with_template(tokenizer, read_template(template, tokenizer), tokenizer.model_max_length)
     lora = args.lora
     return model if args.lora_r is None else add_lora(model, args.lora_r, **lora), tokenizer
+
+
+def _template_settings(template: str | None, tokenizer: Any) -> dict[str, Any]:
+    return {} if template is None else {"pooling": "mask", "template": read_template(template, tokenizer).shape}
 
 
 def every_text(rows: Dataset) -> Iterable[str]:
@@ -172,6 +222,30 @@ def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrai
 
 
 # --- Rows.
+
+
+def read_texts_to_contrast(data: DataArguments, one_column: bool = False) -> Dataset:
+    """Columns of text alone: one (texts), two (pairs) or more (hard negatives); prints what they are.
+
+    Args:
+        data: which file; without one, the rows are paragraphs of the documentation of the installed Python packages.
+        one_column: whether the rows must be single texts.
+
+    Raises:
+        InputError: the file has a score or a label, or several columns where it must have one.
+    """
+    if data.train_file is None:
+        texts = texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"])
+    else:
+        texts, roles = read_examples(data.train_file, data.columns, strict=data.strict)
+        if is_first_process():
+            print(roles)
+        if roles.gold or (one_column and len(texts.column_names) > 1):
+            raise InputError(
+                f"{data.train_file} holds {roles.words}, and {'single ' if one_column else ''}texts are trained here; "
+                f"name them with --columns {' '.join(roles.texts[: 1 if one_column else None])}"
+            )
+    return texts.take(min(data.max_train_samples or len(texts), len(texts)))
 
 
 def tokenized(

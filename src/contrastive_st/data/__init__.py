@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         reading_frames,
         tokenize_frames,
     )
+    from contrastive_st.data.splitting import split_rows
     from contrastive_st.data.tables import read_texts
     from contrastive_st.data.tokenizers import (
         Template,
@@ -90,6 +91,7 @@ __getattr__, __dir__ = lazy(
             "reading_frames",
             "tokenize_frames",
         ],
+        "splitting": ["split_rows"],
         "tables": ["read_texts"],
         "tokenizers": [
             "Template",
@@ -158,6 +160,7 @@ __all__ = [
     "read_word_vectors",
     "reading_frames",
     "split_pairs",
+    "split_rows",
     "tokenize",
     "tokenize_frames",
     "tokenize_pairs",

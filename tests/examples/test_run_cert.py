@@ -12,6 +12,7 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from scripts import load
 
+from conftest import SENTENCES
 from contrastive_st import BertForCL
 from contrastive_st.data import read_texts
 from contrastive_st.data.pairs import Translator, back_translate, write_pairs
@@ -176,10 +177,10 @@ def test_only_pairs_have_two_columns(tmp_path):
 def test_a_base_with_another_loss_is_trained_by_this_one(bert_config, tokenizer, tmp_path):
     BertForCL(bert_config, pooling="mean", loss="embedding_distillation").save_pretrained(tmp_path / "base")
     tokenizer.save_pretrained(tmp_path / "base")
-    write_pairs([(f"a cat {i}", f"the cat {i}") for i in range(20)], tmp_path / "pairs.csv")
+    write_pairs(list(zip(SENTENCES, SENTENCES[1:], strict=False)), tmp_path / "pairs.csv")
     load("run_cert").main([
         "--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(tmp_path / "base"), "--output_dir",
-        str(tmp_path / "out"), *TINY[TINY.index("--max_steps"):],
+        str(tmp_path / "out"), *TINY[TINY.index("--max_steps"):], "--per_device_train_batch_size", "6",
     ])  # fmt: skip
     settings = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
     assert (settings["loss"], settings["temperature"], settings["pooling"]) == ("info_nce", 0.07, "mean")

@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import itertools
 import json
 import shutil
 
@@ -177,7 +178,7 @@ def test_only_pairs_have_two_columns(tmp_path):
 def test_a_base_with_another_loss_is_trained_by_this_one(bert_config, tokenizer, tmp_path):
     BertForCL(bert_config, pooling="mean", loss="embedding_distillation").save_pretrained(tmp_path / "base")
     tokenizer.save_pretrained(tmp_path / "base")
-    write_pairs(list(zip(SENTENCES, SENTENCES[1:], strict=False)), tmp_path / "pairs.csv")
+    write_pairs(list(itertools.pairwise(SENTENCES)), tmp_path / "pairs.csv")
     load("run_cert").main([
         "--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(tmp_path / "base"), "--output_dir",
         str(tmp_path / "out"), *TINY[TINY.index("--max_steps"):], "--per_device_train_batch_size", "6",

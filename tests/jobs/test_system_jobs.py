@@ -3,16 +3,10 @@
 import json
 
 import pytest
-from contrastive_st.jobs import infersent_job as infersent
 from contrastive_st.jobs import sbert
-from contrastive_st.jobs import use as universal
-from contrastive_st.jobs.docs_search import labelled_docs, triplets_of
-from contrastive_st.jobs.job import split_by_first
-from transformers import AutoModel
 
 from conftest import SENTENCES
 from contrastive_st.cli import main
-from contrastive_st.data import DocPair
 from contrastive_st.models import SentenceEncoder
 
 COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
@@ -33,17 +27,6 @@ def files(tmp_path, monkeypatch):
     return tmp_path
 
 
-def test_infersent(files):
-    figures = infersent.main(
-        ["--train_file", str(files / "nli.tsv"), "--output_dir", str(files / "out"), "--hidden_size", "4",
-         "--embedding_size", "5", "--head_hidden", "6", *COMMON]
-    )  # fmt: skip
-    assert {"eval_dev_accuracy", "eval_test_accuracy"} <= set(figures)
-    assert not hasattr(AutoModel.from_pretrained(files / "out"), "loss_head")
-    assert SentenceEncoder.from_pretrained(files / "out").encode(SENTENCES).shape == (8, 8)
-    assert json.loads((files / "out" / "results.json").read_text())["after"] == figures
-
-
 def test_sbert(files, capsys):
     named = [value for name in ("nli", "sts", "triplet") for value in (f"--{name}_file", str(files / f"{name}.tsv"))]
     named[-1] = str(files / "triplets.tsv")
@@ -54,43 +37,6 @@ def test_sbert(files, capsys):
     assert len(list((files / "out").glob("*-m*"))) == 6
     for folder in (files / "out").glob("*-m*"):
         assert SentenceEncoder.from_pretrained(folder).encode(SENTENCES).shape == (8, 64)
-
-
-@pytest.mark.parametrize("encoder", ["dan", "transformer"])
-def test_universal_sentence_encoder(files, encoder):
-    figures = universal.main(
-        ["--corpus_file", str(files / "corpus.txt"), "--answer_file", str(files / "triplets.tsv"), "--nli_file",
-         str(files / "nli.tsv"), "--output_dir", str(files / "out"), "--encoder", encoder, "--hidden_size", "8",
-         "--task_weights", "1", "1", "1", *COMMON]
-    )  # fmt: skip
-    assert 0 <= figures["eval_nli_accuracy"] <= 1
-    encoder = SentenceEncoder.from_pretrained(files / "out")
-    assert encoder.encode(SENTENCES).shape == (8, 8)
-    assert encoder.model.config.similarity == "angular"
-
-
-def test_documentation_becomes_labelled_pairs():
-    pairs = [DocPair(f"title {p} {i}", f"text {p} {i}", f"{p}.module{i // 3}.f{i}") for p in "ab" for i in range(7)]
-    rows = labelled_docs(pairs)
-    for first, second, label, score in zip(*(rows[name] for name in rows.column_names), strict=True):
-        (_, p, i), (_, q, j) = first.split(), second.split()
-        assert score == 1 - label / 2
-        if label == 0:
-            assert (p, i) == (q, j)
-        elif label == 1:
-            assert (p, int(i) // 3) == (q, int(j) // 3)
-            assert i != j
-        else:
-            assert p != q
-    assert rows["label"][:].count(1) == 12  # the seventh of each package is alone in its module
-    triplets = triplets_of(rows)
-    assert len(triplets) == 14
-    assert all(
-        a.split()[1:] == p.split()[1:] != n.split()[1:] for a, p, n in zip(*triplets.to_dict().values(), strict=True)
-    )
-    parts = split_by_first(rows)
-    assert sum(map(len, parts)) == len(rows)
-    assert not set(parts[0]["first"]) & set(parts[1]["first"]) | set(parts[0]["first"]) & set(parts[2]["first"])
 
 
 TABLES = {

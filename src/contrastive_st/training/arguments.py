@@ -67,7 +67,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
     allow_changed_resume: bool = field(
         default=False,
         metadata={
-            "help": "Resume even if optimizer, scheduler or random state are missing, or data, seed or batch changed."
+            "help": "Resume even if optimizer, scheduler or random state are missing, or the data or a setting that "
+            "changes what is computed (batch, loss, learning rate, ...) is another."
         },
     )
     momentum: float = field(
@@ -90,6 +91,10 @@ class ContrastiveTrainingArguments(TrainingArguments):
         if own and self.dataloader_pin_memory:  # batches are copied during the previous step
             self.accelerator_config.non_blocking = True  # type: ignore[union-attr]
 
+    def get_warmup_steps(self, num_training_steps: int) -> int:
+        """As in transformers, but fewer than all steps: with one step, its rate would be zero."""
+        return min(int(super().get_warmup_steps(num_training_steps)), max(num_training_steps - 1, 0))
+
     def _check(self) -> None:
         """Raise `InputError` for a value that is not valid in any training."""
         check_ranges(self, _RANGES)
@@ -101,7 +106,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
                     json.loads(value)
                 except ValueError as error:
                     raise InputError(f"{name} {value}: not JSON ({first_line(error)}); mend it") from error
-        if self.max_steps <= 0 and not 0 < self.num_train_epochs < math.inf:
+        if not self.max_steps:
+            raise InputError("max_steps 0: give a positive number of steps, or num_train_epochs")
+        if self.max_steps < 0 and not 0 < self.num_train_epochs < math.inf:
             raise InputError(
                 f"num_train_epochs {self.num_train_epochs}: give a positive number of epochs, or max_steps"
             )
@@ -162,11 +169,11 @@ _RANGES: Ranges = (
     ("dataloader_num_workers momentum_queue", lambda value: value >= 0, "0 or more"),
     ("seed data_seed", lambda value: 0 <= value < 1 << 32, "a number from 0 to 4294967295"),
     (
-        "learning_rate weight_decay warmup_steps max_grad_norm neftune_noise_alpha",
+        "weight_decay warmup_steps max_grad_norm neftune_noise_alpha",
         lambda value: 0 <= value < math.inf,
         "a number that is not negative",
     ),
-    ("logging_steps save_steps eval_steps", lambda value: 0 < value < math.inf, "a positive number"),
+    ("learning_rate logging_steps save_steps eval_steps", lambda value: 0 < value < math.inf, "a positive number"),
     ("adam_epsilon", lambda value: 0 < value < math.inf, "a positive number"),
     ("momentum adam_beta1 adam_beta2", lambda value: 0 <= value < 1, "a number in [0, 1)"),
 )

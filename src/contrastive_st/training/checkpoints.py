@@ -1,8 +1,8 @@
 """Checkpoints of a run: they are written atomically, and checked before a run resumes from one.
 
     save     every process writes into a hidden folder; one process fsyncs it and renames it to `checkpoint-N`
-    resume   from the newest complete checkpoint; one that is damaged, has pickled weights, or is of another run (other
-             data, seed or batch) is refused with an error of one line
+    resume   from the newest complete checkpoint; one that is damaged, lacks weights, has pickled ones, or is of another
+             run (`resumable.py`) is refused with an error of one line; a finished run ends at once
 
 Only one training at a time may write into an output folder.
 """
@@ -10,7 +10,6 @@ Only one training at a time may write into an output folder.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
@@ -20,7 +19,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import pyarrow
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
@@ -28,7 +26,6 @@ from torch import nn
 from transformers import Trainer, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
 
-from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.adapters import has_adapter
@@ -36,11 +33,11 @@ from contrastive_st.models.recorded import write_tensors
 from contrastive_st.safety.folders import ADAPTER_WEIGHTS, TRAINED, read_json
 from contrastive_st.safety.writing import locked, written_whole
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.resumable import differences, fingerprint, settings_record
 
 logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
 _SAVING, _LOCK = ".saving", ".training.lock"
-_SAMPLED = 256  # rows that a fingerprint reads from data without Arrow tables
 _STATES = ("optimizer.pt", "scheduler.pt")
 
 
@@ -60,8 +57,10 @@ class CheckpointTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._scratch: Path | None = None
-        self._run: dict[str, Any] | None = None
+        self._run: dict[str, Any] = {}
+        self.finished_before = False
         super().__init__(*args, **kwargs)
+        self._given_optimizer = self.optimizer
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As `transformers.Trainer.train`; `True` resumes from the newest complete checkpoint.
@@ -70,6 +69,8 @@ class CheckpointTrainer(Trainer):
             InputError: another training writes into the folder, or the run cannot resume from the checkpoint.
         """
         folder = Path(str(self.args.output_dir))
+        self.finished_before = False
+        self._run = settings_record(self, self._given_optimizer)
         with _only_training(folder):
             checkpoint = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
             return super().train(checkpoint, *args, **kwargs)
@@ -81,6 +82,7 @@ class CheckpointTrainer(Trainer):
         if checkpoint is None:
             raise InputError(f"{folder} has no checkpoint to resume from; start without resume_from_checkpoint")
         check_checkpoint(checkpoint)
+        _check_names(checkpoint, self.accelerator.unwrap_model(self.model))
         changes = changed_run(checkpoint, self.run_record())
         if changes and not self.args.allow_changed_resume:
             raise InputError(
@@ -90,17 +92,22 @@ class CheckpointTrainer(Trainer):
         return str(checkpoint)
 
     def run_record(self) -> dict[str, Any]:
-        """The seed, batch size and data, which must be the same in a resumed run."""
-        if self._run is None:
-            args = self.args
-            rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
-            self._run = {
-                "seed": args.seed,
-                "data seed": args.data_seed,
-                "batch": rows * args.world_size,
-                "data": fingerprint(self.train_dataset),
-            }
+        """What the run computes, which must be the same in a resumed run; data is read when it is first asked for."""
+        if "data" not in self._run:
+            self._run["data"] = fingerprint(self.train_dataset)
         return self._run
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """As in transformers, but a finished run that is resumed takes no further step."""
+        if self.state.global_step < self.state.max_steps:
+            return super()._run_epoch(*args, **kwargs)
+        self.finished_before = self.control.should_training_stop = True
+        done = f"step {self.state.global_step} of {self.state.max_steps}"
+        logger.warning(f"the run is finished ({done}); its weights are unchanged")
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if not (self.finished_before and "train_loss" in logs):  # the mean of no steps
+            super().log(logs, start_time)
 
     # ------------------------------------------------------------------ saving
 
@@ -149,8 +156,7 @@ class CheckpointTrainer(Trainer):
             with written_whole(run / name, overwrite=True) as temporary:
                 os.rename(scratch / name, temporary)
             shutil.rmtree(scratch, ignore_errors=True)
-            limit = self.args.save_total_limit
-            rotate_checkpoints(str(run), limit, self.state.best_model_checkpoint, use_mtime=True)
+            rotate_checkpoints(str(run), self.args.save_total_limit, self.state.best_model_checkpoint)
         self.accelerator.wait_for_everyone()
 
     def _write_trained(self, path: Path) -> None:
@@ -311,46 +317,46 @@ def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
     states = {"optimizer.pt": "optimizer*", "scheduler.pt": "scheduler.pt", "rng_state.pth": "rng_state*.pth"}
     changes = [f"{name} is missing" for name, kind in states.items() if not any(checkpoint.glob(kind))]
     path = checkpoint / RUN
-    before = read_json(path) if path.is_file() else {}
+    if not path.is_file():
+        return [*changes, f"{RUN} is missing"]
+    before = read_json(path)
     if not isinstance(before, dict):
         raise InputError(f"{path} is damaged: it is not a JSON object")
-    for name, now in run.items():
-        then = before.get(name)
-        if then is not None and now is not None and then != now:
-            changes.append("other data" if name == "data" else f"{name} was {then} and is {now}")
-    return changes
+    return changes + differences(before, run)
 
 
-def fingerprint(data: Any) -> str | None:
-    """A hash of a data set: of its Arrow tables if it has some (`datasets.Dataset`), else of its length and some rows.
+def _check_names(folder: Path, model: Any) -> None:
+    """Refuse a checkpoint whose weights are not those of the model; a weight that is tied to another comes once.
 
-    For a mixture it is a hash of its data sets and their weights; for a stream, and for data whose rows cannot be read
-    by number, it is None.
-
-    Example:
-        >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 5]}])
-        True
-        >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 6]}])
-        False
+    Raises:
+        InputError: with the name of the first weight that only one of the two has.
     """
-    if isinstance(data, Mixture):
-        held = [data.names, data.weights, [fingerprint(part) for part in data.parts]]
-        return hashlib.blake2b(repr(held).encode(), digest_size=16).hexdigest()
-    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
-        return None
-    digest = hashlib.blake2b(str(len(data)).encode(), digest_size=16)
-    if hasattr(data, "with_format") and hasattr(data, "data"):
-        for table in data.with_format("arrow").iter(10_000):
-            sink = pyarrow.BufferOutputStream()
-            with pyarrow.ipc.new_stream(sink, table.schema.remove_metadata()) as stream:
-                stream.write_table(table.replace_schema_metadata(None).combine_chunks())
-            digest.update(sink.getvalue())
-        return digest.hexdigest()
-    step = max(len(data) // _SAMPLED, 1)
-    with torch.random.fork_rng(devices=[]):
-        for i in range(0, len(data), step):
-            digest.update(repr(data[i]).encode())
-    return digest.hexdigest()
+    if any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")) or (folder / TRAINED).is_file():
+        return  # FSDP and `_load_trained` compare names themselves
+    if has_adapter(model):
+        raise InputError(f"{folder} lacks {TRAINED}, the trained weights of a model with an adapter; resume from another")
+    adapter = hasattr(model, "peft_config")
+    held: set[str] = set()
+    for path in sorted(folder.glob(ADAPTER_WEIGHTS if adapter else "model*.safetensors")):
+        with safe_open(path, "pt") as weights:
+            held |= set(weights.keys())
+    held_by_model = _adapter_state(model) if adapter else model.state_dict()
+    tied: dict[Any, set[str]] = {}
+    for name, weight in held_by_model.items():
+        own = (weight.data_ptr(), weight.shape) if weight.numel() else name
+        tied.setdefault(own, set()).add(name)
+    lacking = [min(names) for names in tied.values() if not names & held]
+    if strange := sorted(lacking) or sorted(held - held_by_model.keys()):
+        more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
+        what = "lacks weights of the model" if lacking else "has weights that the model lacks"
+        raise InputError(f"{folder} {what}: {strange[0]}{more}; resume from another, or with the model of that run")
+
+
+def _adapter_state(model: Any) -> dict[str, torch.Tensor]:
+    from peft import get_peft_model_state_dict  # an extra of the package
+
+    state: dict[str, torch.Tensor] = get_peft_model_state_dict(model)
+    return state
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ import sys
 from dataclasses import dataclass, field
 from functools import partial
 
+from contrastive_st.jobs import label_accuracy, labelled_docs, split_by_first
 from transformers import set_seed
 
 from contrastive_st import (
@@ -33,7 +34,6 @@ from contrastive_st import (
     vector_tokenizer,
 )
 from contrastive_st.data import installed_docs, lsa_word_vectors, read_pairs, tokenize_pairs
-from contrastive_st.jobs import label_accuracy, labelled_docs, split_by_first
 from contrastive_st.training import check_output_dir
 
 

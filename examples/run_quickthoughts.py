@@ -24,6 +24,7 @@ import sys
 from dataclasses import dataclass, field
 
 import numpy as np
+from contrastive_st.jobs import package_task, write_docs_corpus
 from transformers import set_seed
 
 from contrastive_st import (
@@ -43,7 +44,6 @@ from contrastive_st import (
 )
 from contrastive_st.data import corpus_texts, fit_idf
 from contrastive_st.evaluation import SuiteEvaluator
-from contrastive_st.jobs import package_task, write_docs_corpus
 from contrastive_st.training import check_output_dir
 
 

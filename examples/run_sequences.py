@@ -17,6 +17,7 @@ import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import find_families, make_families, mean_over_frames
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -29,7 +30,6 @@ from contrastive_st import (
     run,
 )
 from contrastive_st.data import FramePairCollator, kmer_tokenizer, read_fasta, tokenize_frames
-from contrastive_st.jobs import find_families, make_families, mean_over_frames
 from contrastive_st.training import check_output_dir
 
 

@@ -18,6 +18,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import write_docs_corpus
 from transformers import set_seed
 
 from contrastive_st import (
@@ -33,7 +34,6 @@ from contrastive_st import (
     train_word_tokenizer,
 )
 from contrastive_st.data import corpus_texts
-from contrastive_st.jobs import write_docs_corpus
 from contrastive_st.training import check_output_dir
 
 

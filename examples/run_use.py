@@ -17,6 +17,7 @@ import os
 import sys
 from dataclasses import dataclass, field
 
+from contrastive_st.jobs import labelled_docs, write_docs_corpus
 from datasets import Dataset
 from transformers import set_seed
 
@@ -39,7 +40,6 @@ from contrastive_st import (
 )
 from contrastive_st.data import corpus_texts, installed_docs, read_pairs, split_pairs, tokenize_pairs
 from contrastive_st.evaluation import retrieval_evaluator
-from contrastive_st.jobs import labelled_docs, write_docs_corpus
 from contrastive_st.training import check_output_dir
 
 #: Each task, with the loss of its batches

@@ -9,6 +9,8 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from contrastive_st.jobs import sequences_job as recipe
+from contrastive_st.jobs.sequences_job import CLASSES, exchanges, make_families, write_fasta
 from transformers import AutoTokenizer
 
 from contrastive_st.data import ContextWindowCollator, CooccurrenceCollator, DropoutPairCollator, PairCollator
@@ -22,8 +24,6 @@ from contrastive_st.data.sequences import (
     tokenize_frames,
 )
 from contrastive_st.errors import InputError
-from contrastive_st.jobs import sequences_job as recipe
-from contrastive_st.jobs.sequences_job import CLASSES, exchanges, make_families, write_fasta
 from contrastive_st.models import BertForCL
 
 DNA = "ACGTTGCAACGGTTAC"

@@ -8,13 +8,13 @@ import shutil
 import pytest
 import torch
 import transformers
+from contrastive_st.jobs import cert
 from datasets import Dataset
 from safetensors.torch import load_file
 
 from contrastive_st.data import read_texts
-from contrastive_st.data.pairs import Translator, back_translate, write_pairs
+from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
 from contrastive_st.errors import InputError
-from contrastive_st.jobs import cert
 
 
 @pytest.fixture

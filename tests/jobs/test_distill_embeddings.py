@@ -5,13 +5,13 @@ import json
 import numpy as np
 import pytest
 import torch
+from contrastive_st.jobs import distill_embeddings
+from contrastive_st.jobs.cli import distill as main
+from contrastive_st.jobs.distill_embeddings import Training, layer_student, read_pairs_of, reader_of, step_loss
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, RobertaConfig
 
 from contrastive_st.errors import InputError
-from contrastive_st.jobs import distill_embeddings
-from contrastive_st.jobs.cli import distill as main
-from contrastive_st.jobs.distill_embeddings import Training, layer_student, read_pairs_of, reader_of, step_loss
 from contrastive_st.models import AutoModelForCL, SentenceEncoder
 from contrastive_st.models.students import student_of
 from contrastive_st.static_vectors import StaticVectors

@@ -4,11 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from contrastive_st.jobs import distill
+from contrastive_st.jobs import skipthoughts_job as skipthoughts
 from transformers import AutoModel
 
 from contrastive_st.errors import InputError
-from contrastive_st.jobs import distill
-from contrastive_st.jobs import skipthoughts_job as skipthoughts
 from contrastive_st.models import BertForCL, SkipThoughts
 from contrastive_st.models.encoder import SentenceEncoder
 

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 import torch
+from contrastive_st.jobs.quickthoughts_job import main
 from transformers import AutoModel, AutoTokenizer
 
 from contrastive_st.errors import InputError
-from contrastive_st.jobs.quickthoughts_job import main
 from contrastive_st.models import SentenceEncoder
 
 SMALL = ["--hidden_size", "6", "--embedding_size", "4", "--per_device_train_batch_size", "16", "--max_steps", "3",

@@ -3,16 +3,16 @@
 import json
 
 import pytest
-from transformers import AutoModel
-
-from conftest import SENTENCES
-from contrastive_st.cli import main
-from contrastive_st.data import DocPair
 from contrastive_st.jobs import infersent_job as infersent
 from contrastive_st.jobs import sbert
 from contrastive_st.jobs import use as universal
 from contrastive_st.jobs.docs_search import labelled_docs, triplets_of
 from contrastive_st.jobs.job import split_by_first
+from transformers import AutoModel
+
+from conftest import SENTENCES
+from contrastive_st.cli import main
+from contrastive_st.data import DocPair
 from contrastive_st.models import SentenceEncoder
 
 COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]

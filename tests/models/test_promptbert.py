@@ -6,6 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from contrastive_st.jobs import simcse
 from datasets import Dataset
 from sentence_transformers import SentenceTransformer
 from torch.nn import functional
@@ -16,7 +17,6 @@ from contrastive_st import BertForCL, InputError, RobertaForCL, SentenceEncoder
 from contrastive_st.data import TemplatePairCollator, read_template, tokenize, with_template
 from contrastive_st.hub.convert import convert
 from contrastive_st.hub.metadata import CheckpointMetadata
-from contrastive_st.jobs import simcse
 from contrastive_st.models import DistilBertForCL
 from contrastive_st.models.students import student_of
 

@@ -6,6 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
+from contrastive_st.jobs import simcse
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -16,7 +17,6 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL, CamembertForCL, InputError, RobertaForCL, SentenceEncoder
 from contrastive_st.data import DeletionCollator
 from contrastive_st.distributed import Gather
-from contrastive_st.jobs import simcse
 from contrastive_st.models import DistilBertForCL
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "4"]

@@ -13,7 +13,6 @@ import copy
 import shutil
 import tempfile
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,14 +22,12 @@ from torch import Tensor
 from contrastive_st.errors import InputError
 from contrastive_st.hub.metadata import read_training_metadata, write_training_metadata
 from contrastive_st.models import AutoModelForCL, ContrastiveMixin
-from contrastive_st.models.checkpoint import load_tokenizer, open_trained, unknown_pooling
+from contrastive_st.models.checkpoint import load_tokenizer, open_trained
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.pooling import check_pooling
 from contrastive_st.models.recorded import (
-    Recorded,
-    layers_after,
+    CheckpointInfo,
     read_recorded,
-    write_recorded,
     write_sentence_transformers,
     write_tensors,
 )
@@ -82,8 +79,6 @@ def convert(
             new.mkdir()
             write(model, new)
             tokenizer.save_pretrained(new)
-            after = layers_after(replace(recorded, dense=()))  # a dense layer was the head, which the model has
-            write_recorded(new, after, recorded)
             if training := read_training_metadata(folder):
                 write_training_metadata(training, new)
     return destination
@@ -110,7 +105,6 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
     encoder = SentenceEncoder(folder)
     if recorded.head:  # whose place is in the model
         encoder.model = AutoModelForCL.from_pretrained(folder, merge_adapter=True)
-        encoder.after = layers_after(replace(recorded, dense=()))
     loss = training.get("loss", {})
     if loss.get("name") and isinstance(encoder.model, ContrastiveMixin):
         own = {key: value for key, value in (loss.get("settings") or {}).items() if key not in _OF_EMBEDDING}
@@ -149,7 +143,7 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     return scratch
 
 
-def _open(folder: Path, recorded: Recorded, name: object, pooling: str | None) -> ContrastiveMixin:
+def _open(folder: Path, recorded: CheckpointInfo, name: object, pooling: str | None) -> ContrastiveMixin:
     known = "cls" if recorded.head else recorded.pooling
     if pooling is not None and known not in (None, check_pooling(pooling)):
         raise InputError(f"{name} records pooling {known}, and --pooling {pooling} would change its embeddings")
@@ -157,8 +151,6 @@ def _open(folder: Path, recorded: Recorded, name: object, pooling: str | None) -
         raise InputError(
             f"{name} is an adapter; merge it into its base first: contrastive-st merge {name} -o NEW_FOLDER"
         )
-    if recorded.dense and not recorded.head:
-        raise unknown_pooling(recorded, name)
     model = AutoModelForCL.from_pretrained(folder) if recorded.head else open_trained(recorded, name, pooling)
     if not isinstance(model, ContrastiveMixin):
         raise InputError(f"{name} is of the family {model.config.model_type!r}, which has one layout only")
@@ -181,7 +173,8 @@ def _write_simcse(model: ContrastiveMixin, folder: Path) -> None:
     config, head = _plain_config(model), f"{model.base_model_prefix}.pooler.dense."
     config.architectures = [type(model).__name__]
     config.save_pretrained(folder)
-    weights = {key.replace(head, "mlp.dense."): tensor.contiguous() for key, tensor in model.state_dict().items()}
+    weights = {key: tensor for key, tensor in model.state_dict().items() if not key.startswith("after.")}
+    weights = {key.replace(head, "mlp.dense."): tensor.contiguous() for key, tensor in weights.items()}
     write_tensors(weights, folder / "model.safetensors")
     write_sentence_transformers(model, folder)
 

@@ -40,7 +40,8 @@ def add_lora(
 ) -> Any:
     """Freeze the encoder of a model and add a LoRA adapter to it, in place; saving the model then saves the adapter.
 
-    The head of the loss and the projection head of the pooling `cls` are trained as well.
+    The head of the loss and the projection head of the pooling `cls` are trained as well; dense layers after the
+    pooling stay as they are.
 
     Args:
         model: from `AutoModelForCL.from_pretrained`; the adapter is saved with the name that was opened there.
@@ -98,7 +99,8 @@ def has_adapter(model: Any) -> bool:
 
 
 def train_head(model: Any) -> None:
-    """Make the projection head of a model with an adapter trainable if the pooling uses it."""
+    """Make the projection head of a model with an adapter trainable if the pooling uses it, and freeze dense layers."""
+    model.after.requires_grad_(False)
     if model.projection is not None:
         model.projection.requires_grad_(model.settings.pooling == "cls")
 

@@ -18,8 +18,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.configuration import ContrastiveConfig, check_loaded, is_plain_encoder, max_positions
-from contrastive_st.models.pooling import check_pooling, needs_all_layers, pool
-from contrastive_st.models.recorded import Recorded, base_folder, load_head, read_recorded
+from contrastive_st.models.pooling import check_pooling, final_layers, needs_all_layers, pool
+from contrastive_st.models.recorded import CheckpointInfo, base_folder, load_dense, load_final_layers, read_recorded
 from contrastive_st.safety.folders import ADAPTER, check_weights, read_json, weight_names
 from contrastive_st.safety.repositories import ENCODER, HUB_OPTIONS, local_folder
 
@@ -82,17 +82,23 @@ class AutoModelForCL:
         recorded = read_recorded(folder, **hub)
         config = kwargs.pop("config", None) or load_config(recorded.model, name)
         model_class = cls._class(config, name)
-        head, merge = None, kwargs.pop("merge_adapter", False)
-        if not recorded.own and hasattr(model_class, "projection") and "pooling" not in kwargs:
-            if recorded.pooling is None or (recorded.dense and recorded.head is None):
+        head, merge, new_layers = None, kwargs.pop("merge_adapter", False), "dense" in kwargs
+        pools = hasattr(model_class, "projection")
+        if "pooling" in kwargs:
+            held = (getattr(config, "contrastive", None) or {}).get("pooling")
+            recorded = recorded.pooled_with(kwargs["pooling"] if kwargs["pooling"] != held else None)
+        elif recorded.foreign and (pools or recorded.own):
+            raise unknown_pooling(recorded, name)
+        elif pools and not recorded.own:
+            if recorded.pooling is None:
                 raise unknown_pooling(recorded, name)
-            head = recorded.head
-            kwargs |= {"pooling": "cls", "mlp_only_train": False} if head else {"pooling": recorded.pooling}
-            kwargs.setdefault("new_head", False)
-        if hasattr(model_class, "projection"):
-            kwargs.setdefault("include_prompt", recorded.include_prompt)
-        use = recorded.use if "prompts" not in kwargs else {"default_prompt_name": None}
-        kwargs = {**use, "truncate_dim": None, **kwargs}  # training uses the whole vector
+            head = recorded.head if model_class.has_pooler() else None
+            recorded = recorded.with_head() if head else recorded
+            kwargs = {"new_head": False, **kwargs, "pooling": recorded.pooling}
+            kwargs |= {"mlp_only_train": False} if head else {}
+        if pools:
+            kwargs = {"include_prompt": recorded.include_prompt, **recorded.final_layers, **kwargs}
+        kwargs = {**recorded.use, **({"default_prompt_name": None} if "prompts" in kwargs else {}), **kwargs}
         loaded = model_class.from_pretrained(recorded.model, config=config, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         if recorded.adapter is not None:
@@ -100,7 +106,9 @@ class AutoModelForCL:
             if not merge:
                 train_head(model)
         if head is not None:
-            load_head(recorded, model.projection)
+            load_dense(head, model.projection.dense)
+        if pools and not new_layers:
+            load_final_layers(recorded, model.after)
         model.name_or_path = model.config._name_or_path = str(name)
         return loaded
 
@@ -118,10 +126,10 @@ class AutoModelForCL:
         return found
 
 
-def unknown_pooling(recorded: Recorded, name: object) -> InputError:
+def unknown_pooling(recorded: CheckpointInfo, name: object) -> InputError:
     """The error for a checkpoint that does not record its pooling."""
-    if recorded.foreign or recorded.dense:
-        kinds = ", ".join(recorded.foreign) or "Dense"
+    if recorded.foreign:
+        kinds = ", ".join(recorded.foreign)
         return InputError(
             f"{name} has modules of sentence-transformers ({kinds}) that this package's models do not support; "
             "give --pooling to open its transformer without them"
@@ -133,13 +141,15 @@ def unknown_pooling(recorded: Recorded, name: object) -> InputError:
 
 
 class PooledModel(nn.Module):
-    """An encoder of a family without a ForCL class, with a pooling: `forward(...).pooler_output` is `[N, d]`."""
+    """An encoder of a family without a ForCL class, with a pooling and the layers after it; see `ContrastiveMixin`."""
 
     def __init__(self, backbone: Any, pooling: str, **settings: Any) -> None:
         super().__init__()
         self.backbone = backbone.get_encoder() if backbone.config.is_encoder_decoder else backbone
         self.pooling, self.config = pooling, backbone.config
         self.settings = ContrastiveConfig.parse({"pooling": pooling, **settings})  # like a ForCL model
+        self.after = final_layers(self.config.hidden_size, self.settings.dense, self.settings.normalize)
+        self.after.to(backbone.dtype)
 
     @property
     def device(self) -> torch.device:
@@ -160,11 +170,11 @@ class PooledModel(nn.Module):
         output = self.backbone(input_ids, attention_mask=attention_mask, output_hidden_states=every)
         states = output.hidden_states if every else [output.last_hidden_state]
         pooled = attention_mask if text_mask is None else text_mask
-        vectors = pool(states, pooled, self.pooling)
+        vectors = self.after(pool(states, pooled, self.pooling))
         return BaseModelOutputWithPooling(last_hidden_state=states[-1], pooler_output=vectors)
 
 
-def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -> Any:
+def open_trained(recorded: CheckpointInfo, name: object, pooling: str | None = None) -> Any:
     """Open a checkpoint's model for inference; all weights must be there, and none is newly initialised.
 
     An adapter is merged into the weights of its base.
@@ -172,7 +182,7 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
     Args:
         recorded: what the folder records.
         name: its name in messages.
-        pooling: replaces the recorded pooling.
+        pooling: replaces the recorded pooling; the layers after it are then left out.
 
     Raises:
         InputError: the pooling is not known, the projection head was never trained, or weights are missing.
@@ -182,7 +192,8 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
         check_pooling(pooling)
     elif recorded.pooling is None and not recorded.own:
         raise unknown_pooling(recorded, name)
-    chosen = pooling or recorded.pooling
+    recorded = recorded.pooled_with(pooling)
+    chosen = recorded.pooling
     check_weights(folder, name)
     if chosen == "cls":
         trained = not is_plain_encoder(config) and any(key.endswith(_HEAD) for key in weight_names(folder))
@@ -197,8 +208,10 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
             )
         settings |= recorded.use
         if hasattr(model_class, "projection"):
-            settings["include_prompt"] = recorded.include_prompt
+            settings |= {"include_prompt": recorded.include_prompt, **recorded.final_layers}
         model = model_class.from_pretrained(folder, config=config, **settings)
+        if hasattr(model, "projection"):
+            load_final_layers(recorded, model.after)
         if recorded.adapter is not None:
             open_adapter(getattr(model, "backbone", None), recorded.adapter, name, merge=True)
         model.name_or_path = model.config._name_or_path = str(name)
@@ -214,7 +227,11 @@ def open_trained(recorded: Recorded, name: object, pooling: str | None = None) -
     check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name)
     if recorded.adapter is not None:
         open_adapter(model, recorded.adapter, name, merge=True)
-    return PooledModel(model, str(chosen), include_prompt=recorded.include_prompt, **recorded.use)
+    pooled = PooledModel(
+        model, str(chosen), include_prompt=recorded.include_prompt, **recorded.final_layers, **recorded.use
+    )
+    load_final_layers(recorded, pooled.after)
+    return pooled
 
 
 def load_config(

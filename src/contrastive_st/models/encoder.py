@@ -12,7 +12,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,13 +31,15 @@ from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.export import GraphModel, backend_of, export_command
 from contrastive_st.models.hardware import bf16_is_fast, on_cores, packed_products
 from contrastive_st.models.recorded import (
-    Recorded,
-    layers_after,
+    CheckpointInfo,
     of_settings,
     read_recorded,
-    write_recorded,
     write_sentence_transformers,
+    write_use,
 )
+from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
+from contrastive_st.precision import MODEL_PRECISIONS, check_precision
+from contrastive_st.prefetch import prefetch
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import ENCODER, in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
@@ -54,7 +55,6 @@ from contrastive_st.tokens import (
 )
 from contrastive_st.vectors import unit_vectors
 
-PRECISIONS = ("fp32", "bf16", "int8", "auto")
 SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cosine": lambda a, b: normalize(a) @ normalize(b).T,
     "dot": lambda a, b: a @ b.T,
@@ -84,8 +84,9 @@ class SentenceEncoder:
 
     Args:
         model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
-            evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; or a
-            `SentenceEncoder`. By default `default_model()`: the static model that comes with the package.
+            evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; a torch module that
+            returns vectors `[N, d]` (see `EncoderForCL`); or a `SentenceEncoder`. By default `default_model()`: the
+            static model that comes with the package.
         tokenizer: tokenizer of a model in memory; texts are cut to `tokenizer.model_max_length`, as in training.
         device: where to run a model opened by name; by default the GPU of this process if there is one.
         pooling: one of `contrastive_st.models.POOLINGS`, in place of the recorded one; needed if none is recorded.
@@ -127,12 +128,11 @@ class SentenceEncoder:
         name: str | None = None,
         **hub: Any,
     ) -> None:
-        if precision not in PRECISIONS:
-            raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
+        check_precision(precision, MODEL_PRECISIONS)
         if max_length is not None and max_length < 1:
             raise InputError(f"max_length is {max_length}; give 1 or more")
         self.folder: Path | None = None
-        self.after, self.recorded, self._fingerprint = nn.Sequential(), Recorded(Path()), None
+        self.recorded, self._fingerprint = CheckpointInfo(Path()), None
         model = folder_or_name(model)
         if isinstance(model, (str, Path)):
             self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
@@ -143,10 +143,12 @@ class SentenceEncoder:
         elif tokenizer is None:
             raise InputError(f"{type(model).__name__} needs a tokenizer; give SentenceEncoder(model, tokenizer)")
         else:
+            whole = isinstance(model, nn.Module) and hasattr(model, "config") and hasattr(model, "device")
+            model = model if whole or not isinstance(model, nn.Module) else EncoderForCL(model)
             self.model, self.tokenizer, self.name = model, tokenizer, "model"
             settings = getattr(model, "settings", None)
             if isinstance(settings, LossConfig):
-                self.recorded = Recorded(Path(), **of_settings(settings.section()))
+                self.recorded = CheckpointInfo(Path(), **of_settings(settings.section()))
         self.name = name or self.name
         self.max_length = self._length(max_length)
         if truncate_dim is not None:
@@ -237,18 +239,10 @@ class SentenceEncoder:
         Raises:
             InputError: the model gives a zero vector, which cannot be normalized.
         """
-        source, prompt = iter(items), role_prompt(self.recorded.prompts, DOCUMENT)
-
-        def prepare() -> tuple[Item, list[list[int]]] | None:
-            for item in source:
-                return item, self._tokenize(list(texts_of(item)), prompt)
-            return None
-
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(prepare)
-            while (prepared := ahead.result()) is not None:
-                ahead = pool.submit(prepare)
-                yield prepared[0], unit_vectors(self._vectors(prepared[1], prompt), of=self.name)
+        prompt = role_prompt(self.recorded.prompts, DOCUMENT)
+        tokenized = ((item, self._tokenize(list(texts_of(item)), prompt)) for item in items)
+        for item, rows in prefetch(tokenized):
+            yield item, unit_vectors(self._vectors(rows, prompt), of=self.name)
 
     def prompt_text(self, name: str | None = None) -> str:
         """The text of the prompt with this name; by default of the checkpoint's default prompt.
@@ -327,9 +321,9 @@ class SentenceEncoder:
         prompts = sorted((name, prompt) for name, prompt in self.recorded.prompts.items() if prompt)
         others = (prompts, self.recorded.include_prompt) if prompts else ()
         prompt = self._prompt(None, None)
-        decides = (self.pooling, self.max_length, self.recorded.truncate_dim, prompt, *map(str, self.after), *others)
-        weights = {**self.model.state_dict(), **{f"after.{key}": x for key, x in self.after.state_dict().items()}}
-        return self._fingerprint or model_hash(weights, self.tokenizer, *decides)
+        after = map(str, getattr(self.model, "after", ()))
+        decides = (self.pooling, self.max_length, self.recorded.truncate_dim, prompt, *after, *others)
+        return self._fingerprint or model_hash(self.model.state_dict(), self.tokenizer, *decides)
 
     def __repr__(self) -> str:
         kind = type(self.model).__name__
@@ -347,12 +341,16 @@ class SentenceEncoder:
         if isinstance(self.model, PooledModel):
             self.model.backbone.save_pretrained(folder)
             write_sentence_transformers(self.model, folder)
+        elif isinstance(self.model, EncoderForCL):
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            return
         else:
             self.model.save_pretrained(folder)
         tokenizer = copy.copy(self.tokenizer)
         tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
         tokenizer.save_pretrained(folder)
-        write_recorded(folder, self.after, self.recorded)
+        write_use(folder, self.recorded)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
         """Save to a repository of the Hub, which is created if needed; returns its address.
@@ -397,9 +395,7 @@ class SentenceEncoder:
         if recorded.foreign and pooling is None:
             self._wrap(_sentence_transformer(folder, recorded, name, device))
             return
-        if pooling not in (None, recorded.pooling):  # the layers after it were trained with the recorded pooling
-            recorded = replace(recorded, dense=(), normalized=False)
-        self.recorded, self.after = recorded, layers_after(recorded).to(device)
+        self.recorded = recorded
         self.model = open_trained(recorded, name, pooling).to(device).eval()
         self.tokenizer = load_tokenizer(folder, **{**hub, "subfolder": ""})  # `folder` includes it already
         if getattr(self.model, "is_table", False):
@@ -410,10 +406,10 @@ class SentenceEncoder:
     def _wrap(self, model: Any) -> None:
         """Use a `SentenceTransformer` as the model."""
         self.model, self.tokenizer, self.name = _Modules(model), model.tokenizer, "model"
-        self.recorded = Recorded(
+        self.recorded = CheckpointInfo(
             Path(), include_prompt=all(getattr(module, "include_prompt", True) for module in model),
             max_length=model.max_seq_length, prompts=dict(model.prompts),
-            default_prompt=model.default_prompt_name, truncate_dim=model.truncate_dim,
+            default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
             similarity=str(model.similarity_fn_name or "cosine"),
         )  # fmt: skip
 
@@ -431,7 +427,7 @@ class SentenceEncoder:
     def _prompt(self, name: str | None, prompt: str | None) -> str:
         if prompt is not None:
             return prompt
-        name = name or self.recorded.default_prompt
+        name = name or self.recorded.default_prompt_name
         if name is None:
             return ""
         if name not in self.recorded.prompts:
@@ -493,9 +489,8 @@ class SentenceEncoder:
         )
         if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
             text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
-        pooled = self.model(ids, attention_mask=mask, **text).pooler_output
-        vectors: Tensor = self.after(pooled.float()).float()
-        return vectors
+        vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
+        return vectors.float()
 
     @contextlib.contextmanager
     def _ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
@@ -566,7 +561,7 @@ class _Modules(nn.Module):
         return BaseModelOutputWithPooling(pooler_output=features["sentence_embedding"])
 
 
-def _sentence_transformer(folder: Path, recorded: Recorded, name: object, device: torch.device) -> Any:
+def _sentence_transformer(folder: Path, recorded: CheckpointInfo, name: object, device: torch.device) -> Any:
     """Open a folder that only sentence-transformers can run; pickles and remote code are refused."""
     try:
         from sentence_transformers import SentenceTransformer

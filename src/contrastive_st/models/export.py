@@ -112,11 +112,11 @@ def _package(name: str, backend: str) -> Any:
 
 
 class _Whole(nn.Module):
-    """A model and the layers after its pooling, with tensors as inputs and outputs."""
+    """A model with tensors as inputs and outputs."""
 
     def __init__(self, encoder: SentenceEncoder) -> None:
         super().__init__()
-        self.model, self.after = encoder.model, encoder.after
+        self.model = encoder.model
 
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
@@ -124,7 +124,7 @@ class _Whole(nn.Module):
         """Encode `[N, L]` to vectors `[N, d]` and token states `[N, L, width]`."""
         text = {} if text_mask is None else {"text_mask": text_mask}
         output = self.model(input_ids, attention_mask=attention_mask, **text)
-        return self.after(output.pooler_output), output.last_hidden_state
+        return output.pooler_output.float(), output.last_hidden_state
 
 
 def _trace(encoder: SentenceEncoder, path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import inspect
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.losses import LOCAL, TSDAELoss, default_gather
+from contrastive_st.losses import LOCAL, LOSSES, TSDAELoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.info_nce import InfoNCE, Queue
 from contrastive_st.models.adapters import has_adapter, save_adapter
@@ -35,19 +36,18 @@ from contrastive_st.models.hardware import PackedRows, known_padding, training_a
 from contrastive_st.models.pooling import (
     VectorDecoder,
     draw_cutoff,
+    final_layers,
     needs_all_layers,
     pool,
     scaled_output,
     template_alone,
 )
 from contrastive_st.models.recorded import write_sentence_transformers
-from contrastive_st.safety.folders import ADAPTER, check_weights
+from contrastive_st.safety.folders import ADAPTER, check_weights, weight_names
 from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.tokens import in_buckets, training_buckets, true_places
 
 # --- The base of all contrastive models: views computed from tokens, and a loss computed from views.
-
-_FORMER_KEYS = {r"^objective_head\.": "loss_head."}  # names in checkpoints of older versions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
@@ -124,7 +124,8 @@ class ForCL(_Base):
             InputError: as for `apply_settings`, or a loss that does not suit the views of this model.
         """
         settings = apply_settings(config, given, cls.settings_class, cls.default_settings)
-        if cls.suitable_losses and settings.loss.name not in cls.suitable_losses:
+        known = settings.loss.name in LOSSES and LOSSES[settings.loss.name].is_of_package()
+        if cls.suitable_losses and known and settings.loss.name not in cls.suitable_losses:
             raise InputError(
                 f"the loss {settings.loss.name!r} does not suit the views of {cls.__name__}; choose "
                 f"{', '.join(cls.suitable_losses)}"
@@ -133,18 +134,37 @@ class ForCL(_Base):
 
     def change_settings(self, **given: Any) -> None:
         """Change some of the settings, also in the config."""
+        if getattr(self.settings, "loss", None) is not None:
+            given.setdefault("loss", self.settings.loss)
         self.settings = self.parse_settings(self.config, given)
+
+    def use_loss(self, loss: Any) -> None:
+        """Train with another loss, a `Loss` or any callable of views, and with a new head if it has one."""
+        self.change_settings(loss=loss, with_head=True)
+        if hasattr(self, "loss_head"):
+            del self.loss_head
+        self.add_head()
 
     @property
     def loss_fn(self) -> Any:
-        """The loss described in the config, with its head."""
+        """The loss described in the config, with its head.
+
+        Raises:
+            InputError: the checkpoint was trained with a loss that is not defined here.
+        """
         return self.settings.loss.with_head(getattr(self, "loss_head", None))
+
+    @property
+    def embedding_dim(self) -> int:
+        """Dimension D of the embeddings."""
+        dim: int = getattr(self.config, "projection_dim", None) or self.config.hidden_size
+        return dim
 
     def add_head(self) -> None:
         """Create the head of the loss, such as a classifier, if it has one."""
         if not self.settings.with_head:
             return
-        head = self.settings.loss.make_head(getattr(self.config, "projection_dim", None) or self.config.hidden_size)
+        head = self.settings.loss.make_head(self.embedding_dim)
         if head is not None:
             self.loss_head = head
 
@@ -219,7 +239,6 @@ class ForCL(_Base):
         if (folder / ADAPTER).is_file():
             raise InputError(f"{name} is an adapter; open it with AutoModelForCL.from_pretrained")
         check_weights(folder, name)
-        kwargs["key_mapping"] = {**_FORMER_KEYS, **(kwargs.get("key_mapping") or {})}
         asked = kwargs.pop("output_loading_info", False)
         kwargs |= {"use_safetensors": True, "output_loading_info": True}
         try:
@@ -227,7 +246,9 @@ class ForCL(_Base):
             model, info = loaded
         except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a truncated file
             raise InputError(f"the weights of {name} cannot be read: {first_line(error)}") from error
-        check_loaded(model, info["missing_keys"], name)
+        after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
+        lacking = set(after) - set(weight_names(folder)) if after else set()
+        check_loaded(model, {*info["missing_keys"], *lacking}, name)
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":
             model.config._commit_hash = folder.name
@@ -302,6 +323,9 @@ class ContrastiveMixin(ForCL):
     With the pooling `mask` (PromptBERT), the embedding is the state h at the [MASK] of a template. In training, views
     for a contrastive loss are head(h - h'), where h' is the state at [MASK] when the text is masked out and only the
     template is read.
+
+    The layers after the pooling, `after`, are part of the model: dense layers and `Normalize`, as the settings `dense`
+    and `normalize` say. They are trained with the encoder.
     """
 
     backbone_class: ClassVar[Any]
@@ -312,9 +336,9 @@ class ContrastiveMixin(ForCL):
     unpadded = False  # whether to compute real tokens alone in training, without buckets; see `PackedRows`
     packable: ClassVar[bool] = True  # whether attention sees all tokens of a row, and nothing but their states
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
-    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^loss_head\."]
+    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^(loss_head|after)\."]
     _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
-        r"^(cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
+        r"^(after|loss_head|cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
     ]
 
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
@@ -326,6 +350,7 @@ class ContrastiveMixin(ForCL):
         self.settings, self.starts_from_plain_encoder = parsed, plain
         setattr(self, self.base_model_prefix, self.backbone_class(config))
         use_integer_dropout(self.backbone)
+        self.after = final_layers(config.hidden_size, parsed.dense, parsed.normalize)
         if self.projection is None and parsed.pooling == "cls":
             raise InputError(
                 f"{config.model_type} has no pooler to hold the projection head, so pooling 'cls' would be lost "
@@ -336,7 +361,7 @@ class ContrastiveMixin(ForCL):
             self._add_mlm_head()
         self.add_head()
         if self.writes_words and not self.settings.do_mlm:
-            self.loss_head = VectorDecoder(config)
+            self.loss_head = VectorDecoder(config, self.embedding_dim)
         self.post_init()
 
     # ------------------------------------------------------------------ encoding
@@ -457,7 +482,7 @@ class ContrastiveMixin(ForCL):
 
     def head_parameters(self) -> list[nn.Parameter]:
         """The weights of the heads of the loss and over the vocabulary, except those shared with the encoder."""
-        inside = {id(weight) for weight in self.backbone.parameters()}
+        inside = {id(weight) for weight in (*self.backbone.parameters(), *self.after.parameters())}
         return [weight for weight in self.parameters() if weight.requires_grad and id(weight) not in inside]
 
     def drop_mlm_head(self) -> None:
@@ -465,7 +490,7 @@ class ContrastiveMixin(ForCL):
         for name in [
             name
             for name, _ in self.named_children()
-            if self.writes_words and name not in (self.base_model_prefix, "loss_head")
+            if self.writes_words and name not in (self.base_model_prefix, "after", "loss_head")
         ]:
             delattr(self, name)
         self._tied_weights_keys = None  # type: ignore[assignment]
@@ -486,6 +511,17 @@ class ContrastiveMixin(ForCL):
     def projection(self) -> Any:
         """The projection head, which is the backbone's pooler; None if the family has none."""
         return getattr(self.backbone, "pooler", None)
+
+    @classmethod
+    def has_pooler(cls) -> bool:
+        """Whether the family has a pooler, which can be the projection head."""
+        return "add_pooling_layer" in inspect.signature(cls.backbone_class).parameters
+
+    @property
+    def embedding_dim(self) -> int:
+        """Dimension of the embeddings: that of the last dense layer after the pooling, else of the encoder."""
+        dense = self.settings.dense
+        return int(dense[-1]["out_features"]) if dense else super().embedding_dim
 
     @property
     def cut_width(self) -> int:
@@ -549,7 +585,9 @@ class ContrastiveMixin(ForCL):
                 alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
             embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
             embedding = embedding if self.projection is None else self.projection(embedding[:, None])
-        return BaseModelOutputWithPooling(last_hidden_state=output.last_hidden_state, pooler_output=embedding)
+        return BaseModelOutputWithPooling(
+            last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding)
+        )
 
     @property
     def can_pack(self) -> bool:

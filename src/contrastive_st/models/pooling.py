@@ -1,15 +1,16 @@
-"""Pooling of token states to sentence vectors; cutoff, templates, and the TSDAE decoder."""
+"""Pooling of token states to sentence vectors, and the layers after it; cutoff, templates, the TSDAE decoder."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from contrastive_st.errors import InputError
+from contrastive_st.losses.functional import normalize
 
 # --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.
 
@@ -160,6 +161,65 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, 
     return (last * mask).sum(1) / mask.sum(1).clamp(min=1)
 
 
+# --- Layers after the pooling: dense layers with their activations, and `Normalize`.
+
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
+
+
+class Normalize(nn.Module):
+    """Divides vectors by their lengths, in float32 or wider."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        """`[N, d] -> [N, d]`."""
+        return normalize(x)
+
+
+def dense_settings(given: Any) -> dict[str, Any]:
+    """The settings of a dense layer, complete; by default it has a bias and Tanh, as in sentence-transformers.
+
+    Args:
+        given: `out_features`, and perhaps `bias` and `activation`, one of `ACTIVATIONS`.
+
+    Raises:
+        InputError: they are not such settings.
+
+    Example:
+        >>> dense_settings({"out_features": 64})
+        {'out_features': 64, 'bias': True, 'activation': 'Tanh'}
+    """
+    layer = {"out_features": None, "bias": True, "activation": "Tanh", **(given if isinstance(given, Mapping) else {})}
+    width = layer["out_features"]
+    if len(layer) > 3 or type(width) is not int or width < 1 or not isinstance(layer["bias"], bool):
+        raise InputError(
+            f"dense layer {given!r}: give such as {{'out_features': 64, 'bias': True, 'activation': 'Tanh'}}"
+        )
+    if layer["activation"] not in ACTIVATIONS:
+        raise InputError(f"the activation {layer['activation']} is not one of {', '.join(ACTIVATIONS)}")
+    return layer
+
+
+def final_layers(dim: int, dense: Sequence[Mapping[str, Any]], normalized: bool) -> nn.Sequential:
+    """The layers from the pooled vector to the embedding: `Linear` and activation for each dense layer, `Normalize`.
+
+    Args:
+        dim: dimension of the pooled vector.
+        dense: the settings of the dense layers.
+        normalized: whether `Normalize` is last.
+
+    Example:
+        >>> final_layers(16, [dense_settings({"out_features": 4})], True)(torch.ones(2, 16)).norm(dim=1)
+        tensor([1., 1.], grad_fn=<LinalgVectorNormBackward0>)
+    """
+    layers = nn.Sequential()
+    for layer in dense:
+        linear = nn.Linear(dim, layer["out_features"], bias=layer["bias"])
+        layers.extend([linear, getattr(nn, layer["activation"])()])
+        dim = layer["out_features"]
+    if normalized:
+        layers.append(Normalize())
+    return layers
+
+
 # --- TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): a decoder that generates a sentence from its vector.
 
 
@@ -172,12 +232,13 @@ class VectorDecoder(nn.Module):
 
     Args:
         config: a config of BERT, RoBERTa, XLM-RoBERTa or CamemBERT.
+        width: dimension of the sentence vectors.
 
     Raises:
         InputError: a config of another family, whose layers have another structure.
     """
 
-    def __init__(self, config: Any) -> None:
+    def __init__(self, config: Any, width: int) -> None:
         super().__init__()
         if config.model_type not in ("bert", "roberta", "xlm-roberta", "camembert"):
             raise InputError(
@@ -185,7 +246,7 @@ class VectorDecoder(nn.Module):
                 f"{config.model_type}; use one of those families"
             )
         dim, layers = config.hidden_size, range(config.num_hidden_layers)
-        self.values = nn.ModuleList(nn.Linear(dim, dim) for _ in layers)
+        self.values = nn.ModuleList(nn.Linear(width, dim) for _ in layers)
         self.outputs = nn.ModuleList(nn.Linear(dim, dim) for _ in layers)
         self.norms = nn.ModuleList(nn.LayerNorm(dim, eps=config.layer_norm_eps) for _ in layers)
         self.dropout = nn.Dropout(config.hidden_dropout_prob)
@@ -196,7 +257,7 @@ class VectorDecoder(nn.Module):
         Args:
             encoder: the encoder, a model of transformers.
             input_ids: `[N, L]`, padded on the right; real tokens do not see the padding.
-            vectors: `[N, d]`, the sentence vectors.
+            vectors: `[N, width]`, the sentence vectors.
         """
         hidden = encoder.embeddings(input_ids=input_ids)
         later = torch.ones(2 * input_ids.shape[1:], dtype=torch.bool, device=hidden.device).triu(1)

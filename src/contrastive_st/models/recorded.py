@@ -21,9 +21,8 @@ from transformers import AutoConfig, AutoModel
 from transformers.dynamic_module_utils import get_relative_import_files
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.losses.functional import normalize
-from contrastive_st.models.pooling import needs_all_layers
-from contrastive_st.safety.folders import ADAPTER, INDICES, check_weights, read_json
+from contrastive_st.models.pooling import ACTIVATIONS, needs_all_layers
+from contrastive_st.safety.folders import ADAPTER, INDICES, check_weights, read_json, weight_names
 from contrastive_st.safety.repositories import local_folder
 
 if TYPE_CHECKING:
@@ -33,7 +32,6 @@ else:
 
 #: Names of poolings in sentence-transformers, and in this package
 _POOLINGS = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
-_ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
 _MODULES = "sentence_transformers.models."
 _PROMPTS = "config_sentence_transformers.json"
 #: The type in `modules.json` for a pooling that sentence-transformers lacks: it then refuses the folder instead of
@@ -44,7 +42,7 @@ Kind = TypeVar("Kind")
 
 
 @dataclass(frozen=True)
-class Recorded:
+class CheckpointInfo:
     """What a checkpoint folder records about how a text becomes a vector.
 
     Args:
@@ -54,11 +52,12 @@ class Recorded:
         include_prompt: whether the tokens of a prompt are pooled.
         max_length: maximum number of tokens of a text, if `modules.json` limits it.
         lower_case: whether texts are lowercased before they are tokenized.
+        modules: whether `modules.json` says which layers come after the pooling; else `config.contrastive` does.
         dense: folders of the dense layers after the pooling.
-        normalized: whether vectors are normalized to unit length.
+        normalized: whether vectors are normalized to unit length after that.
         foreign: modules that only sentence-transformers can run.
         prompts: prompts by name.
-        default_prompt: the name of the prompt that is put before every text.
+        default_prompt_name: the name of the prompt that is put before every text.
         truncate_dim: number of dimensions to keep.
         adapter: the folder of an adapter; `model` is then the folder of its base.
         similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
@@ -70,11 +69,12 @@ class Recorded:
     include_prompt: bool = True
     max_length: int | None = None
     lower_case: bool = False
+    modules: bool = False
     dense: tuple[Path, ...] = ()
     normalized: bool = False
     foreign: tuple[str, ...] = ()
     prompts: Mapping[str, str] = field(default_factory=dict)
-    default_prompt: str | None = None
+    default_prompt_name: str | None = None
     truncate_dim: int | None = None
     similarity: str = "cosine"
     adapter: Path | None = None
@@ -87,18 +87,39 @@ class Recorded:
 
     @property
     def head(self) -> Path | None:
-        """The folder of the dense layer if it is the projection head of the pooling `cls`: one layer with Tanh."""
-        if self.pooling == "cls_before_pooler" and self.include_prompt and len(self.dense) == 1 and not self.foreign:
+        """The folder of the first dense layer if it is the projection head of the pooling `cls`: square, with Tanh."""
+        if self.pooling == "cls_before_pooler" and self.include_prompt and self.dense and not self.foreign:
             about = read_json(self.dense[0] / "config.json", dict)
             square = about.get("in_features") == about.get("out_features")
             return self.dense[0] if square and str(about.get("activation_function", "")).endswith(".Tanh") else None
         return None
 
+    def pooled_with(self, pooling: str | None) -> CheckpointInfo:
+        """The same with another pooling, if one is given; the layers after it were trained with the recorded one."""
+        if pooling in (None, self.pooling):
+            return self
+        return replace(self, pooling=pooling, modules=True, dense=(), normalized=False, foreign=())
+
+    def with_head(self) -> CheckpointInfo:
+        """The same with the pooling `cls`, whose projection head is the first dense layer (`head`)."""
+        return replace(self, pooling="cls", dense=self.dense[1:])
+
+    @property
+    def final_layers(self) -> dict[str, Any]:
+        """The layers after the pooling, as settings of a model; nothing if its config has them.
+
+        Raises:
+            InputError: a dense layer has an unknown activation.
+        """
+        if not self.modules:
+            return {}
+        return {"dense": [_dense_settings(folder) for folder in self.dense], "normalize": self.normalized}
+
     @property
     def use(self) -> dict[str, Any]:
-        """The prompts and the number of dimensions, as settings of a model."""
-        names = {"default_prompt_name": self.default_prompt, "truncate_dim": self.truncate_dim}
-        return {"prompts": dict(self.prompts), **names}
+        """The prompts, the number of dimensions and the similarity, as settings of a model."""
+        names = ("default_prompt_name", "truncate_dim", "similarity")
+        return {"prompts": dict(self.prompts), **{name: getattr(self, name) for name in names}}
 
     @property
     def as_it_is(self) -> bool:
@@ -107,16 +128,17 @@ class Recorded:
 
 
 def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of `Recorded` that are in `config.contrastive`, except the pooling."""
+    """The fields of `CheckpointInfo` that are in `config.contrastive`, except the pooling."""
     return {
         "include_prompt": settings.get("include_prompt", True) is not False,
         "prompts": settings.get("prompts") or {},
-        "default_prompt": settings.get("default_prompt_name"),
+        "default_prompt_name": settings.get("default_prompt_name"),
         "truncate_dim": settings.get("truncate_dim"),
+        "similarity": settings.get("similarity") or "cosine",
     }
 
 
-def read_recorded(folder: Path, **hub: Any) -> Recorded:
+def read_recorded(folder: Path, **hub: Any) -> CheckpointInfo:
     """Read what a checkpoint folder records; for an adapter without records of its own, what its base records.
 
     Args:
@@ -130,6 +152,8 @@ def read_recorded(folder: Path, **hub: Any) -> Recorded:
     if not (folder / ADAPTER).is_file():
         return _read_whole(folder)
     base = _read_whole(base_folder(folder, **hub))
+    if (folder / "tokenizer_config.json").is_file():  # its length is that of the adapter, not of the base
+        base = replace(base, max_length=None)
     if not (folder / "modules.json").is_file():
         return replace(base, adapter=folder)
     own = _read_whole(folder)
@@ -162,23 +186,26 @@ def base_folder(adapter: Path, **hub: Any) -> Path:
     return folder
 
 
-def _read_whole(folder: Path) -> Recorded:
+def _read_whole(folder: Path) -> CheckpointInfo:
     config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
     settings = config.get("contrastive")
     if settings is not None and not isinstance(settings, dict):
         raise InputError(f"{folder / 'config.json'} is damaged: its contrastive is not a JSON object")
-    recorded = Recorded(folder, own=settings is not None)
+    recorded = CheckpointInfo(folder, own=settings is not None)
     if settings is not None:
         recorded = replace(recorded, pooling=_own_pooling(settings), **of_settings(settings))
     if not (folder / "modules.json").is_file():
         return recorded
     entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
-    recorded = replace(recorded, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
+    recorded = replace(recorded, modules=True, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
     if settings is not None:
         past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
         past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is part of the model
         past += bool(config.get("normalize"))  # a static model normalizes its vectors itself
-        return replace(recorded, **_tail(entries[past:]))
+        tail = _tail(entries[past:])
+        if "pooling" not in settings and entries[past:]:  # a model that has no such layers
+            tail = {"foreign": tuple(kind for kind, _ in entries)}
+        return replace(recorded, **tail)
     return replace(recorded, **_pooled(entries))
 
 
@@ -226,7 +253,7 @@ def _about(folder: Path) -> dict[str, Any]:
         raise InputError(f"{path} is damaged: its default prompt {default!r} is not one of its prompts")
     return {
         "prompts": prompts,
-        "default_prompt": default,
+        "default_prompt_name": default,
         "truncate_dim": _typed(about, "truncate_dim", int, path),
         "similarity": _typed(about, "similarity_fn_name", str, path) or "cosine",
     }
@@ -277,45 +304,49 @@ def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
     dense = tuple(path for kind, path in entries if kind == "Dense")
     if kinds not in (["Dense"] * len(dense), [*["Dense"] * len(dense), "Normalize"]):
         return {"foreign": tuple(kinds)}
-    inputs = {read_json(path / "config.json", dict).get("module_input_name") for path in dense}
-    if inputs - {None, "sentence_embedding"}:
-        return {"foreign": tuple(kinds)}
+    for about in (read_json(path / "config.json", dict) for path in dense):
+        names = {about.get("module_input_name"), about.get("module_output_name")}
+        if names - {None, "sentence_embedding"} or about.get("use_residual"):
+            return {"foreign": tuple(kinds)}
     return {"dense": dense, "normalized": kinds[-1:] == ["Normalize"]}
 
 
-class Normalize(nn.Module):
-    """Divides vectors by their lengths."""
-
-    def forward(self, x: Tensor) -> Tensor:
-        """`[N, d] -> [N, d]`."""
-        return normalize(x)
-
-
-def layers_after(recorded: Recorded) -> nn.Sequential:
-    """The layers after the pooling: dense layers with their activations, and `Normalize`.
+def load_final_layers(recorded: CheckpointInfo, layers: nn.Sequential) -> None:
+    """Copy the weights of the dense layers of `modules.json`, if there is one, into the `after` of a model.
 
     Raises:
-        InputError: weights are damaged or a pickle, or an activation is unknown.
+        InputError: weights are damaged or a pickle, or have another shape.
     """
-    layers = nn.Sequential()
-    for folder in recorded.dense:
-        layers.extend(_dense(folder))
-    if recorded.normalized:
-        layers.append(Normalize())
-    return layers.eval().requires_grad_(False)
+    linears = [layer for layer in layers if isinstance(layer, nn.Linear)] if recorded.modules else []
+    for folder, linear in zip(recorded.dense, linears, strict=True):
+        load_dense(folder, linear)
 
 
-def _dense(folder: Path) -> list[nn.Module]:
-    about, tensors = read_json(folder / "config.json", dict), _tensors(folder)
-    name = str(about.get("activation_function", "torch.nn.modules.linear.Identity"))
-    if not name.startswith("torch.nn.modules.") or name.rsplit(".", 1)[-1] not in _ACTIVATIONS:
-        raise InputError(f"{folder / 'config.json'}: the activation {name} is not one of {', '.join(_ACTIVATIONS)}")
-    weight = tensors.get("linear.weight", torch.empty(0))
-    if weight.dim() != 2 or list(weight.shape) != [about.get("out_features"), about.get("in_features")]:
-        raise InputError(f"{folder}: weights of shape {list(weight.shape)} do not fit config.json; download it again")
-    linear = nn.Linear(weight.shape[1], weight.shape[0], bias="linear.bias" in tensors)
-    linear.load_state_dict({name.removeprefix("linear."): tensor for name, tensor in tensors.items()})
-    return [linear, getattr(nn, name.rsplit(".", 1)[-1])()]
+def _dense_settings(folder: Path) -> dict[str, Any]:
+    about = read_json(folder / "config.json", dict)
+    name = str(about.get("activation_function") or "torch.nn.modules.linear.Identity")
+    if not name.startswith("torch.nn.modules.") or name.rsplit(".", 1)[-1] not in ACTIVATIONS:
+        raise InputError(f"{folder / 'config.json'}: the activation {name} is not one of {', '.join(ACTIVATIONS)}")
+    bias = "linear.bias" in weight_names(folder)
+    return {"out_features": about.get("out_features"), "bias": bias, "activation": name.rsplit(".", 1)[-1]}
+
+
+def load_dense(folder: Path, linear: Any) -> None:
+    """Copy the weights of a dense layer's folder into a layer of a model, such as the projection head.
+
+    Raises:
+        InputError: as for `load_final_layers`.
+    """
+    tensors = {name.removeprefix("linear."): tensor for name, tensor in _tensors(folder).items()}
+    shape = list(tensors["weight"].shape) if "weight" in tensors else []
+    if shape != list(linear.weight.shape):
+        raise InputError(
+            f"{folder}: weights of shape {shape} do not fit {list(linear.weight.shape)}; download it again"
+        )
+    with torch.no_grad():
+        linear.weight.copy_(tensors["weight"])
+        if linear.bias is not None:
+            linear.bias.copy_(tensors.get("bias", torch.zeros(())))
 
 
 def _tensors(folder: Path) -> dict[str, Tensor]:
@@ -324,44 +355,6 @@ def _tensors(folder: Path) -> dict[str, Tensor]:
         return load_file(folder / "model.safetensors")
     except Exception as error:  # damaged files raise errors of any type
         raise InputError(f"{folder / 'model.safetensors'} is damaged: {first_line(error)}") from error
-
-
-def load_head(recorded: Recorded, projection: Any) -> None:
-    """Copy the dense layer that is the projection head (`Recorded.head`) into the projection head of a model."""
-    assert recorded.head is not None
-    linear: Any = _dense(recorded.head)[0]
-    if linear.weight.shape != projection.dense.weight.shape:
-        raise InputError(f"{recorded.head} with weights {list(linear.weight.shape)} does not fit the model")
-    with torch.no_grad():
-        projection.dense.weight.copy_(linear.weight)
-        projection.dense.bias.copy_(0 if linear.bias is None else linear.bias)
-
-
-def write_recorded(folder: Path, after: nn.Sequential, recorded: Recorded) -> None:
-    """Add the layers after the pooling to a saved folder's `modules.json`, and write prompts and `truncate_dim`."""
-    entries = read_json(folder / "modules.json", list)
-    layers = list(after)
-    while layers:
-        number, layer = len(entries), layers.pop(0)
-        kind = "Normalize" if isinstance(layer, Normalize) else "Dense"
-        place = folder / f"{number}_{kind}"
-        place.mkdir(exist_ok=True)
-        if isinstance(layer, nn.Linear):
-            activation = type(layers.pop(0))
-            about = {"in_features": layer.in_features, "out_features": layer.out_features,
-                     "bias": layer.bias is not None,
-                     "activation_function": f"{activation.__module__}.{activation.__name__}"}  # fmt: skip
-            (place / "config.json").write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
-            weights = {f"linear.{name}": tensor.cpu().contiguous() for name, tensor in layer.state_dict().items()}
-            write_tensors(weights, place / "model.safetensors")
-        entries.append({"idx": number, "name": str(number), "path": place.name, "type": _MODULES + kind})
-    (folder / "modules.json").write_text(json.dumps(entries, indent=2) + "\n", encoding="utf-8")
-    about = read_json(folder / _PROMPTS, dict) if (folder / _PROMPTS).is_file() else {}
-    about |= {"prompts": dict(recorded.prompts), "default_prompt_name": recorded.default_prompt,
-              "similarity_fn_name": recorded.similarity}  # fmt: skip
-    if recorded.truncate_dim is not None:
-        about["truncate_dim"] = recorded.truncate_dim
-    (folder / _PROMPTS).write_text(json.dumps(about, indent=2) + "\n", encoding="utf-8")
 
 
 # --- Writing.
@@ -423,12 +416,13 @@ def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
     }
     for name, content in files.items():
         _write(Path(folder, name), content)
-    _write_use(Path(folder), settings)
+    write_use(Path(folder), settings)
 
 
-def _write_use(folder: Path, settings: Any) -> None:
-    """Write the prompts and the number of dimensions to keep."""
-    about = {"similarity_fn_name": "cosine", "prompts": dict(getattr(settings, "prompts", {})),
+def write_use(folder: Path, settings: Any) -> None:
+    """Write the prompts, the number of dimensions to keep and the similarity of a model's settings."""
+    about = {"similarity_fn_name": getattr(settings, "similarity", "cosine"),
+             "prompts": dict(getattr(settings, "prompts", {})),
              "default_prompt_name": getattr(settings, "default_prompt_name", None)}  # fmt: skip
     dim = getattr(settings, "truncate_dim", None)
     _write(folder / _PROMPTS, {**about, **({} if dim is None else {"truncate_dim": dim})})
@@ -439,7 +433,7 @@ def _address(cls: Any) -> str:
 
 
 def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
-    """Write `modules.json`, the pooling and, if inference uses it, the projection head as `2_Dense`.
+    """Write `modules.json`, the pooling, and after it the projection head, the dense layers and `Normalize`.
 
     Args:
         model: the model to save.
@@ -462,28 +456,33 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
     flags = {f"pooling_mode_{name}": name == mode for name in names}
     pooled = {"word_embedding_dimension": dim, **flags, "include_prompt": settings.include_prompt}
     _write(folder / modules[-1][0] / "config.json", pooled)
+    weights: Mapping[str, Tensor] = model.state_dict() if state_dict is None else state_dict
     if settings.pooling == "cls" and not settings.mlp_only_train:
         modules.append((f"{len(modules)}_Dense", "Dense"))
-        _write_dense(folder / modules[-1][0], model, dim, state_dict)
+        _write_dense(folder / modules[-1][0], weights, f"{model.base_model_prefix}.pooler.dense.", "Tanh")
+    for number, layer in enumerate(settings.dense):
+        modules.append((f"{len(modules)}_Dense", "Dense"))
+        _write_dense(folder / modules[-1][0], weights, f"after.{2 * number}.", layer["activation"])
+    if settings.normalize:
+        modules.append((f"{len(modules)}_Normalize", "Normalize"))
+        (folder / modules[-1][0]).mkdir(exist_ok=True)
     entries = [
         {"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)
     ]
     if settings.pooling == "mask":
         entries[1]["type"] = MASK_POOLING
     _write(folder / "modules.json", entries)
-    _write_use(folder, settings)
+    write_use(folder, settings)
 
 
-def _write_dense(folder: Path, model: Any, dim: int, state_dict: dict[str, Tensor] | None) -> None:
-    activation = "torch.nn.modules.activation.Tanh"
-    _write(
-        folder / "config.json",
-        {"in_features": dim, "out_features": dim, "bias": True, "activation_function": activation},
-    )
-    weights: dict[str, Any] = model.state_dict() if state_dict is None else state_dict
-    names = {"linear.weight": "pooler.dense.weight", "linear.bias": "pooler.dense.bias"}
-    prefix = model.base_model_prefix
-    dense = {to: weights[f"{prefix}.{name}"].detach().cpu().contiguous() for to, name in names.items()}
+def _write_dense(folder: Path, weights: Mapping[str, Tensor], prefix: str, activation: str) -> None:
+    """Write the linear layer whose weights begin with `prefix`, and its activation."""
+    names = [name for name in ("weight", "bias") if prefix + name in weights]
+    dense = {f"linear.{name}": weights[prefix + name].detach().cpu().contiguous() for name in names}
+    width, kind = dense["linear.weight"].shape, getattr(nn, activation)
+    about = {"in_features": width[1], "out_features": width[0], "bias": "bias" in names,
+             "activation_function": f"{kind.__module__}.{kind.__name__}"}  # fmt: skip
+    _write(folder / "config.json", about)
     write_tensors(dense, folder / "model.safetensors")
 
 

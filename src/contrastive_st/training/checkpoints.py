@@ -23,13 +23,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
-from transformers import Trainer, TrainingArguments
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.recorded import write_tensors
+from contrastive_st.models.wrapped import EncoderForCL
 from contrastive_st.safety.folders import ADAPTER_WEIGHTS, TRAINED, read_json
 from contrastive_st.safety.writing import locked, written_whole
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -99,11 +100,18 @@ class CheckpointTrainer(Trainer):
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """As in transformers, but a finished run that is resumed takes no further step."""
-        if self.state.global_step < self.state.max_steps:
-            return super()._run_epoch(*args, **kwargs)
+        if self.state.global_step < self.state.max_steps and not self._stopped_early():
+            super()._run_epoch(*args, **kwargs)
+            return
         self.finished_before = self.control.should_training_stop = True
         done = f"step {self.state.global_step} of {self.state.max_steps}"
         logger.warning(f"the run is finished ({done}); its weights are unchanged")
+
+    def _stopped_early(self) -> bool:
+        """Whether the run that is resumed had stopped because it did not get better."""
+        stoppers = [x for x in self.callback_handler.callbacks if isinstance(x, EarlyStoppingCallback)]
+        waited = any(x.early_stopping_patience_counter >= x.early_stopping_patience for x in stoppers)
+        return waited and self.state.global_step > 0
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if not (self.finished_before and "train_loss" in logs):  # the mean of no steps
@@ -160,9 +168,11 @@ class CheckpointTrainer(Trainer):
         self.accelerator.wait_for_everyone()
 
     def _write_trained(self, path: Path) -> None:
-        """Write all trained weights of a model with an adapter, including heads, under the names in the model."""
+        """Write all trained weights of a model with an adapter or of a user's module, including heads."""
         model: Any = self.accelerator.unwrap_model(self.model)
-        if has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
+        if isinstance(model, EncoderForCL):
+            write_tensors(model.trained_state(), path)
+        elif has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
             write_tensors({name: weight.detach().cpu() for name, weight in _trained(model).items()}, path)
 
     # ------------------------------------------------------------------ resuming
@@ -182,6 +192,9 @@ class CheckpointTrainer(Trainer):
         if not path.is_file():
             return False
         model: Any = self.accelerator.unwrap_model(self.model)
+        if isinstance(model, EncoderForCL):
+            model.load_trained_state(load_file(path))
+            return True
         weights, wanted = load_file(path), _trained(model)
         if strange := sorted(weights.keys() ^ wanted.keys()):
             raise InputError(f"{checkpoint} was trained with another adapter: only one of the two has {strange[0]}")
@@ -333,14 +346,13 @@ def _check_names(folder: Path, model: Any) -> None:
     """
     if any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")) or (folder / TRAINED).is_file():
         return  # FSDP and `_load_trained` compare names themselves
-    if has_adapter(model):
-        raise InputError(f"{folder} lacks {TRAINED}, the trained weights of a model with an adapter; resume from another")
-    adapter = hasattr(model, "peft_config")
+    if (folder / ADAPTER_WEIGHTS).is_file():
+        return  # of a `PeftModel`; peft compares the names
     held: set[str] = set()
-    for path in sorted(folder.glob(ADAPTER_WEIGHTS if adapter else "model*.safetensors")):
+    for path in sorted(folder.glob("model*.safetensors")):
         with safe_open(path, "pt") as weights:
             held |= set(weights.keys())
-    held_by_model = _adapter_state(model) if adapter else model.state_dict()
+    held_by_model = model.state_dict()
     tied: dict[Any, set[str]] = {}
     for name, weight in held_by_model.items():
         own = (weight.data_ptr(), weight.shape) if weight.numel() else name
@@ -350,13 +362,6 @@ def _check_names(folder: Path, model: Any) -> None:
         more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
         what = "lacks weights of the model" if lacking else "has weights that the model lacks"
         raise InputError(f"{folder} {what}: {strange[0]}{more}; resume from another, or with the model of that run")
-
-
-def _adapter_state(model: Any) -> dict[str, torch.Tensor]:
-    from peft import get_peft_model_state_dict  # an extra of the package
-
-    state: dict[str, torch.Tensor] = get_peft_model_state_dict(model)
-    return state
 
 
 @contextlib.contextmanager

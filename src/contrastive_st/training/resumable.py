@@ -1,7 +1,7 @@
 """What a run computes, as a record in each of its checkpoints, so that a resumed run computes the same.
 
-Compared is whatever changes the mathematics: batches, loss, model, dropout, optimizer, schedule, precision, seeds, data.
-Left out is what does not: chunks, buckets, logging, evaluation, saving, paths.
+Compared is whatever changes the mathematics: batches, loss, model, dropout, optimizer, schedule, precision, seeds and
+data. Left out is what does not: chunks, buckets, logging, evaluation, saving, paths.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ from typing import Any
 
 import pyarrow
 import torch
-from torch import nn
 from torch.nn.modules.dropout import _DropoutNd
 from transformers import SchedulerType
 
@@ -22,11 +21,12 @@ from contrastive_st.data.mixture import EndlessStream, Mixture
 
 #: Training arguments that change what a run computes, under the names of their flags
 ARGUMENTS = (
-    "per_device_train_batch_size gradient_accumulation_steps dataloader_drop_last train_sampling_strategy learning_rate "
-    "weight_decay adam_beta1 adam_beta2 adam_epsilon max_grad_norm optim optim_args optim_target_modules "
-    "lr_scheduler_type lr_scheduler_kwargs warmup_steps max_steps num_train_epochs bf16 fp16 tf32 seed data_seed "
-    "label_smoothing_factor neftune_noise_alpha momentum_queue momentum"
-).split()
+    "per_device_train_batch_size", "gradient_accumulation_steps", "dataloader_drop_last",
+    "train_sampling_strategy", "learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon",
+    "max_grad_norm", "optim", "optim_args", "optim_target_modules", "lr_scheduler_type",
+    "lr_scheduler_kwargs", "warmup_steps", "max_steps", "num_train_epochs", "bf16", "fp16", "tf32", "seed",
+    "data_seed", "label_smoothing_factor", "neftune_noise_alpha", "momentum_queue", "momentum",
+)  # fmt: skip
 #: Differences in words; others are "NAME was THEN and is NOW"
 WORDS = {
     "data": "other data",
@@ -36,7 +36,7 @@ WORDS = {
 }
 _LISTED = 3  # most names of entries that a record lacks, in a message
 _SAMPLED = 256  # rows that a fingerprint reads from data without Arrow tables
-_CONSTANT = (SchedulerType.CONSTANT, SchedulerType.CONSTANT_WITH_WARMUP, SchedulerType.INVERSE_SQRT)
+_WITH_WARMUP = (SchedulerType.CONSTANT_WITH_WARMUP, SchedulerType.INVERSE_SQRT)  # and then independent of the end
 _NOT_TRAINED = ("prompts", "default_prompt_name", "truncate_dim", "with_head")  # settings that only encoding uses
 
 
@@ -51,8 +51,9 @@ def settings_record(trainer: Any, given_optimizer: Any = None) -> dict[str, Any]
     found = {name: getattr(args, name, None) for name in ARGUMENTS}
     if args.max_steps > 0:
         found["num_train_epochs"] = None
-    constant = args.lr_scheduler_type in _CONSTANT and (args.warmup_steps >= 1 or not args.warmup_steps)
-    if constant:  # such a run may be prolonged
+    share = 0 < args.warmup_steps < 1  # of all steps
+    endless = args.lr_scheduler_type in _WITH_WARMUP and not share
+    if endless or args.lr_scheduler_type == SchedulerType.CONSTANT:  # such a run may be prolonged
         found["max_steps"] = found["num_train_epochs"] = None
     if not args.momentum_queue:
         found["momentum"] = None

@@ -210,12 +210,11 @@ class _Sum:
 
 
 def _state(encoder: SentenceEncoder) -> State:
-    """All weights of an encoder: those of the model, and of the layers after the pooling."""
-    return {**encoder.model.state_dict(), **{f"after.{key}": x for key, x in encoder.after.state_dict().items()}}
+    state: State = encoder.model.state_dict()
+    return state
 
 
 def _fill(encoder: SentenceEncoder, state: State) -> None:
-    encoder.after.load_state_dict({key: state[f"after.{key}"] for key in encoder.after.state_dict()})
     encoder.model.load_state_dict({key: state[key] for key in encoder.model.state_dict()})
 
 
@@ -247,7 +246,7 @@ def _traits(encoder: SentenceEncoder) -> dict[str, str]:
         "architecture": str(config.get("model_type")),
         "pooling": encoder.pooling,
         **of_config,
-        "layers after the pooling": ", ".join(map(str, encoder.after)) or "none",
+        "layers after the pooling": ", ".join(map(str, getattr(encoder.model, "after", ()))) or "none",
         "tokenizer": model_hash({}, encoder.tokenizer)[:8],
         **{f"shape of {name}": str(list(tensor.shape)) for name, tensor in _state(encoder).items()},
     }

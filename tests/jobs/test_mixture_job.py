@@ -142,7 +142,7 @@ WRONG = {
     ONE.replace("}", ", columns: {anchor: sentence1, positiv: sentence2}}"): "nli: .*'positiv' is not a role",
     ONE.replace("}", ", columns: {anchor: nothing}}"): "nli: .*there is no column 'nothing",
     ONE.replace("}", ", columns: {anchor: {a: b}}}"): "nli, columns: ",
-    ONE.replace("}", ", loss: cosent}"): "nli, loss: 'cosent' does not train anchors, positives and hard negatives; choose",
+    ONE.replace("}", ", loss: cosent}"): "nli, loss: 'cosent' does not train anchors, positives and hard",
     ONE.replace("}", ", loss: guessing}"): "nli, loss: 'guessing' does not train",
     ONE.replace("}", ", loss: {temperature: 1}}"): "nli, loss: None does not train",
     ONE.replace("}", ", loss: {name: info_nce, temperatur: 1}}"): "nli, loss: .*no setting temperatur",

@@ -34,7 +34,7 @@ def split_by_first(pairs: Dataset) -> tuple[Dataset, Dataset, Dataset]:
     Example:
         >>> pairs = Dataset.from_dict({"first": [str(i) for i in range(100)], "second": ["a"] * 100})
         >>> [len(part) for part in split_by_first(pairs)]
-    [74, 17, 9]
+        [74, 17, 9]
     """
     tenth = np.array([zlib.crc32(text.encode()) % 10 for text in pairs["first"][:]])
     parts = tenth > 1, tenth == 1, tenth == 0

@@ -47,6 +47,7 @@ OF_BERT = {
 }  # fmt: skip
 SINCE = {
     "template": None, "prompts": {}, "default_prompt_name": None, "truncate_dim": None, "include_prompt": True,
+    "similarity": "cosine", "dense": [], "normalize": False,
 }  # fmt: skip
 TASKS = {"near": {"objective": "next"}, "nli": {"objective": "classification", "parts": ["u", "v"], "head_hidden": 4}}
 CASES = {

@@ -20,7 +20,7 @@ $(VENV)/.dev: $(VENV)/.demo
 
 demo: $(VENV)/.demo  ## train, evaluate and query a search encoder for the installed Python documentation
 	$(BIN)/accelerate launch --num_processes 1 --num_machines 1 --mixed_precision no --dynamo_backend no \
-		examples/run_simcse.py --output_dir out/demo --overwrite_output_dir $(DEMO_ARGS)
+		examples/run_demo.py --overwrite_output_dir $(DEMO_ARGS)
 
 test: $(VENV)/.dev  ## every test, offline
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)

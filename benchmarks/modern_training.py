@@ -47,11 +47,12 @@ from contrastive_st import (
     mine_hard_negatives,
     tokenize,
 )
+from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.data.readers import open_rows
 from contrastive_st.evaluation import EmbeddingStore
+from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.scorers.retrieval import mean_interval, ranks_of_own, reciprocal_ranks
 from contrastive_st.evaluation.tasks import choose
-from contrastive_st.jobs import DocsSearch
 from contrastive_st.models import load_tokenizer
 
 PIECES = ("mixture", "mined", "guided", "matryoshka", "prompts")
@@ -134,7 +135,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0])
     args = parser.parse_args()
     docs = DocsSearch.load()
-    pairs = docs.training_texts().shuffle(seed=0).select(range(min(ROWS, len(docs.training))))
+    pairs = texts_of(docs.training).shuffle(seed=0).select(range(min(ROWS, len(docs.training))))
     pairs = pairs.rename_columns({"title": "anchor", "text": "positive"})
     mined = mine_hard_negatives(pairs, args.guide, num_negatives=1, relative_margin=0.05)
     cells = [list(row.values()) for _, row in open_rows(args.nli)]

@@ -34,8 +34,8 @@ def main(corpus: str) -> None:
 
 def one(corpus: str, size: int, cache: str) -> None:
     from contrastive_st.data import read_texts
-    from contrastive_st.evaluation.embedding_store import FunctionEncoder
     from contrastive_st.evaluation.neighbors import first_of_each, neighbors
+    from contrastive_st.models.protocol import FunctionEncoder
 
     projection = np.random.default_rng(0).normal(size=(256, WIDTH)).astype(np.float32)
 

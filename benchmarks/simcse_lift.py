@@ -30,6 +30,7 @@ from datasets import Dataset
 from torch import Tensor
 from transformers import set_seed
 
+from compare import cell_of
 from contrastive_st import (
     AutoModelForCL,
     ContrastiveTrainer,
@@ -42,10 +43,9 @@ from contrastive_st import (
     read_texts,
     tokenize,
 )
-from contrastive_st.jobs.compare import cell_of
-from contrastive_st.jobs.simcse import with_dropout
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.checkpoint import load_config
+from contrastive_st.training.script import with_dropout
 
 TASKS = "STSB,STS12,STS14,STS15,space"
 COLUMNS = ("STS-B dev", "STS-B", "mean STS", "alignment", "uniformity")

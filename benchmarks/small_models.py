@@ -25,11 +25,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from contrastive_st import evaluate
 from contrastive_st.data.word_vectors import read_word_vectors
 from contrastive_st.evaluation.cli import _pairs
-from contrastive_st.evaluation.embedding_store import FunctionEncoder
+from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose, retrieval_task
-from contrastive_st.jobs import DocsSearch
 from contrastive_st.models.default import open_encoder
+from contrastive_st.models.protocol import FunctionEncoder
 from contrastive_st.static_vectors import StaticVectors
 
 TASKS = "STS12,STS14,STS15,STSB,MR,CR,SST2,TREC,MRPC"

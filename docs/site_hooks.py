@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import io
 import posixpath
 import re
 from collections.abc import Iterator
@@ -13,8 +15,7 @@ import griffe
 from mkdocs.structure.files import File
 
 from contrastive_st import cli
-from contrastive_st.jobs import cli as jobs
-from contrastive_st.jobs import compare
+from contrastive_st.training.cli import script_files, train
 
 ROOT = Path(__file__).parents[1]
 PACKAGES = ("losses", "data", "models", "training", "evaluation", "search", "hub", "integrations", "safety")
@@ -66,14 +67,8 @@ def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
 
 
 def cli_reference() -> Iterator[str]:
-    """The lines of the page: each command by group, each job below `train`."""
+    """The lines of the page: each command by group, each script below `train`."""
     parser, commands = cli._parser()
-    own = {
-        "mine": jobs.mine_parser,
-        "distill": jobs.distill_parser,
-        "soup": jobs.soup_parser,
-        "compare": compare._parser,
-    }
     yield from ("# Command line", "")
     yield "Flags may be written with `-` or `_` between their words. Errors are one line and exit code 2."
     for group, names in cli.GROUPS.items():
@@ -81,9 +76,9 @@ def cli_reference() -> Iterator[str]:
         for name in names:
             yield from ("", f"### contrastive-st {name}", "", sentence(parser.commands[name]), "")
             if name == "train":
-                yield from jobs_reference()
+                yield from scripts_reference()
             else:
-                yield from options(own[name]() if name in own else commands[name])
+                yield from options(commands[name])
 
 
 def options(parser: argparse.ArgumentParser) -> Iterator[str]:
@@ -101,19 +96,13 @@ def options(parser: argparse.ArgumentParser) -> Iterator[str]:
         yield row(words, (action.help or "").replace("%%", "%"))
 
 
-def jobs_reference() -> Iterator[str]:
-    """A table of the jobs, and one of the options of each that is not on the installed documentation."""
-    yield from ("| job | trains |", "|---|---|")
-    yield from (row(name, job.help) for name, job in jobs.JOBS.items())
-    yield from ("", "Every field of `transformers.TrainingArguments` is an option of each job too.")
-    for name, job in jobs.JOBS.items():
-        if not job.docs:
-            fields, defaults = jobs.job_arguments(name)
-            yield from ("", f"#### contrastive-st train {name}", "", "| option | | default |", "|---|---|---|")
-            for field in fields:
-                default = defaults.get(field.name, jobs._default(field))
-                shown = "" if default is None else f"`{jobs._shown(default)}`"
-                yield f"{row(f'--{field.name}', str(field.metadata.get('help', '')))} {shown} |"
+def scripts_reference() -> Iterator[str]:
+    """The help of each training script."""
+    for name in script_files():
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            train([*([name] if name else ["--train_file", "FILE"]), "--help"])
+        yield from ("", f"#### contrastive-st train {name}".rstrip(), "", "```text", printed.getvalue(), "```")
 
 
 def row(name: str, words: str) -> str:

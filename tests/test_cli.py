@@ -1,7 +1,5 @@
 """The command line, on a tiny checkpoint."""
 
-import dataclasses
-import importlib
 import io
 import resource
 import subprocess
@@ -14,8 +12,7 @@ from datasets import Dataset
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import GROUPS, _parser, main
-from contrastive_st.jobs.cli import JOBS, job_arguments, job_help
-from contrastive_st.training import ContrastiveTrainingArguments
+from contrastive_st.training.cli import script_files
 
 COMMANDS_OF_HELP = [*(name for names in GROUPS.values() for name in names)]
 
@@ -119,14 +116,9 @@ def test_a_model_that_is_not_there(capsys):
     assert "/no/such/model" in capsys.readouterr().err
 
 
-def test_train_is_the_recipe(tmp_path, capsys):
+def test_train_runs_the_general_script(tmp_path, capsys):
     assert main(["train", "--train_file", str(tmp_path / "none.txt"), "--output_dir", str(tmp_path / "out")]) == 2
     assert "no such file" in capsys.readouterr().err
-
-
-def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
-    assert main(["compare", "--only", "nothing", "--output_dir", str(tmp_path)]) == 2
-    assert "error: unknown method nothing; choose from untrained, next, " in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -156,7 +148,7 @@ def test_compare_takes_the_options_of_its_job(tmp_path, capsys):
         (["--preprocessing_num_workers", "0"], "preprocessing_num_workers 0"),
     ],
 )
-def test_a_bad_argument_of_a_job_is_one_line(args, words, capsys, tmp_path):
+def test_a_bad_argument_of_a_script_is_one_line(args, words, capsys, tmp_path):
     assert main(["train", "simcse", "--train_file", "x.txt", "--output_dir", str(tmp_path / "out"), *args]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")
@@ -164,14 +156,15 @@ def test_a_bad_argument_of_a_job_is_one_line(args, words, capsys, tmp_path):
     assert words in error
 
 
-JOBS_WITH = {
-    "dropout": ["simcse", "quickthoughts", "distill"],
-    "vocab_size": [*JOBS],
-    "hidden_size": [*JOBS],
-    "max_length": [*JOBS],
+SCRIPTS = [name for name in script_files() if name not in ("", "demo")]
+SCRIPTS_WITH = {
+    "dropout": ["simcse", "quickthoughts"],
+    "vocab_size": [name for name in SCRIPTS if name != "mixture"],
+    "hidden_size": SCRIPTS,
+    "max_length": [name for name in SCRIPTS if name != "mlm"],
     "num_layers": ["simcse", "sbert", "quickthoughts", "use", "cert", "distill", "sequences"],
-    "temperature": ["simcse", "quickthoughts", "cert", "distill", "sequences"],
-    "k": ["skipthoughts", "sequences"],
+    "temperature": ["simcse", "quickthoughts", "cert", "sequences"],
+    "k": ["sequences"],
 }
 OUT_OF_RANGE = [
     ("dropout", "2"), ("dropout", "-1"), ("dropout", "nan"), ("vocab_size", "0"), ("hidden_size", "-8"),
@@ -180,11 +173,11 @@ OUT_OF_RANGE = [
 
 
 @pytest.mark.parametrize(("name", "value"), OUT_OF_RANGE)
-def test_every_job_refuses_what_is_out_of_range_before_it_reads(name, value, capsys, tmp_path):
-    for job in JOBS_WITH[name]:
-        assert main(["train", job, "--output_dir", str(tmp_path / "out"), f"--{name}", value]) == 2, job
+def test_every_script_refuses_what_is_out_of_range_before_it_reads(name, value, capsys, tmp_path):
+    for script in SCRIPTS_WITH[name]:
+        assert main(["train", script, "--output_dir", str(tmp_path / "out"), f"--{name}", value]) == 2, script
         error = capsys.readouterr().err
-        assert error.startswith(f"error: {name} {value}"), (job, error)
+        assert error.startswith(f"error: {name} {value}"), (script, error)
         assert error.count("\n") == 1
     assert not (tmp_path / "out").exists()
 
@@ -208,13 +201,11 @@ def test_what_only_the_trainer_can_refuse_is_one_line(args, words, capsys, tmp_p
     assert words in error
 
 
-def test_a_mistyped_command_or_job_is_suggested(capsys):
+def test_a_mistyped_command_or_script_is_suggested(capsys):
     assert main(["trian"]) == 2
     assert capsys.readouterr().err == "error: no command trian; did you mean train?\n"
     assert main(["train", "simsce"]) == 2
-    assert capsys.readouterr().err == "error: no job simsce; did you mean simcse?\n"
-    assert main(["train", "docs", "--train_file", "x.txt"]) == 2
-    assert "contrastive-st train simcse takes files" in capsys.readouterr().err
+    assert capsys.readouterr().err == "error: no training script simsce; did you mean simcse?\n"
 
 
 def test_bad_arguments_of_a_command_are_one_line(capsys):
@@ -245,20 +236,13 @@ def test_help_imports_nothing_heavy(command):
     assert "usage: contrastive-st" in done.stdout
 
 
-@pytest.mark.parametrize("name", JOBS)
-def test_the_help_of_a_job_shows_what_will_be_used(name):
-    fields, defaults = job_arguments(name)
-    module = importlib.import_module(f"contrastive_st.jobs.{JOBS[name].module}")
-    assert defaults == (module.DOCS_DEFAULTS if JOBS[name].docs else module.DEFAULTS)
-    known = {field.name: field for field in dataclasses.fields(ContrastiveTrainingArguments)}
-    own = [v for k, v in vars(module).items() if k.endswith("Arguments") and dataclasses.is_dataclass(v)]
-    for kind in own:
-        if kind.__module__ == module.__name__:
-            known |= {field.name: field for field in dataclasses.fields(kind)}
-    for field in fields:
-        assert field.default == known[field.name].default
-        assert field.metadata == known[field.name].metadata
-    assert all(f"--{field.name}" in job_help(name) for field in fields)
+@pytest.mark.parametrize("name", script_files())
+def test_the_help_of_a_script_shows_its_options_and_what_it_sets(name, capsys):
+    assert main(["train", *([name] if name else ["--train_file", "x.csv"]), "--help"]) == 0
+    printed = capsys.readouterr().out
+    assert printed.startswith("usage: ")
+    assert "--early_stopping_patience" in printed
+    assert "This script sets:\n  --" in printed
 
 
 def test_flags_in_kebab_case_are_the_same(checkpoint, tmp_path, capsys):

@@ -41,8 +41,8 @@ from contrastive_st import (
     train_wordpiece,
 )
 from contrastive_st.data import installed_docs, split_pairs
+from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.evaluation import retrieval_evaluator
-from contrastive_st.jobs import labelled_docs
 
 
 @dataclass

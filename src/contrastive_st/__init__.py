@@ -2,13 +2,13 @@
 
     encode      SentenceEncoder
     models      AutoModelForCL, BertForCL (and DistilBert, ModernBert, MPNet, Roberta, XLMRoberta), QuickThoughtsGRU,
-                SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder, StaticEncoder; their configs; pool;
-                fit_static, student_of
+                EncoderForCL, SkipThoughts, InferSentBiLSTM, UniversalSentenceEncoder, StaticEncoder; their configs;
+                pool, fit_static, student_of
     data        read_texts, read_examples, SentenceCorpus, tokenize, train_wordpiece, train_word_tokenizer, WordVectors,
                 GuidedRows, Mixture;
                 collators: DropoutPair, Pair, NLITriplet, LabelledPair, ContextWindow, Cooccurrence, Teacher, Mixture
-    losses      InfoNCE, ConsistentInfoNCE, GuidedInfoNCE, TargetsLoss, SoftmaxLoss, CosineSimilarityLoss, CoSENTLoss,
-                AnglELoss, TripletLoss, MatryoshkaLoss, MixtureLoss, MultiTaskLoss,
+    losses      Loss, InfoNCE, ConsistentInfoNCE, GuidedInfoNCE, TargetsLoss, SoftmaxLoss, CosineSimilarityLoss,
+                CoSENTLoss, AnglELoss, TripletLoss, MatryoshkaLoss, MixtureLoss, MultiTaskLoss,
                 RelationalDistillationLoss, EmbeddingDistillationLoss, SkipThoughtsLoss
     training    ContrastiveTrainer, ContrastiveTrainingArguments, TrainingParser, run, model_soup
     evaluation  evaluate
@@ -37,6 +37,7 @@ _HOMES = {
         "DebertaV2ForCL",
         "DistilBertForCL",
         "ElectraForCL",
+        "EncoderForCL",
         "InferSentBiLSTM",
         "InferSentConfig",
         "MPNetForCL",
@@ -64,6 +65,7 @@ _HOMES = {
         "EmbeddingDistillationLoss",
         "GuidedInfoNCE",
         "InfoNCE",
+        "Loss",
         "MatryoshkaLoss",
         "MixtureLoss",
         "MultiTaskLoss",
@@ -200,6 +202,9 @@ if TYPE_CHECKING:
         InfoNCE as InfoNCE,
     )
     from contrastive_st.losses import (
+        Loss as Loss,
+    )
+    from contrastive_st.losses import (
         MatryoshkaLoss as MatryoshkaLoss,
     )
     from contrastive_st.losses import (
@@ -240,6 +245,9 @@ if TYPE_CHECKING:
     )
     from contrastive_st.models import (
         ElectraForCL as ElectraForCL,
+    )
+    from contrastive_st.models import (
+        EncoderForCL as EncoderForCL,
     )
     from contrastive_st.models import (
         InferSentBiLSTM as InferSentBiLSTM,

@@ -16,24 +16,37 @@ from contrastive_st import __version__
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.cli import add_commands as add_evaluation_commands
 from contrastive_st.hub.cli import add_commands as add_hub_commands
-from contrastive_st.jobs.cli import COMMANDS as JOB_COMMANDS
+from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.search.cli import add_commands as add_search_commands
-from contrastive_st.terminal import MODEL_HELP, Parser, peak_resident, run, say, snake_case_flags, suggestion
+from contrastive_st.serve.cli import add_commands as add_serve_commands
+from contrastive_st.terminal import (
+    MODEL_HELP,
+    POOLING_HELP,
+    Parser,
+    peak_resident,
+    run,
+    say,
+    snake_case_flags,
+    suggestion,
+)
+from contrastive_st.training.cli import add_commands as add_training_commands
+from contrastive_st.training.cli import train
 
 #: The commands as `--help` lists them
 GROUPS = {
-    "train": ("mine", "train", "distill", "soup", "compare"),
+    "train": ("mine", "train", "distill", "soup"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
     "publish": ("push", "pull", "card", "convert", "merge", "export"),
     "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve", "api"),
     "this machine": ("doctor",),
 }
-POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, or 2 after a one-line error message."""
     argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
+    if argv[:1] == ["train"]:  # each script has a parser of its own, with its own --help
+        return train(argv[1:])
     return run(lambda: _run(argv))
 
 
@@ -41,9 +54,6 @@ def _run(argv: list[str]) -> None:
     parser, commands = _parser()
     if argv and not argv[0].startswith("-") and argv[0] not in commands:
         raise InputError(f"no command {argv[0]}; {suggestion(argv[0], commands)}")
-    if argv and argv[0] in JOB_COMMANDS:  # each job has a parser of its own, with its own --help
-        JOB_COMMANDS[argv[0]].function(argv[1:])
-        return
     args = parser.parse_args(argv)
     if args.command is None:
         parser.print_help()
@@ -68,12 +78,12 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     parser = _GroupedHelp(prog="contrastive-st", description="Contrastive sentence embeddings.")
     parser.add_argument("--version", action="version", version=f"contrastive-st {__version__}")
     commands: Any = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    for name, command in JOB_COMMANDS.items():
-        commands.add_parser(name, help=command.help)
     _add_own_commands(commands)
+    add_training_commands(commands)
     add_evaluation_commands(commands)
     add_hub_commands(commands)
     add_search_commands(commands)
+    add_serve_commands(commands)
     parser.commands = {choice.dest: choice.help for choice in commands._choices_actions}
     return parser, commands.choices
 
@@ -87,7 +97,7 @@ def _add_own_commands(commands: Any) -> None:
     encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
     encode.add_argument("--column", help="column to encode, by name or position, if the file has several")
     encode.add_argument("--pooling", help=POOLING_HELP)
-    encode.add_argument("--precision", default="float32", choices=("float32", "int8", "ubinary"),
+    encode.add_argument("--precision", default="float32", choices=VECTOR_PRECISIONS,
                         help="of the vectors: float32, int8, or ubinary (only signs, eight per byte)")  # fmt: skip
     encode.add_argument("--ranges", metavar="FILE", help="for int8: a .npy file [2, d] with the least and the greatest "
                         "value of each dimension (default: those of the first 16,384 texts)")  # fmt: skip

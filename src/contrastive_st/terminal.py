@@ -13,6 +13,7 @@ from typing import Any, NoReturn, TextIO
 from contrastive_st.errors import InputError, first_line
 
 MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
+POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
 
 # Control characters except tab and newline, marks of text direction, line separators, surrogates
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.errors import InputError
+from contrastive_st.precision import check_precision
 
-PRECISIONS = ("float32", "int8", "ubinary")
 Best = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # scores [Q, k], descending, and the candidates' numbers
 
 
@@ -117,12 +117,10 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
     rows = np.asarray(vectors)
     if not np.issubdtype(rows.dtype, np.floating):
         raise InputError(f"vectors of type {rows.dtype} cannot be quantized; give floats")
-    if precision == "float32":
+    if check_precision(precision) == "float32":
         return rows.astype(np.float32)
     if precision == "ubinary":
         return np.packbits(rows > 0, axis=-1)
-    if precision != "int8":
-        raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
     starts, steps = buckets(quantization_ranges(rows) if ranges is None else ranges, rows.shape[-1])
     bucket = np.clip(np.floor((rows - starts) / steps), 0, 255)
     return np.asarray((bucket - 128).astype(np.int8))

@@ -18,11 +18,11 @@ from contrastive_st.data import DropoutPairCollator
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.evaluation.cli import add_commands
 from contrastive_st.evaluation.datasets.senteval import read_polarity
-from contrastive_st.evaluation.embedding_store import FunctionEncoder
 from contrastive_st.evaluation.scorers.few_shot import METHODS, MeanClassifier, centroids, nearest, score_few_shot
 from contrastive_st.evaluation.suite import EvaluationCallback, SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
+from contrastive_st.models.protocol import FunctionEncoder
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 

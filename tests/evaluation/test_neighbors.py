@@ -13,7 +13,6 @@ from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.data import train_word_tokenizer
 from contrastive_st.evaluation import neighbors as module
-from contrastive_st.evaluation.embedding_store import FunctionEncoder
 from contrastive_st.evaluation.neighbors import (
     as_markdown,
     as_text,
@@ -23,6 +22,7 @@ from contrastive_st.evaluation.neighbors import (
     neighbors,
 )
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models.protocol import FunctionEncoder
 
 
 def full_argsort(queries, candidates, k):

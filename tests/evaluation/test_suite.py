@@ -11,10 +11,11 @@ from transformers import BertModel, ElectraConfig, ElectraModel
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.evaluation.embedding_store import EmbeddingStore, FunctionEncoder
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.report.report import model_index, write_metadata
 from contrastive_st.evaluation.suite import evaluate
 from contrastive_st.evaluation.tasks import choose, retrieval_task
+from contrastive_st.models.protocol import FunctionEncoder
 
 TASKS = "STS12,STSB,space,CR,TREC,MRPC,SST2,STSB-supervised"
 

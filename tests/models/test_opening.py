@@ -14,7 +14,7 @@ from transformers import BertForMaskedLM, BertModel, ElectraConfig, ElectraModel
 from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, BertForCL, InputError, RobertaForCL, SentenceEncoder
 from contrastive_st.cli import main
-from contrastive_st.evaluation.embedding_store import EmbeddingStore, as_encoder
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.hub.convert import convert
 from contrastive_st.models import (
     InferSentBiLSTM,
@@ -27,6 +27,7 @@ from contrastive_st.models import (
     UniversalSentenceEncoder,
 )
 from contrastive_st.models.checkpoint import load_tokenizer
+from contrastive_st.models.protocol import as_encoder
 from contrastive_st.search.exact import ExactIndex
 
 POOLING = "sentence_transformers.models.Pooling"

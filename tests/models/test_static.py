@@ -14,13 +14,14 @@ from contrastive_st import cli
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation import evaluate
 from contrastive_st.models import SentenceEncoder, static_encoder
-from contrastive_st.models.architectures.static import StaticConfig, quantize
+from contrastive_st.models.architectures.static import StaticConfig
 from contrastive_st.models.static_encoder import (
     StaticEncoder,
     StaticFit,
     conjugate_gradients,
     count_rows,
     fit_static,
+    int8_rows,
     silent_ids,
     static_tokenizer,
     token_prior,
@@ -111,7 +112,7 @@ def test_few_and_many_texts_agree(folder):
 
 def test_int8_is_near_float32():
     table = torch.randn(100, 64, generator=torch.Generator().manual_seed(0))
-    values, scales = quantize(table)
+    values, scales = int8_rows(table)
     assert values.dtype == torch.int8
     assert torch.nn.functional.cosine_similarity(values * scales[:, None], table).min() > 0.999
 

@@ -211,8 +211,3 @@ def test_stdin_goes_on_too_and_has_a_row_a_line(tmp_path, monkeypatch, wanted):
     table = pq.read_table(tmp_path / "v.parquet")
     assert table["text"].to_pylist() == TEXTS
     np.testing.assert_array_equal(np.array(table["embedding"].to_pylist()), wanted)
-
-
-def test_pieces_are_read_ahead_in_order():
-    assert list(encoding._ahead(iter(range(5)))) == list(range(5))
-    assert list(encoding._ahead([])) == []

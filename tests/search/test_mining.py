@@ -20,10 +20,9 @@ from contrastive_st import (
     write_hard_negatives,
 )
 from contrastive_st.cli import main
-from contrastive_st.evaluation.embedding_store import FunctionEncoder
+from contrastive_st.models.protocol import FunctionEncoder
 from contrastive_st.models.static_encoder import static_tokenizer
-from contrastive_st.search import mining
-from contrastive_st.search.mining import HardNegatives, NegativeRules
+from contrastive_st.search.mining import HardNegatives, NegativeRules, hard_negatives, known_pairs, scores
 
 OPTIONS = {
     "plain": {},
@@ -104,9 +103,10 @@ def by_anchor(rows):
 
 @pytest.fixture(params=[(3, 7), (2048, 16_384)], ids=["small blocks", "one block"])
 def blocks(request, monkeypatch):
-    monkeypatch.setattr(mining, "_ANCHORS", request.param[0])
-    monkeypatch.setattr(mining, "_DOCUMENTS", request.param[1])
-    monkeypatch.setattr(mining, "_PAIRS", request.param[1])
+    monkeypatch.setattr(hard_negatives, "ANCHORS", request.param[0])
+    monkeypatch.setattr(known_pairs, "_READ", request.param[1])
+    monkeypatch.setattr(scores, "DOCUMENTS", request.param[1])
+    monkeypatch.setattr(scores, "PAIRS", request.param[1])
 
 
 @pytest.mark.parametrize("name", OPTIONS)
@@ -222,7 +222,7 @@ def test_random_ones_are_drawn_by_the_seed_from_those_that_may(monkeypatch):
     options = {"num_negatives": 2, "range_max": 10, "max_score": 0.5, "sampling_strategy": "random"}
     runs = [by_anchor(mine_hard_negatives(pairs, model, seed=seed, **options)) for seed in (0, 0, 1, 2)]
     assert runs[0] == runs[1] != runs[2]
-    monkeypatch.setattr(mining, "_ANCHORS", 5)
+    monkeypatch.setattr(hard_negatives, "ANCHORS", 5)
     assert by_anchor(mine_hard_negatives(pairs, model, seed=0, **options)) == runs[0]
     for anchor, own in runs[0].items():
         assert set(own) <= set(allowed[anchor])
@@ -290,7 +290,7 @@ def test_a_file_reads_back_and_is_not_overwritten(suffix, tmp_path):
 
 
 def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
-    monkeypatch.setattr(mining, "_ANCHORS", 4)
+    monkeypatch.setattr(hard_negatives, "ANCHORS", 4)
     pairs, model = drawn(), space()
     calls = []
 
@@ -345,8 +345,9 @@ def test_memory_does_not_hold_vectors_or_scores(monkeypatch):
     count, dim = 4000, 64
     pairs = Dataset.from_dict({"anchor": [f"q{i}" for i in range(64)], "positive": [f"d{i}" for i in range(64)]})
     corpus = [f"c{i}" for i in range(count)]
-    monkeypatch.setattr(mining, "_DOCUMENTS", 256)
-    monkeypatch.setattr(mining, "_ANCHORS", 32)
+    monkeypatch.setattr(known_pairs, "_READ", 256)
+    monkeypatch.setattr(scores, "DOCUMENTS", 256)
+    monkeypatch.setattr(hard_negatives, "ANCHORS", 32)
     encode = lambda texts: np.random.default_rng(len(texts)).normal(size=(len(texts), dim)).astype(np.float32)
     mined = HardNegatives(pairs, FunctionEncoder("m", encode), corpus=corpus, num_negatives=2)
     tracemalloc.start()

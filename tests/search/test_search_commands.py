@@ -292,7 +292,7 @@ def test_vectors_without_a_direction_are_not_stored(tmp_path, value):
 @pytest.mark.parametrize("port", ["70000", "taken"])
 def test_a_port_that_cannot_be_had_is_told_before_a_model_is_loaded(shards, capsys, monkeypatch, port):
     pytest.importorskip("gradio")
-    from contrastive_st.search.app.serving import reserve
+    from contrastive_st.serve.gate import reserve
 
     monkeypatch.setattr("contrastive_st.search.opening.open_encoder_for", lambda *_: pytest.fail("a model was opened"))
     with reserve(port=0) as listener:

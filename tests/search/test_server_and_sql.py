@@ -143,6 +143,62 @@ def test_what_cannot_be_used_is_named(place, monkeypatch):
         open_index(place / "store")
 
 
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="root alone runs PostgreSQL under another account")
+
+
+@ROOT
+@pytest.mark.parametrize("name", module.ACCOUNTS)
+def test_root_takes_an_account_that_exists_and_changes_none(place, monkeypatch, capsys, name):
+    """The data stay that account's, whatever accounts appear later."""
+    import pwd
+
+    with contextlib.suppress(KeyError):
+        entry = pwd.getpwnam(name)
+        files = [Path("/etc", file) for file in ("passwd", "group", "shadow", "gshadow")]
+        before = [file.read_bytes() for file in files if file.exists()]
+        monkeypatch.setattr(module, "ACCOUNTS", ("no-such-account", name))
+        with EmbeddedServer(place) as server:
+            assert f"account '{name}' runs it" in capsys.readouterr().err
+            assert (server.pgdata.stat().st_uid, os.stat(f"/proc/{postmaster(place)}").st_uid) == (entry.pw_uid,) * 2
+        monkeypatch.setattr(module, "ACCOUNTS", ("no-such-account",))
+        with EmbeddedServer(place):
+            assert os.stat(f"/proc/{postmaster(place)}").st_uid == entry.pw_uid
+        assert capsys.readouterr().err == ""
+        assert [file.read_bytes() for file in files if file.exists()] == before
+        return
+    pytest.skip(f"this machine has no account {name}")
+
+
+@ROOT
+def test_root_without_an_account_is_told_how_to_make_one(place, monkeypatch):
+    monkeypatch.setattr(module, "ACCOUNTS", ("no-such-account", "nor-this"))
+    started = []
+    monkeypatch.setattr(subprocess, "run", lambda *args, **options: started.append(args))
+    with pytest.raises(InputError, match=r"no account no-such-account or nor-this; create one \(useradd ") as caught:
+        EmbeddedServer(place / "store")
+    assert "\n" not in str(caught.value)
+    assert not started
+    assert not (place / "store").exists()
+
+
+@ROOT
+def test_the_owner_of_the_folder_runs_it(place):
+    daemon = module.account_for(place)
+    os.chown(place, 1, -1)
+    assert module.account_for(place).user == 1
+    os.chown(place, 54_321, -1)
+    assert module.account_for(place) == daemon, "a number without a name cannot make a database"
+    (place / "pgdata").mkdir()
+    os.chown(place / "pgdata", 54_321, -1)
+    assert module.account_for(place) == ("54321", 54_321, 54_321)
+    os.chown(place / "pgdata", daemon.user, -1)
+    assert module.account_for(place) == daemon
+    place.chmod(0o700)
+    assert daemon.closed_parent(place) == place.resolve()
+    os.chown(place, daemon.user, -1)
+    assert daemon.closed_parent(place) is None
+
+
 def test_default_store(monkeypatch):
     monkeypatch.setenv("CONTRASTIVE_ST_STORE", "postgresql://host/name")
     assert module.default_store() == "postgresql://host/name"
@@ -216,7 +272,7 @@ def _names(tree):
         safe |= more
 
 
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.py")), ids=lambda path: path.name)
+@pytest.mark.parametrize("path", sorted(FOLDER.rglob("*.py")), ids=lambda path: path.name)
 def test_no_user_text_becomes_sql(path):
     """Every statement is a constant, or composed of constants and identifiers; the rest can only be parameters."""
     tree = ast.parse(path.read_text(encoding="utf-8"))

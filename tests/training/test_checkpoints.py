@@ -18,7 +18,8 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, InputError
 from contrastive_st.data import tokenize
 from contrastive_st.training import TrainingDiverged
-from contrastive_st.training.checkpoints import check_checkpoint, fingerprint, newest_checkpoint
+from contrastive_st.training.checkpoints import check_checkpoint, newest_checkpoint
+from contrastive_st.training.resumable import fingerprint
 
 SIZE = {"per_device_train_batch_size": 4, "max_steps": 4, "report_to": "none", "disable_tqdm": True, "bf16": False}
 
@@ -126,7 +127,7 @@ def test_a_pickle_of_weights_is_not_opened(run, tmp_path):
     ("changes", "words"),
     [
         ({"seed": 7}, "seed was 42 and is 7"),
-        ({"per_device_train_batch_size": 8}, "batch was 4 and is 8"),
+        ({"per_device_train_batch_size": 8}, "per_device_train_batch_size was 4 and is 8"),
         ({"texts": [*SENTENCES[1:], "other"] * 4}, "other data"),
     ],
 )

@@ -327,7 +327,7 @@ def check_max_length(max_length: int, limit: int) -> int:
 def tokenize(
     texts: Dataset,
     tokenizer: PreTrainedTokenizerBase,
-    max_length: int,
+    max_length: int | None = None,
     num_proc: int | None = None,
     prompts: str | Mapping[str, str] | None = None,
 ) -> Dataset:
@@ -338,7 +338,7 @@ def tokenize(
     Args:
         texts: one text column, or V >= 2 of them: anchor, positive, hard negatives. Columns of numbers are kept.
         tokenizer: any tokenizer of transformers.
-        max_length: maximum number of tokens, special tokens included.
+        max_length: maximum number of tokens, special tokens included; by default the tokenizer's `model_max_length`.
         num_proc: number of worker processes; useful from some hundred thousand sentences on.
         prompts: a prompt that is put before every text, or a prompt for each column, by its name.
 
@@ -360,6 +360,7 @@ def tokenize(
     """
     columns = [name for name, feature in texts.features.items() if feature.dtype in ("string", "large_string")]
     before = _prompt_of_each(columns, prompts)
+    max_length = tokenizer.model_max_length if max_length is None else max_length
     lengths = [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
 
     def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import zipfile
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from transformers.utils import logging
 from contrastive_st.distributed import from_first, processes, shared
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Document, Query
-from contrastive_st.models.default import open_encoder
+from contrastive_st.models.protocol import Encoder
 
 logger = logging.get_logger(__name__)
 _CHUNK = 512  # sentences of similar length that are encoded in one call, by one process
@@ -26,74 +24,6 @@ _CHUNK = 512  # sentences of similar length that are encoded in one call, by one
 def default_cache() -> Path:
     """`$CONTRASTIVE_ST_CACHE/embeddings`, else below `~/.cache/contrastive_st`."""
     return Path(os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st").expanduser() / "embeddings"
-
-
-class Encoder(Protocol):
-    """The interface that evaluation needs; `SentenceEncoder`, `StaticVectors` and `FunctionEncoder` have it."""
-
-    name: str
-
-    @property
-    def pooling(self) -> str:
-        """How tokens become a vector."""
-
-    @property
-    def max_length(self) -> int | None:
-        """Tokens read of a text, where it is known."""
-
-    @property
-    def fingerprint(self) -> str | None:
-        """A hash of everything that determines a vector; None if embeddings must not be cached on disk."""
-
-    def encode(self, texts: list[str]) -> Any:
-        """`[N] texts -> [N, d]`, in their order."""
-
-    def encode_query(self, texts: list[str]) -> Any:
-        """As `encode`, for queries: with the prompt for queries if the encoder has one."""
-
-    def encode_document(self, texts: list[str]) -> Any:
-        """As `encode`, for documents."""
-
-
-@dataclass
-class FunctionEncoder:
-    """A function from N texts to an array `[N, d]`, to be evaluated.
-
-    Args:
-        name: its name in reports.
-        encode: the function.
-        pooling: its pooling in reports.
-        max_length: longest text in tokens; None if unknown.
-        fingerprint: a hash of everything that determines the vectors; None if they must not be cached on disk.
-    """
-
-    name: str
-    encode: Callable[[list[str]], Any]
-    pooling: str = "the callable's own"
-    max_length: int | None = None
-    fingerprint: str | None = None
-
-    def encode_query(self, texts: list[str]) -> Any:
-        """`encode`."""
-        return self.encode(texts)
-
-    def encode_document(self, texts: list[str]) -> Any:
-        """`encode`."""
-        return self.encode(texts)
-
-
-def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:
-    """Make an encoder of a function or of a model that `open_encoder` opens; encoders are returned as they are.
-
-    Example:
-        >>> as_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]), name="lengths").encode(["ab"])
-        array([[2., 1.]])
-    """
-    if isinstance(source, FunctionEncoder):
-        return source
-    if callable(source) and not hasattr(source, "encode"):
-        return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
-    return open_encoder(source, name=name, **options)
 
 
 class EmbeddingStore:
@@ -113,6 +43,7 @@ class EmbeddingStore:
         InputError: the model returns NaN, infinities, or an array of another shape; names the model.
 
     Example:
+        >>> from contrastive_st.models.protocol import FunctionEncoder
         >>> model = FunctionEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
         >>> EmbeddingStore(model, ["a", "bcd", "a"])(["bcd", "a", "bcd"])[:, 0].tolist()
         [3.0, 1.0, 3.0]

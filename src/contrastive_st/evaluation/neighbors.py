@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.embedding_store import EmbeddingStore, Encoder
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.models.protocol import Encoder
 from contrastive_st.vectors import Best, top_k, unit_vectors
 
 BLOCK = 4096  # sentences that are embedded and searched at a time
@@ -72,7 +73,7 @@ def neighbors(
         InputError: the model returns NaN, infinities, or an array of another shape; names the model.
 
     Example:
-        >>> from contrastive_st.evaluation.embedding_store import FunctionEncoder
+        >>> from contrastive_st.models.protocol import FunctionEncoder
         >>> model = FunctionEncoder("lengths", lambda texts: np.array([[len(text), 3.0] for text in texts]))
         >>> neighbors(model, ["abc"], ["a", "abc", "abcd"], k=2)
         [[(0.989949..., 'abcd'), (0.894427..., 'a')]]
@@ -95,7 +96,7 @@ def embedding_blocks(
     time: 4 d bytes a sentence.
 
     Example:
-        >>> from contrastive_st.evaluation.embedding_store import FunctionEncoder
+        >>> from contrastive_st.models.protocol import FunctionEncoder
         >>> model = FunctionEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
         >>> [block.tolist() for block in embedding_blocks(model, ["a", "bcd"])]
         [[[1.0], [3.0]]]

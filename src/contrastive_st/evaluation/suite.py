@@ -21,13 +21,14 @@ from contrastive_st.data.readers import MissingData
 from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Splits
-from contrastive_st.evaluation.embedding_store import EmbeddingStore, Encoder, as_encoder
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
 from contrastive_st.evaluation.scorers.sts import SPLIT, find_stsb, read_stsb, similarity_histogram, sts_spearman
 from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.models import SentenceEncoder
+from contrastive_st.models.protocol import Encoder, as_encoder
 
 Data = Mapping[str, Splits | str]  # the data of each task by its name, or the reason why it is missing
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.embedding_store import Encoder, as_encoder
+from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.vectors import cosine, unit_vectors
 
 

@@ -1,7 +1,8 @@
 """Losses: pure functions of embeddings and targets that return a scalar. They know no models and read no files."""
 
 from contrastive_st.distributed import LOCAL, Gather, ProcessGather, default_gather
-from contrastive_st.losses.base import LOSSES, Loss, parse_loss
+from contrastive_st.losses.base import LOSSES, Loss, parse_loss, suitable
+from contrastive_st.losses.custom import CallableLoss, as_loss
 from contrastive_st.losses.distillation import EmbeddingDistillationLoss, RelationalDistillationLoss
 from contrastive_st.losses.functional import angular_similarity, cosine_scores, dot_scores
 from contrastive_st.losses.info_nce import ConsistentInfoNCE, GuidedInfoNCE, InfoNCE
@@ -14,6 +15,7 @@ __all__ = [
     "LOCAL",
     "LOSSES",
     "AnglELoss",
+    "CallableLoss",
     "CoSENTLoss",
     "ConsistentInfoNCE",
     "CosineSimilarityLoss",
@@ -33,8 +35,10 @@ __all__ = [
     "TargetsLoss",
     "TripletLoss",
     "angular_similarity",
+    "as_loss",
     "cosine_scores",
     "default_gather",
     "dot_scores",
     "parse_loss",
+    "suitable",
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any, ClassVar
 
 from torch import Tensor, nn
@@ -13,8 +13,9 @@ from torch import Tensor, nn
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 
-#: Every loss class by its name in a checkpoint's config; a subclass that has a `name` is added when it is defined
+#: Every loss class by its name in a checkpoint's config; a subclass is added when it is defined
 LOSSES: dict[str, type[Loss]] = {}
+_PACKAGE = __name__.partition(".")[0] + "."
 
 # --- Checks of values on the device. The host would have to wait to read them, so a trainer reads them later.
 
@@ -68,15 +69,29 @@ def held_checks() -> Iterator[list[Check]]:
 class Loss:
     """Base class of losses, which return a scalar for the views and targets of a batch.
 
-    Subclasses are frozen dataclasses whose fields are the settings of the loss.
+    A subclass needs `__call__` alone. If it is a dataclass, its fields are the settings of the loss, which checkpoints
+    record beside its name: `name`, or else that of the class.
+
+    Args:
+        register: add the class to `LOSSES`, from which a checkpoint's loss is made again.
     """
 
     name: ClassVar[str]
 
-    def __init_subclass__(cls, **kwargs: Any) -> None:
+    def __init_subclass__(cls, register: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
-        if "name" in vars(cls):
+        if "name" not in vars(cls):
+            cls.name = cls.__name__
+        if register:
+            held = LOSSES.get(cls.name)
+            if held is not None and held.is_of_package() and not cls.is_of_package():
+                raise InputError(f"{cls.name!r} is the name of {held.__name__} of this package; choose another name")
             LOSSES[cls.name] = cls
+
+    @classmethod
+    def is_of_package(cls) -> bool:
+        """Whether this package defines the loss, rather than a user of it."""
+        return cls.__module__.startswith(_PACKAGE)
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -87,12 +102,12 @@ class Loss:
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
-        """Metrics of a batch for the training log."""
-        raise NotImplementedError
+        """Metrics of a batch for the training log; by default none."""
+        return {}
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares, given the number of anchors over all processes and of views per anchor."""
-        raise NotImplementedError
+        return f"{anchors} rows a step of {num_views} view{'s' * (num_views > 1)} each, compared by {self.name}"
 
     @property
     def takes_queue(self) -> bool:
@@ -122,7 +137,8 @@ class Loss:
     @classmethod
     def setting_names(cls) -> list[str]:
         """The names of the settings: all fields except the head and the data set of a batch."""
-        return [field.name for field in fields(cls) if field.init and field.name not in ("head", "task")]  # type: ignore[arg-type]
+        found = fields(cls) if is_dataclass(cls) else ()
+        return [field.name for field in found if field.init and field.name not in ("head", "task")]
 
     def settings(self) -> dict[str, Any]:
         """The name and the settings of this loss as JSON values, from which `parse_loss` makes it again.
@@ -143,14 +159,27 @@ def _as_json(value: Any) -> Any:
     return list(value) if isinstance(value, tuple) else value
 
 
+class UnknownLoss(InputError):
+    """There is no loss of this name.
+
+    Args:
+        message: what is wrong.
+        name: the name.
+    """
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 def loss_class(name: Any) -> type[Loss]:
     """The class of the loss with this name.
 
     Raises:
-        InputError: there is no such loss.
+        UnknownLoss: there is no such loss.
     """
     if not isinstance(name, str) or name not in LOSSES:
-        raise InputError(f"unknown loss {name!r}; choose one of {', '.join(LOSSES)}")
+        raise UnknownLoss(f"unknown loss {name!r}; choose one of {', '.join(LOSSES)}", str(name))
     return LOSSES[name]
 
 
@@ -178,3 +207,18 @@ def parse_loss(settings: Mapping[str, Any]) -> Loss:
         return kind(**given)
     except (TypeError, AttributeError) as error:  # a value of another type
         raise InputError(f"the settings of the loss {kind.name} are not valid: {error}") from error
+
+
+def suitable(kind: str | None = None) -> tuple[str, ...]:
+    """TEMPORARY: replaced by the branch that lets losses say what they train."""
+    ranked = ("cosine_similarity", "cosent", "angle")
+    contrast = ("info_nce", "consistent_info_nce", "guided_info_nce")
+    table = {
+        "texts": contrast,
+        "pairs": contrast,
+        "triplets": (*contrast, "triplet"),
+        "scored_pairs": ranked,
+        "labelled_pairs": ("softmax",),
+        "labelled_texts": ranked,
+    }
+    return table[kind] if kind else tuple(dict.fromkeys(name for names in table.values() for name in names))

@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         SkipThoughts,
         UniversalSentenceEncoder,
     )
+    from contrastive_st.models.wrapped import EncoderForCL
 
 __getattr__, __dir__ = lazy(
     __name__,
@@ -72,13 +73,14 @@ __getattr__, __dir__ = lazy(
         "static_encoder": ["StaticEncoder", "fit_static"],
         "students": ["student_of"],
         "word_models": ["InferSentBiLSTM", "QuickThoughtsGRU", "SkipThoughts", "UniversalSentenceEncoder"],
+        "wrapped": ["EncoderForCL"],
     },
 )  # fmt: skip
 
 __all__ = [
     "POOLINGS", "AutoModelForCL", "BertForCL", "CamembertForCL", "ContrastiveMixin", "ContrastiveOutput",
-    "DebertaV2ForCL", "DistilBertForCL", "ElectraForCL", "ForCL", "Gemma2ForCL", "Gemma3ForCL", "GemmaForCL",
-    "InferSentBiLSTM", "InferSentConfig", "LlamaForCL", "MPNetForCL", "MistralForCL", "ModernBertForCL",
+    "DebertaV2ForCL", "DistilBertForCL", "ElectraForCL", "EncoderForCL", "ForCL", "Gemma2ForCL", "Gemma3ForCL",
+    "GemmaForCL", "InferSentBiLSTM", "InferSentConfig", "LlamaForCL", "MPNetForCL", "MistralForCL", "ModernBertForCL",
     "QuickThoughtsConfig", "QuickThoughtsGRU", "Qwen2ForCL", "Qwen3ForCL", "RobertaForCL", "SentenceEncoder",
     "SkipThoughts", "SkipThoughtsConfig", "StaticConfig", "StaticEncoder", "UniversalConfig",
     "UniversalSentenceEncoder", "XLMRobertaForCL", "add_lora", "fit_static", "load_tokenizer", "pool", "student_of",

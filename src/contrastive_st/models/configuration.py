@@ -9,8 +9,9 @@ from typing import Any, TypeVar
 from transformers import PreTrainedConfig, PreTrainedModel
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import Loss, parse_loss
+from contrastive_st.losses import LOSSES, Loss, as_loss
 from contrastive_st.losses.base import loss_class
+from contrastive_st.losses.custom import recorded_loss
 from contrastive_st.models.pooling import check_cutoff, check_template, dense_settings
 
 
@@ -48,24 +49,30 @@ class LossConfig:
             raise InputError(f"truncate_dim {self.truncate_dim}: give the number of dimensions to keep, 1 or more")
 
     @classmethod
-    def parse(cls: type[Config], settings: Mapping[str, Any]) -> Config:
+    def parse(cls: type[Config], settings: Mapping[str, Any], loss: Loss | None = None) -> Config:
         """Make the settings from a flat section.
 
+        Args:
+            settings: the section; a loss that is not defined here is kept as it is (`UndefinedLoss`).
+            loss: used if its settings are those of the section, so that it need not be made again.
+
         Raises:
-            InputError: an unknown setting, pooling or loss, or a value that is not valid.
+            InputError: an unknown setting or pooling, or a value that is not valid.
         """
-        own = [field.name for field in fields(cls) if field.name != "loss"]
-        kind = loss_class(settings.get("loss", "info_nce"))
-        if unknown := sorted(set(settings) - {"loss", *own, *kind.setting_names()}):
-            takes = ", ".join([*own, *kind.setting_names()])
-            raise InputError(
-                f"unknown setting {', '.join(unknown)}; a contrastive model takes {takes} with the loss {kind.name}"
-            )
-        loss = parse_loss({name: value for name, value in settings.items() if name not in own})
+        own = cls.own_names()
+        of_loss = {name: value for name, value in settings.items() if name not in own}
+        if loss is None or loss.settings() != of_loss:
+            _check_names(of_loss, own)
+            loss = recorded_loss(of_loss)
         try:
             return cls(loss, **{name: value for name, value in settings.items() if name in own})
         except TypeError as error:  # a value of another type
             raise InputError(f"the settings of the contrastive model are not valid: {error}") from error
+
+    @classmethod
+    def own_names(cls) -> list[str]:
+        """The names of the settings that are not those of the loss."""
+        return [field.name for field in fields(cls) if field.name != "loss"]
 
     def section(self) -> dict[str, Any]:
         """The flat section, as JSON values."""
@@ -120,6 +127,17 @@ class ContrastiveConfig(LossConfig):
 Config = TypeVar("Config", bound=LossConfig)
 
 
+def _check_names(of_loss: Mapping[str, Any], own: Sequence[str]) -> None:
+    """Raise `InputError` for settings that the named loss does not have; one that is not defined here may have any."""
+    name = of_loss.get("loss", "info_nce")
+    kind = LOSSES.get(name) if isinstance(name, str) else loss_class(name)
+    if kind is not None and (unknown := sorted(set(of_loss) - {"loss", *kind.setting_names()})):
+        takes = ", ".join([*own, *kind.setting_names()])
+        raise InputError(
+            f"unknown setting {', '.join(unknown)}; a contrastive model takes {takes} with the loss {kind.name}"
+        )
+
+
 def apply_settings(
     config: PreTrainedConfig, given: Mapping[str, Any], kind: type[Config], defaults: Mapping[str, Any] | None = None
 ) -> Config:
@@ -130,68 +148,28 @@ def apply_settings(
 
     Args:
         config: the config of the model.
-        given: flat settings; `loss` may also be a `Loss`.
+        given: flat settings; `loss` may also be a `Loss`, or any callable of views (`CallableLoss`).
         kind: the class of the settings.
         defaults: the settings for a config without a section.
 
     Raises:
         InputError: as for `LossConfig.parse`.
     """
-    held = upgrade_settings(getattr(config, "contrastive", None) or defaults or {})
-    given = dict(given)
-    if isinstance(given.get("loss"), Loss):
-        given = {**given.pop("loss").settings(), **given}
-    held_loss = held.get("loss", "info_nce")
+    held = dict(getattr(config, "contrastive", None) or defaults or {})
+    given, own = dict(given), kind.own_names()
+    held_loss, loss = held.get("loss", "info_nce"), None
+    if not isinstance(given.get("loss", ""), str):
+        loss = as_loss(given.pop("loss"))
+        given = {**loss.settings(), **given}
+    elif given.get("loss", held_loss) != held_loss:
+        loss_class(given["loss"])  # only a checkpoint may name one that is not defined here
     if given.get("loss", held_loss) != held_loss:
-        former = set(loss_class(held_loss).setting_names())
-        held = {name: value for name, value in held.items() if name not in former}
-    settings = kind.parse({**held, **given})
+        held = {name: value for name, value in held.items() if name in own}
+    elif held_loss not in LOSSES and (strange := sorted(set(given) - {*own, *held})):
+        raise InputError(f"unknown setting {', '.join(strange)}; the loss {held_loss!r} is not defined here")
+    settings = kind.parse({**held, **given}, loss)
     config.contrastive = settings.section()
     return settings
-
-
-# --- Configs of older versions, which have an `objective` and the fields of all losses.
-
-_FORMER_NAMES = {
-    "relational": "relational_distillation",
-    "classification": "softmax",
-    "regression": "cosine_similarity",
-}
-_FORMER_TARGETS = ("next", "window", "counts", "tfidf", "tfidf_bin")
-_FORMER_FIELDS = {
-    "temperature", "hard_negative_weight", "loss", "context_size", "context_weights", "target_temperature",
-    "label_smoothing", "link", "js_weight", "num_labels", "parts", "head_hidden", "margin", "tasks",
-    "similarity_weight", "distance_weight", "angle_weight",
-}  # fmt: skip
-
-
-def upgrade_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a section `config.contrastive` of any version to the current names.
-
-    Example:
-        >>> upgrade_settings({"objective": "classification", "num_labels": 2, "parts": ["u", "v"], "margin": 1.0})
-        {'loss': 'softmax', 'num_labels': 2, 'features': ['u', 'v']}
-    """
-    if "objective" not in settings:
-        return dict(settings)
-    old = dict(settings)
-    objective = str(old.pop("objective"))
-    rest = {name: value for name, value in old.items() if name not in _FORMER_FIELDS}
-    old = {{"parts": "features", "link": "surrogate"}.get(name, name): value for name, value in old.items()}
-    if objective in _FORMER_TARGETS:
-        former = {"loss": "row_loss", "target_temperature": "temperature"}
-        old.pop("temperature", None)
-        old = {former.get(name, name): value for name, value in old.items()} | {"targets": objective}
-        name = "targets"
-    elif objective.startswith("info_nce"):
-        name = "consistent_info_nce" if old.get("js_weight") else "info_nce"
-        old["symmetric"] = objective == "info_nce_symmetric"
-    else:
-        name = _FORMER_NAMES.get(objective, objective)
-    if old.get("tasks"):
-        old["tasks"] = {task: upgrade_settings({"objective": "info_nce", **own}) for task, own in old["tasks"].items()}
-    kept = loss_class(name).setting_names()
-    return {"loss": name, **{field: value for field, value in old.items() if field in kept}, **rest}
 
 
 def is_plain_encoder(config: PreTrainedConfig) -> bool:

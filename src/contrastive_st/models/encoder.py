@@ -12,7 +12,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -38,6 +37,9 @@ from contrastive_st.models.recorded import (
     write_sentence_transformers,
     write_use,
 )
+from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
+from contrastive_st.precision import MODEL_PRECISIONS, check_precision
+from contrastive_st.prefetch import prefetch
 from contrastive_st.safety.folders import check_weights
 from contrastive_st.safety.repositories import ENCODER, in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
@@ -53,7 +55,6 @@ from contrastive_st.tokens import (
 )
 from contrastive_st.vectors import unit_vectors
 
-PRECISIONS = ("fp32", "bf16", "int8", "auto")
 SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "cosine": lambda a, b: normalize(a) @ normalize(b).T,
     "dot": lambda a, b: a @ b.T,
@@ -83,8 +84,9 @@ class SentenceEncoder:
 
     Args:
         model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
-            evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; or a
-            `SentenceEncoder`. By default `default_model()`: the static model that comes with the package.
+            evaluation mode and afterwards returned to its previous mode; a `SentenceTransformer`; a torch module that
+            returns vectors `[N, d]` (see `EncoderForCL`); or a `SentenceEncoder`. By default `default_model()`: the
+            static model that comes with the package.
         tokenizer: tokenizer of a model in memory; texts are cut to `tokenizer.model_max_length`, as in training.
         device: where to run a model opened by name; by default the GPU of this process if there is one.
         pooling: one of `contrastive_st.models.POOLINGS`, in place of the recorded one; needed if none is recorded.
@@ -126,8 +128,7 @@ class SentenceEncoder:
         name: str | None = None,
         **hub: Any,
     ) -> None:
-        if precision not in PRECISIONS:
-            raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
+        check_precision(precision, MODEL_PRECISIONS)
         if max_length is not None and max_length < 1:
             raise InputError(f"max_length is {max_length}; give 1 or more")
         self.folder: Path | None = None
@@ -142,6 +143,8 @@ class SentenceEncoder:
         elif tokenizer is None:
             raise InputError(f"{type(model).__name__} needs a tokenizer; give SentenceEncoder(model, tokenizer)")
         else:
+            whole = isinstance(model, nn.Module) and hasattr(model, "config") and hasattr(model, "device")
+            model = model if whole or not isinstance(model, nn.Module) else EncoderForCL(model)
             self.model, self.tokenizer, self.name = model, tokenizer, "model"
             settings = getattr(model, "settings", None)
             if isinstance(settings, LossConfig):
@@ -236,18 +239,10 @@ class SentenceEncoder:
         Raises:
             InputError: the model gives a zero vector, which cannot be normalized.
         """
-        source, prompt = iter(items), role_prompt(self.recorded.prompts, DOCUMENT)
-
-        def prepare() -> tuple[Item, list[list[int]]] | None:
-            for item in source:
-                return item, self._tokenize(list(texts_of(item)), prompt)
-            return None
-
-        with ThreadPoolExecutor(1) as pool:
-            ahead = pool.submit(prepare)
-            while (prepared := ahead.result()) is not None:
-                ahead = pool.submit(prepare)
-                yield prepared[0], unit_vectors(self._vectors(prepared[1], prompt), of=self.name)
+        prompt = role_prompt(self.recorded.prompts, DOCUMENT)
+        tokenized = ((item, self._tokenize(list(texts_of(item)), prompt)) for item in items)
+        for item, rows in prefetch(tokenized):
+            yield item, unit_vectors(self._vectors(rows, prompt), of=self.name)
 
     def prompt_text(self, name: str | None = None) -> str:
         """The text of the prompt with this name; by default of the checkpoint's default prompt.
@@ -346,6 +341,10 @@ class SentenceEncoder:
         if isinstance(self.model, PooledModel):
             self.model.backbone.save_pretrained(folder)
             write_sentence_transformers(self.model, folder)
+        elif isinstance(self.model, EncoderForCL):
+            self.model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            return
         else:
             self.model.save_pretrained(folder)
         tokenizer = copy.copy(self.tokenizer)
@@ -490,7 +489,7 @@ class SentenceEncoder:
         )
         if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
             text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
-        vectors: Tensor = self.model(ids, attention_mask=mask, **text).pooler_output
+        vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
         return vectors.float()
 
     @contextlib.contextmanager

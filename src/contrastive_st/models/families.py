@@ -123,7 +123,7 @@ class ElectraForCL(ContrastiveMixin, ElectraPreTrainedModel):
     base_model_prefix = "electra"
     backbone_class, mlm_class = ElectraModel, ElectraForMaskedLM
     _keys_to_ignore_on_load_unexpected = [
-        r"^(after|generator_predictions|generator_lm_head|discriminator_predictions)\."
+        r"^(after|loss_head|generator_predictions|generator_lm_head|discriminator_predictions)\."
     ]
     generator_predictions: nn.Module
     generator_lm_head: nn.Module
@@ -145,7 +145,7 @@ class DebertaV2ForCL(ContrastiveMixin, DebertaV2PreTrainedModel):
     packable = False  # its attention adds a bias for the distance of two tokens
     backbone_class, mlm_class = DebertaV2Model, DebertaV2ForMaskedLM
     _keys_to_ignore_on_load_unexpected = [
-        r"^(after|cls|lm_predictions|mask_predictions|pooler|classifier)\.", "position_embeddings",
+        r"^(after|loss_head|cls|lm_predictions|mask_predictions|pooler|classifier)\.", "position_embeddings",
     ]  # fmt: skip
     cls: nn.Module
     lm_predictions: nn.Module

@@ -21,7 +21,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.losses import LOCAL, TSDAELoss, default_gather
+from contrastive_st.losses import LOCAL, LOSSES, TSDAELoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.info_nce import InfoNCE, Queue
 from contrastive_st.models.adapters import has_adapter, save_adapter
@@ -48,8 +48,6 @@ from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folde
 from contrastive_st.tokens import in_buckets, training_buckets, true_places
 
 # --- The base of all contrastive models: views computed from tokens, and a loss computed from views.
-
-_FORMER_KEYS = {r"^objective_head\.": "loss_head."}  # names in checkpoints of older versions
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
@@ -126,7 +124,8 @@ class ForCL(_Base):
             InputError: as for `apply_settings`, or a loss that does not suit the views of this model.
         """
         settings = apply_settings(config, given, cls.settings_class, cls.default_settings)
-        if cls.suitable_losses and settings.loss.name not in cls.suitable_losses:
+        known = settings.loss.name in LOSSES and LOSSES[settings.loss.name].is_of_package()
+        if cls.suitable_losses and known and settings.loss.name not in cls.suitable_losses:
             raise InputError(
                 f"the loss {settings.loss.name!r} does not suit the views of {cls.__name__}; choose "
                 f"{', '.join(cls.suitable_losses)}"
@@ -135,11 +134,24 @@ class ForCL(_Base):
 
     def change_settings(self, **given: Any) -> None:
         """Change some of the settings, also in the config."""
+        if getattr(self.settings, "loss", None) is not None:
+            given.setdefault("loss", self.settings.loss)
         self.settings = self.parse_settings(self.config, given)
+
+    def use_loss(self, loss: Any) -> None:
+        """Train with another loss, a `Loss` or any callable of views, and with a new head if it has one."""
+        self.change_settings(loss=loss, with_head=True)
+        if hasattr(self, "loss_head"):
+            del self.loss_head
+        self.add_head()
 
     @property
     def loss_fn(self) -> Any:
-        """The loss described in the config, with its head."""
+        """The loss described in the config, with its head.
+
+        Raises:
+            InputError: the checkpoint was trained with a loss that is not defined here.
+        """
         return self.settings.loss.with_head(getattr(self, "loss_head", None))
 
     @property
@@ -227,7 +239,6 @@ class ForCL(_Base):
         if (folder / ADAPTER).is_file():
             raise InputError(f"{name} is an adapter; open it with AutoModelForCL.from_pretrained")
         check_weights(folder, name)
-        kwargs["key_mapping"] = {**_FORMER_KEYS, **(kwargs.get("key_mapping") or {})}
         asked = kwargs.pop("output_loading_info", False)
         kwargs |= {"use_safetensors": True, "output_loading_info": True}
         try:
@@ -327,7 +338,7 @@ class ContrastiveMixin(ForCL):
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^(loss_head|after)\."]
     _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
-        r"^(after|cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
+        r"^(after|loss_head|cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
     ]
 
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:

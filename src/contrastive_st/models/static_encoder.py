@@ -20,7 +20,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, quantize, unit
+from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
 from contrastive_st.models.modeling import ForCL
 from contrastive_st.models.recorded import RemoteCodeMixin, register, write_tensors
 from contrastive_st.tokens import true_places
@@ -118,7 +118,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
     def _store(self, folder: Path, storage: str) -> None:
         table = self.table().detach().cpu()
         if storage == "int8":
-            values, scales = quantize(table)
+            values, scales = int8_rows(table)
             tensors = {"embeddings": values, "weights": scales}
         else:
             tensors = {"embeddings": table.half(), "weights": torch.ones(len(table))}
@@ -139,6 +139,19 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         tokens = input_ids.flatten()[true_places(real, None if lengths is None else int(lengths.sum()))]
         means = functional.embedding_bag(tokens, self.embeddings, starts, mode="mean")
         return BaseModelOutputWithPooling(pooler_output=unit(means) if self.config.normalize else means)
+
+
+def int8_rows(table: Tensor) -> tuple[Tensor, Tensor]:
+    """A table `[V, d]` as int8 and the scale of each row `[V]`.
+
+    Example:
+        >>> values, scales = int8_rows(torch.tensor([[1.0, -0.5], [0.0, 0.0]]))
+        >>> values.tolist(), (scales * 127).tolist()
+        ([[127, -64], [0, 0]], [1.0, 0.0])
+    """
+    scales = table.abs().amax(1) / 127
+    values = (table / torch.where(scales > 0, scales, 1.0)[:, None]).round().clamp(-127, 127)
+    return values.to(torch.int8), scales
 
 
 def write_static_modules(folder: Path, normalize: bool) -> None:

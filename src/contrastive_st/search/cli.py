@@ -1,15 +1,13 @@
-"""`contrastive-st index`, `search`, `similar`, `collections`, `trends`, `duplicates`, `serve` and `api`."""
+"""`contrastive-st index`, `search`, `similar`, `collections`, `trends`, `duplicates` and `mine`."""
 
 from __future__ import annotations
 
 import argparse
 import functools
-import importlib.util
 import json
 import math
 import os
 import re
-import secrets
 import shutil
 import signal
 import sys
@@ -20,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import MODEL_HELP, say
+from contrastive_st.precision import MODEL_PRECISIONS, VECTOR_PRECISIONS
+from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, say
 
 Command = Callable[[argparse.Namespace], None]
 
@@ -44,7 +43,7 @@ def add_commands(commands: Any) -> None:
     collections = commands.add_parser("collections", help="list the collections of a store; describe or delete one")
     collections.add_argument("name", nargs="?", help="collection to describe or delete (default: list all)")
     collections.add_argument("--delete", action="store_true", help="delete the collection and its documents")
-    _add_store(collections)
+    add_store(collections)
     collections.set_defaults(function=_collections)
 
     trends = commands.add_parser("trends", help="name the clusters of an index; count them by year, source, ...")
@@ -63,8 +62,7 @@ def add_commands(commands: Any) -> None:
     duplicates.add_argument("--output", "-o", metavar="FILE", help="all groups as .csv or .json")
     duplicates.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
     duplicates.set_defaults(function=_duplicates)
-    _add_serve(commands)
-    _add_api(commands)
+    _add_mine(commands)
 
 
 def _add_index(commands: Any) -> None:
@@ -86,56 +84,55 @@ def _add_index(commands: Any) -> None:
     index.add_argument("--index", default="hnsw", choices=("hnsw", "binary", "none"), help="built after loading")
     index.add_argument("--build_memory", help="for building the index, such as 4GB (default: what it takes, up to half "
                        "of this machine's, in the embedded database; 1GB in another)")  # fmt: skip
-    index.add_argument("--storage", choices=("halfvec", "vector", "float32", "int8", "ubinary"),
+    index.add_argument("--storage", choices=("halfvec", "vector", *VECTOR_PRECISIONS),
                        help="16 or 32 bits a number in the store (default: halfvec); 32, 8 or 1 in shards "
                        "(default: float32)")  # fmt: skip
     index.add_argument("--partitions", type=int, default=1, help="number of tables for the vectors")
-    index.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32", "int8"), help="of the model")
-    index.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
+    index.add_argument("--precision", default="auto", choices=MODEL_PRECISIONS, help="of the model")
+    index.add_argument("--pooling", help=POOLING_HELP)
     index.add_argument("--shard_rows", type=int, default=16_384, help="number of rows encoded and committed together")
     index.add_argument("--replace", action="store_true", help="index a corpus again that has changed")
     index.set_defaults(function=_index)
 
 
-def _add_serve(commands: Any) -> None:
-    serve = commands.add_parser("serve", help="serve a search page for the browser")
-    serve.add_argument("index", nargs="*", help="collections of the store, or folders of encoded shards; several are "
-                       "searched side by side (default: documents)")  # fmt: skip
-    _add_store(serve)
-    serve.add_argument("--model", "-m", action="append", default=[],
-                       help="the model of each index, in the same order (default: as recorded)")  # fmt: skip
-    serve.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
-    serve.add_argument("--port", type=int, default=7860, help="0 takes a free one")
-    serve.add_argument("--token", nargs="?", const="", help="require a token: this one, or a generated one")
-    serve.set_defaults(function=_serve)
+def _add_mine(commands: Any) -> None:
+    mine = commands.add_parser("mine", help="add hard negatives to pairs: the texts nearest to each anchor that "
+                               "are not its positives")  # fmt: skip
+    add = mine.add_argument
+    add("pairs", help="anchors and positives: any file or data set that train reads")
+    add("--output", "-o", required=True, help="a .jsonl, .csv or .parquet file; train reads it")
+    add("--overwrite", action="store_true", help="replace an output file that exists")
+    add("--model", "-m", help=MODEL_HELP)
+    add("--pooling", help=POOLING_HELP)
+    add("--precision", default="auto", choices=MODEL_PRECISIONS, help="of the model (default: auto)")
+    add("--anchor_column_name", help="column of the anchors; with --positive_column_name")
+    add("--positive_column_name", help="column of the positives")
+    add("--corpus", metavar="FILE", help="take negatives from these texts (default: from the positives)")
+    add("--corpus_column", help="column of a corpus with several columns of text")
+    add("--num_negatives", type=int, default=3, help="negatives per anchor (default: 3)")
+    add("--range_min", type=int, default=0, help="skip this many of the nearest texts (default: 0)")
+    add("--range_max", type=int, help="highest rank, exclusive (default: range_min + 10 x num_negatives)")
+    add("--max_score", type=float, help="highest score of a negative")
+    add("--min_score", type=float, help="lowest score of a negative")
+    add("--absolute_margin", type=float, help="a negative scores at least this much less than the positive")
+    add("--relative_margin", type=float, help="the same as a share of the positive's score: 0.05 allows 95%% of it")
+    add("--sampling_strategy", "--sampling", choices=("top", "random"), default="top", help="(default: top)")
+    add("--seed", type=int, default=0, help="seed of random sampling (default: 0)")
+    add("--guide", metavar="MODEL", help="another encoder, whose scores are used for limits and sampling")
+    add("--cross_encoder", metavar="MODEL", help="as --guide, a CrossEncoder of sentence-transformers")
+    add("--output_format", "--format", choices=("n-tuple", "triplet"), default="n-tuple",
+        help="a row per pair, with all negatives, or a row per negative (default: n-tuple)")  # fmt: skip
+    mine.set_defaults(function=_mine)
 
 
-def _add_api(commands: Any) -> None:
-    api = commands.add_parser("api", help="serve embeddings over HTTP, for the clients of OpenAI and Hugging Face")
-    api.add_argument("model", nargs="*", help="folders or Hub names; requests call them by the last part of the name "
-                     "(default: $CONTRASTIVE_ST_MODEL, or static-minilm)")  # fmt: skip
-    api.add_argument("--index", action="append", default=[], metavar="NAME",
-                     help="also serve /search on a collection or a folder of shards; may be repeated")  # fmt: skip
-    _add_store(api)
-    api.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
-    api.add_argument("--port", type=int, default=8080, help="0 takes a free one (default: 8080)")
-    api.add_argument("--token_file", help="file with the token of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
-    api.add_argument("--precision", default="auto", choices=("auto", "bf16", "fp32", "int8"), help="of the models")
-    api.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    api.add_argument("--long", default="cut", choices=("cut", "refuse"), help="what to do with too long texts")
-    api.add_argument("--batch_tokens", type=int, default=16_384, help="most tokens encoded together (default: 16384)")
-    api.add_argument("--max_waiting_tokens", type=int, default=1 << 20,
-                     help="most tokens waiting for a model, else 429 (default: 1048576)")  # fmt: skip
-    api.set_defaults(function=_api)
-
-
-def _add_store(parser: argparse.ArgumentParser) -> None:
+def add_store(parser: argparse.ArgumentParser) -> None:
+    """Add the flag that says where the store is."""
     parser.add_argument("--store", metavar="WHERE", help="a folder for the embedded database, or postgresql://... "
                         "(default: $CONTRASTIVE_ST_STORE, or one of your data folders)")  # fmt: skip
 
 
 def _add_collection(parser: argparse.ArgumentParser) -> None:
-    _add_store(parser)
+    add_store(parser)
     parser.add_argument("--collection", default="documents", help="name of the collection (default: documents)")
 
 
@@ -148,7 +145,7 @@ def _add_hits(parser: argparse.ArgumentParser) -> None:
     _add_collection(parser)
 
 
-def _closes_the_store(command: Command) -> Command:
+def closes_the_store(command: Command) -> Command:
     """Make SIGTERM end the command as Ctrl-C does, so that an embedded database stops with its last user."""
 
     def interrupt(*_: object) -> None:
@@ -178,7 +175,7 @@ def _opened(args: argparse.Namespace) -> Iterator[Any]:
 _KILOBYTES = {"kB": 0, "MB": 10, "GB": 20, "TB": 30}  # powers of two
 
 
-@_closes_the_store
+@closes_the_store
 def _index(args: argparse.Namespace) -> None:
     """Encode and write the missing shards; build the index when all shards are there."""
     from contrastive_st.search.shards import RECORD, Encoding, ShardFolder
@@ -215,7 +212,6 @@ def _check_flags(args: argparse.Namespace) -> None:
     """Check the flags as the store will, before a corpus is read and a model is loaded."""
     from contrastive_st.search.postgres.schema import STORAGES, check_name
     from contrastive_st.search.shards import FIRST
-    from contrastive_st.vectors import PRECISIONS
 
     check_name(args.collection)
     amount = re.fullmatch(r"(\d{1,12})(kB|MB|GB|TB)", args.build_memory or "1GB")
@@ -225,7 +221,7 @@ def _check_flags(args: argparse.Namespace) -> None:
     for name, most in (("shard_rows", FIRST), ("partitions", 4096)):
         if not 1 <= getattr(args, name) <= most:
             raise InputError(f"--{name} {getattr(args, name)}: give 1 to {most:,}")
-    where, storages = ("shards hold", PRECISIONS) if args.output else ("the store holds", STORAGES)
+    where, storages = ("shards hold", VECTOR_PRECISIONS) if args.output else ("the store holds", STORAGES)
     if args.storage not in (None, *storages):
         raise InputError(f"--storage {args.storage}: {where} {', '.join(storages)}; choose one of these")
 
@@ -318,7 +314,7 @@ def _report(outcome: Any, started: float, where: str) -> None:
 # --- search, similar
 
 
-@_closes_the_store
+@closes_the_store
 def _search(args: argparse.Namespace) -> None:
     from contrastive_st.search.index import check_k, parse_filter
     from contrastive_st.search.opening import open_encoder_for
@@ -335,7 +331,7 @@ def _search(args: argparse.Namespace) -> None:
         _print(index, hits, filter, args.json)
 
 
-@_closes_the_store
+@closes_the_store
 def _similar(args: argparse.Namespace) -> None:
     from contrastive_st.search.index import check_k, parse_filter
 
@@ -365,7 +361,7 @@ def _print(index: Any, hits: Sequence[Any], filter: dict[str, Any], as_json: boo
 # --- collections, trends, duplicates
 
 
-@_closes_the_store
+@closes_the_store
 def _collections(args: argparse.Namespace) -> None:
     if args.delete and args.name is None:
         raise InputError("--delete needs the name of a collection")
@@ -388,7 +384,7 @@ def _collections(args: argparse.Namespace) -> None:
                     say(f"{name:20} {what}, model {store.model}")
 
 
-@_closes_the_store
+@closes_the_store
 def _trends(args: argparse.Namespace) -> None:
     from contrastive_st.safety.writing import check_target, written_whole
     from contrastive_st.search.analysis.topics import find_trends, table
@@ -414,7 +410,7 @@ def _trends(args: argparse.Namespace) -> None:
     say("written: " + ", ".join(str(folder / name) for name in names), file=sys.stderr)
 
 
-@_closes_the_store
+@closes_the_store
 def _duplicates(args: argparse.Namespace) -> None:
     from contrastive_st.safety.writing import check_target, written_whole
     from contrastive_st.search.analysis.duplicates import find_duplicates, save
@@ -441,49 +437,12 @@ def _duplicates(args: argparse.Namespace) -> None:
         say(f"no two documents have a cosine of {args.threshold} or more", file=sys.stderr)
 
 
-# --- serve
+# --- mine
 
 
-@_closes_the_store
-def _serve(args: argparse.Namespace) -> None:
-    names = list(dict.fromkeys(args.index or ["documents"]))
-    if args.model and len(args.model) != len(names):
-        raise InputError(
-            f"{len(args.model)} --model for {len(names)} indices; give one for each, in the same order, or none"
-        )
-    from contrastive_st.search.app.page import import_gradio
-    from contrastive_st.search.app.serving import check_token, is_loopback, reserve, serve
-    from contrastive_st.search.app.session import SearchSession, Source
-    from contrastive_st.search.opening import open_encoder_for, open_index
-    from contrastive_st.search.shards import RECORD
+def _mine(args: argparse.Namespace) -> None:
+    from contrastive_st.search.mining import write_hard_negatives
 
-    import_gradio()
-    token = check_token(secrets.token_urlsafe(24) if args.token == "" else args.token)
-    with ExitStack() as stack:
-        listener = stack.enter_context(reserve(args.host, args.port))
-        sources = []
-        for i, name in enumerate(names):
-            folder = Path(name).expanduser()
-            place = (folder,) if folder.joinpath(RECORD).is_file() else (args.store, name)
-            index = stack.enter_context(closing(open_index(*place)))
-            encoder = open_encoder_for(index, args.model[i] if args.model else None)
-            sources.append(Source(folder.name, index, encoder))
-        if token is None and not is_loopback(args.host):
-            say(f"{args.host}: everyone who reaches this machine can read these documents; --token requires a token",
-                file=sys.stderr)  # fmt: skip
-        with suppress(KeyboardInterrupt):  # the usual end
-            serve(SearchSession(sources), listener, token)
-
-
-# --- api
-
-
-@_closes_the_store
-def _api(args: argparse.Namespace) -> None:
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if importlib.util.find_spec(name) is None]
-    if missing:
-        raise InputError(f"the API needs {', '.join(missing)}; pip install 'contrastive-st[api]'")
-    from contrastive_st.search.app.api import run
-
-    with suppress(KeyboardInterrupt):  # the usual end
-        run(args)
+    options = {name: value for name, value in vars(args).items() if name not in ("command", "function", "pairs")}
+    counts = write_hard_negatives(args.pairs, verbose=sys.stderr.isatty(), **options)
+    say(f"{args.output}: {counts}", file=sys.stderr)

@@ -10,11 +10,11 @@ import os
 import shutil
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,16 +23,17 @@ from tqdm.auto import tqdm
 from contrastive_st.data.tables import stream_texts
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.default import open_encoder
+from contrastive_st.precision import check_precision
+from contrastive_st.prefetch import prefetch
 from contrastive_st.safety.writing import check_target, locked, writing, written_whole
 from contrastive_st.search.documents import open_corpus
-from contrastive_st.vectors import PRECISIONS, quantization_ranges, quantize
+from contrastive_st.vectors import quantization_ranges, quantize
 
 PIECE = 16_384  # texts that are encoded and committed together: a kill loses at most one such block
 _FORMATS = (".npy", ".parquet")
 _ROWS, _WHOLE, _STATE, _STDIN, _LOCK = "rows", "whole.parquet", "state.json", "stdin.txt", "lock"  # in OUTPUT.part
 _KINDS: Mapping[str, Any] = {"float32": np.float32, "int8": np.int8, "ubinary": np.uint8}
 Texts = Callable[[], Iterator[str]]
-Item = TypeVar("Item")
 
 
 class Encoded(NamedTuple):
@@ -108,7 +109,7 @@ def encode_file(
 def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> None:
     """Encode the missing texts and finish the file."""
     options = {"normalize_embeddings": True} if normalize else {}
-    for piece in _ahead(_pieces(texts(), growing.rows)):
+    for piece in prefetch(_pieces(texts(), growing.rows)):
         growing.add(encoder.encode(piece, **options))
         bar.update(len(piece))
     growing.finish(texts)
@@ -117,9 +118,7 @@ def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: A
 def _checked(output: Path, precision: str, ranges: str | Path | None, overwrite: bool) -> Path:
     if output.suffix not in _FORMATS:
         raise InputError(f"--output {output}: write .npy (vectors) or .parquet (texts and vectors)")
-    if precision not in PRECISIONS:
-        raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
-    if ranges is not None and precision != "int8":
+    if check_precision(precision) != "int8" and ranges is not None:
         raise InputError(f"ranges belong to int8, not to {precision}; leave them out")
     return check_target(output, overwrite)
 
@@ -174,16 +173,6 @@ def _pieces(texts: Iterator[str], after: int = 0) -> Iterator[list[str]]:
     deque(islice(texts, after), maxlen=0)
     while piece := list(islice(texts, PIECE)):
         yield piece
-
-
-def _ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the items; a thread makes each one while the one before it is in use."""
-    source, end = iter(items), object()
-    with ThreadPoolExecutor(1) as pool:
-        coming: Future[Any] = pool.submit(next, source, end)
-        while (item := coming.result()) is not end:
-            coming = pool.submit(next, source, end)
-            yield item
 
 
 class _Growing:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
+from contrastive_st.precision import check_precision
 from contrastive_st.safety.writing import written_whole
 from contrastive_st.search.index import (
     Batch,
@@ -30,7 +31,6 @@ from contrastive_st.search.index import (
 )
 from contrastive_st.search.shards import ShardFolder, read_table
 from contrastive_st.vectors import (
-    PRECISIONS,
     Best,
     buckets,
     dequantize,
@@ -386,9 +386,7 @@ def _laid_out(shards: ShardFolder) -> Path:
 def _opened(shards: ShardFolder, place: Path, precision: str) -> tuple[Any, Codes | None]:
     """The vectors of a prepared folder, and the codes to compare first, which are made if they are missing."""
     held, dim = shards.encoding.precision, shards.encoding.dimension
-    if precision not in PRECISIONS:
-        raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(PRECISIONS)}")
-    if precision != held != "float32":
+    if check_precision(precision) != held != "float32":
         raise InputError(
             f"{shards.folder} has vectors in {held}, not in {precision}; encode the corpus again with "
             f"--storage {precision}"

@@ -42,6 +42,15 @@ def open_index(
     return store(where, collection, fingerprint=fingerprint)
 
 
+def open_named(name: str, store: str | None = None) -> VectorIndex:
+    """Open an index by one name: a folder of encoded shards, or a collection of the store.
+
+    Raises:
+        InputError: as for `open_index`.
+    """
+    return open_index(name) if Path(name).expanduser().joinpath(RECORD).is_file() else open_index(store, name)
+
+
 def open_database(where: str | Path | None = None) -> Database:
     """Open the database of an existing store, with any collections or none.
 

@@ -104,16 +104,3 @@ class StaticModel(PreTrainedModel):
 def unit(vectors: Tensor) -> Tensor:
     """Unit vectors; a zero vector stays zero."""
     return nn.functional.normalize(vectors, dim=-1)
-
-
-def quantize(table: Tensor) -> tuple[Tensor, Tensor]:
-    """A table `[V, d]` as int8 and the scale of each row `[V]`.
-
-    Example:
-        >>> values, scales = quantize(torch.tensor([[1.0, -0.5], [0.0, 0.0]]))
-        >>> values.tolist(), (scales * 127).tolist()
-        ([[127, -64], [0, 0]], [1.0, 0.0])
-    """
-    scales = table.abs().amax(1) / 127
-    values = (table / torch.where(scales > 0, scales, 1.0)[:, None]).round().clamp(-127, 127)
-    return values.to(torch.int8), scales

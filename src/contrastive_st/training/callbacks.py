@@ -17,6 +17,7 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
+from contrastive_st.models.wrapped import own_module
 from contrastive_st.terminal import clean, peak_resident
 from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
 from contrastive_st.training.gradcache import chunk_limits
@@ -268,7 +269,7 @@ def run_summary(trainer: Any, inputs: dict[str, Any]) -> str:
     precision = "bf16" if args.bf16 else "fp16" if args.fp16 else "float32"
     accumulated = f" x {args.gradient_accumulation_steps} batches" if args.gradient_accumulation_steps > 1 else ""
     lines = {
-        "base": f"{getattr(model, 'name_or_path', '') or 'from scratch'} ({type(model).__name__})",
+        "base": f"{getattr(model, 'name_or_path', '') or 'from scratch'} ({type(own_module(model)).__name__})",
         "pooling": getattr(model.settings, "pooling", "the model's own"),
         "max length": f"{longest} tokens" if longest and longest < 1 << 29 else "as long as the texts",
         **dict(_example(trainer, inputs)),

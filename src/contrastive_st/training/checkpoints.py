@@ -1,8 +1,8 @@
 """Checkpoints of a run: they are written atomically, and checked before a run resumes from one.
 
     save     every process writes into a hidden folder; one process fsyncs it and renames it to `checkpoint-N`
-    resume   from the newest complete checkpoint; one that is damaged, has pickled weights, or is of another run (other
-             data, seed or batch) is refused with an error of one line
+    resume   from the newest complete checkpoint; one that is damaged, lacks weights, has pickled ones, or is of another
+             run (`resumable.py`) is refused with an error of one line; a finished run ends at once
 
 Only one training at a time may write into an output folder.
 """
@@ -10,38 +10,39 @@ Only one training at a time may write into an output folder.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import logging
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
-import pyarrow
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
-from transformers import Trainer, TrainingArguments
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
+from transformers.training_args import OptimizerNames
 
-from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.recorded import write_tensors
+from contrastive_st.models.wrapped import EncoderForCL
 from contrastive_st.safety.folders import ADAPTER_WEIGHTS, TRAINED, read_json
 from contrastive_st.safety.writing import locked, written_whole
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.resumable import differences, fingerprint, settings_record
 
 logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
 _SAVING, _LOCK = ".saving", ".training.lock"
-_SAMPLED = 256  # rows that a fingerprint reads from data without Arrow tables
 _STATES = ("optimizer.pt", "scheduler.pt")
+_HYPER = ("initial_lr", "weight_decay", "betas", "eps")  # of a group of weights; the rate follows from the schedule
+_RATES = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
 
 
 class TrainingDiverged(InputError):
@@ -60,8 +61,10 @@ class CheckpointTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._scratch: Path | None = None
-        self._run: dict[str, Any] | None = None
+        self._run: dict[str, Any] = {}
+        self.finished_before = False
         super().__init__(*args, **kwargs)
+        self._given_optimizer = self.optimizer
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As `transformers.Trainer.train`; `True` resumes from the newest complete checkpoint.
@@ -70,6 +73,8 @@ class CheckpointTrainer(Trainer):
             InputError: another training writes into the folder, or the run cannot resume from the checkpoint.
         """
         folder = Path(str(self.args.output_dir))
+        self.finished_before = False
+        self._run = settings_record(self, self._given_optimizer)
         with _only_training(folder):
             checkpoint = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
             return super().train(checkpoint, *args, **kwargs)
@@ -81,26 +86,44 @@ class CheckpointTrainer(Trainer):
         if checkpoint is None:
             raise InputError(f"{folder} has no checkpoint to resume from; start without resume_from_checkpoint")
         check_checkpoint(checkpoint)
+        _check_names(checkpoint, self.accelerator.unwrap_model(self.model))
         changes = changed_run(checkpoint, self.run_record())
         if changes and not self.args.allow_changed_resume:
             raise InputError(
                 f"{checkpoint} cannot be resumed unchanged: {'; '.join(changes)}. "
                 "Give --allow_changed_resume true to resume anyway"
             )
+        if self._is_new_in(str(checkpoint), ["optim"]) and any(checkpoint.glob("optimizer*")):
+            raise InputError(
+                f"{checkpoint} has the state of another optimizer ({'; '.join(changes)}), which "
+                f"{OptimizerNames(self.args.optim).value} cannot use; start a new run from its weights"
+            )
         return str(checkpoint)
 
     def run_record(self) -> dict[str, Any]:
-        """The seed, batch size and data, which must be the same in a resumed run."""
-        if self._run is None:
-            args = self.args
-            rows = args.per_device_train_batch_size * args.gradient_accumulation_steps
-            self._run = {
-                "seed": args.seed,
-                "data seed": args.data_seed,
-                "batch": rows * args.world_size,
-                "data": fingerprint(self.train_dataset),
-            }
+        """What the run computes, which must be the same in a resumed run; data is read when it is first asked for."""
+        if "data" not in self._run:
+            self._run["data"] = fingerprint(self.train_dataset)
         return self._run
+
+    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
+        """As in transformers, but a finished run that is resumed takes no further step."""
+        if self.state.global_step < self.state.max_steps and not self._stopped_early():
+            super()._run_epoch(*args, **kwargs)
+            return
+        self.finished_before = self.control.should_training_stop = True
+        done = f"step {self.state.global_step} of {self.state.max_steps}"
+        logger.warning(f"the run is finished ({done}); its weights are unchanged")
+
+    def _stopped_early(self) -> bool:
+        """Whether the run that is resumed had stopped because it did not get better."""
+        stoppers = [x for x in self.callback_handler.callbacks if isinstance(x, EarlyStoppingCallback)]
+        waited = any(x.early_stopping_patience_counter >= x.early_stopping_patience for x in stoppers)
+        return waited and self.state.global_step > 0
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        if not (self.finished_before and "train_loss" in logs):  # the mean of no steps
+            super().log(logs, start_time)
 
     # ------------------------------------------------------------------ saving
 
@@ -149,14 +172,15 @@ class CheckpointTrainer(Trainer):
             with written_whole(run / name, overwrite=True) as temporary:
                 os.rename(scratch / name, temporary)
             shutil.rmtree(scratch, ignore_errors=True)
-            limit = self.args.save_total_limit
-            rotate_checkpoints(str(run), limit, self.state.best_model_checkpoint, use_mtime=True)
+            rotate_checkpoints(str(run), self.args.save_total_limit, self.state.best_model_checkpoint)
         self.accelerator.wait_for_everyone()
 
     def _write_trained(self, path: Path) -> None:
-        """Write all trained weights of a model with an adapter, including heads, under the names in the model."""
+        """Write all trained weights of a model with an adapter or of a user's module, including heads."""
         model: Any = self.accelerator.unwrap_model(self.model)
-        if has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
+        if isinstance(model, EncoderForCL):
+            write_tensors(model.trained_state(), path)
+        elif has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
             write_tensors({name: weight.detach().cpu() for name, weight in _trained(model).items()}, path)
 
     # ------------------------------------------------------------------ resuming
@@ -176,6 +200,9 @@ class CheckpointTrainer(Trainer):
         if not path.is_file():
             return False
         model: Any = self.accelerator.unwrap_model(self.model)
+        if isinstance(model, EncoderForCL):
+            model.load_trained_state(load_file(path))
+            return True
         weights, wanted = load_file(path), _trained(model)
         if strange := sorted(weights.keys() ^ wanted.keys()):
             raise InputError(f"{checkpoint} was trained with another adapter: only one of the two has {strange[0]}")
@@ -183,8 +210,31 @@ class CheckpointTrainer(Trainer):
         return True
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        optimizer: Any = self.optimizer
+        asked = [{name: value for name, value in group.items() if name in _HYPER} for group in optimizer.param_groups]
+        rates = list(getattr(self.lr_scheduler, "base_lrs", []))
         with _told(checkpoint):
             super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and self._is_new_in(checkpoint, _RATES):
+            self._set_rates(asked, rates)
+
+    def _is_new_in(self, checkpoint: str, names: Sequence[str]) -> bool:
+        """Whether one of these settings is another than that of the run that wrote the checkpoint."""
+        path = Path(checkpoint, RUN)
+        before = read_json(path, dict) if path.is_file() else {}
+        return any(name in before and before[name] != self._run[name] for name in names)
+
+    def _set_rates(self, asked: list[dict[str, Any]], rates: list[float]) -> None:
+        """Continue with the learning rate, weight decay and betas of the arguments, not with those in the checkpoint."""
+        optimizer, scheduler = cast("Any", self.optimizer), cast("Any", self.lr_scheduler)
+        for group, own in zip(optimizer.param_groups, asked, strict=True):
+            group.update(own)
+        if hasattr(scheduler, "lr_lambdas"):  # the schedules of transformers; others have rates of their own
+            scheduler.base_lrs = rates
+            factors = [share(scheduler.last_epoch) for share in scheduler.lr_lambdas]
+            scheduler._last_lr = [rate * factor for rate, factor in zip(rates, factors, strict=True)]
+            for group, rate in zip(optimizer.param_groups, scheduler._last_lr, strict=True):
+                group["lr"] = rate
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _told(checkpoint):
@@ -311,46 +361,38 @@ def changed_run(checkpoint: Path, run: dict[str, Any]) -> list[str]:
     states = {"optimizer.pt": "optimizer*", "scheduler.pt": "scheduler.pt", "rng_state.pth": "rng_state*.pth"}
     changes = [f"{name} is missing" for name, kind in states.items() if not any(checkpoint.glob(kind))]
     path = checkpoint / RUN
-    before = read_json(path) if path.is_file() else {}
+    if not path.is_file():
+        return [*changes, f"{RUN} is missing"]
+    before = read_json(path)
     if not isinstance(before, dict):
         raise InputError(f"{path} is damaged: it is not a JSON object")
-    for name, now in run.items():
-        then = before.get(name)
-        if then is not None and now is not None and then != now:
-            changes.append("other data" if name == "data" else f"{name} was {then} and is {now}")
-    return changes
+    return changes + differences(before, run)
 
 
-def fingerprint(data: Any) -> str | None:
-    """A hash of a data set: of its Arrow tables if it has some (`datasets.Dataset`), else of its length and some rows.
+def _check_names(folder: Path, model: Any) -> None:
+    """Refuse a checkpoint whose weights are not those of the model; a weight that is tied to another comes once.
 
-    For a mixture it is a hash of its data sets and their weights; for a stream, and for data whose rows cannot be read
-    by number, it is None.
-
-    Example:
-        >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 5]}])
-        True
-        >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 6]}])
-        False
+    Raises:
+        InputError: with the name of the first weight that only one of the two has.
     """
-    if isinstance(data, Mixture):
-        held = [data.names, data.weights, [fingerprint(part) for part in data.parts]]
-        return hashlib.blake2b(repr(held).encode(), digest_size=16).hexdigest()
-    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
-        return None
-    digest = hashlib.blake2b(str(len(data)).encode(), digest_size=16)
-    if hasattr(data, "with_format") and hasattr(data, "data"):
-        for table in data.with_format("arrow").iter(10_000):
-            sink = pyarrow.BufferOutputStream()
-            with pyarrow.ipc.new_stream(sink, table.schema.remove_metadata()) as stream:
-                stream.write_table(table.replace_schema_metadata(None).combine_chunks())
-            digest.update(sink.getvalue())
-        return digest.hexdigest()
-    step = max(len(data) // _SAMPLED, 1)
-    with torch.random.fork_rng(devices=[]):
-        for i in range(0, len(data), step):
-            digest.update(repr(data[i]).encode())
-    return digest.hexdigest()
+    if any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")) or (folder / TRAINED).is_file():
+        return  # FSDP and `_load_trained` compare names themselves
+    if (folder / ADAPTER_WEIGHTS).is_file():
+        return  # of a `PeftModel`; peft compares the names
+    held: set[str] = set()
+    for path in sorted(folder.glob("model*.safetensors")):
+        with safe_open(path, "pt") as weights:
+            held |= set(weights.keys())
+    held_by_model = model.state_dict()
+    tied: dict[Any, set[str]] = {}
+    for name, weight in held_by_model.items():
+        own = (weight.data_ptr(), weight.shape) if weight.numel() else name
+        tied.setdefault(own, set()).add(name)
+    lacking = [min(names) for names in tied.values() if not names & held]
+    if strange := sorted(lacking) or sorted(held - held_by_model.keys()):
+        more = f" and {len(strange) - 1} more" if len(strange) > 1 else ""
+        what = "lacks weights of the model" if lacking else "has weights that the model lacks"
+        raise InputError(f"{folder} {what}: {strange[0]}{more}; resume from another, or with the model of that run")
 
 
 @contextlib.contextmanager

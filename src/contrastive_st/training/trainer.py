@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend
@@ -21,21 +19,23 @@ from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
 from contrastive_st.data.mixture import EndlessStream
-from contrastive_st.distributed import add_gradients, from_first, world_size
+from contrastive_st.distributed import add_gradients, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
-from contrastive_st.losses import Loss, TSDAELoss, default_gather
+from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, held_checks
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.hardware import keep_freed_memory
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
-from contrastive_st.tokens import row_lengths
+from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.training.arguments import ContrastiveTrainingArguments, told
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.gradcache import gradcache_step, mlm_step
 from contrastive_st.training.momentum import OF_TOKENS, MomentumTrainer
+from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.training.publishing import PublishingTrainer
+from contrastive_st.training.validation import ValidationTrainer, check_validation
 
 # --- The order in which a run reads its data, also after it was resumed.
 
@@ -93,40 +93,6 @@ class EpochOrder(TrainerCallback):
 # --- Values that the host needs for each step, and values that it reads later, so that it need not wait for the GPU.
 
 
-@dataclass
-class PlanningCollator:
-    """Adds values that the host needs to the batches of another collator; they are not moved to the device.
-
-    * `lengths` `[B, V]`: number of tokens of each row, for buckets and chunks;
-    * `predicted` `[B, V]`, or `[B]` with TSDAE: number of tokens of each row that are to be predicted;
-    * `task`: the name of the batch's data set in a mixture.
-
-    Args:
-        collator: any collator; its tensors are still on the host.
-        loss: the loss of the model.
-
-    Example:
-        >>> collate = PlanningCollator(lambda rows: {"attention_mask": torch.tensor([[[1, 1, 0], [1, 0, 0]]])}, Loss())
-        >>> collate([])["lengths"].tolist()
-        [[2, 1]]
-    """
-
-    collator: Callable[[Any], Mapping[str, Any]]
-    loss: Loss
-
-    def __call__(self, rows: Any) -> dict[str, Any]:
-        batch = dict(self.collator(rows))
-        targets, words = batch.get("targets"), batch.get("mlm_targets")
-        if isinstance(self.loss, TSDAELoss) and targets is not None:
-            words = targets[:, 1:]  # each is predicted from those before it
-        if "attention_mask" in batch:
-            batch["lengths"] = row_lengths(batch["attention_mask"])
-        if words is not None:
-            batch["predicted"] = row_lengths(words != -100)
-        task = self.loss.task_of(targets)
-        return batch if task is None else {**batch, "task": task}
-
-
 class Unread(NamedTuple):
     """Values of a step that the host has not read yet: its loss `[]`, and the checks that the loss requires."""
 
@@ -137,18 +103,6 @@ class Unread(NamedTuple):
 
 
 _UNREAD = 100  # most steps before losses are read, even if nothing is logged
-
-
-@contextlib.contextmanager
-def preserved_random_state() -> Iterator[None]:
-    """A context that restores the random states of Python, NumPy and torch at its end."""
-    states = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
 
 
 @dataclass
@@ -168,11 +122,8 @@ class OwnDDP(DistributedDataParallelKwargs):
 
 
 def check_parts(parts: Mapping[str, Any]) -> None:
-    """Raise `InputError` if the `model`, `args` or `data_collator` of a trainer cannot train contrastively."""
-    model, args = parts.get("model"), parts.get("args")
-    if model is not None and not hasattr(model, "loss_fn"):  # of a `ForCL`, or of what wraps one
-        what = repr(model) if isinstance(model, str) else f"a {type(model).__name__}"
-        raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
+    """Raise `InputError` if the `args` or `data_collator` of a trainer cannot train contrastively."""
+    args = parts.get("args")
     if not isinstance(args, ContrastiveTrainingArguments):
         raise InputError(f"args: {type(args).__name__}; give ContrastiveTrainingArguments(output_dir, ...)")
     if parts.get("train_dataset") is not None and parts.get("data_collator") is None:
@@ -182,22 +133,74 @@ def check_parts(parts: Mapping[str, Any]) -> None:
         )
 
 
+class FirstStep(TrainerCallback):
+    """The number of steps that were taken before training began: more than 0 in a resumed run."""
+
+    number = 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.number = state.global_step
+
+
+def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
+    """Reduce the batch of a process to its share of the rows, so that there is one whole batch; a warning says so.
+
+    Raises:
+        InputError: there are fewer rows than processes.
+    """
+    endless = isinstance(rows, EndlessStream) or getattr(rows, "endless", False)
+    if rows is None or endless or not args.dataloader_drop_last:
+        return
+    share, batch = len(rows) // world_size(), args.per_device_train_batch_size
+    if not share:
+        raise InputError(f"{len(rows)} rows are too few for {world_size()} process(es), of which each needs one")
+    if share < batch:
+        logger.warning(f"only {len(rows)} rows: the batch size is {share}, not {batch}")
+        args.per_device_train_batch_size = share
+
+
+def check_views(views: Tensor, hashes: Tensor) -> None:
+    """Refuse dropout pairs of a model without dropout: views `[B, V, d]` of equal texts that are equal vectors.
+
+    Raises:
+        InputError: each anchor is equal to its positive, in text and in vector.
+    """
+    texts = hashes.dim() == 2 and hashes.shape[1] > 1 and bool((hashes[:, 0] == hashes[:, 1]).all())
+    if texts and torch.equal(views[:, 0], views[:, 1]):
+        raise InputError(
+            "both views of each text are the same vector: the model has no dropout, by which dropout pairs differ; "
+            "give --dropout 0.1, or train on pairs"
+        )
+
+
 logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most rows of a batch from which metrics are computed
 
 
-class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
-    """Trains a ForCL model.
+class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
+    """Trains a ForCL model, or any torch module that gives vectors `[N, d]` (see `EncoderForCL`).
 
     In addition to the loss, the log has the mean loss of each data set of a mixture (`loss_<name>`) and, for the last
     batch, the metrics of the loss (in-batch `accuracy`, the number of `candidates`, ...) and the `uniformity` (Wang and
     Isola 2020) and `effective_rank` of the anchors. A warning is logged once if the embedding collapses or the loss
     stays at ln(candidates). A NaN loss stops the run. On SIGTERM a checkpoint is saved and the run ends.
 
+    Validation rows (`eval_dataset`) have the same roles as the training rows; then there is an `eval_loss`, in
+    evaluation mode and with the negatives of one process's batch, whatever the number of processes, and the measure of
+    `validation_metrics`. In a mixture, each data set has its own figures (`eval_<name>_loss`, ...), beside their means.
+    Without dropout in evaluation, single texts have nothing to be judged by: give rows of other roles and their
+    `eval_collator`. The rows are shared over the processes, and all of them get the figures of the whole set.
+
     Args:
         evaluator: called with the model on one process, or on all if its attribute `distributed` is true. It returns
             named metrics, which become `eval_...` metrics for the log, `metric_for_best_model` and
             `load_best_model_at_end`. It must not draw random numbers.
+        loss: a `Loss`, or any callable of views `[B, V, d]` that returns a scalar (see `CallableLoss`); by default that
+            of the model, or `InfoNCE()` for a module that has none.
+        eval_collator: collates validation rows of other roles than the training rows, such as scored pairs while
+            training on texts: then there is the measure alone, and no `eval_loss`. By default `data_collator`.
         args, kwargs: as for `transformers.Trainer`.
 
     Raises:
@@ -205,19 +208,32 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     """
 
     def __init__(
-        self, *args: Any, evaluator: Callable[[Any], Mapping[str, float]] | None = None, **kwargs: Any
+        self,
+        *args: Any,
+        loss: Any = None,
+        evaluator: Callable[[Any], Mapping[str, float]] | None = None,
+        eval_collator: Any = None,
+        **kwargs: Any,
     ) -> None:
-        check_parts(inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments)
-        if evaluator is not None:
-            kwargs.setdefault("eval_dataset", {})  # the evaluator has its own data
+        parts = inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments
+        parts.pop("self")
+        self._loss = loss
+        if parts.get("model") is not None:
+            parts["model"] = contrastive(parts["model"], loss)
+        check_parts(parts)
+        check_validation(parts["args"], parts.get("eval_dataset"), evaluator)
+        if evaluator is not None and parts.get("eval_dataset") is None:
+            parts["eval_dataset"] = {}  # the evaluator has its own data
         with told("training arguments"):
-            super().__init__(*args, **kwargs)
-        self.evaluator = evaluator
-        if (given := self.accelerator.ddp_handler) is not None:
+            super().__init__(**parts)
+        self.evaluator, self.eval_collator = evaluator, eval_collator
+        if (handler := self.accelerator.ddp_handler) is not None:
             # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
-            changing = given.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
+            changing = handler.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
             own = {"gradient_as_bucket_view": True, "broadcast_buffers": changing}
-            self.accelerator.ddp_handler = OwnDDP(**{**vars(given), **own})
+            if isinstance(self.model, EncoderForCL):  # such as a pooler that nobody uses
+                own["find_unused_parameters"] = True
+            self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
         self._check_arguments()
         core = self.accelerator.unwrap_model(self.model)
         core = core.get_base_model() if hasattr(core, "get_base_model") else core  # of a `PeftModel`
@@ -233,8 +249,14 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         self.sigterm = StopOnSigterm()
         self.throughput, self.task_losses = Throughput(), TaskLosses()
         self.add_callback(self.throughput)
+        self.first_step = FirstStep()
+        self.add_callback(self.first_step)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
+        self.prepare_validation()
+
+    def call_model_init(self, trial: Any = None) -> Any:
+        return contrastive(super().call_model_init(trial), self._loss)
 
     def _compile(self) -> None:
         """Compile only the encoder, for any number of rows and any length; buckets are made outside of it.
@@ -249,6 +271,8 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         """Raise `InputError` for arguments that do not go with each other or with the model."""
         args, core = self.args, self.accelerator.unwrap_model(self.model)
         settings: Any = getattr(core, "settings", None)
+        if isinstance(core, EncoderForCL) and (self.is_fsdp_enabled or self.is_deepspeed_enabled):
+            raise InputError("FSDP and DeepSpeed shard weights, and an encoder of your own is saved whole; use DDP")
         if self.is_fsdp_enabled:
             if args.chunk_tokens:
                 raise InputError("FSDP needs equally many chunks on all processes; give chunk_size, not chunk_tokens")
@@ -276,10 +300,22 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
                 raise InputError(f"{name} is not there for {type(core).__name__}; leave it out, or give --chunk_size")
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As `transformers.Trainer.train`, but a run ends well only if it trained.
+
+        Raises:
+            InputError: no step was taken, or one is not possible.
+            TrainingDiverged: the loss is NaN or infinite.
+        """
         if self.args.device.type == "cpu":
             keep_freed_memory()
+        fit_batch(self.train_dataset, self.args)
+        self._train_batch_size = self.args.train_batch_size
         with self.sigterm:
-            return super().train(*args, **kwargs)
+            output = super().train(*args, **kwargs)
+        if self.state.global_step == self.first_step.number and not (self.finished_before or self.sigterm.stopped):
+            raise InputError("no step was taken: the data gave no whole batch; give more rows, or a smaller batch")
+        self.report_best()
+        return output
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
         with told(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
@@ -292,6 +328,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
 
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
+            check_views(views, hashes)
             anchors, processes = default_gather().total(len(views)), world_size()
             words = self.accelerator.unwrap_model(self.model).loss_fn.describe(anchors, views.shape[1])
             words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""
@@ -387,17 +424,9 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             key_embeddings, queue = self.key_embeddings(inputs), self.queue.entries()
             rows = {name: x[:, :1] for name, x in rows.items()}
         complete = lambda views: with_key_embeddings(core.split_views(views), key_embeddings)
-
-        def encode(lengths: Any = None, **rows: Tensor) -> Tensor:
-            if core.takes_lengths:
-                rows["lengths"] = lengths
-            with self.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
-                embeddings: Tensor = model(**rows).pooler_output
-            return embeddings
-
         loss, views = gradcache_step(
             rows,
-            encode,
+            self.encoder_of(model),
             loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **told_task) * scale,
             backward=self.accelerator.backward,
             no_sync=no_sync,
@@ -417,32 +446,6 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         if "train_loss" in logs:
             logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")
         super().log(logs, start_time)
-
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """The loss on an `eval_dataset`, and the metrics of the evaluator."""
-        if self.evaluator is None or eval_dataset or self.eval_dataset:
-            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        metrics = self._evaluator_metrics(metric_key_prefix)
-        self.log(dict(metrics))
-        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
-
-    def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
-        with preserved_random_state():  # a loader and a masking collator draw random numbers
-            loop: Any = super().evaluation_loop  # whose first four parameters are `args`
-            output = loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
-        output.metrics.update(self._evaluator_metrics(metric_key_prefix))
-        return output
-
-    def _evaluator_metrics(self, prefix: str) -> dict[str, float]:
-        if self.evaluator is None:
-            return {}
-        model = self.accelerator.unwrap_model(self.model)
-        shared = getattr(self.evaluator, "distributed", False)  # it divides its work among the processes itself
-        found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
-        return {f"{prefix}_{name}": float(value) for name, value in found.items()}
 
     @torch.no_grad()
     def _view_metrics(

@@ -19,9 +19,9 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits
-from contrastive_st.evaluation.embedding_store import Encoder
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.probes import fit_path
+from contrastive_st.models.protocol import Encoder
 from contrastive_st.vectors import unit_vectors
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -143,7 +143,7 @@ class MeanClassifier:
     """Texts to classes by the nearest class mean: `labels` of K classes and unit `centres` `[K, d]`.
 
     Example:
-        >>> from contrastive_st.evaluation.embedding_store import FunctionEncoder
+        >>> from contrastive_st.models.protocol import FunctionEncoder
         >>> model = FunctionEncoder("vowels", lambda texts: np.array([[t.count("a"), t.count("o")] for t in texts]))
         >>> classifier = MeanClassifier.fit(model, ["banana", "papaya", "oslo"], ["fruit", "fruit", "town"])
         >>> classifier.predict(["cassava", "pogo"])

@@ -19,13 +19,16 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from contrastive_st.errors import InputError
+from contrastive_st.terminal import say
 
 _CLOCK_SECONDS = 10  # seconds by which the system's clock may have been changed between two starts
 START_SECONDS = 300  # recovery after a crash replays what was written since the last checkpoint
-_ACCOUNT = "pgserver"  # PostgreSQL refuses to run as root; this account runs it then
+#: PostgreSQL refuses to run as root. Accounts that may run it then, the best one first: one of its own, that of the
+#: system's PostgreSQL, and the one that Linux systems have for servers that own files (`nobody` must own none)
+ACCOUNTS = ("pgserver", "postgres", "daemon")
 _SETTINGS = """
 listen_addresses = ''
 max_connections = 200
@@ -73,14 +76,18 @@ class EmbeddedServer:
 
         self.folder = Path(folder).expanduser().absolute()
         self.pgdata = self.folder / "pgdata"
-        self._account = _account_for_root()
+        self._account = account_for(self.folder)
         self._bin = _reachable_binaries(self._account)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._users = open(self.folder / "users.lock", "a")  # noqa: SIM115 - held until close
         except OSError as error:
             raise InputError(f"{self.folder} cannot hold the store: {error.strerror}; choose another folder") from None
-        _check_reachable(self.folder, self._account)
+        if self._account and (closed := self._account.closed_parent(self.folder)):  # PostgreSQL's error is less clear
+            raise InputError(
+                f"PostgreSQL does not run as root, and account {self._account.name!r} cannot pass through {closed}; "
+                f"chmod o+x {closed}, choose another folder, or run as another user"
+            )
         fcntl.flock(self._users, fcntl.LOCK_SH)
         with self._alone():
             self._initialise()
@@ -133,7 +140,9 @@ class EmbeddedServer:
         new = self.folder / f"initialising-{os.getpid()}"
         new.mkdir(mode=0o700)
         if self._account:
-            os.chown(new, self._account["user"], self._account["group"])
+            os.chown(new, self._account.user, self._account.group)
+            chosen = f"account {self._account.name!r} runs it and owns its data"
+            say(f"{self.folder}: PostgreSQL does not run as root; {chosen}", file=sys.stderr)
         locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
         code, output = self._run("initdb", "--auth=trust", "-U", "postgres", *locale, "-D", str(new))
         if code:
@@ -150,7 +159,7 @@ class EmbeddedServer:
         short = Path(tempfile.gettempdir(), f"contrastive-st-{digest}")
         short.mkdir(mode=0o700, exist_ok=True)
         if self._account and short.stat().st_uid == 0:
-            os.chown(short, self._account["user"], self._account["group"])
+            os.chown(short, self._account.user, self._account.group)
         owner, state = self.pgdata.stat().st_uid, short.stat()
         if state.st_uid != owner or state.st_mode & 0o077:
             raise InputError(f"{short} belongs to another user; remove it, or choose a shorter --store path")
@@ -194,11 +203,14 @@ class EmbeddedServer:
 
     def _run(self, program: str, *arguments: str) -> tuple[int, str]:
         """Exit code and output of a program of PostgreSQL; through a file, because a server keeps pipes open."""
+        identity: dict[str, Any] = {}
+        if self._account:
+            identity = {"user": self._account.user, "group": self._account.group, "extra_groups": []}
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [str(self._bin / program), *arguments],
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=self.folder,
-                start_new_session=True, env={**os.environ, "LC_ALL": "C"}, **self._account,
+                start_new_session=True, env={**os.environ, "LC_ALL": "C"}, **identity,
             )  # fmt: skip
             output.seek(0)
             return done.returncode, output.read().decode("utf-8", "replace")
@@ -249,44 +261,68 @@ def _binaries() -> Path:
     return max(Path(found.origin).parent.glob("pginstall[0-9]*")) / "bin"
 
 
-def _account_for_root() -> dict[str, Any]:
-    """Arguments for subprocess that run PostgreSQL under its own account; empty if this process is not root."""
+class Account(NamedTuple):
+    """The account that runs PostgreSQL in place of root."""
+
+    name: str
+    user: int
+    group: int
+
+    def may_enter(self, folder: Path) -> bool:
+        """Whether it can pass through a folder (an access control list is not read)."""
+        state = folder.stat()
+        shift = 6 if state.st_uid == self.user else 3 if state.st_gid == self.group else 0
+        return bool(state.st_mode >> shift & 1)
+
+    def closed_parent(self, folder: Path) -> Path | None:
+        """The first folder on the path to `folder` (included) that it cannot pass through."""
+        path = folder.resolve()
+        return next((parent for parent in (path, *path.parents) if not self.may_enter(parent)), None)
+
+
+def account_for(folder: Path) -> Account | None:
+    """The account that runs the database of a folder if this process is root, else None. None is ever created.
+
+    It is the account that owns the data, else the owner of the folder, else the first of `ACCOUNTS` that this machine
+    has.
+
+    Raises:
+        InputError: this machine has none of them.
+    """
     if os.geteuid() != 0:
-        return {}
+        return None
     import pwd
 
-    try:
-        entry = pwd.getpwnam(_ACCOUNT)
-    except KeyError:
-        made = ["useradd", "--system", "--shell", "/bin/false", "--home-dir", "/nonexistent", _ACCOUNT]
-        done = subprocess.run(made, capture_output=True, text=True)
-        if done.returncode:
-            raise InputError(f"PostgreSQL does not run as root, and {' '.join(made)} fails: {done.stderr}") from None
-        entry = pwd.getpwnam(_ACCOUNT)
-    return {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
+    pgdata = folder / "pgdata"
+    if pgdata.exists() and (user := pgdata.stat().st_uid):
+        return _numbered(user) or Account(str(user), user, user)  # of another machine, without a name here
+    if folder.exists() and (user := folder.stat().st_uid) and (owner := _numbered(user)):
+        return owner
+    for name in ACCOUNTS:
+        with suppress(KeyError):
+            entry = pwd.getpwnam(name)
+            return Account(name, entry.pw_uid, entry.pw_gid)
+    known = f"{', '.join(ACCOUNTS[:-1])} or {ACCOUNTS[-1]}"
+    raise InputError(
+        f"PostgreSQL does not run as root, and there is no account {known}; create one (useradd --system --user-group "
+        f"--no-create-home --shell /usr/sbin/nologin {ACCOUNTS[0]}), or chown {folder} to the account that shall run it"
+    )
 
 
-def _check_reachable(folder: Path, account: dict[str, Any]) -> None:
-    """Check that PostgreSQL's account can pass through every parent folder; its own error would be less clear."""
-    if not account:
-        return
-    if closed := _closed_parent(folder):
-        raise InputError(
-            f"PostgreSQL does not run as root, and account {_ACCOUNT!r} cannot pass through {closed}; "
-            f"chmod o+x {closed}, choose another folder, or run as another user"
-        )
+def _numbered(user: int) -> Account | None:
+    """The account with this number, if there is one."""
+    import pwd
+
+    with suppress(KeyError):
+        entry = pwd.getpwuid(user)
+        return Account(entry.pw_name, user, entry.pw_gid)
+    return None
 
 
-def _closed_parent(folder: Path) -> Path | None:
-    """The first folder on the path to `folder` (included) that other accounts cannot pass through."""
-    path = folder.resolve()
-    return next((parent for parent in (path, *path.parents) if not parent.stat().st_mode & 0o001), None)
-
-
-def _reachable_binaries(account: dict[str, Any]) -> Path:
+def _reachable_binaries(account: Account | None) -> Path:
     """The folder of PostgreSQL's programs, or a copy if its account cannot reach the installed ones."""
     found = _binaries()
-    if not account or _closed_parent(found) is None:
+    if account is None or account.closed_parent(found) is None:
         return found
     install, package = found.parent, found.parent.parent
     made = (found / "postgres").stat().st_mtime_ns  # another version at the same path gets another copy

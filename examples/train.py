@@ -1,0 +1,103 @@
+"""Train a sentence encoder on your own file. Its columns say what is trained, and with which loss.
+
+Fine-tune any encoder on pairs, and stop when the validation pairs stop getting better:
+
+    accelerate launch examples/train.py --train_file pairs.csv \
+        --model_name_or_path sentence-transformers/all-MiniLM-L6-v2 --validation_split 0.05 \
+        --early_stopping_patience 3 --output_dir out/pairs
+
+| columns of text, and others             | what is trained                          | loss              |
+|------------------------------------------|------------------------------------------|-------------------|
+| one                                      | each text is its own positive, by dropout | info_nce          |
+| two                                      | pairs                                    | info_nce          |
+| three or more                            | pairs with hard negatives                | info_nce          |
+| two and `score`                          | pairs with a score of their similarity   | cosine_similarity |
+| two and `label`                          | pairs with a class                       | softmax           |
+| one and `label`                          | texts with a class, paired by it         | cosine_similarity |
+
+`contrastive-st train` runs this script. It saves what it opened: pooling, layers after it, prompts and longest text of
+the encoder stay as they are. The settings are usual ones for fine-tuning; each `run_*.py` has those of a paper.
+"""
+
+import sys
+from dataclasses import dataclass, field
+
+from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError, run
+from contrastive_st.data import GuidedRows
+from contrastive_st.data.roles import KINDS
+from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
+from contrastive_st.losses import suitable
+from contrastive_st.models.protocol import as_encoder
+from contrastive_st.training import script
+from contrastive_st.training.arguments import (
+    DataArguments,
+    EncoderArguments,
+    MatryoshkaArguments,
+    ValidationArguments,
+    loss_arguments,
+)
+
+LossArguments = loss_arguments(suitable())
+DEFAULTS = {
+    "output_dir": "out/train",
+    "per_device_train_batch_size": 64,
+    "learning_rate": 2e-5,
+    "warmup_steps": 0.1,
+    "num_train_epochs": 1,
+    "logging_steps": 50,
+}
+
+
+@dataclass
+class Arguments:
+    """Options of this script alone."""
+
+    guide: str | None = field(
+        default=None,
+        metadata={
+            "help": "Another encoder, folder or Hub name: candidates that it finds more alike to the anchor than the "
+            "positive are masked, as false negatives."
+        },
+    )
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    groups = (
+        DataArguments, ValidationArguments, EncoderArguments, LossArguments, MatryoshkaArguments, Arguments,
+        ContrastiveTrainingArguments,
+    )  # fmt: skip
+    data, validation, encoder, loss, matryoshka, own, training = script.start(groups, DEFAULTS, argv)
+
+    # data: a column of text for each view, then the score or the label
+    rows = script.read_rows(data, validation, training)
+
+    # model: the loss is one that trains such rows
+    settings = loss.settings("guided_info_nce" if own.guide else KINDS[rows.kind].loss)
+    if settings["loss"] not in suitable(rows.kind):
+        raise InputError(
+            f"{data.train_file} holds {KINDS[rows.kind].words}, which --loss {settings['loss']} does not train; choose "
+            f"{', '.join(suitable(rows.kind))}"
+        )
+    if settings["loss"] == "softmax":
+        settings["num_labels"] = max(rows.texts["label"]) + 1
+    model, tokenizer = script.open_encoder(
+        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, **matryoshka.over(settings)
+    )
+    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
+    if own.guide:
+        every = list(script.every_text(rows.texts))
+        tokens = GuidedRows(tokens, rows.texts, EmbeddingStore(as_encoder(own.guide), every, default_cache()))
+
+    # training; beside the validation rows the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=tokens, data_collator=rows.collator(tokenizer),
+        processing_class=tokenizer, evaluator=sts_evaluator(tokenizer),
+        **script.validation_parts(rows, model, tokenizer, training),
+    )  # fmt: skip
+    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
+    return script.finish(trainer)
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

@@ -1,0 +1,270 @@
+"""`EncoderForCL`: a contrastive model around any torch module that encodes token ids to vectors."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedModel
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.losses import Loss
+from contrastive_st.models.configuration import LossConfig
+from contrastive_st.models.modeling import ForCL
+from contrastive_st.models.recorded import write_tensors
+from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
+
+Pooling = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class EncoderSettings(LossConfig):
+    """The settings of an `EncoderForCL`.
+
+    Args:
+        include_prompt: False if the module takes a `text_mask` and pools only the tokens of the text.
+    """
+
+    include_prompt: bool = True
+
+
+class EncoderForCL(ForCL, PreTrainedModel):
+    """Any torch module as a contrastive model, which `ContrastiveTrainer` trains.
+
+    The module is called with `input_ids` and `attention_mask` `[N, L]`, and with `token_type_ids` and `text_mask` if
+    its `forward` names them; a `SentenceTransformer` with its features. It returns vectors `[N, d]`, or an output with
+    `pooler_output` or `sentence_embedding`. A row's vector must not depend on other rows or on the amount of padding:
+    then buckets, the GradCache step and several processes train exactly as one plain pass does.
+
+    Args:
+        encoder: the module; its weights are trained in place.
+        loss: a `Loss`, or any callable of views `[B, V, d]`; by default `InfoNCE()`.
+        pooling: makes vectors `[N, d]` of the `last_hidden_state` `[N, L, d]` and the `attention_mask`, for a plain
+            encoder of transformers.
+        settings: prompts and so on, as in `LossConfig`.
+
+    Raises:
+        InputError: an encoder of transformers without a pooling.
+
+    Example:
+        >>> class Bag(nn.Module):
+        ...     def __init__(self):
+        ...         super().__init__()
+        ...         self.words = nn.Embedding(9, 4, padding_idx=0)
+        ...     def forward(self, input_ids, attention_mask):
+        ...         return self.words(input_ids * attention_mask).sum(1)
+        >>> EncoderForCL(Bag())(torch.tensor([[3, 5], [4, 0]]), torch.tensor([[1, 1], [1, 0]])).pooler_output.shape
+        torch.Size([2, 4])
+    """
+
+    config_class = PreTrainedConfig
+    base_model_prefix = "encoder"
+    settings_class = EncoderSettings
+    supports_gradient_checkpointing = False
+    length_bucketing = True
+    bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`
+
+    def __init__(self, encoder: nn.Module, loss: Any = None, pooling: Pooling | None = None, **settings: Any) -> None:
+        if pooling is None and isinstance(encoder, PreTrainedModel) and _of_transformers(encoder):
+            raise InputError(
+                f"a {type(encoder).__name__} of transformers does not say how it pools; open the checkpoint with "
+                "AutoModelForCL.from_pretrained(...), or give EncoderForCL(model, pooling=...)"
+            )
+        super().__init__(PreTrainedConfig())
+        self.encoder, self.pooling_function = encoder, pooling
+        names = set(inspect.signature(encoder.forward).parameters)
+        self.takes = names & {"token_type_ids", "text_mask"}
+        if _is_sentence_transformer(encoder):
+            whole = all(getattr(module, "include_prompt", True) for module in encoder)  # type: ignore[attr-defined]
+            of_model: Any = encoder
+            own = {"prompts": dict(of_model.prompts), "default_prompt_name": of_model.default_prompt_name}
+            settings = {**own, "include_prompt": whole, **settings}
+        else:
+            settings = {"include_prompt": "text_mask" not in self.takes, **settings}
+        self.name_or_path = self.config._name_or_path = str(getattr(encoder, "name_or_path", "") or "")
+        self.settings = self.parse_settings(self.config, settings if loss is None else {**settings, "loss": loss})
+        self.add_head()
+        self.train(encoder.training)
+
+    @classmethod
+    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+        """Refuse: only the code that made the module can open it.
+
+        Raises:
+            InputError: always.
+        """
+        raise InputError(f"{name}: open your own encoder, load its weights, and give it to EncoderForCL(encoder)")
+
+    @property
+    def embedding_dim(self) -> int:
+        """Dimension of the vectors, found by encoding one token."""
+        token = torch.zeros(1, 1, dtype=torch.long, device=self.device)
+        training = self.encoder.training
+        try:
+            with torch.no_grad():
+                self.encoder.eval()
+                return int(self._encode(torch.ones_like(token), input_ids=token).pooler_output.shape[-1])
+        except Exception as error:  # a module of the user's raises errors of any type
+            raise InputError(f"{type(self.encoder).__name__} cannot encode a token: {first_line(error)}") from error
+        finally:
+            self.encoder.train(training)
+
+    def add_head(self) -> None:
+        """Create the head of the loss; the module runs once only if the loss may have one."""
+        if type(self.settings.loss).make_head is not Loss.make_head:
+            super().add_head()
+
+    def embed(
+        self,
+        input_ids: Tensor,
+        attention_mask: Tensor | None = None,
+        lengths: NDArray[np.int64] | None = None,
+        **other: Any,
+    ) -> Tensor:
+        """Encode token ids `[..., L]` to vectors `[..., d]`, in buckets of rows of similar length."""
+        rows = self._rows(input_ids, attention_mask, **other)
+        if self.length_bucketing:
+            known = None if lengths is None else lengths.reshape(-1)
+            lengths = row_lengths(rows["attention_mask"], known)
+            buckets = bucket_rows(lengths, **training_buckets(input_ids.device, self.bucket_options))
+            parts = take_rows(rows, buckets, lengths)
+            vectors = in_order([self._encode(**part).pooler_output for part in parts], buckets)
+        else:
+            vectors = self._encode(**rows).pooler_output
+        return vectors.view(*input_ids.shape[:-1], -1)
+
+    def _encode(self, attention_mask: Tensor, **rows: Any) -> Any:
+        ids, text_mask = rows["input_ids"], rows.get("text_mask")
+        if _is_sentence_transformer(self.encoder):
+            features = {"input_ids": ids, "attention_mask": attention_mask}
+            if text_mask is not None:
+                features["prompt_length"] = int((attention_mask - text_mask).sum(1).max())
+            output = self.encoder(features)
+        else:
+            other = {name: rows[name] for name in self.takes if rows.get(name) is not None}
+            output = self.encoder(input_ids=ids, attention_mask=attention_mask, **other)
+        pool = self.pooling_function
+        vectors = sentence_vectors(output) if pool is None else pool(output.last_hidden_state, attention_mask)
+        if vectors.dim() != 2 or len(vectors) != len(ids):
+            raise InputError(
+                f"{type(self.encoder).__name__} gave a tensor of shape {list(vectors.shape)} for {len(ids)} rows; "
+                f"return one vector a row, [{len(ids)}, d]"
+            )
+        if self.training and (head := self.head_parameters()):  # so that DDP, which reads the graph, finds them used
+            vectors = vectors + 0.0 * torch.stack([weight.sum() for weight in head]).sum().to(vectors.dtype)
+        return BaseModelOutputWithPooling(pooler_output=vectors)
+
+    def save_pretrained(self, save_directory: Any, state_dict: Any = None, **kwargs: Any) -> None:
+        """Save the module as its library does; a plain module as `model.safetensors` of its own `state_dict`.
+
+        The head of the loss is not saved: an encoder is used without it.
+        """
+        if not kwargs.get("is_main_process", True):
+            return
+        folder, encoder = Path(save_directory), self.encoder
+        folder.mkdir(parents=True, exist_ok=True)
+        if _is_sentence_transformer(encoder):
+            encoder.save_pretrained(str(folder), create_model_card=False)  # type: ignore[operator]
+        elif hasattr(encoder, "save_pretrained"):
+            encoder.save_pretrained(folder)  # type: ignore[operator]
+        else:
+            write_tensors(_each_once(encoder), folder / "model.safetensors")
+            about = PreTrainedConfig(architectures=[type(encoder).__name__])
+            about.contrastive = self.settings.section()
+            about.save_pretrained(folder)
+
+    def trained_state(self) -> dict[str, Tensor]:
+        """Everything that a resumed run needs: the module's weights and buffers by its own names, and the loss head."""
+        head = self.loss_head.state_dict(prefix="loss_head.") if hasattr(self, "loss_head") else {}
+        return {**_each_once(self.encoder), **{name: x.detach().cpu().contiguous() for name, x in head.items()}}
+
+    def load_trained_state(self, state: Mapping[str, Tensor]) -> None:
+        """Restore what `trained_state` returned.
+
+        Raises:
+            InputError: it is of another module or another loss.
+        """
+        if strange := sorted(state.keys() ^ self.trained_state().keys()):
+            raise InputError(f"it was trained with another module or loss: only one of the two has {strange[0]}")
+        head = {name.removeprefix("loss_head."): x for name, x in state.items() if name.startswith("loss_head.")}
+        if hasattr(self, "loss_head"):
+            self.loss_head.load_state_dict(head)
+        own = {name: x for name, x in state.items() if not (head and name.startswith("loss_head."))}
+        self.encoder.load_state_dict(own, strict=False)  # a weight with two names is written under one
+
+
+def contrastive(model: Any, loss: Any = None) -> Any:
+    """The model that a trainer trains: a `ForCL` model with this loss, or an `EncoderForCL` around another module.
+
+    Args:
+        model: a `ForCL` model or one that wraps it (peft), or any torch module that gives vectors `[N, d]`.
+        loss: a `Loss` or a callable of views; by default the model's own, and `InfoNCE()` for another module.
+
+    Raises:
+        InputError: it is no module, or the loss that it was trained with is not defined here and none is given.
+    """
+    core = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if isinstance(core, ForCL):
+        if loss is not None:
+            core.use_loss(loss)
+        _ = core.loss_fn if core.settings is not None else None  # raises if it is not defined here
+        return model
+    if not isinstance(model, nn.Module):
+        what = repr(model) if isinstance(model, str) else f"a {type(model).__name__}"
+        raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
+    if hasattr(model, "loss_fn"):
+        if loss is not None:
+            raise InputError(f"{type(model).__name__} has a loss_fn of its own; leave out loss=")
+        return model
+    return EncoderForCL(model, loss)
+
+
+def own_module(model: Any) -> Any:
+    """The module inside an `EncoderForCL`; any other model as it is."""
+    plain = isinstance(model, EncoderForCL) and model.pooling_function is None
+    return model.encoder if plain else model
+
+
+def sentence_vectors(output: Any) -> Tensor:
+    """The vectors `[N, d]` in the output of a module: itself, its `pooler_output` or its `sentence_embedding`.
+
+    Raises:
+        InputError: there are none.
+
+    Example:
+        >>> sentence_vectors({"sentence_embedding": torch.ones(2, 3)}).shape
+        torch.Size([2, 3])
+    """
+    if isinstance(output, Tensor):
+        return output
+    for name in ("pooler_output", "sentence_embedding"):
+        found = output.get(name) if isinstance(output, Mapping) else getattr(output, name, None)
+        if isinstance(found, Tensor):
+            return found
+    raise InputError(
+        f"the module returned a {type(output).__name__}; return vectors [N, d], or an output with pooler_output or "
+        "sentence_embedding"
+    )
+
+
+def _of_transformers(model: nn.Module) -> bool:
+    return type(model).__module__.startswith("transformers.")
+
+
+def _is_sentence_transformer(model: nn.Module) -> bool:
+    return hasattr(model, "max_seq_length") and hasattr(model, "prompts")
+
+
+def _each_once(module: nn.Module) -> dict[str, Tensor]:
+    """The `state_dict` on the CPU, a weight with two names under the first of them."""
+    held = set(module.state_dict(keep_vars=True))
+    every = [*module.named_parameters(), *module.named_buffers()]
+    return {name: x.detach().cpu().contiguous() for name, x in every if name in held}

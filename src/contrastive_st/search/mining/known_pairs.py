@@ -1,0 +1,163 @@
+"""The input of the mining: distinct anchors and documents by number, and which of them are pairs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import datasets
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.data.roles import column_roles, read_examples
+from contrastive_st.data.tables import PREVIEWED, read_texts
+from contrastive_st.errors import InputError
+
+_READ = 16_384  # texts that are read at a time
+Numbers = NDArray[np.int64]
+
+
+def pair_columns(dataset: Any, anchor: str | None, positive: str | None) -> tuple[Column, Column]:
+    """The columns of anchors and of positives; their names, or what they hold, tell which is which."""
+    if (anchor is None) != (positive is None):
+        raise InputError("name both columns, anchor_column_name and positive_column_name, or neither")
+    wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
+    if isinstance(dataset, datasets.Dataset):
+        rows, first = dataset, dataset.select(range(min(PREVIEWED, len(dataset))))
+        roles = column_roles(list(first), wanted, source="the data set")
+    else:
+        rows, roles = read_examples(str(dataset), wanted)
+    if roles.gold or len(roles.texts) < 2:
+        mend = "name two columns of text, --anchor_column_name and --positive_column_name"
+        raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {mend}")
+    return Column(rows, roles.texts[0], roles.source), Column(rows, roles.texts[1], roles.source)
+
+
+def read_corpus(corpus: str | Path | Sequence[str], column: str | None) -> Column:
+    """The texts to take negatives from: of a file, or the given ones."""
+    if not isinstance(corpus, (str, Path)):
+        if not len(corpus):
+            raise InputError("the corpus is empty; give texts to take negatives from")
+        return Column(datasets.Dataset.from_dict({"text": list(corpus)}), "text", "the corpus")
+    rows = read_texts(str(corpus), None if column is None else [column])
+    names = rows.column_names
+    if len(names) > 1 and "text" not in names:
+        raise InputError(f"{corpus} has several columns of text; choose one with --corpus_column: {', '.join(names)}")
+    return Column(rows, "text" if "text" in names else names[0], str(corpus))
+
+
+class Column:
+    """A column of text, which may be on disk."""
+
+    def __init__(self, rows: datasets.Dataset, name: str, source: str) -> None:
+        self.rows, self.name, self.source = rows.select_columns([name]).with_format("arrow"), name, source
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, rows: Numbers) -> list[str]:
+        texts: list[str] = self.rows[rows.tolist()][self.name].to_pylist()
+        return texts
+
+    def keys(self) -> NDArray[np.uint64]:
+        """`[N]`, equal for texts that are the same apart from case and white space."""
+        found = np.empty(len(self), dtype=np.uint64)
+        start = 0
+        for table in self.rows.iter(_READ):
+            texts = table[self.name].to_pylist()
+            for number, text in enumerate(texts, start):
+                if not isinstance(text, str) or not text.strip():
+                    raise InputError(
+                        f"{self.source}, row {number + 1}: {self.name!r} is blank or not a text; remove the row"
+                    )
+                found[number] = _key(text)
+            start += len(texts)
+        return found
+
+
+def _key(text: str) -> int:
+    plain = " ".join(text.casefold().split()).encode("utf-8", "surrogatepass")
+    return int.from_bytes(hashlib.blake2b(plain, digest_size=8).digest(), "little")
+
+
+class Distinct:
+    """The distinct texts of some columns, numbered in the order of their first occurrence; `[numbers]` gives them."""
+
+    def __init__(self, columns: Sequence[Column]) -> None:
+        self.columns = columns
+        keys, first, number = np.unique(
+            np.concatenate([column.keys() for column in columns]), return_index=True, return_inverse=True
+        )
+        order = np.argsort(first)
+        self.keys, self.first = keys[order], first[order]
+        self.number = np.argsort(order)[number]  # of each row
+        self.starts = np.cumsum([0, *map(len, columns)])
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    def __getitem__(self, numbers: Numbers) -> list[str]:
+        rows = self.first[numbers]
+        texts = np.empty(len(rows), dtype=object)
+        for start, column in zip(self.starts, self.columns, strict=False):
+            own = np.flatnonzero((rows >= start) & (rows < start + len(column)))
+            if len(own):
+                texts[own] = column[rows[own] - start]
+        return list(texts)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of anchors; rows are counted from its first anchor.
+
+    Args:
+        anchors: Q texts.
+        rows: row `[P]` of the anchor of each pair, ascending.
+        positives: document number `[P]` of the positive of each pair.
+        places: position `[P]` of each pair among all pairs.
+        barred: rows and document numbers that may not be negatives.
+    """
+
+    anchors: list[str]
+    rows: Numbers
+    positives: Numbers
+    places: Numbers
+    barred: tuple[Numbers, Numbers]
+
+
+class KnownPairs:
+    """Distinct anchors, distinct documents, and the positives of each anchor.
+
+    Only the first `searched` documents may be negatives.
+    """
+
+    def __init__(self, anchors: Column, positives: Column, corpus: Sequence[Column]) -> None:
+        self.columns = anchors, positives
+        self.anchors, self.documents = Distinct([anchors]), Distinct([*corpus, positives])
+        number = self.documents.number
+        self.searched = int(number[: len(corpus[0]) if corpus else None].max()) + 1
+        count = len(self.documents)
+        self._pairs, self._rows = np.unique(self.anchors.number * count + number[-len(positives) :], return_index=True)
+        _, anchor, itself = np.intersect1d(
+            self.anchors.keys, self.documents.keys, assume_unique=True, return_indices=True
+        )
+        self._barred = np.union1d(self._pairs, anchor * count + itself)
+
+    def block(self, start: int, stop: int) -> Block:
+        """The anchors from `start` to before `stop`."""
+        texts, barred = self.anchors[np.arange(start, stop)], self._of(self._barred, start, stop)
+        return Block(texts, *self._of(self._pairs, start, stop), barred[:2])
+
+    def given(self, places: Numbers) -> tuple[list[str], list[str]]:
+        """Anchors and positives of some pairs, as given."""
+        anchors, positives = self.columns
+        return anchors[self._rows[places]], positives[self._rows[places]]
+
+    def _of(self, pairs: Numbers, start: int, stop: int) -> tuple[Numbers, Numbers, Numbers]:
+        """For these anchors: the rows counted from the first one, the documents, and their positions in `pairs`."""
+        count = len(self.documents)
+        first, last = np.searchsorted(pairs, [start * count, stop * count])
+        return pairs[first:last] // count - start, pairs[first:last] % count, np.arange(first, last)

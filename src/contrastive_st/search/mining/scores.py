@@ -1,0 +1,122 @@
+"""Scores of anchors and documents: by an encoder, which also searches, or by a cross-encoder."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.models.protocol import Encoder
+from contrastive_st.safety.folders import check_weights
+from contrastive_st.safety.repositories import local_folder
+from contrastive_st.search.mining.known_pairs import Block, Distinct, Numbers
+from contrastive_st.vectors import top_k, unit_vectors
+
+DOCUMENTS = 16_384  # documents that anchors are compared with at a time: 2048 x 16,384 float32 are 128 MiB
+PAIRS = 8192  # candidates whose vectors are loaded at a time, to score them
+Vectors = NDArray[np.float32]
+
+
+class Scores(Protocol):
+    """Scores pairs of anchors and documents."""
+
+    def ask(self, anchors: list[str]) -> Any:
+        """The representation of these anchors that `score` takes."""
+
+    def score(self, asked: Any, rows: Numbers, numbers: Numbers) -> Vectors:
+        """Scores `[m]` of pairs, each given by the row of its anchor and the number of its document."""
+
+
+class EncoderScores:
+    """Cosines by one encoder; the unit vectors of the documents are in a file, in float16."""
+
+    def __init__(self, encoder: Encoder, documents: Distinct, path: Path, verbose: bool) -> None:
+        self.encoder, self.path, self.dim = encoder, path, 0
+        total = len(documents)
+        with (
+            tqdm(total=total, disable=not verbose, unit=" texts", desc=encoder.name, file=sys.stderr) as bar,
+            open(path, "wb") as file,
+        ):
+            for start in range(0, total, DOCUMENTS):
+                texts = documents[np.arange(start, min(start + DOCUMENTS, total))]
+                vectors = self._encoded(texts, "encode_document")
+                self.dim = vectors.shape[1]
+                vectors.astype(np.float16).tofile(file)
+                bar.update(len(texts))
+
+    def ask(self, anchors: list[str]) -> Vectors:
+        return self._encoded(anchors, "encode_query")
+
+    def nearest(self, asked: Vectors, k: int, searched: int, block: Block) -> Numbers:
+        """The k nearest of the first `searched` documents that are not barred, `[Q, k]`, padded with -1."""
+        rows, numbers = block.barred
+        best = top_k(np.empty((len(asked), 0), dtype=np.float32), k)
+        for start in range(0, searched, DOCUMENTS):
+            stop = min(start + DOCUMENTS, searched)
+            scores = asked @ self._mapped(start, stop).astype(np.float32).T
+            here = (numbers >= start) & (numbers < stop)
+            scores[rows[here], numbers[here] - start] = -np.inf
+            best = top_k(scores, k, best, first=start)
+        return np.where(best[0] > -np.inf, best[1], -1)
+
+    def score(self, asked: Vectors, rows: Numbers, numbers: Numbers) -> Vectors:
+        found = np.empty(len(rows), dtype=np.float32)
+        for start in range(0, len(rows), PAIRS):
+            part = slice(start, start + PAIRS)
+            vectors = self._mapped()[numbers[part]].astype(np.float32)
+            found[part] = np.einsum("nd,nd->n", asked[rows[part]], vectors)
+        return found
+
+    def _mapped(self, start: int = 0, stop: int | None = None) -> NDArray[np.float16]:
+        """Rows of the file, mapped for one use: mapped pages that were read count as memory of the process."""
+        width = 2 * self.dim
+        stop = self.path.stat().st_size // width if stop is None else stop
+        return np.memmap(self.path, np.float16, "r", offset=start * width, shape=(stop - start, self.dim))
+
+    def _encoded(self, texts: list[str], how: str) -> Vectors:
+        encode: Callable[[list[str]], Any] = getattr(self.encoder, how)
+        vectors = unit_vectors(encode(texts), np.float32)
+        if not np.isfinite(vectors).all():
+            raise InputError(f"{self.encoder.name} returns NaN or infinite vectors; did training diverge?")
+        return vectors
+
+
+class CrossScores:
+    """Scores by a model that reads both texts at once."""
+
+    def __init__(self, model: Any, documents: Distinct) -> None:
+        self.model, self.documents = model, documents
+
+    def ask(self, anchors: list[str]) -> list[str]:
+        return anchors
+
+    def score(self, asked: list[str], rows: Numbers, numbers: Numbers) -> Vectors:
+        pairs = list(zip((asked[row] for row in rows), self.documents[numbers], strict=True))
+        scores = np.asarray(self.model.predict(pairs, show_progress_bar=False), dtype=np.float32)
+        if scores.shape != (len(pairs),):
+            raise InputError(
+                f"the cross-encoder returns {scores.shape[1:]} scores per pair; use one that returns a single score"
+            )
+        return scores
+
+
+def open_cross_encoder(model: Any) -> Any:
+    """A `CrossEncoder` of sentence-transformers, by folder or name; an object with `predict` is returned as it is."""
+    if hasattr(model, "predict"):
+        return model
+    try:
+        from sentence_transformers import CrossEncoder
+    except ImportError:
+        raise InputError("a cross-encoder needs sentence-transformers; pip install sentence-transformers") from None
+    folder = local_folder(model)
+    check_weights(folder, model)
+    try:
+        return CrossEncoder(str(folder), trust_remote_code=False)
+    except Exception as error:  # the file may contain anything, so any exception is possible
+        raise InputError(f"cannot open the cross-encoder {model}: {first_line(error)}") from error

@@ -1,0 +1,1 @@
+"""Servers: the search page for the browser, and embeddings over HTTP."""

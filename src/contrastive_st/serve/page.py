@@ -1,0 +1,341 @@
+"""The search page: a `SearchSession` behind Gradio's widgets, and what they show as HTML and SVG."""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import jinja2
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.analysis.projection import Map, colour, middles, spread
+from contrastive_st.search.index import Hit, one_line
+from contrastive_st.serve.session import MOST_HITS, WORD, Answer, SearchSession, Span, shared_words
+
+# --- The page and its widgets.
+
+_FONTS = ("system-ui", "-apple-system", "Segoe UI", "Roboto", "DejaVu Sans", "sans-serif")
+_MONO = ("ui-monospace", "Consolas", "DejaVu Sans Mono", "monospace")
+
+
+def build_page(session: SearchSession) -> Any:
+    """The page as `gradio.Blocks`; mount it with `page_options()`.
+
+    Raises:
+        InputError: the extra `app` is not installed.
+    """
+    gr = import_gradio()
+    names = session.names
+    with gr.Blocks(title="Semantic search", analytics_enabled=False, fill_width=True) as page:
+        gr.HTML(_heading(session))
+        with gr.Row():
+            query = gr.Textbox(label="Query", placeholder="what to look for", scale=8, max_lines=1,
+                               lines=1, autofocus=True, elem_id="query")  # fmt: skip
+            button = gr.Button("Search", variant="primary", scale=1, min_width=110, elem_id="search")
+        with gr.Row():
+            offered, help = offers([session.filters(name) for name in names])
+            condition = gr.Dropdown(offered, value=[], label="Filter", info=help, multiselect=True,
+                                    allow_custom_value=True, scale=3, elem_id="filter")  # fmt: skip
+            k = gr.Number(label="Hits", value=10, minimum=1, maximum=MOST_HITS, precision=0, scale=1, min_width=90)
+            chosen = gr.CheckboxGroup(names, value=names[:1], label="Search in (several: side by side)", scale=3,
+                                      visible=len(names) > 1, elem_id="sources")  # fmt: skip
+            options = gr.CheckboxGroup(list(OPTIONS), value=list(OPTIONS)[:1], label="Options", scale=3, min_width=330)
+        with gr.Tabs():
+            with gr.Tab("Hits"):
+                with gr.Row():
+                    panes = [gr.HTML(visible=i == 0, min_width=320, elem_classes="pane") for i in range(len(names))]
+                panes[0].value = render("examples", session.examples(names[0]))
+                key = gr.HTML(legend(), visible=False)
+            with gr.Tab("Map") as tab:
+                picture = gr.HTML(notice("The map is made when it is first looked at."), elem_id="map")
+        last = gr.State([])
+        document = gr.Textbox(visible="hidden", elem_id="similar")  # of which `head.html` says that it was clicked
+
+        def shown(steps: Iterator[tuple[list[Answer], list[str]]]) -> Iterator[Any]:
+            for answers, views in steps:
+                hidden = [gr.HTML("", visible=False)] * (len(panes) - len(views))
+                filled = [gr.HTML(view, visible=True) for view in views]
+                yield [*filled, *hidden, gr.HTML(visible=any(answer.hits for answer in answers)), answers]
+
+        def search(*inputs: Any) -> Iterator[Any]:
+            yield from shown(find(session, *inputs))
+
+        def similar(*inputs: Any) -> Iterator[Any]:
+            yield from shown(find_similar(session, *inputs))
+
+        event = {"outputs": [*panes, key, last], "api_name": False, "trigger_mode": "always_last"}
+        asked = [query, condition, k, chosen, options]
+        for trigger in (query.submit, k.submit, button.click):
+            trigger(search, asked, **event)
+        condition.change(None, js="() => { searchAgain(); return []; }", api_name=False)  # of `head.html`
+        document.change(similar, [document, condition, k, options, last], **event)
+        tab.select(lambda names, last: show_map(session, names, last), [chosen, last], picture, api_name=False)
+    return page
+
+
+OPTIONS = {"Show evidence": "evidence", "Also by words": "hybrid"}
+
+
+FIRST = 3  # hits whose evidence is shown before that of the others
+
+
+def find(
+    session: SearchSession, query: str, condition: Sequence[str], k: Any, names: Sequence[str], options: Sequence[str]
+) -> Iterator[tuple[list[Answer], list[str]]]:
+    """Answers, and the HTML of each: first the hits as soon as they are there, then with the evidence of the best ones,
+    then with that of all.
+
+    What cannot be searched for is said in the HTML, with no answer.
+    """
+    wanted, filter = _wanted(options), "; ".join(condition)
+    answers: list[Answer] = []
+    try:
+        for name in dict.fromkeys(names) if names else session.names[:1]:
+            answers.append(session.answer(name, query or "", int(k or 10), filter, "hybrid" in wanted))
+    except InputError as error:
+        yield [], [notice(str(error), bad=True)]
+        return
+    yield from _explained(session, answers, "evidence" in wanted)
+
+
+def find_similar(
+    session: SearchSession, clicked: str, condition: Sequence[str], k: Any, options: Sequence[str], last: list[Answer]
+) -> Iterator[tuple[list[Answer], list[str]]]:
+    """The same for the documents similar to one that was found, in the place of its source's last answer.
+
+    Args:
+        session: to search in.
+        clicked: JSON of the name of a source, the id of its document as text (ids have 64 bits, JavaScript's numbers
+            53), and the time of the click.
+        condition, k, options: as they stand on the page.
+        last: the answers that are shown.
+    """
+    try:
+        source, id, _ = json.loads(clicked)
+        answer = session.similar(source, int(id), int(k or 10), "; ".join(condition))
+    except InputError as error:
+        yield [], [notice(str(error), bad=True)]
+        return
+    except (ValueError, TypeError):  # not of this page
+        return
+    answers = [answer if other.source == source else other for other in last] or [answer]
+    yield from _explained(session, answers, "evidence" in _wanted(options))
+
+
+def _wanted(options: Sequence[str]) -> set[str]:
+    return {OPTIONS[option] for option in options if option in OPTIONS}
+
+
+def _explained(
+    session: SearchSession, answers: list[Answer], evidence: bool
+) -> Iterator[tuple[list[Answer], list[str]]]:
+    """The answers as they are, then with the evidence of their best hits, then with that of all."""
+    yield answers, [answer_html(answer) for answer in answers]
+    most = max(len(answer.hits) for answer in answers)
+    for hits in (FIRST, most) if evidence and most > FIRST else (most,) if evidence else ():
+        answers = [session.explained(answer, hits) for answer in answers]
+        yield answers, [answer_html(answer) for answer in answers]
+
+
+def show_map(session: SearchSession, names: Sequence[str], answers: Sequence[Answer]) -> str:
+    """HTML of the map of the first source chosen, with the hits that it found last."""
+    name = names[0] if names else session.names[0]
+    layout = session.map(name)
+    words = f"{name}: {len(layout.xy):,} of {layout.sample.total:,} documents; near on the map is near in meaning."
+    answer = next((answer for answer in answers if answer.source == name and answer.hits), None)
+    if answer is None:
+        return notice(words + " Point at a dot to read it.") + map_svg(layout)
+    what = "what is similar to" if answer.similar else "the hits of"
+    words += f" Numbered: {what} “{one_line(answer.query, 60)}”. Point at a dot to read it."
+    return notice(words) + map_svg(layout, answer.hits, session.places(answer))
+
+
+def page_options() -> dict[str, Any]:
+    """What the page is mounted with: fonts of the system, own styles, no footer that leads elsewhere."""
+    theme = import_gradio().themes.Default(font=list(_FONTS), font_mono=list(_MONO), primary_hue="blue")
+    return {
+        "theme": theme,
+        "css": resource("page.css"),
+        "head": resource("head.html"),
+        "footer_links": [],
+    }
+
+
+def import_gradio() -> Any:
+    """gradio, told first to call nobody.
+
+    Raises:
+        InputError: it is not installed.
+    """
+    os.environ["GRADIO_ANALYTICS_ENABLED"] = "False"  # read when it is imported, and when a page is made
+    try:
+        import gradio
+    except ImportError:
+        raise InputError("the page needs gradio; pip install 'contrastive-st[app]'") from None
+    return gradio
+
+
+def _heading(session: SearchSession) -> str:
+    sources = [(name, f"{size:,}", session.sources[name].encoder.name) for name, size in session.sizes.items()]
+    return render("heading", sources)
+
+
+# --- What they show: the macros of `templates/page.html.jinja`, with all they are given escaped.
+
+SHOWN, SENT = 1200, 20_000  # characters of a hit that are seen at once, and that unfold; what is longer is cut
+_FAINT = 0.15  # of the strongest effect: what has less is not shaded
+_TEMPLATE_MARKS = {ord(mark): f"&#{ord(mark)};" for mark in "${}`"}  # no template engine on the page takes them up
+
+
+def escape(text: Any) -> Markup:
+    """The text as HTML that shows it, within tags and within quoted attributes; what is `Markup` stays.
+
+    Example:
+        >>> str(escape("<b>${x}</b>"))
+        '&lt;b&gt;&#36;&#123;x&#125;&lt;/b&gt;'
+    """
+    if isinstance(text, Markup):
+        return text
+    return Markup(html.escape(str(text).replace("\0", "\ufffd")).translate(_TEMPLATE_MARKS))
+
+
+def render(macro: str, *values: Any, **named: Any) -> str:
+    """The HTML that a macro of the template makes of the values."""
+    return str(getattr(_macros(), macro)(*values, **named))
+
+
+@cache
+def _macros() -> Any:
+    loader = jinja2.PackageLoader("contrastive_st.serve")
+    environment = jinja2.Environment(
+        loader=loader, autoescape=True, finalize=escape, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    return environment.get_template("page.html.jinja").module
+
+
+def resource(name: str) -> str:
+    """A file beside the template: the page's CSS, its script."""
+    return resources.files("contrastive_st.serve").joinpath(f"templates/{name}").read_text(encoding="utf-8")
+
+
+def answer_html(answer: Answer) -> str:
+    """The name of the source, the times, the notes and the hits."""
+    times = [("encode", answer.encode_seconds), ("query", answer.query_seconds)]
+    times += [("evidence", answer.explain_seconds)] if answer.spans else []
+    hits = [_hit(answer, i) for i in range(len(answer.hits))]
+    similar = one_line(answer.query, 60) if answer.similar else ""
+    said = [(what, _time(seconds)) for what, seconds in times]
+    return render("answer", answer.source, said, answer.notes, hits, similar)
+
+
+def legend() -> str:
+    """What the marks in the hits mean."""
+    return render("legend")
+
+
+def notice(text: str, bad: bool = False) -> str:
+    """A line that says what happened."""
+    return render("notice", text, bad)
+
+
+def offers(sources: Sequence[Mapping[str, Sequence[str]]]) -> tuple[list[str], str]:
+    """The conditions to filter by that the columns of all sources offer, and a line on what else can be written."""
+    columns = list(dict.fromkeys(key for columns in sources for key in columns))
+    conditions = dict.fromkeys(condition for key in columns for known in sources for condition in known.get(key, ()))
+    if not columns:
+        return [], "The documents have no columns to filter by."
+    return list(conditions), f"Choose, or type column>=value. Columns: {', '.join(columns)}."
+
+
+def _hit(answer: Answer, i: int) -> dict[str, Any]:
+    """What the template shows of a hit; a span that goes on beyond what is seen at once is parted."""
+    hit = answer.hits[i]
+    spans = answer.spans[i] if i < len(answer.spans) else [Span(" ".join(hit.text.split()))]
+    shared = shared_words(answer.query, hit.text[:SENT])
+    highest = max([span.effect for span in spans] + [1e-4])
+    seen: list[dict[str, Any]] = []
+    more: list[dict[str, Any]] = []
+    length = 0
+    for span in spans:
+        own = span.text[: max(SENT - length, 0)]
+        cut = max(SHOWN - length, 0)
+        for shown, text in ((seen, own[:cut]), (more, own[cut:])):
+            if text:
+                shown.append(_span(text, span.effect, max(span.effect, 0) / highest, shared))
+        length += len(own)
+    metadata = {key: one_line(str(value), 120) for key, value in hit.metadata.items()}
+    return {"score": f"{hit.score:.3f}", "id": hit.id, "seen": seen, "more": more, "metadata": metadata}
+
+
+def _span(text: str, effect: float, strength: float, shared: set[str]) -> dict[str, Any]:
+    bare = text.rstrip()
+    return {
+        "pieces": list(_pieces(bare, shared)),
+        "blank": text[len(bare) :],
+        "strength": f"{0.75 * strength:.2f}" if strength >= _FAINT else "",
+        "loss": f"{-effect:+.3f}",
+    }
+
+
+def _pieces(text: str, shared: set[str]) -> Iterator[tuple[str, bool]]:
+    """The text in pieces; those that are words of the query are marked."""
+    last = 0
+    for match in WORD.finditer(text):
+        if match[0].casefold() in shared:
+            yield from ((text[last : match.start()], False), (match[0], True))
+            last = match.end()
+    yield text[last:], False
+
+
+def _time(seconds: float) -> str:
+    if seconds < 0.01:
+        return f"{1000 * seconds:.1f} ms"
+    return f"{1000 * seconds:.0f} ms" if seconds < 1 else f"{seconds:.1f} s"
+
+
+# --- The map as a picture: a dot a document that says its text when pointed at, the hits numbered. It is drawn here and
+# not by a plotting library: Gradio's own plots put no text beside a point, a picture by matplotlib tells nothing when
+# pointed at, and plotly's script weighs more than the rest of the page.
+
+WIDTH, HEIGHT, _EDGE = 1200, 700, 24
+_LETTER, _LINE = 8.2, 20  # of the names: at most so wide and high, in the picture's own units
+
+
+def map_svg(layout: Map, hits: Sequence[Hit] = (), places: NDArray[np.float32] | None = None) -> str:
+    """SVG of the map, with hits at `places` `[hits, 2]`, numbered as in their list."""
+    low, high = layout.xy.min(0), layout.xy.max(0)
+    scale = (np.array([WIDTH, HEIGHT]) - 2 * _EDGE) / np.maximum(high - low, 1e-9)
+
+    def at(xy: NDArray[np.float32]) -> NDArray[np.float64]:
+        """Places on the map in the picture's own units; the second axis points down."""
+        return np.asarray(((xy - low) * scale + _EDGE) * [1, -1] + [0, HEIGHT])
+
+    found = [] if places is None else list(at(places))
+    dots = [
+        _item(place, one_line(text, 300), colour=colour(int(label)))
+        for place, text, label in zip(at(layout.xy), layout.sample.texts, layout.labels, strict=True)
+    ]
+    numbered = [
+        _item(place, one_line(hit.text, 300), colour="", rank=rank)
+        for rank, (hit, place) in enumerate(zip(hits, found, strict=True), 1)
+    ]
+    labels = list(middles(layout))
+    sizes = [(_LETTER * len(name) + 8, _LINE) for name, _, _ in labels]
+    frame, taken = (2, 2, WIDTH - 2, HEIGHT - 2), [(place, (20, 20)) for place in found]
+    free = spread([at(place) for _, place, _ in labels], sizes, frame, taken)
+    names = [_item(place, name) for (name, _, _), place in zip(labels, free, strict=True)]
+    label = f"Map of {len(dots)} documents in {len(layout.names)} clusters: {', '.join(layout.names)}"
+    return render("map", label, WIDTH, HEIGHT, dots, names, numbered)
+
+
+def _item(place: NDArray[np.float64], text: str, **more: Any) -> dict[str, Any]:
+    return {"x": f"{place[0]:.0f}", "y": f"{place[1]:.0f}", "text": text, **more}

@@ -1,0 +1,111 @@
+"""The page on the network: its gate, its token, and nothing fetched from elsewhere."""
+
+from __future__ import annotations
+
+import socket
+from http.cookies import CookieError, SimpleCookie
+from urllib.parse import parse_qs
+
+from contrastive_st.errors import InputError
+from contrastive_st.serve.gate import App, Gate, Headers, Receive, Refusal, Scope, Send, address, run_app
+from contrastive_st.serve.page import build_page, page_options
+from contrastive_st.serve.session import SearchSession
+
+COOKIE = "contrastive_st_token"
+_SENT_TO = {f"/gradio_api/{route}" for route in ("queue/join", "cancel", "reset")}
+_POLICY = (  # the browser itself keeps the page from fetching anything from elsewhere
+    "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:; "
+    "style-src 'self' 'unsafe-inline'; frame-ancestors 'none'; form-action 'self'; base-uri 'self'"
+)
+_HEADERS = [
+    (b"content-security-policy", _POLICY.encode()),
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+]
+
+
+def make_app(session: SearchSession, host: str = "127.0.0.1", token: str | None = None) -> App:
+    """The page as an ASGI application."""
+    import gradio
+    from fastapi import FastAPI
+
+    page = build_page(session)
+    return PageGate(gradio.mount_gradio_app(FastAPI(docs_url=None), page, path="/", **page_options()), host, token)
+
+
+def serve(session: SearchSession, listener: socket.socket, token: str | None = None) -> None:
+    """Serve the page on a reserved socket until interrupted."""
+    app = make_app(session, listener.getsockname()[0], token)
+    print(f"{address(listener)}/{f'?token={token}' if token else ''}", flush=True)
+    run_app(app, listener)
+
+
+class PageGate(Gate):
+    """The gate of the page. The token comes once as `?token=...` and is then kept as a cookie.
+
+    Only queries may be sent: to the page's own queue, and from the page itself. There is no upload.
+    """
+
+    most_bytes = 8 << 20  # the page cuts the longest queries, and says so
+    token_help = "This page asks for a token: open the address that `serve` printed."
+
+    def tokens(self, scope: Scope, headers: Headers) -> list[str]:
+        """That of the address and that of the cookie."""
+        return [_asked(scope), _cookie(headers.get(b"cookie", ""))]
+
+    def also_refused(self, scope: Scope, headers: Headers) -> Refusal | None:
+        """Everything that is sent and is not a query of the page itself."""
+        if scope["type"] != "http" or scope["method"] in ("GET", "HEAD"):
+            return None
+        if scope["method"] != "POST" or scope["path"].rstrip("/") not in _SENT_TO:
+            return 405, "This page takes queries alone."
+        origin, site = headers.get(b"origin"), headers.get(b"sec-fetch-site")
+        if site not in ("same-origin", "none", None) or (site is None and origin and not _is_of(origin, headers)):
+            return 403, "This page takes queries from itself alone."
+        return None
+
+    def added_headers(self, scope: Scope, headers: Headers) -> list[tuple[bytes, bytes]]:
+        """The content security policy, and the token as a cookie if it came in the address."""
+        if self.token is None or not self.is_token(_asked(scope)):
+            return _HEADERS
+        return [*_HEADERS, (b"set-cookie", f"{COOKIE}={self.token}; HttpOnly; SameSite=Strict; Path=/".encode())]
+
+    def refuse(self, status: int, words: str, scope: Scope) -> App:
+        """One line of text."""
+
+        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
+            headers = [(b"content-type", b"text/plain; charset=utf-8"), *_HEADERS]
+            await send({"type": "http.response.start", "status": status, "headers": headers})
+            await send({"type": "http.response.body", "body": words.encode()})
+
+        return answer
+
+
+def check_token(token: str | None) -> str | None:
+    """The token, which a cookie must be able to carry.
+
+    Raises:
+        InputError: it is too short, or has other characters.
+    """
+    if token is not None and (len(token) < 8 or not all(c.isascii() and (c.isalnum() or c in "-_.~") for c in token)):
+        raise InputError("--token: 8 or more letters, digits and -_.~ (python -c 'import secrets; "
+                         "print(secrets.token_urlsafe())' makes one)")  # fmt: skip
+    return token
+
+
+def _asked(scope: Scope) -> str:
+    """The token in the address."""
+    query: bytes = scope.get("query_string", b"")
+    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
+
+
+def _cookie(header: str) -> str:
+    try:
+        found = SimpleCookie(header).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
+
+
+def _is_of(origin: str, headers: Headers) -> bool:
+    return origin.rpartition("//")[2] == headers.get(b"host")

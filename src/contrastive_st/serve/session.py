@@ -1,0 +1,323 @@
+"""`SearchSession`: what the page does, apart from its widgets."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.protocol import Encoder
+from contrastive_st.search.analysis.projection import Map, lay_out
+from contrastive_st.search.analysis.topics import find_trends
+from contrastive_st.search.documents import sentences
+from contrastive_st.search.index import Hit, VectorIndex, check_columns, matches, one_line, parse_filter, storable
+from contrastive_st.vectors import unit_vectors
+
+LONGEST_QUERY = 20_000  # characters; models read far less
+MOST_HITS = 50
+
+
+@dataclass(frozen=True)
+class Source:
+    """An index, the encoder that made it, and what the page calls them."""
+
+    name: str
+    index: VectorIndex
+    encoder: Encoder
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What one source found.
+
+    Args:
+        source: its name.
+        query: as it was searched for.
+        vector: the query's, `[d]`.
+        hits: best first.
+        encode_seconds: that the model took for the query.
+        query_seconds: that the index took.
+        notes: what was done to the query, in words.
+        spans: of the first hits, with their effect; `SearchSession.explained` finds them.
+        explain_seconds: that these took.
+        similar: the query is the text of a document, and the hits are those similar to it.
+    """
+
+    source: str
+    query: str
+    vector: NDArray[np.float32]
+    hits: list[Hit]
+    encode_seconds: float
+    query_seconds: float
+    notes: list[str] = field(default_factory=list)
+    spans: list[list[Span]] = field(default_factory=list)
+    explain_seconds: float = 0.0
+    similar: bool = False
+
+
+class SearchSession:
+    """Search in one or several sources; safe to use from several threads.
+
+    Args:
+        sources: at least one; their names differ.
+
+    Raises:
+        InputError: no source, or two of one name.
+    """
+
+    def __init__(self, sources: Sequence[Source]) -> None:
+        self.sources = {source.name: source for source in sources}
+        if not sources or len(self.sources) < len(sources):
+            raise InputError(f"{len(sources)} indices with {len(self.sources)} names; name each of them differently")
+        self.sizes = {name: len(source.index) for name, source in self.sources.items()}
+        self._encoding, self._mapping = threading.Lock(), threading.Lock()
+        self._maps: dict[str, Map] = {}
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the sources."""
+        return list(self.sources)
+
+    def answer(self, source: str, query: str, k: int = 10, filter: str = "", hybrid: bool = False) -> Answer:
+        """Search one source.
+
+        Args:
+            source: its name.
+            query: any text.
+            k: hits, 1 to 50.
+            filter: conditions on metadata, separated by semicolons: "package=torch; year>=2020".
+            hybrid: rank by nearness and by full text, fused.
+
+        Raises:
+            InputError: the query is empty, or the filter cannot be read or names a column that no document has.
+        """
+        chosen = self._source(source)
+        query, notes = _clean(query)
+        conditions = read_filter(filter)
+        started = time.perf_counter()
+        with self._encoding:  # a tokenizer serves one thread at a time
+            vector = unit_vectors(chosen.encoder.encode_query([query]), of=chosen.encoder.name)[0]
+        encoded = time.perf_counter()
+        k = int(np.clip(k, 1, MOST_HITS))
+        hits = chosen.index.search(vector, k, filter=conditions or None, text=query if hybrid else None)[0]
+        if not hits:
+            check_columns(chosen.index, conditions)
+        return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
+
+    def similar(self, source: str, id: int, k: int = 10, filter: str = "") -> Answer:
+        """The documents of one source that are nearest to its document `id`, without itself.
+
+        Args:
+            source: its name.
+            id: of a document.
+            k: hits, 1 to 50.
+            filter: as for `answer`.
+
+        Raises:
+            InputError: there is no such document, or the filter is at fault.
+        """
+        chosen = self._source(source)
+        conditions = read_filter(filter)
+        text = chosen.index.get([id])[0].text
+        started = time.perf_counter()
+        with self._encoding:
+            vector = unit_vectors(chosen.encoder.encode_document([text]), of=chosen.encoder.name)[0]
+        encoded = time.perf_counter()
+        hits = chosen.index.similar(id, int(np.clip(k, 1, MOST_HITS)), filter=conditions or None)
+        if not hits:
+            check_columns(chosen.index, conditions)
+        seconds = encoded - started, time.perf_counter() - encoded
+        return Answer(source, text, vector, hits, *seconds, similar=True)
+
+    def explained(self, answer: Answer, hits: int | None = None) -> Answer:
+        """The answer with the spans of its first `hits` hits (by default all) and their effect.
+
+        All that is left out of them is encoded in one call; hits that have their spans already are not encoded again.
+        """
+        started = time.perf_counter()
+        texts = [hit.text for hit in answer.hits[len(answer.spans) : hits]]
+        with self._encoding:
+            spans = answer.spans + explain(self._source(answer.source).encoder, answer.vector, texts)
+        return replace(answer, spans=spans, explain_seconds=answer.explain_seconds + time.perf_counter() - started)
+
+    def filters(self, source: str, rows: int = 10_000) -> dict[str, list[str]]:
+        """Conditions to filter by, such as "topic=sea", for each metadata column of the first documents.
+
+        They are those of a column's most frequent values; a column whose values do not recur has none.
+        """
+        for _, _, metadata, _ in self._source(source).index.scan(rows):
+            keys = dict.fromkeys(key for entry in metadata for key in entry)
+            return {key: _conditions(key, [entry.get(key) for entry in metadata]) for key in keys}
+        return {}
+
+    def examples(self, source: str, count: int = 4, rows: int = 1_000) -> list[str]:
+        """Queries to try: titles or first sentences of documents, evenly spaced among the first ones."""
+        for _, texts, metadata, _ in self._source(source).index.scan(rows):
+            pairs = zip(texts, metadata, strict=True)
+            found = list(dict.fromkeys(short for text, entry in pairs if (short := _short(text, entry))))
+            return [found[i * len(found) // count] for i in range(count)] if len(found) >= count else found
+        return []
+
+    def map(self, source: str) -> Map:
+        """The map of a source; made when first asked for, which takes a scan or three and some seconds."""
+        with self._mapping:
+            if source not in self._maps:
+                index = self._source(source).index
+                self._maps[source] = lay_out(index, find_trends(index))
+            return self._maps[source]
+
+    def places(self, answer: Answer) -> NDArray[np.float32]:
+        """Where on the map the hits of an answer are, `[hits, 2]`."""
+        layout = self.map(answer.source)
+        encoder = self._source(answer.source).encoder
+        with self._encoding:
+            vectors = unit_vectors(encoder.encode_document([hit.text for hit in answer.hits]), of=encoder.name)
+        return layout.place(vectors)
+
+    def _source(self, name: str) -> Source:
+        if name not in self.sources:
+            raise InputError(f"there is no index {one_line(str(name), 60)!r}; there is: {', '.join(self.sources)}")
+        return self.sources[name]
+
+
+def read_filter(text: str) -> dict[str, Any]:
+    """Conditions separated by semicolons, as a filter.
+
+    Example:
+        >>> read_filter("package=torch; year>=2020")
+        {'package': ['torch'], 'year': {'>=': 2020}}
+    """
+    try:
+        return parse_filter([condition for condition in text.split(";") if condition.strip()])
+    except InputError as error:
+        raise InputError("filter " + str(error).removeprefix("--filter ")) from None
+
+
+def _clean(query: str) -> tuple[str, list[str]]:
+    """The query as it is searched for, and words on what was changed."""
+    notes = []
+    if len(query) > LONGEST_QUERY:
+        notes.append(f"The query has {len(query):,} characters; its first {LONGEST_QUERY:,} were read.")
+        query = query[:LONGEST_QUERY]
+    if (clean := storable(query)) != query:
+        notes.append("Characters that no text can hold (NUL, half a character) were replaced.")
+    if not clean.strip("\ufffd \t\r\n\v\f\u00a0\u200b"):
+        raise InputError("The query is empty: say what to look for.")
+    return clean, notes
+
+
+def _conditions(key: str, values: Sequence[Any], most: int = 20) -> list[str]:
+    """`key=value` for the most frequent values, ordered; none where most occur once."""
+    flat = [one for value in values for one in (value if isinstance(value, list) else [value]) if one is not None]
+    written = [one if isinstance(one, str) else json.dumps(one) for one in flat]
+    counts = Counter(written)
+    if 2 * len(counts) > len(flat) > 1:
+        return []
+    known = dict(zip(written, flat, strict=True))
+    chosen = sorted(text for text, _ in counts.most_common(most))
+    return [f"{key}={text}" for text in chosen if len(text) <= 40 and _finds(f"{key}={text}", {key: known[text]})]
+
+
+def _finds(condition: str, metadata: Mapping[str, Any]) -> bool:
+    """Whether the condition, written in the page's filter, finds a document."""
+    try:
+        return matches(metadata, read_filter(condition))
+    except InputError:
+        return False
+
+
+def _short(text: str, metadata: Mapping[str, Any]) -> str:
+    """The title of a document, or its first sentence, where it is as long as a query is."""
+    title = metadata.get("title")
+    candidates = [title if isinstance(title, str) else "", *sentences(text[:200])[:1]]
+    lines = (" ".join(storable(candidate).split()) for candidate in candidates)
+    return next((line for line in lines if 10 <= len(line) <= 80), "")
+
+
+# --- What in a hit makes it similar to the query: the similarity it loses when a part of it is left out.
+
+MOST_SPANS, LEAST_SPANS = 48, 8  # of a hit; each is one more text to encode
+READ = 4_000  # characters of a hit, more than models read
+READ_AGAIN = 8_000  # characters that are encoded to explain a hit: a longer one is cut into fewer spans
+WORD = re.compile(r"\w+")
+
+
+@dataclass(frozen=True)
+class Span:
+    """A piece of a hit's text.
+
+    Args:
+        text: the piece; those of a hit, joined, are its text with its blanks made single.
+        effect: cosine to the query of the whole text less that of the text without this piece; 0 beyond what is read.
+    """
+
+    text: str
+    effect: float = 0.0
+
+
+def explain(encoder: Any, query: NDArray[np.float32], texts: Sequence[str]) -> list[list[Span]]:
+    """The spans of each text with their effect: its sentences, or its words where it has one sentence only.
+
+    Args:
+        encoder: its `encode_document` takes texts to vectors `[n, d]`.
+        query: unit vector `[d]`.
+        texts: of the hits.
+
+    Example:
+        >>> count = lambda texts: np.array([[text.count("a"), 1.0] for text in texts])
+        >>> encoder = type("", (), {"encode_document": lambda self, texts: count(texts)})()
+        >>> [(span.text, round(span.effect, 2)) for span in explain(encoder, np.array([1.0, 0.0]), ["a b aa"])[0]]
+        [('a ', 0.05), ('b ', 0.0), ('aa', 0.24)]
+    """
+    cut = [pieces(text) for text in texts]
+    variants = [variant for own, _ in cut for variant in ("".join(own), *_without_each(own))]
+    cosines = unit_vectors(encoder.encode_document(variants)) @ query if variants else np.empty(0)
+    found, start = [], 0
+    for own, rest in cut:
+        whole, others = cosines[start], cosines[start + 1 : start + 1 + len(own)]
+        start += 1 + len(own)
+        spans = [Span(text, float(whole - other)) for text, other in zip(own, others, strict=True)]
+        found.append(spans + [Span(rest)] * bool(rest))
+    return found
+
+
+def pieces(text: str) -> tuple[list[str], str]:
+    """At most 48 pieces of the first 4,000 characters, and the rest; the longer the text, the fewer, down to 8.
+
+    Example:
+        >>> pieces("One sentence."), pieces("One.  Two.")
+        ((['One ', 'sentence.'], ''), (['One. ', 'Two.'], ''))
+    """
+    text = " ".join(text.split())
+    head, rest = (text, "") if len(text) <= READ else (text[:READ], text[READ:])
+    units = sentences(head)
+    if len(units) < 2:
+        units = head.split(" ")
+    size = -(-len(units) // min(max(READ_AGAIN // max(len(head), 1), LEAST_SPANS), MOST_SPANS))
+    own = [" ".join(units[start : start + size]) for start in range(0, len(units), size)]
+    return [piece + " " for piece in own[:-1]] + own[-1:], rest
+
+
+def shared_words(query: str, text: str) -> set[str]:
+    """Words of the text, in small letters, that are in the query too; stop words are not counted.
+
+    Example:
+        >>> sorted(shared_words("The tides of the sea", "Tides rise: the sea is up"))
+        ['sea', 'tides']
+    """
+    words: set[str] = {word.casefold() for word in WORD.findall(query)} - ENGLISH_STOP_WORDS
+    return words & {word.casefold() for word in WORD.findall(text)}
+
+
+def _without_each(own: list[str]) -> list[str]:
+    return ["".join(own[:i] + own[i + 1 :]) for i in range(len(own))]

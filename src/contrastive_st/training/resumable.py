@@ -1,0 +1,167 @@
+"""What a run computes, as a record in each of its checkpoints, so that a resumed run computes the same.
+
+Compared is whatever changes the mathematics: batches, loss, model, dropout, optimizer, schedule, precision, seeds and
+data. Left out is what does not: chunks, buckets, logging, evaluation, saving, paths.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow
+import torch
+from torch.nn.modules.dropout import _DropoutNd
+from transformers import SchedulerType
+
+from contrastive_st.data.mixture import EndlessStream, Mixture
+
+#: Training arguments that change what a run computes, under the names of their flags
+ARGUMENTS = (
+    "per_device_train_batch_size", "gradient_accumulation_steps", "dataloader_drop_last",
+    "train_sampling_strategy", "learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon",
+    "max_grad_norm", "optim", "optim_args", "optim_target_modules", "lr_scheduler_type",
+    "lr_scheduler_kwargs", "warmup_steps", "max_steps", "num_train_epochs", "bf16", "fp16", "tf32", "seed",
+    "data_seed", "label_smoothing_factor", "neftune_noise_alpha", "momentum_queue", "momentum",
+)  # fmt: skip
+#: Differences in words; others are "NAME was THEN and is NOW"
+WORDS = {
+    "data": "other data",
+    "processes": "the number of processes was {then} and is {now}",
+    "model": "the model was a {then} and is a {now}",
+    "trained": "{then} weights were trained and {now} are",
+}
+_LISTED = 3  # most names of entries that a record lacks, in a message
+_SAMPLED = 256  # rows that a fingerprint reads from data without Arrow tables
+_WITH_WARMUP = (SchedulerType.CONSTANT_WITH_WARMUP, SchedulerType.INVERSE_SQRT)  # and then independent of the end
+_NOT_TRAINED = ("prompts", "default_prompt_name", "truncate_dim", "with_head")  # settings that only encoding uses
+
+
+def settings_record(trainer: Any, given_optimizer: Any = None) -> dict[str, Any]:
+    """The settings of a trainer's run that change what it computes: a flat dict of JSON values.
+
+    Args:
+        trainer: a `ContrastiveTrainer` that has not begun to train.
+        given_optimizer: the optimizer that it was made with, if any.
+    """
+    args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
+    found = {name: getattr(args, name, None) for name in ARGUMENTS}
+    if args.max_steps > 0:
+        found["num_train_epochs"] = None
+    share = 0 < args.warmup_steps < 1  # of all steps
+    endless = args.lr_scheduler_type in _WITH_WARMUP and not share
+    if endless or args.lr_scheduler_type == SchedulerType.CONSTANT:  # such a run may be prolonged
+        found["max_steps"] = found["num_train_epochs"] = None
+    if not args.momentum_queue:
+        found["momentum"] = None
+    found["processes"] = args.world_size
+    found["split_batches"] = trainer.accelerator.split_batches
+    if given_optimizer is not None:
+        found["optimizer"] = [type(given_optimizer).__name__, given_optimizer.defaults]
+    found["trained"] = sum(weight.numel() for weight in model.parameters() if weight.requires_grad)
+    found |= _model(model) | dict(_flat("collator", _object(trainer.data_collator)))
+    plain: dict[str, Any] = json.loads(json.dumps(found, default=_plain))
+    return plain
+
+
+def _model(model: Any) -> dict[str, Any]:
+    """Class, settings (with those of the loss), adapters and dropout of a model."""
+    found: dict[str, Any] = {"model": type(model).__name__}
+    settings = getattr(model, "settings", None)
+    if hasattr(settings, "section"):
+        for name, value in settings.section().items():
+            found |= {} if name in _NOT_TRAINED else dict(_flat(name, value))
+    elif (loss := getattr(model, "loss_fn", None)) is not None:
+        found |= dict(_flat("loss", _object(loss)))
+    holder = model if hasattr(model, "peft_config") else getattr(model, "backbone", None)
+    for adapter, config in (getattr(holder, "peft_config", None) or {}).items():
+        found |= {f"{adapter}.{name}": getattr(config, name, None) for name in ("r", "lora_alpha", "use_rslora")}
+    for name, value in vars(getattr(model, "config", None) or object).items():
+        if "drop" in name and isinstance(value, int | float):
+            found[name] = value
+    layers = [module.p for module in model.modules() if isinstance(module, _DropoutNd)]
+    found["dropout"] = sorted(set(layers))  # also where a config does not say
+    return found
+
+
+def _flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, Mapping) and value:
+        for part, own in value.items():
+            yield from _flat(f"{name}.{part}" if part else name, own)
+    else:
+        yield name, value
+
+
+def _object(value: Any) -> Any:
+    """A collator or a loss in plain values: its class, and its public attributes that are plain themselves."""
+    if isinstance(value, Mapping):
+        return {name: _object(own) for name, own in value.items()}
+    found: dict[str, Any] = {"": getattr(value, "__qualname__", type(value).__name__)}
+    for name, own in getattr(value, "__dict__", {}).items():
+        if not name.startswith("_") and isinstance(own, bool | int | float | str | None):
+            found[name] = own
+        elif not name.startswith("_") and isinstance(own, Mapping):
+            found[name] = {str(key): _object(part) for key, part in own.items() if hasattr(part, "__dict__")}
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return value.value if isinstance(value, enum.Enum) else type(value).__name__
+
+
+def differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
+    """In what two records differ, in words.
+
+    Example:
+        >>> differences({"seed": 1, "processes": 1}, {"seed": 7, "processes": 2})
+        ['seed was 1 and is 7', 'the number of processes was 1 and is 2']
+        >>> differences({}, {"seed": 7})
+        ['its record lacks seed']
+    """
+    found = [
+        WORDS.get(name, f"{name} was {{then}} and is {{now}}").format(then=then[name], now=now[name])
+        for name in now
+        if name in then and then[name] != now[name]
+    ]
+    found += [f"{name} was {then[name]} and is gone" for name in then if name not in now]
+    if lacking := [name for name in now if name not in then]:
+        more = f" and {len(lacking) - _LISTED} more" if len(lacking) > _LISTED else ""
+        found.append(f"its record lacks {', '.join(lacking[:_LISTED])}{more}")
+    return found
+
+
+def fingerprint(data: Any) -> str | None:
+    """A hash of a data set: of its Arrow tables if it has some (`datasets.Dataset`), else of its length and some rows.
+
+    For a mixture it is a hash of its data sets and their weights; for a stream, and for data whose rows cannot be read
+    by number, it is None.
+
+    Example:
+        >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 5]}])
+        True
+        >>> fingerprint([{"input_ids": [2, 5]}]) == fingerprint([{"input_ids": [2, 6]}])
+        False
+    """
+    if isinstance(data, EndlessStream):
+        return None
+    if isinstance(data, Mixture):
+        held = [data.names, data.weights, [fingerprint(part) for part in data.parts]]
+        return hashlib.blake2b(repr(held).encode(), digest_size=16).hexdigest()
+    if not hasattr(data, "__len__") or not hasattr(data, "__getitem__"):
+        return None
+    digest = hashlib.blake2b(str(len(data)).encode(), digest_size=16)
+    if hasattr(data, "with_format") and hasattr(data, "data"):
+        for table in data.with_format("arrow").iter(10_000):
+            sink = pyarrow.BufferOutputStream()
+            with pyarrow.ipc.new_stream(sink, table.schema.remove_metadata()) as stream:
+                stream.write_table(table.replace_schema_metadata(None).combine_chunks())
+            digest.update(sink.getvalue())
+        return digest.hexdigest()
+    step = max(len(data) // _SAMPLED, 1)
+    with torch.random.fork_rng(devices=[]):
+        for i in range(0, len(data), step):
+            digest.update(repr(data[i]).encode())
+    return digest.hexdigest()

@@ -1,0 +1,146 @@
+"""Each example trains two steps on a few sentences, and leaves a checkpoint that opens."""
+
+import ast
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+from contrastive_st.jobs import docs_search
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, SentenceEncoder
+from contrastive_st.data import DocPair
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+TRAIN = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true",
+         "--logging_steps", "1", "--bf16", "false"]  # fmt: skip
+BERT = ["--hidden_size", "64", "--vocab_size", "200"]
+RUNS = {
+    "run_simcse.py": [*BERT, *TRAIN],
+    "run_simcse.py text": ["--train_file", "text.txt", *BERT, *TRAIN],
+    "run_simcse.py pairs": ["--train_file", "pairs.csv", *BERT, *TRAIN],
+    "run_quickthoughts.py": ["--hidden_size", "6", "--embedding_size", "4", *TRAIN],
+    "run_quickthoughts.py text": ["--train_file", "text.txt", "--targets", "tfidf_bin", "--hidden_size", "6", *TRAIN],
+    "run_sbert.py": [*BERT, *TRAIN],
+    "run_sbert.py triplet": ["--loss", "triplet", *BERT, *TRAIN],
+    "run_sbert.py scored": ["--train_file", "scored.csv", *BERT, *TRAIN],
+    "run_infersent.py": ["--hidden_size", "6", "--head_hidden", "4", "--embedding_size", "4", *TRAIN],
+    "run_use.py": ["--hidden_size", "8", "--embedding_size", "8", *TRAIN],
+    "run_cert.py": ["--num_layers", "1", "--momentum_queue", "8", *BERT, *TRAIN],
+    "run_distill.py": ["--num_layers", "1", "--order_seconds", "0.1", *BERT, *TRAIN],
+    "run_distill.py layers": [
+        "--teacher",
+        "teacher",
+        "--layers",
+        "1",
+        "--loss",
+        "embedding_distillation",
+        "--order_seconds",
+        "0",
+        *TRAIN,
+    ],
+    "run_skipthoughts.py": ["--hidden_size", "8", "--embedding_size", "6", *TRAIN],
+    "run_sequences.py": ["--families", "20", "--heldout", "4", "--hidden_size", "16", *TRAIN],
+    "run_mlm.py": ["--train_file", "text.txt", "--block_size", "16", "--num_layers", "1", *BERT, *TRAIN],
+    "run_mlm.py further": [
+        "--train_file",
+        "text.txt",
+        "--max_train_samples",
+        "20",
+        "--model_name_or_path",
+        "teacher",
+        "--num_layers",
+        "1",
+        "--block_size",
+        "16",
+        *TRAIN,
+    ],
+    "by_feature/gradcache.py": ["--chunk_size", "3", *TRAIN],
+    "by_feature/ddp_and_fsdp.py": TRAIN,
+    "by_feature/mine_hard_negatives.py": ["--relative_margin", "-9", *TRAIN],
+    "by_feature/momentum_queue.py": ["--momentum_queue", "8", *TRAIN],
+    "by_feature/matryoshka.py": ["--dims", "128", "8", *TRAIN],
+    "by_feature/matryoshka.py plain": ["--plain", "true", *TRAIN],
+    "by_feature/lora.py": ["--lora_r", "2", *TRAIN],
+    "by_feature/scored_pairs.py": ["--chunk_size", "3", *TRAIN],
+    "by_feature/scored_pairs.py angle": ["--loss", "angle", *TRAIN],
+    "by_feature/mixture.py": ["--chunk_size", "3", *TRAIN],
+    "by_feature/mixture.py alone": ["--data", "pairs", *TRAIN],
+    "by_feature/guided_negatives.py": ["--margin", "0.1", *TRAIN],
+    "by_feature/prompts.py": ["--include_prompt", "false", "--chunk_size", "3", *TRAIN],
+    "by_feature/accelerate_loop.py": ["--max_steps", "2", "--batch_size", "4"],
+}
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, bert_config, tokenizer):
+    """A working folder with small data and a teacher, and a documentation of a few sentences."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    pairs = [DocPair(f"{a} {i}", f"{b} and more {i}", f"p{i % 4}.m{i % 3}.f{i}")
+             for i, (a, b) in enumerate((a, b) for a in SENTENCES for b in SENTENCES)]  # fmt: skip
+    split = lambda found, heldout=1000: (list(found)[:40], list(found)[40:])
+    for module in ("contrastive_st.data", "contrastive_st.jobs.docs_search"):
+        monkeypatch.setattr(f"{module}.installed_docs", lambda *args, **kwargs: pairs)
+        monkeypatch.setattr(f"{module}.split_pairs", split)
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "teacher")
+    tokenizer.save_pretrained(tmp_path / "teacher")
+    (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))
+    rows = [(a, b) for a in SENTENCES for b in SENTENCES[:3]]
+    (tmp_path / "pairs.csv").write_text("\n".join(["question,answer", *(f"{a},{b}" for a, b in rows)]))
+    scored = ["sentence1,sentence2,score", *(f"{a},{b},{i % 5 / 4}" for i, (a, b) in enumerate(rows))]
+    (tmp_path / "scored.csv").write_text("\n".join(scored))
+    return tmp_path
+
+
+def run_example(monkeypatch, name, *args):
+    monkeypatch.setattr(sys, "argv", [name, *args])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / name), run_name="__main__")
+    return ended.value.code
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("name", RUNS)
+def test_two_steps(name, folder, monkeypatch, capsys):
+    script = name.split()[0]
+    assert run_example(monkeypatch, script, *RUNS[name], "--output_dir", "out") == 0, capsys.readouterr().err
+    if script == "run_mlm.py":
+        assert (folder / "out" / "model.safetensors").is_file()
+    else:
+        text = "MKVLA" if "sequences" in script else "a cat"
+        assert SentenceEncoder.from_pretrained(folder / "out").encode([text]).shape[0] == 1
+    assert not docs_search.__file__.startswith(str(folder))
+
+
+def test_search_and_evaluation(folder, monkeypatch, capsys, bert_config, tokenizer):
+    from contrastive_st import BertForCL
+
+    BertForCL(bert_config, pooling="mean").save_pretrained("model")
+    tokenizer.save_pretrained("model")
+    assert run_example(monkeypatch, "by_feature/search.py", "a cat", "--model", "model", "--corpus", "text.txt") == 0
+    assert len(capsys.readouterr().out.splitlines()) == 4
+    assert run_example(monkeypatch, "by_feature/evaluation.py", "model", "--tasks", "nothing") == 2
+    assert capsys.readouterr().err.startswith("error: ")
+
+
+@pytest.mark.parametrize("name", sorted({name.split()[0] for name in RUNS} - {"run_mlm.py"}))
+def test_bad_input_is_one_line(name, folder, monkeypatch, capsys):
+    assert run_example(monkeypatch, name, "--no_such_flag", "1") == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: unknown argument --no_such_flag")
+    assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
+def test_examples_use_public_names_alone(path):
+    public = {"contrastive_st", *(f"contrastive_st.{name}" for name in ("data", "evaluation", "jobs", "training"))}
+    also = {"contrastive_st.hub.cards", "contrastive_st.hub.push", "contrastive_st.evaluation.tasks",
+            "contrastive_st.terminal", "contrastive_st.models"}  # fmt: skip
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("contrastive_st"):
+            assert node.module in public | also
+            assert not any(alias.name.startswith("_") for alias in node.names)
+    if path.parent == EXAMPLES:
+        assert 60 <= len(path.read_text(encoding="utf-8").splitlines()) <= 150

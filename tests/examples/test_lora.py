@@ -1,0 +1,169 @@
+"""`contrastive-st train ... --lora_r`: from the command line to an adapter, its card, a resumed run and a merge."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from safetensors.torch import load_file
+from transformers import AutoModel
+
+from conftest import SENTENCES
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    SentenceEncoder,
+    tokenize,
+)
+from contrastive_st.cli import main
+from contrastive_st.models import Qwen3ForCL, add_lora
+from contrastive_st.safety.folders import ADAPTER, ADAPTER_WEIGHTS, TRAINED
+
+TRAIN = ["--per_device_train_batch_size", "4", "--disable_tqdm", "true", "--learning_rate", "1e-2", "--bf16", "false",
+         "--report_to", "none", "--max_length", "16"]  # fmt: skip
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, bert_config, tokenizer):
+    """A working folder with an encoder, texts and labelled pairs."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    BertForCL(bert_config, pooling="mean").save_pretrained("base")
+    tokenizer.save_pretrained("base")
+    (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES[:2]))
+    rows = [f"{a},{b},{i % 2}" for i, (a, b) in enumerate((a, b) for a in SENTENCES for b in SENTENCES[:3])]
+    (tmp_path / "nli.csv").write_text("\n".join(["sentence1,sentence2,label", *rows]))
+    return tmp_path
+
+
+def train(*args, base="base", output="out"):
+    given = ["--train_file", "text.txt", "--model_name_or_path", base, "--output_dir", output, *TRAIN, *args]
+    return main(["train", *given])
+
+
+@pytest.mark.allow_warnings
+def test_from_the_command_line_to_an_adapter_and_back(folder, capsys):
+    lora = ["--lora_r", "2", "--lora_alpha", "6", "--lora_dropout", "0.1", "--lora_target_modules", "query", "value"]
+    assert train(*lora, "--max_steps", "4", "--save_steps", "2", "--temperature", "0.1") == 0, capsys.readouterr().err
+    about = json.loads((folder / "out" / ADAPTER).read_text())
+    assert (about["r"], about["lora_alpha"], about["target_modules"]) == (2, 6.0, ["query", "value"])
+    assert about["base_model_name_or_path"] == str(folder / "base")
+    assert not (folder / "out" / "config.json").exists()
+    metadata = json.loads((folder / "out" / "training_metadata.json").read_text())
+    assert metadata["adapter"] == {"kind": "LoRA", "r": 2, "alpha": 6.0, "dropout": 0.1,
+                                   "target_modules": ["query", "value"], "parameters": 2 * 2 * 2 * 32}  # fmt: skip
+    assert str(folder) not in json.dumps(metadata)
+    before, after = (SentenceEncoder(name).encode(SENTENCES) for name in ("base", "out"))
+    assert np.abs(before - after).max() > 1e-3
+
+    assert main(["card", "out"]) == 0
+    card = (folder / "out" / "README.md").read_text()
+    assert "| adapter | LoRA, rank 2, alpha 6.0, dropout 0.1, on query, value; 256 weights trained |" in card
+    assert "Hu, Edward J." in card
+    assert "(bert, mean pooling)" in card
+
+    assert main(["merge", "out", "-o", "merged"]) == 0
+    np.testing.assert_allclose(SentenceEncoder("merged").encode(SENTENCES), after, rtol=0, atol=1e-6)
+    held = json.loads((folder / "merged" / "config.json").read_text())["contrastive"]
+    assert (held["loss"], held["temperature"], held["pooling"]) == ("info_nce", 0.1, "mean")
+    assert main(["card", "merged"]) == 0
+    assert main(["push", "merged", "alice/merged", "--dry_run"]) == 0
+
+    capsys.readouterr()
+    resumed = ["--max_steps", "4", "--temperature", "0.1", "--resume_from_checkpoint", "out/checkpoint-2"]
+    assert train(*lora, *resumed, output="again") == 0, capsys.readouterr().err
+    whole, again = (load_file(folder / name / ADAPTER_WEIGHTS) for name in ("out", "again"))
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
+    assert train("--lora_r", "2", "--lora_target_modules", "query", *resumed, output="third") == 2
+    assert "was trained with another adapter" in capsys.readouterr().err
+    assert train("--max_steps", "2", base="out", output="further") == 0  # without --lora_r the adapter is trained on
+    assert (folder / "further" / ADAPTER_WEIGHTS).is_file()
+
+
+@pytest.mark.allow_warnings
+def test_sentence_bert_trains_an_adapter_and_a_classifier(folder, capsys):
+    given = ["--train_file", "nli.csv", "--model_name_or_path", "base", "--output_dir", "out", "--max_steps", "2"]
+    assert main(["train", "sbert", *given, *TRAIN, "--lora_r", "2"]) == 0, capsys.readouterr().err
+    names = load_file(folder / "out" / ADAPTER_WEIGHTS)
+    assert all("lora_" in name for name in names)
+    assert SentenceEncoder("out").encode(SENTENCES).shape == (8, 16)
+    assert main(["merge", "out", "-o", "merged"]) == 0
+    assert json.loads((folder / "merged" / "config.json").read_text())["contrastive"]["loss"] == "softmax"
+
+
+@pytest.mark.allow_warnings
+def test_a_mixture_trains_an_adapter(folder, capsys):
+    (folder / "mix.yaml").write_text(
+        "datasets:\n  - {name: nli, train_file: nli.csv, loss: softmax}\n"
+        "  - {name: texts, train_file: text.txt, loss: info_nce}\n"
+    )
+    given = ["--mixture", "mix.yaml", "--model_name_or_path", "base", "--output_dir", "out", "--max_steps", "3"]
+    assert main(["train", *given, *TRAIN, "--lora_r", "2"]) == 0, capsys.readouterr().err
+    vectors = SentenceEncoder("out").encode(SENTENCES)
+    assert main(["merge", "out", "-o", "merged"]) == 0
+    np.testing.assert_allclose(SentenceEncoder("merged").encode(SENTENCES), vectors, rtol=0, atol=1e-6)
+
+
+@pytest.mark.allow_warnings
+def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
+    shape = {"num_hidden_layers": 1, "num_attention_heads": 2, "num_key_value_heads": 1, "intermediate_size": 32}
+    config = Qwen3ForCL.config_class(**shape, vocab_size=len(tokenizer), hidden_size=16, head_dim=8, pad_token_id=0)
+    AutoModel.from_config(config).save_pretrained("decoder")  # as published: nothing says how it pools
+    tokenizer.save_pretrained("decoder")
+    assert train("--max_steps", "2", base="decoder") == 2
+    assert "give --pooling" in capsys.readouterr().err
+    given = ["--max_steps", "2", "--pooling", "mean", "--dropout", "0.1", "--bidirectional", "true"]
+    assert train(*given, base="decoder") == 0, capsys.readouterr().err
+    assert json.loads((folder / "out" / "config.json").read_text())["is_causal"] is False
+    assert SentenceEncoder("out").pooling == "mean"
+    assert train(*given, "--lora_r", "2", base="decoder", output="adapter") == 2
+    assert "save the model with bidirectional first" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--lora_alpha", "3"], "give its rank with --lora_r"),
+        (["--lora_r", "0"], "lora_r 0: give 1 or more"),
+        (["--lora_r", "2", "--lora_dropout", "1"], "lora_dropout 1.0: give a number in [0, 1)"),
+        (["--lora_r", "2", "--lora_target_modules", "nothing"], "lora_target_modules nothing"),
+        (["--lora_r", "2", "--model_name_or_path", "static-minilm"], "LoRA needs an encoder of transformers"),
+        (["--bidirectional", "true"], "unknown setting bidirectional"),
+    ],
+)
+def test_bad_input_is_one_line(folder, capsys, flags, words):
+    assert train("--max_steps", "1", *flags) == 2
+    error = capsys.readouterr().err
+    assert words in error.splitlines()[-1]
+    assert error.splitlines()[-1].startswith("error: ")
+
+
+def test_an_encoder_from_scratch_has_no_base(folder, capsys):
+    given = ["--train_file", "text.txt", "--output_dir", "out", *TRAIN, "--num_layers", "1", "--hidden_size", "16"]
+    assert main(["train", *given, "--lora_r", "2"]) == 2
+    assert "this encoder is new" in capsys.readouterr().err
+
+
+@pytest.mark.allow_warnings
+def test_the_best_checkpoint_is_loaded_at_the_end(folder, tokenizer):
+    scores = iter([0.0, 1.0, 0.5])
+    args = ContrastiveTrainingArguments(
+        "out", per_device_train_batch_size=4, max_steps=3, learning_rate=1e-2, bf16=False, disable_tqdm=True,
+        report_to="none", save_strategy="steps", save_steps=1, eval_strategy="steps", eval_steps=1,
+        load_best_model_at_end=True, metric_for_best_model="score", greater_is_better=True,
+    )  # fmt: skip
+    model = add_lora(AutoModelForCL.from_pretrained("base", pooling="cls"), r=2)
+    rows = tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16)
+    trainer = ContrastiveTrainer(
+        model, args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer),
+        evaluator=lambda model: {"score": next(scores)}, processing_class=tokenizer,
+    )  # fmt: skip
+    trainer.train()
+    best = load_file(folder / "out" / "checkpoint-2" / TRAINED)
+    assert any(name.startswith("bert.pooler.dense.") for name in best)
+    weights = trainer.model.state_dict()
+    assert all(torch.equal(weights[name], tensor) for name, tensor in best.items())

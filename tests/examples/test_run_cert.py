@@ -1,0 +1,187 @@
+"""CERT: back-translations are made and kept as pairs; both stages run, from ready pairs too."""
+
+import contextlib
+import csv
+import itertools
+import json
+import shutil
+
+import pytest
+import torch
+import transformers
+from datasets import Dataset
+from safetensors.torch import load_file
+from scripts import load
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL
+from contrastive_st.data import read_texts
+from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation import fine_tuning
+
+
+@pytest.fixture
+def translator(tokenizer, tmp_path):
+    """A tiny translation model, which has learned nothing."""
+    config = transformers.BartConfig(
+        vocab_size=len(tokenizer), d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=200, pad_token_id=0,
+        bos_token_id=2, eos_token_id=3, decoder_start_token_id=2, forced_eos_token_id=3, init_std=1.0,
+    )  # fmt: skip
+    transformers.BartForConditionalGeneration(config).save_pretrained(tmp_path / "translator")
+    tokenizer.save_pretrained(tmp_path / "translator")
+    return str(tmp_path / "translator")
+
+
+def test_texts_go_there_and_back_in_batches():
+    sizes = []
+
+    def there(texts):
+        sizes.append(len(texts))
+        return [f"<{text}>" for text in texts]
+
+    back = lambda texts: ["" if "blank" in text else text[1:-1].replace("big", "large") for text in texts]
+    texts = ["a big dog", "same", "blank", "the big, big sea", "a big cat"]
+    pairs = list(back_translate(iter(texts), there, back, batch_size=2))
+    assert sizes == [2, 2, 1]
+    assert pairs == [
+        ("a big dog", "a large dog"), ("the big, big sea", "the large, large sea"), ("a big cat", "a large cat"),
+    ]  # fmt: skip
+
+
+def test_pairs_are_read_as_they_were_written(tmp_path):
+    pairs = [("a, b", 'he said "no"'), ("line", "other")]
+    assert write_pairs(pairs, tmp_path / "pairs.csv") == 2
+    assert [tuple(row.values()) for row in read_texts(str(tmp_path / "pairs.csv"))] == pairs
+    with pytest.raises(InputError, match="no pairs: every back-translation"):
+        write_pairs([], tmp_path / "none.csv")
+
+
+@pytest.mark.allow_warnings  # a tiny model has no settings of generation saved
+def test_a_translation_model_by_name(translator):
+    translate = Translator(translator, device="cpu", max_length=8, num_beams=2)
+    texts = ["the cat sat on the mat", "a dog"]
+    found = translate(texts)
+    assert len(found) == 2
+    assert found == translate(texts)
+    assert translate(texts[1:]) == found[1:]  # padding does not matter
+    with pytest.raises(InputError, match="cannot open the translation model"):
+        Translator("/nowhere")
+
+
+def test_a_translation_model_is_opened_without_its_code_and_its_pickles(translator, tmp_path, monkeypatch):
+    folder = shutil.copytree(translator, tmp_path / "model")
+    marker = tmp_path / "code-ran"
+    (folder / "own.py").write_text(f"open({str(marker)!r}, 'w').close()\nclass Own: pass\n")
+    settings = json.loads((folder / "tokenizer_config.json").read_text())
+    settings |= {"tokenizer_class": "Own", "auto_map": {"AutoTokenizer": ["own.Own", None]}}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    monkeypatch.setattr("builtins.input", lambda *_: pytest.fail("asked at the terminal"))
+    with contextlib.suppress(InputError):
+        Translator(folder, device="cpu")
+    assert not marker.exists()
+    pickled = shutil.copytree(translator, tmp_path / "pickled")
+    torch.save(load_file(pickled / "model.safetensors"), pickled / "pytorch_model.bin")
+    (pickled / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="cannot open the translation model"):
+        Translator(pickled, device="cpu")
+
+
+def test_a_translation_reads_no_more_of_a_text_than_it_translates(translator):
+    translate = Translator(translator, device="cpu", max_length=8, num_beams=2)
+    given = []
+    real = translate.tokenizer
+    translate.tokenizer = lambda texts, **options: given.extend(map(len, texts)) or real(texts, **options)
+    translate.tokenizer.model_max_length = real.model_max_length
+    translate.tokenizer.pad_token_id, translate.tokenizer.batch_decode = real.pad_token_id, real.batch_decode
+    translate(["the cat sat on the mat " * 100_000])
+    assert max(given) <= 64 * 64
+
+
+TINY = [
+    "--hidden_size", "16", "--num_layers", "1", "--max_length", "16", "--task_epochs", "1", "--task_seeds", "2",
+    "--label_samples", "40", "--max_steps", "3", "--per_device_train_batch_size", "8", "--momentum_queue", "16",
+    "--disable_tqdm", "true", "--bf16", "false",
+]  # fmt: skip
+
+
+def trec(folder):
+    """TREC's files: a class and a question a line."""
+    (folder / "TREC").mkdir(parents=True)
+    lines = [f"{'NUM' if i % 2 else 'LOC'}:x {'how many cats' if i % 2 else 'where is a dog'} {i} ?" for i in range(60)]
+    for name in ("train_5500.label", "TREC_10.label"):
+        (folder / "TREC" / name).write_text("\n".join(lines) + "\n", encoding="latin-1")
+    return folder
+
+
+@pytest.mark.allow_warnings  # of transformers: the classifier is new
+def test_both_stages_from_ready_pairs(tmp_path, capsys):
+    pairs = [(f"a cat sat on mat {i}", f"on mat {i} sat a cat") for i in range(40)]
+    write_pairs(pairs, tmp_path / "pairs.csv")
+    data = trec(tmp_path / "data")
+    found = load("run_cert").main([
+        "--train_file", str(tmp_path / "pairs.csv"), "--task", "TREC", "--eval_data", str(data),
+        "--output_dir", str(tmp_path / "out"), *TINY,
+    ])  # fmt: skip
+    assert set(found) >= {"TREC fine-tuned", "TREC CERT, then fine-tuned"}
+    assert all(0 <= found[name] <= 1 for name in found if name.startswith("TREC"))
+    assert "CERT, then fine-tuned" in capsys.readouterr().out
+    model = transformers.AutoModel.from_pretrained(tmp_path / "out")
+    assert model.config.contrastive["temperature"] == 0.07
+    before, after = (
+        load_file(folder / "model.safetensors") for folder in (tmp_path / "out" / "before", tmp_path / "out")
+    )
+    assert any(not torch.equal(before[name], after[name]) for name in after)
+
+
+@pytest.mark.allow_warnings
+def test_sentences_are_translated_first(translator, tmp_path):
+    nouns = ("cat", "dog", "mat", "town", "book")  # words that the translator knows
+    (tmp_path / "some.txt").write_text("\n".join(f"the {a} and the {b}" for a in nouns for b in nouns if a != b))
+    found = load("run_cert").main([
+        "--train_file", str(tmp_path / "some.txt"), "--translate_there", translator, "--translate_back", translator,
+        "--output_dir", str(tmp_path / "out"), *TINY,
+    ])  # fmt: skip
+    assert not any("fine-tuned" in name for name in found)
+    with open(tmp_path / "out" / "pairs.csv", encoding="utf-8", newline="") as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["text", "back"]
+    assert rows[1][0] == "the cat and the dog"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--translate_there", "some"], "give both"),
+        (["--task", "STS12", "--eval_data", "hub"], "choose TREC"),
+        (["--task", "TREC"], "CONTRASTIVE_ST_DATA to a folder"),
+        (["--label_samples", "0"], "1 or more"),
+    ],
+)
+def test_what_cannot_be_run(arguments, words, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    write_pairs([("a", "b"), ("c", "d")], tmp_path / "pairs.csv")
+    monkeypatch.setattr(fine_tuning.Task, "load", lambda *_: fine_tuning.Splits({}, {}))
+    with pytest.raises(InputError, match=words):
+        load("run_cert").main(
+            ["--train_file", str(tmp_path / "pairs.csv"), *arguments, "--output_dir", str(tmp_path / "out")]
+        )
+
+
+def test_only_pairs_have_two_columns(tmp_path):
+    Dataset.from_dict({"anchor": ["x"], "positive": ["y"], "negative": ["z"]}).to_csv(str(tmp_path / "three.csv"))
+    with pytest.raises(InputError, match="name two columns of text"):
+        load("run_cert").main(["--train_file", str(tmp_path / "three.csv"), "--output_dir", str(tmp_path / "out")])
+
+
+def test_a_base_with_another_loss_is_trained_by_this_one(bert_config, tokenizer, tmp_path):
+    BertForCL(bert_config, pooling="mean", loss="embedding_distillation").save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    write_pairs(list(itertools.pairwise(SENTENCES)), tmp_path / "pairs.csv")
+    load("run_cert").main([
+        "--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(tmp_path / "base"), "--output_dir",
+        str(tmp_path / "out"), *TINY[TINY.index("--max_steps"):], "--per_device_train_batch_size", "6",
+    ])  # fmt: skip
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
+    assert (settings["loss"], settings["temperature"], settings["pooling"]) == ("info_nce", 0.07, "mean")

@@ -1,0 +1,110 @@
+"""examples/run_quickthoughts.py on a corpus of a page: what it trains, what it leaves behind, what it refuses."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scripts import load
+from transformers import AutoModel, AutoTokenizer
+
+from contrastive_st.errors import InputError
+from contrastive_st.models import SentenceEncoder
+
+SMALL = ["--hidden_size", "6", "--embedding_size", "4", "--per_device_train_batch_size", "16", "--max_steps", "3",
+         "--logging_steps", "1", "--report_to", "none", "--disable_tqdm", "true", "--save_strategy", "no",
+         "--bf16", "false"]  # fmt: skip
+NOUNS, VERBS = ["cat", "dog", "town", "rain", "book", "road", "lamp"], ["saw", "left", "met", "found"]
+
+
+@pytest.fixture(autouse=True)
+def _no_data(monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+
+
+@pytest.fixture
+def corpus(tmp_path):
+    random = np.random.default_rng(0)
+    lines = [
+        f"the {random.choice(NOUNS)} {random.choice(VERBS)} the {random.choice(NOUNS)}" + "\n" * (1 + (i % 5 == 4))
+        for i in range(60)
+    ]
+    path = tmp_path / "corpus.txt"
+    path.write_text("".join(lines))
+    return path
+
+
+def train(corpus, folder, *flags):
+    load("run_quickthoughts").main(["--train_file", str(corpus), "--output_dir", str(folder), *SMALL, *flags])
+    return folder
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--targets", "next", "--encoder", "lstm"),
+        ("--targets", "window", "--context_size", "2", "--context_weights", "1", "0.5", "--encoder", "bilstm"),
+        ("--targets", "window", "--row_loss", "block", "--encoder", "transformer", "--hidden_size", "8"),
+        ("--targets", "counts", "--row_loss", "l2"),
+        ("--targets", "tfidf", "--label_smoothing", "0.1"),
+        ("--targets", "tfidf_bin", "--chunk_size", "5"),
+    ],
+    ids=lambda flags: "-".join(flags[1::2]),
+)
+def test_every_kind_trains_and_opens_again(corpus, tmp_path, flags):
+    folder = train(corpus, tmp_path / "out", *flags)
+    encoder = SentenceEncoder.from_pretrained(folder)
+    assert encoder.model.settings.loss.targets == flags[1]
+    vectors = encoder.encode(["the cat saw the dog", "", "unknown words only"])
+    assert np.isfinite(vectors).all()
+    assert not vectors[1].any()
+    tokens = AutoTokenizer.from_pretrained(folder)(["the cat saw the dog"], return_tensors="pt")
+    with torch.no_grad():
+        opened = AutoModel.from_pretrained(folder).eval()
+        theirs = opened(tokens["input_ids"], attention_mask=tokens["attention_mask"]).pooler_output
+    np.testing.assert_allclose(vectors[:1], theirs.numpy(), atol=1e-6)
+
+
+def test_words_from_a_file_of_vectors_frozen(corpus, tmp_path):
+    words = ["the", *NOUNS, *VERBS]
+    vectors = np.random.default_rng(0).normal(size=(len(words), 5)).astype(np.float32)
+    file = tmp_path / "vectors.txt"
+    file.write_text("".join(f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, vectors, strict=True)))
+    folder = train(corpus, tmp_path / "out", "--word_vectors", str(file), "--word_vectors_use", "frozen")
+    encoder = SentenceEncoder.from_pretrained(folder)
+    table = encoder.model.get_input_embeddings().weight.detach().numpy()
+    np.testing.assert_array_equal(table[2:], vectors)
+    assert encoder.tokenizer("the lamp")["input_ids"] == [2, 9]
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (("--context_size", "0"), "context size is 0"),
+        (("--context_size", "40"), "smaller than a window"),
+        (("--word_vectors_use", "frozen"), "needs a file of vectors"),
+        (("--encoder", "elman"), "gru, lstm, transformer"),
+        (("--targets", "bm25"), "tfidf_bin"),
+    ],
+)
+def test_bad_input_is_one_clear_line(corpus, tmp_path, flags, words):
+    with pytest.raises(InputError, match=words):
+        train(corpus, tmp_path / "out", *flags)
+
+
+def test_the_defaults_are_the_published_settings(corpus, tmp_path):
+    short = ["--max_steps", "1", "--report_to", "none", "--disable_tqdm", "true", "--embedding_size", "4"]
+    script = load("run_quickthoughts")
+    script.main(["--train_file", str(corpus), "--output_dir", str(tmp_path / "out"), *short])
+    settings = json.loads((tmp_path / "out" / "training_metadata.json").read_text())["hyper_parameters"]
+    assert settings["learning_rate"] == 5e-4
+    assert settings["max_grad_norm"] == 5
+    assert script.DEFAULTS["per_device_train_batch_size"] == 400
+    assert SentenceEncoder.from_pretrained(tmp_path / "out").encode(["the cat"]).shape == (1, 2000)
+
+
+def test_a_corpus_of_one_sentence_documents_is_refused(tmp_path):
+    path = tmp_path / "corpus.txt"
+    path.write_text("".join(f"the {noun} {verb}\n\n" for noun in NOUNS for verb in VERBS))
+    with pytest.raises(InputError, match="documents of more than one sentence"):
+        train(path, tmp_path / "out", "--targets", "next")

@@ -1,0 +1,198 @@
+"""examples/train.py: the columns of a file decide what is trained; options of losses, prompts and guides."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scripts import load
+
+from conftest import SENTENCES
+from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
+from contrastive_st.models.default import open_encoder
+
+TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "3"]
+TINY += ["--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none"]
+
+
+@pytest.fixture
+def text_file(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(SENTENCES), encoding="utf-8")
+    return path
+
+
+def run(*args, text_file, output):
+    return load("train").main(["--train_file", str(text_file), *TINY, "--output_dir", str(output), *args])
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        "--matryoshka_dims 16 4",
+        "--matryoshka_dims 16 4 --matryoshka_weights 1 0.5 --chunk_size 3 --loss consistent_info_nce --js_weight 1",
+        "--guide static-minilm --margin 0.1 --chunk_size 3",
+        "--guide static-minilm --margin_strategy relative --matryoshka_dims 16 8 --momentum_queue 6",
+    ],
+)
+@pytest.mark.parametrize("num_columns", [1, 3])
+def test_dimensions_and_a_guide(flags, num_columns, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
+    columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
+    rows = [",".join(f"t{i}" for i in range(num_columns)), *(",".join(row) for row in zip(*columns, strict=True))]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    run(*flags.split(), text_file=tmp_path / "t.csv", output=tmp_path / "out")
+    contrastive = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
+    inner = contrastive.get("inner", contrastive)
+    assert ("matryoshka_dims" in flags) == (contrastive["loss"] == "matryoshka")
+    wanted = "guided_info_nce" if "guide" in flags else "consistent_info_nce" if "js_weight" in flags else "info_nce"
+    assert inner["loss"] == wanted
+    encoder = SentenceEncoder.from_pretrained(tmp_path / "out")
+    assert encoder.encode(SENTENCES, truncate_dim=4).shape == (8, 4)
+    again = ["--model_name_or_path", str(tmp_path / "out"), *flags.split()]  # a trained encoder is trained on
+    run(*again, text_file=tmp_path / "t.csv", output=tmp_path / "again")
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        ("--matryoshka_dims 64", "has 16 dimensions"),
+        ("--matryoshka_dims 4 4", "different"),
+        ("--matryoshka_weights 1", "give it too"),
+        ("--matryoshka_dims 8 4 --matryoshka_weights 1", "one positive number"),
+        ("--matryoshka_dims 16 4 --symmetric true --momentum_queue 6", "not symmetric"),
+        ("--guide no/such-guide", "no/such-guide"),
+        ("--guide static-minilm --js_weight 1", "the loss guided_info_nce has no setting js_weight"),
+        ("--guide static-minilm --margin_strategy half", "absolute, relative"),
+    ],
+)
+def test_dimensions_and_guides_that_cannot_be(flags, words, text_file, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(InputError) as caught:
+        run(*flags.split(), text_file=text_file, output=tmp_path / "out")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+PROMPTS = {"query": "the cat ", "document": "old town: "}
+NAMED = ["--prompts", *(f"{name}={prompt}" for name, prompt in PROMPTS.items())]
+
+
+def table(path, num_columns):
+    columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
+    rows = [",".join(f"t{i}" for i in range(num_columns)), *(",".join(row) for row in zip(*columns, strict=True))]
+    path.write_text("\n".join(rows))
+    return path
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(
+    ("num_columns", "flags", "before"),
+    [
+        (1, "--default_prompt_name query", ["the cat"]),
+        (2, "--include_prompt false --pooling mean --momentum_queue 6 --chunk_size 3", ["the cat", "old town :"]),
+        (3, "--matryoshka_dims 16 4 --truncate_dim 4 --pooling max --include_prompt false",
+         ["the cat", "old town :", "old town :"]),
+    ],
+)  # fmt: skip
+def test_prompts_are_trained_with_saved_and_found_again(num_columns, flags, before, tmp_path, monkeypatch):
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    seen, first = [], ContrastiveTrainer.training_step
+
+    def looked_at(self, model, inputs, *args):
+        seen.append((inputs["input_ids"][0], inputs["text_mask"][0], self.processing_class))
+        return first(self, model, inputs, *args)
+
+    monkeypatch.setattr(ContrastiveTrainer, "training_step", looked_at)
+    path = tmp_path / ("t.txt" if num_columns == 1 else "t.csv")
+    path.write_text("\n".join(SENTENCES)) if num_columns == 1 else table(path, num_columns)
+    run(*NAMED, *flags.split(), text_file=path, output=tmp_path / "out")
+    ids, mask, tokenizer = seen[0]
+    read = [tokenizer.decode(row[own == 0], skip_special_tokens=True) for row, own in zip(ids, mask, strict=True)]
+    assert read == before * (2 if num_columns == 1 else 1)
+    encoder, there = SentenceEncoder(tmp_path / "out"), peer(str(tmp_path / "out"), device="cpu")
+    assert encoder.prompts == PROMPTS
+    assert encoder.encode("a cat").shape == ((4,) if "truncate_dim" in flags else (16,))
+    for how in ("encode_query", "encode_document", "encode"):
+        np.testing.assert_allclose(getattr(encoder, how)(SENTENCES), getattr(there, how)(SENTENCES), atol=1e-5)
+    seen.clear()  # a folder with prompts is trained on with them
+    run("--model_name_or_path", str(tmp_path / "out"), text_file=path, output=tmp_path / "again")
+    assert torch.equal(seen[0][1] == 0, seen[0][1] == 0)
+    assert SentenceEncoder(tmp_path / "again").recorded.include_prompt == ("include_prompt" not in flags)
+    assert (seen[0][1][0] == 0).sum() >= 3
+
+
+@pytest.mark.allow_warnings
+def test_a_static_encoder_learns_its_prompts(tmp_path, monkeypatch):
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    start, out = ["--model_name_or_path", "static-minilm"], tmp_path / "out"
+    path = table(tmp_path / "t.csv", 2)
+    run(*NAMED, *start, text_file=path, output=out)
+    encoder, there = open_encoder(out), peer(str(out), device="cpu")
+    for how in ("encode_query", "encode_document", "encode"):
+        np.testing.assert_allclose(getattr(encoder, how)(SENTENCES), getattr(there, how)(SENTENCES), atol=1e-5)
+    assert np.abs(encoder.encode_query(SENTENCES) - encoder.encode(SENTENCES)).max() > 1e-2
+    with pytest.raises(InputError, match="unknown setting include_prompt"):
+        run(*NAMED, *start, "--include_prompt", "false", text_file=path, output=tmp_path / "no")
+
+
+def test_a_run_is_resumed_with_its_prompts_and_no_others(tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    path, out = table(tmp_path / "t.csv", 2), tmp_path / "out"
+    given = ["--save_steps", "2", "--pooling", "mean", "--include_prompt", "false", "--dropout", "0.1"]
+    run(*NAMED, *given, text_file=path, output=out)
+    wanted = SentenceEncoder(out).model.state_dict()
+    resume = [*given, "--resume_from_checkpoint", str(out / "checkpoint-2")]
+    with pytest.raises(InputError, match="other data"):
+        run("--prompts", "query=the dog ", "document=old town: ", *resume, text_file=path, output=out)
+    run(*NAMED, *resume, text_file=path, output=out)
+    again = SentenceEncoder(out).model.state_dict()
+    assert all(torch.equal(tensor, again[name]) for name, tensor in wanted.items())
+
+
+@pytest.mark.parametrize(
+    ("flags", "words"),
+    [
+        (["--prompts", "query: "], "give NAME=TEXT"),
+        (["--prompts", "query=a", "query=b"], "different names"),
+        (["--prompts", "anchor=the "], "are for no column of t0, t1: name them query"),
+        (["--default_prompt_name", "topic"], "'topic' is none of the prompts (none are given)"),
+        ([*NAMED, "--max_length", "4"], "takes 4 tokens and max_length is 4"),
+        ([*NAMED, "--pooling", "cls", "--include_prompt", "false"], "choose mean"),
+        (["--truncate_dim", "4"], "none of --matryoshka_dims"),
+        (["--truncate_dim", "8", "--matryoshka_dims", "16", "4"], "none of --matryoshka_dims"),
+    ],
+)
+def test_prompts_that_cannot_be(flags, words, tmp_path):
+    with pytest.raises(InputError) as caught:
+        run(*flags, text_file=table(tmp_path / "t.csv", 2), output=tmp_path / "out")
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+LABELS = ["entailment", "neutral", "contradiction"]
+TABLES = {
+    "scored": ("question,answer,score", "cosine_similarity"),
+    "labelled": ("premise,hypothesis,label", "softmax"),
+    "triplets": ("anchor,positive,negative", "info_nce"),
+    "texts": ("text,label", "cosine_similarity"),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_it_takes_scores_and_labels_for_what_they_are(kind, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    header, loss = TABLES[kind]
+    last = {"scored": lambda i: i % 5 / 4, "labelled": lambda i: LABELS[i % 3], "triplets": lambda i: "the rain"}
+    pairs = [(a, f"{b} {i}") for i in range(2) for a in SENTENCES for b in SENTENCES[:3]]
+    rows = [(a, i % 2) if kind == "texts" else (a, b, last[kind](i)) for i, (a, b) in enumerate(pairs)]
+    path = tmp_path / f"{kind}.csv"
+    path.write_text("\n".join([header, *(",".join(map(str, row)) for row in rows)]) + "\n")
+    small = [*TINY, "--output_dir", str(tmp_path / "out")]
+    load("train").main(["--train_file", str(path), *small])
+    encoder = SentenceEncoder.from_pretrained(tmp_path / "out")
+    assert encoder.encode(SENTENCES).shape == (8, 16)
+    recipe = json.loads((tmp_path / "out" / "training_metadata.json").read_text())
+    assert recipe["loss"]["name"] == loss

@@ -1,0 +1,212 @@
+"""The API within one process: its routes, its refusals, and what is encoded together."""
+
+import asyncio
+import base64
+import time
+
+import numpy as np
+import pytest
+from search_fakes import topic_index
+
+pytest.importorskip("fastapi", reason="the API needs the extra api")
+pytest.importorskip("prometheus_client", reason="the API needs the extra api")
+
+from starlette.testclient import TestClient
+
+from conftest import SENTENCES
+from contrastive_st import BertForCL, SentenceEncoder
+from contrastive_st.models.default import open_encoder
+from contrastive_st.serve import api
+from contrastive_st.serve.api import ApiError, Batcher, IndexServed, Served, make_api
+
+
+@pytest.fixture
+def encoder(bert_config, tokenizer):
+    return SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer, name="tiny")
+
+
+def client(*encoders, indices=None, base_url="http://localhost", refuse_long=False, **options):
+    models = {encoder.name: Served(encoder, refuse_long) for encoder in encoders}
+    return TestClient(make_api(models, indices, **options), base_url=base_url, raise_server_exceptions=False)
+
+
+def units(encoder, texts):
+    return encoder.encode(list(texts), normalize_embeddings=True)
+
+
+def test_the_routes_of_openai(encoder):
+    with client(encoder, open_encoder()) as http:
+        for name, own in (("tiny", encoder), ("static-minilm", open_encoder())):
+            answer = http.post("/v1/embeddings", json={"input": SENTENCES, "model": name}).json()
+            assert [item["index"] for item in answer["data"]] == list(range(len(SENTENCES)))
+            found = np.array([item["embedding"] for item in answer["data"]], np.float32)
+            np.testing.assert_allclose(found, units(own, SENTENCES), atol=1e-6)
+            rows = own.token_rows(SENTENCES)
+            assert answer["usage"] == {"prompt_tokens": sum(map(len, rows)), "total_tokens": sum(map(len, rows))}
+            same = http.post("/v1/embeddings", json={"input": rows, "model": name, "encoding_format": "base64"}).json()
+            packed = [base64.b64decode(item["embedding"]) for item in same["data"]]
+            np.testing.assert_allclose([np.frombuffer(row, "<f4") for row in packed], found, atol=1e-6)
+        short = http.post("/v1/embeddings", json={"input": SENTENCES[0], "dimensions": 3}).json()
+        cut = encoder.encode(SENTENCES[0])[:3]
+        np.testing.assert_allclose(short["data"][0]["embedding"], cut / np.linalg.norm(cut), atol=1e-6)
+        assert [model["id"] for model in http.get("/v1/models").json()["data"]] == ["tiny", "static-minilm"]
+
+
+def test_the_routes_of_text_embeddings_inference(encoder):
+    with client(encoder) as http:
+        np.testing.assert_allclose(http.post("/embed", json={"inputs": "the cat"}).json(), units(encoder, ["the cat"]),
+                                   atol=1e-6)  # fmt: skip
+        plain = http.post("/embed", json={"inputs": SENTENCES, "normalize": False}).json()
+        np.testing.assert_allclose(plain, encoder.encode(SENTENCES), atol=1e-6)
+        inputs = {"source_sentence": SENTENCES[0], "sentences": SENTENCES[1:]}
+        first, *others = units(encoder, SENTENCES)
+        for route in ("/similarity", "/"):
+            np.testing.assert_allclose(http.post(route, json={"inputs": inputs}).json(), others @ first, atol=1e-6)
+
+
+def test_prompts(bert_config, tokenizer):
+    """A prompt that is not pooled goes with its own rows, beside requests that have another one."""
+    settings = {"prompts": {"query": "the cat", "other": "a dog ran"}, "include_prompt": False}
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean", **settings), tokenizer, name="tiny")
+
+    async def many(model):
+        prompts = [encoder.prompt_text(name) for name in ("query", "other", "query")] + [""]
+        return await asyncio.gather(
+            *(model.vectors(SENTENCES[:2], prompt=prompt, normalize=False) for prompt in prompts)
+        )
+
+    found = [vectors for vectors, _ in asyncio.run(many(Served(encoder)))]
+    for vectors, name in zip(found, ("query", "other", "query", None), strict=True):
+        wanted = encoder.encode(SENTENCES[:2], **({"prompt": ""} if name is None else {"prompt_name": name}))
+        np.testing.assert_allclose(vectors, wanted, atol=1e-6)
+    assert np.abs(found[0] - found[1]).max() > 1e-3
+    with client(encoder) as http:
+        asked = {"inputs": SENTENCES[0], "prompt_name": "other", "normalize": False}
+        np.testing.assert_allclose(http.post("/embed", json=asked).json(), found[1][:1], atol=1e-6)
+
+
+def test_a_search_is_that_of_the_index():
+    encoder = open_encoder()
+    index = topic_index(encoder=encoder)
+    with client(encoder, indices={"topics": IndexServed(index, Served(encoder))}) as http:
+        asked = {"query": "tide at the harbour", "k": 4, "filter": ["topic=sea", "year>=2000"]}
+        hits = http.post("/search", json=asked).json()["hits"]
+        vector = encoder.encode("tide at the harbour", normalize_embeddings=True)
+        wanted = index.search(vector, 4, filter={"topic": ["sea"], "year": {">=": 2000}})[0]
+        assert [(hit["id"], hit["text"], hit["metadata"]) for hit in hits] == [
+            (h.id, h.text, h.metadata) for h in wanted
+        ]
+        assert "there is topics" in http.post("/search", json={"query": "x", "index": "y"}).json()["error"]
+        assert "topicx" in http.post("/search", json={"query": "x", "filter": ["topicx"]}).json()["error"]
+
+
+LONG = "the cat sat on the mat and a dog ran far away today in the old town where rain fell"
+
+
+@pytest.mark.parametrize(("route", "body", "status", "words"), [
+    ("/v1/embeddings", {"input": []}, 400, "empty list"),
+    ("/v1/embeddings", {"input": 5}, 422, "input: give a text"),
+    ("/v1/embeddings", {"input": ["a", 5]}, 422, "input: give a text"),
+    ("/v1/embeddings", {}, 422, "input"),
+    ("/v1/embeddings", {"input": "a", "model": "gpt"}, 404, "there is tiny"),
+    ("/v1/embeddings", {"input": "a", "dimensions": 99}, 400, "the model has 16"),
+    ("/v1/embeddings", {"input": [[1, 10**6]]}, 400, "token ids go from 0"),
+    ("/v1/embeddings", {"input": [[]]}, 400, "token ids go from 0"),
+    ("/v1/embeddings", {"input": LONG}, 413, "more than the 16 tokens"),
+    ("/v1/embeddings", {"input": [[5] * 17]}, 413, "more than the 16 tokens"),
+    ("/embed", {"inputs": "a", "prompt_name": "query"}, 400, "no prompt 'query'"),
+    ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 422, "give a text"),
+    ("/search", {"query": "a"}, 404, "--index"),
+    ("/nowhere", {}, 404, "Not Found"),
+])  # fmt: skip
+def test_what_cannot_be_answered_is_one_line(encoder, route, body, status, words):
+    with client(encoder, refuse_long=True) as http:
+        answer = http.post(route, json=body)
+        assert answer.status_code == status
+        error = answer.json()["error"]
+        error = error["message"] if route.startswith("/v1/") else error
+        assert words in error
+        assert "\n" not in error
+
+
+def test_long_texts_are_cut_or_refused_as_asked(encoder):
+    with client(encoder) as cutting, client(encoder, refuse_long=True) as refusing:
+        for http, asked in ((cutting, {}), (refusing, {"truncate": True})):
+            found = http.post("/embed", json={"inputs": LONG, **asked}).json()
+            np.testing.assert_allclose(found, units(encoder, [LONG]), atol=1e-6)
+        assert cutting.post("/embed", json={"inputs": LONG, "truncate": False}).status_code == 413
+        exact = encoder.tokenizer.decode(encoder.token_rows([LONG])[0], skip_special_tokens=True)
+        assert refusing.post("/embed", json={"inputs": exact}).status_code == 200
+
+
+def test_bodies_tokens_and_hosts(encoder, monkeypatch):
+    monkeypatch.setattr(api.ApiGate, "most_bytes", 100)
+    with client(encoder, token="secret") as http:
+        assert http.get("/health").json()["models"] == ["tiny"]
+        for given in ({}, {"Authorization": "Bearer other"}, {"Authorization": "secret"}):
+            refused = http.post("/embed", json={"inputs": "a"}, headers=given)
+            assert (refused.status_code, refused.headers["www-authenticate"]) == (401, "Bearer")
+        headers = {"Authorization": "Bearer secret"}
+        assert http.post("/embed", json={"inputs": "a"}, headers=headers).status_code == 200
+        assert http.post("/embed", json={"inputs": "a" * 200}, headers=headers).status_code == 413
+        chunked = http.post("/embed", content=iter([b'{"inputs": "', b"a" * 200, b'"}']), headers=headers)
+        assert (chunked.status_code, chunked.json()["error_type"]) == (413, "too_large")
+        assert http.post("/embed", content=b"{", headers=headers).status_code in (415, 422)
+        text = http.get("/metrics", headers=headers).text
+        assert 'contrastive_st_requests_total{route="/embed",status="401"} 3.0' in text
+        assert 'contrastive_st_tokens_total{model="tiny"} 3.0' in text
+        assert "paths" in http.get("/openapi.json", headers=headers).json()
+    with client(encoder, base_url="http://evil.example") as http:
+        assert http.get("/health").status_code == 421
+    with client(encoder, base_url="http://my.host", host="0.0.0.0") as http:
+        assert http.get("/health").status_code == 200
+
+
+# --- What is encoded together.
+
+
+class Slow:
+    """Sums of rows, in 20 ms a pass; a row with a 99 fails."""
+
+    def __init__(self):
+        self.passes = []
+
+    def __call__(self, rows):
+        time.sleep(0.02)
+        self.passes.append([list(row) for row in rows])
+        if any(99 in row for row in rows):
+            raise ValueError("ninety-nine")
+        return np.array([[sum(row), len(row)] for row in rows], np.float32)
+
+
+def test_requests_are_encoded_together_and_each_gets_its_own():
+    slow = Slow()
+
+    async def many():
+        batcher = Batcher(slow, batch_tokens=30)
+        return await asyncio.gather(*(batcher.submit([[i], [i, i]][: 1 + i % 2]) for i in range(40)))
+
+    answers = asyncio.run(many())
+    for i, vectors in enumerate(answers):
+        assert vectors.tolist() == [[i, 1], [2 * i, 2]][: 1 + i % 2]
+    assert sum(map(len, slow.passes)) == 60
+    assert len(slow.passes) <= 4
+    assert all(sum(map(len, rows)) <= 30 for rows in slow.passes)
+    assert [row[0] for rows in slow.passes for row in rows if len(row) == 1] == list(range(40))  # in their order
+
+
+def test_what_waits_is_bounded_and_a_pass_that_fails_is_the_answer_to_its_own_requests():
+    slow = Slow()
+
+    async def crowd():
+        batcher = Batcher(slow, batch_tokens=1, most_waiting=5)  # so 16 is one too many
+        first = await asyncio.gather(*(batcher.submit([[i]]) for i in (11, 12, 99, 14, 15, 16)), return_exceptions=True)
+        with pytest.raises(ApiError, match="at most 5"):
+            await batcher.submit([[1] * 6])
+        return first, (await batcher.submit([[7, 8]])).tolist(), batcher.waiting
+
+    (a, b, failed, c, d, refused), later, waiting = asyncio.run(crowd())
+    assert [own.tolist() for own in (a, b, c, d)] == [[[11, 1]], [[12, 1]], [[14, 1]], [[15, 1]]]
+    assert str(failed) == "ninety-nine"
+    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+    assert (later, waiting) == ([[15, 2]], 0)

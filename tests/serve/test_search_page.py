@@ -1,0 +1,385 @@
+"""The page without a browser: the session, the HTML, who is let in."""
+
+import html
+import json
+import re
+import threading
+
+import numpy as np
+import pytest
+from search_fakes import WordEncoder, topic_index, topic_texts
+
+from contrastive_st import InputError
+from contrastive_st.serve import session
+from contrastive_st.serve.gate import is_loopback, reserve
+from contrastive_st.serve.page import (
+    FIRST,
+    answer_html,
+    find,
+    find_similar,
+    map_svg,
+    offers,
+    render,
+    show_map,
+)
+from contrastive_st.serve.serving import COOKIE, PageGate, check_token
+from contrastive_st.serve.session import LONGEST_QUERY, SearchSession, Source, Span, explain, pieces
+
+HOSTILE = [
+    "'; DROP TABLE documents; --",
+    '"><script>window.hacked = 1</script>',
+    "<img src=x onerror='window.hacked = 1'>",
+    "${window.hacked = 1} {{window.hacked = 1}} `${1}`",
+    "nul \0 within",
+    "half a pair \ud800 of surrogates",
+    "😀 👩‍👩‍👧 \u202e reversed",
+    "x" * 1_000_000,
+    "tide " * 200_000,
+]
+
+OURS = {
+    *("section", "p", "ol", "ul", "li", "div", "span", "b", "u", "mark", "details", "summary", "button"),
+    *("svg", "g", "circle", "title", "text"),
+}
+
+
+@pytest.fixture
+def served():
+    encoder, other = WordEncoder(), WordEncoder(16, "short words", "words-16")
+    texts, metadata = topic_texts()
+    texts = [*texts, HOSTILE[1] + HOSTILE[2] + HOSTILE[3] + " tide"]
+    metadata = [*metadata, {"topic": "<b onclick='window.hacked = 1'>", "year": 2001}]
+    indices = [topic_index(encoder=e, texts=texts, metadata=metadata) for e in (encoder, other)]
+    return SearchSession([Source("long", indices[0], encoder), Source("short", indices[1], other)])
+
+
+def test_an_answer_is_the_index_s_own(served):
+    answer = served.answer("long", "tide at the harbour", k=5, filter="topic=sea; year>=2000")
+    source = served.sources["long"]
+    vector = source.encoder.encode(["tide at the harbour"])[0]
+    assert answer.hits == source.index.search(vector, 5, filter={"topic": ["sea"], "year": {">=": 2000}})[0]
+    assert len(answer.hits) == 5
+    assert min(answer.encode_seconds, answer.query_seconds) >= 0
+    hybrid = served.answer("long", "tide", k=5, hybrid=True)
+    assert hybrid.hits == source.index.search(source.encoder.encode(["tide"])[0], 5, text="tide")[0]
+    assert len(served.answer("long", "tide", k=0).hits) == 1
+    assert len(served.answer("long", "tide", k=10**9).hits) == 50
+
+
+@pytest.mark.parametrize("query", HOSTILE)
+def test_hostile_queries_are_searched_for_like_others(served, query):
+    for hybrid in (False, True):
+        answer = served.answer("long", query, hybrid=hybrid)
+        assert len(answer.hits) == 10
+        assert len(answer.query) <= LONGEST_QUERY
+    assert bool(answer.notes) == (len(query) > LONGEST_QUERY or "\0" in query or "\ud800" in query)
+    (_, views), *_ = find(served, query, [], 10, ["long", "short"], ["Show evidence"])
+    assert_harmless("".join(views))
+
+
+@pytest.mark.parametrize("query", ["", " \n\t ", "\0", "\u00a0", None])
+def test_empty_queries_are_told_so(served, query):
+    ((answers, (view,)),) = find(served, query, [], 10, ["long"], [])
+    assert answers == []
+    assert "empty" in view
+    assert 'role="alert"' in view
+
+
+@pytest.mark.parametrize("condition", ["nonsense", "year>=2000; year=2001", "<script>x</script>"])
+def test_filters_that_cannot_be_read_are_told_so(served, condition):
+    ((_, (view,)),) = find(served, "tide", [condition], 10, ["long"], [])
+    assert 'role="alert"' in view
+    assert html.escape(condition.split(";")[-1].strip()) in view
+    assert_harmless(view)
+
+
+def assert_harmless(view):
+    """Every tag is one of ours, no attribute begins with on, and nothing is left for a template to fill."""
+    tags = re.findall(r"<\s*/?\s*([a-zA-Z!]+)([^>]*)>", view)
+    assert {name for name, _ in tags} <= OURS
+    assert not any(re.search(r"\bon\w+\s*=", attributes) for _, attributes in tags)
+    assert not re.search(r"[${}`]", view)
+    assert "\0" not in view
+
+
+def test_hits_are_escaped_and_marked(served):
+    steps = list(find(served, "tide script window", ["year=2001"], 50, ["long"], ["Show evidence"]))
+    views = [views for _, views in steps]
+    assert [len(answer.spans) for (answer,), _ in steps] == [0, FIRST, len(steps[0][0][0].hits)]
+    assert "<mark" not in views[0][0]
+    assert "<mark" in views[1][0]
+    assert views[1][0].count("<mark") < views[2][0].count("<mark")
+    for (view,) in views:
+        assert_harmless(view)
+        assert "&lt;script&gt;" in view.replace("<u>", "").replace("</u>", "")
+        assert "<u>tide</u>" in view
+    shown = html.unescape(re.sub(r"<[^>]+>", "", views[1][0]))
+    assert HOSTILE[1] + HOSTILE[2] + HOSTILE[3] + " tide" in shown
+
+
+def test_two_models_side_by_side_and_unknown_ones(served):
+    *_, (answers, views) = find(served, "tide", [], 3, ["long", "short", "long"], [])
+    assert [answer.source for answer in answers] == ["long", "short"]
+    assert answers[0].hits != answers[1].hits
+    assert "long: 3 hits" in views[0]
+    assert "short: 3 hits" in views[1]
+    ((_, (view,)),) = find(served, "tide", [], 3, ["<i>none</i>"], [])
+    assert "&lt;i&gt;none" in view
+    *_, (answers, _) = find(served, "tide", [], 3, [], [])
+    assert answers[0].source == "long"
+    for names in ([], ["a", "a"]):
+        with pytest.raises(InputError):
+            SearchSession([Source(name, None, None) for name in names])
+
+
+def test_the_evidence_is_what_the_cosine_loses(served):
+    encoder = WordEncoder()
+    query = encoder.encode(["tide ship"])[0]
+    text = "the ship and the tide"
+    (spans,) = explain(encoder, query, [text])
+    assert "".join(span.text for span in spans) == text
+    for i, span in enumerate(spans):
+        words = text.split()
+        without = encoder.encode([" ".join(words[:i] + words[i + 1 :])])[0]
+        whole = encoder.encode([text])[0]
+        assert span.effect == pytest.approx(float((whole - without) @ query), abs=1e-6)
+    assert max(spans, key=lambda span: span.effect).text.strip() in ("ship", "tide")
+    answer = served.explained(served.answer("long", "tide ship", k=3))
+    assert len(answer.spans) == 3
+
+
+def test_the_evidence_of_all_hits_is_encoded_in_one_call_and_none_of_it_twice(served):
+    answer = served.answer("long", "tide ship", k=5)
+    encoder, calls = served.sources["long"].encoder, []
+    encoder.encode_document = lambda texts: calls.append(list(texts)) or encoder.encode(texts)
+    whole = served.explained(answer)
+    assert len(calls) == 1
+    calls.clear()
+    part = served.explained(answer, 2)
+    assert [len(spans) for spans in part.spans] == [len(spans) for spans in whole.spans[:2]]
+    rest = served.explained(part)
+    assert [[span.text for span in own] for own in rest.spans] == [[span.text for span in own] for own in whole.spans]
+    effects = [[span.effect for own in found.spans for span in own] for found in (rest, whole)]
+    assert effects[0] == pytest.approx(effects[1], abs=1e-6)
+    assert len(calls) == 2
+    assert not {hit.text for hit in answer.hits[:2]} & set(calls[1])
+
+
+def test_documents_similar_to_a_hit(served):
+    *_, (last, _) = find(served, "tide ship", [], 4, ["long", "short"], [])
+    wanted = last[0].hits[1]
+    clicked = json.dumps(["long", str(wanted.id), 0])
+    steps = list(find_similar(served, clicked, ["year>=2000"], 4, ["Show evidence"], last))
+    (answer, other), views = steps[-1]
+    assert answer.hits == served.sources["long"].index.similar(wanted.id, 4, filter={"year": {">=": 2000}})
+    assert wanted.id not in [hit.id for hit in answer.hits]
+    assert answer.query == wanted.text
+    assert len(answer.spans) == 4
+    assert f"long: 4 hits similar to “{wanted.text}”" in views[0]
+    assert other.hits == last[1].hits
+    assert "similar to “" not in views[1]
+    assert_harmless("".join(views))
+    for clicked, words in (
+        (json.dumps(["long", "5000000", 0]), "no document"),
+        (json.dumps(["<i>", "3", 0]), "no index"),
+    ):
+        ((answers, (view,)),) = find_similar(served, clicked, [], 4, [], last)
+        assert answers == []
+        assert words in view
+        assert_harmless(view)
+    for clicked in ("", "null", "[]", '["long", "x", 0]', '["long", null, 0]', "{"):
+        assert list(find_similar(served, clicked, [], 4, [], last)) == []
+
+
+@pytest.mark.parametrize("text", ["", "word", "One. Two. Three.", "w " * 500, "x" * 9000, "A b. " * 3000, "\n\n a \n"])
+def test_pieces_make_up_the_text(text):
+    own, rest = pieces(text)
+    assert len(own) <= 48
+    assert ("".join(own) + rest).replace(" ", "") == "".join(text.split())
+    assert sum(map(len, own)) <= 4100
+    assert len(explain(WordEncoder(), np.ones(64), [text, text])) == 2
+
+
+def test_long_hits_unfold_and_end(served):
+    long = [Span("ab " * 300, 0.1), Span("cd " * 20_000, 0.2)]
+    answer = served.answer("long", "tide", k=1)
+    view = answer_html(session.replace(answer, spans=[long]))
+    assert "<details>" in view
+    assert not re.search(r"#1\b|>id ", view)
+    assert len(view) < 25_000
+
+
+def test_filters_are_offered_that_find_documents(served):
+    columns = served.filters("long")
+    assert set(columns) == {"topic", "year", "date", "number"}
+    assert set(columns["topic"]) >= {"topic=sea", "topic=kitchen", "topic=space"}
+    assert "year=2001" in columns["year"]
+    for conditions in columns.values():
+        for condition in conditions:
+            assert served.answer("long", "tide", filter=condition).hits
+    offered, help = offers([columns, {"colour": [], "topic": ["topic=red"]}])
+    assert offered[:1] + offered[-1:] == [columns["topic"][0], columns["number"][-1]]
+    assert "topic=red" in offered
+    assert "topic, year, date, number, colour" in help
+    assert offers([{}])[0] == []
+
+
+def test_values_that_no_condition_can_be_written_for_are_not_offered():
+    values = ["a;b", "=x", "  ", "x" * 80, "plain", "12", 12, True, 2.5, ["one", "two"], {"a": 1}, None]
+    metadata = [{"what": value, "number": i} for i, value in enumerate(values * 3)]
+    index = topic_index(texts=[f"text {i}" for i in range(len(metadata))], metadata=metadata)
+    filters = SearchSession([Source("one", index, WordEncoder())]).filters("one")
+    assert filters["what"] == ["what=12", "what=2.5", "what=one", "what=plain", "what=true", "what=two"]
+    assert filters["number"] == []
+
+
+def test_examples_are_titles_or_first_sentences_of_documents(served):
+    examples = served.examples("long")
+    texts = [hit.text for hit in served.sources["long"].index.get([3 + 7 * i for i in range(181)])]
+    assert len(set(examples)) == 4
+    assert set(examples) <= set(texts)
+    texts = ["Too long " * 40, "A first sentence. A second.", "short", "The rest of it"]
+    metadata = [{}, {}, {}, {"title": "A title of <b>a document</b>"}]
+    session = SearchSession([Source("one", topic_index(texts=texts, metadata=metadata), WordEncoder())])
+    assert session.examples("one") == ["A first sentence.", "A title of <b>a document</b>"]
+    view = render("examples", [*session.examples("one"), HOSTILE[1]])
+    assert_harmless(view)
+    assert 'data-query="A first sentence."' in view
+    assert "try" not in render("examples", [])
+
+
+def test_the_map_shows_the_hits_of_the_first_source(served):
+    *_, (answers, _) = find(served, "tide ship", [], 4, ["long", "short"], [])
+    view = show_map(served, ["long"], answers)
+    assert_harmless(view)
+    assert view.count('class="hit"') == 4
+    assert view.count("<circle") == 181 + 4
+    assert 'class="hit"' not in show_map(served, ["short"], answers[:1])
+    layout = served.map("long")
+    assert layout is served.map("long")
+    assert map_svg(layout).count('class="name"') == len(layout.names)
+
+
+def test_many_threads_get_their_own_answers(served):
+    wanted = {query: served.answer("long", query).hits for query in ("tide ship", "bread oven", "comet star")}
+    wrong = []
+
+    def ask(query):
+        for _ in range(10):
+            if served.answer("long", query).hits != wanted[query]:
+                wrong.append(query)
+
+    threads = [threading.Thread(target=ask, args=(query,)) for query in wanted for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ------------------------------------------------------------------ who is let in
+
+
+def request(guard, path="/", query="", method="GET", **headers):
+    """Status and headers of the answer; 200 where the page itself was reached."""
+    import asyncio
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    fields = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
+    scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": fields}
+    asyncio.run(guard(scope, None, send))
+    return sent[0]["status"], dict(sent[0]["headers"])
+
+
+async def page(scope, receive, send):
+    await send({"type": "http.response.start", "status": 200, "headers": []})
+    await send({"type": "http.response.body", "body": b"the page"})
+
+
+def test_only_loopback_names_reach_a_page_on_loopback():
+    guard = PageGate(page, "127.0.0.1")
+    for host in ("localhost:7860", "127.0.0.1", "[::1]:80"):
+        assert request(guard, host=host)[0] == 200
+    for host in ("evil.example", "127.0.0.1.evil.example:7860", "", "[", "localhost@evil.example"):
+        assert request(guard, host=host)[0] == 421
+    assert request(PageGate(page, "0.0.0.0"), host="server.example")[0] == 200
+    assert is_loopback("::1")
+    assert not is_loopback("example.org")
+
+
+def test_a_token_is_asked_for_and_kept_as_a_cookie():
+    guard = PageGate(page, "127.0.0.1", "secret-token")
+    for query, cookie in (("", ""), ("token=wrong", ""), ("token=secret-token\u00fc", ""), ("", f"{COOKIE}=wrong")):
+        assert request(guard, host="localhost", query=query, cookie=cookie)[0] == 401
+        assert request(guard, "/gradio_api/info", host="localhost", query=query, cookie=cookie)[0] == 401
+    status, headers = request(guard, host="localhost", query="token=secret-token")
+    assert status == 200
+    assert headers[b"set-cookie"] == f"{COOKIE}=secret-token; HttpOnly; SameSite=Strict; Path=/".encode()
+    status, headers = request(guard, host="localhost", cookie=f"other=1; {COOKIE}=secret-token")
+    assert status == 200
+    assert b"set-cookie" not in headers
+    assert b"default-src 'self'" in headers[b"content-security-policy"]
+
+
+def test_only_queries_are_taken_and_only_from_the_page_itself():
+    guard = PageGate(page, "127.0.0.1")
+    queue = {"host": "localhost:7860", "path": "/gradio_api/queue/join", "method": "POST", "content_length": "100"}
+    own = {"origin": "http://localhost:7860"}
+    for headers in ({}, own, {**own, "sec_fetch_site": "same-origin"}):
+        assert request(guard, **queue, **headers)[0] == 200
+    for origin in ("http://evil.example", "null", "http://localhost:7861", "http://evil.example/localhost:7860"):
+        assert request(guard, **queue, origin=origin)[0] == 403
+        assert request(guard, **queue, origin=origin, sec_fetch_site="cross-site")[0] == 403
+    assert request(guard, **queue, **own, sec_fetch_site="same-site")[0] == 403
+    for length in ("100000000", "", "-1", "1e3"):
+        assert request(guard, **{**queue, "content_length": length})[0] == 413
+    for path in ("/gradio_api/upload", "/upload", "/gradio_api/file=/etc/passwd", "/login", "/gradio_api/queue/joined"):
+        assert request(guard, **{**queue, "path": path})[0] == 405
+    assert request(guard, **{**queue, "method": "PUT"})[0] == 405
+
+
+def test_the_port_is_reserved_before_anything_is_loaded():
+    with reserve(port=0) as listener:
+        port = listener.getsockname()[1]
+        for wrong in (port, 70_000, -1):
+            with pytest.raises(InputError, match=f":{wrong}: .*choose another --port or --host") as caught:
+                reserve(port=wrong)
+            assert "\n" not in str(caught.value)
+    with pytest.raises(InputError, match="choose another --port or --host"):
+        reserve("no.such.host.invalid", 0)
+
+
+def test_websockets_are_guarded_too():
+    import asyncio
+
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "websocket", "query_string": b"", "headers": [(b"host", b"localhost")]}
+    asyncio.run(PageGate(page, "127.0.0.1", "secret-token")(scope, None, send))
+    assert sent == [{"type": "websocket.close", "code": 1008}]
+
+
+@pytest.mark.parametrize("token", ["short", "with spaces in it", "ümlautümlaut", "semi;colon;semi", ""])
+def test_tokens_that_no_cookie_carries_are_refused(token):
+    with pytest.raises(InputError, match="--token"):
+        check_token(token)
+
+
+def test_the_page_is_built_with_no_analytics_and_no_footer():
+    pytest.importorskip("gradio")
+    from contrastive_st.serve.page import build_page, import_gradio, page_options
+
+    encoder = WordEncoder()
+    import_gradio()
+    built = build_page(SearchSession([Source("one", topic_index(encoder=encoder), encoder)]))
+    assert built.analytics_enabled is False
+    options = page_options()
+    assert options["footer_links"] == []
+    assert "http" not in str(options["theme"]._stylesheets)

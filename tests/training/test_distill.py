@@ -1,0 +1,162 @@
+"""`contrastive-st distill`: students of teachers of several kinds and dimensions."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models, pre_tokenizers, processors
+from transformers import PreTrainedTokenizerFast, RobertaConfig
+
+from contrastive_st.cli import _parser
+from contrastive_st.errors import InputError
+from contrastive_st.models import AutoModelForCL, SentenceEncoder
+from contrastive_st.models.students import student_of
+from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.training import distill
+from contrastive_st.training.distill import Training, layer_student, read_pairs_of, reader_of, step_loss
+
+WORDS = ["<pad>", "<unk>", "<s>", "</s>", *"abcdefghijklmnop", *(f"word{i}" for i in range(40))]
+
+
+def main(argv):
+    args = _parser()[0].parse_args(["distill", *argv])
+    args.function(args)
+
+
+@pytest.fixture(scope="module")
+def work(tmp_path_factory):
+    """A tiny RoBERTa, texts and pairs."""
+    folder = tmp_path_factory.mktemp("distill")
+    torch.manual_seed(0)
+    config = RobertaConfig(
+        vocab_size=len(WORDS), hidden_size=12, num_hidden_layers=3, num_attention_heads=2, intermediate_size=16,
+        max_position_embeddings=40, pad_token_id=0, bos_token_id=2, eos_token_id=3, initializer_range=0.5,
+    )  # fmt: skip
+    model = AutoModelForCL.from_config(config, pooling="mean")
+    inner = Tokenizer(models.WordLevel({word: i for i, word in enumerate(WORDS)}, unk_token="<unk>"))
+    inner.pre_tokenizer = pre_tokenizers.Whitespace()
+    inner.post_processor = processors.TemplateProcessing("<s> $A </s>", special_tokens=[("<s>", 2), ("</s>", 3)])
+    special = {"pad_token": "<pad>", "unk_token": "<unk>", "cls_token": "<s>", "sep_token": "</s>"}
+    model.save_pretrained(folder / "teacher")
+    PreTrainedTokenizerFast(tokenizer_object=inner, model_max_length=32, **special).save_pretrained(folder / "teacher")
+    rng = np.random.default_rng(0)
+    texts = [" ".join(rng.choice(WORDS[20:], size=rng.integers(2, 7))) for _ in range(300)]
+    (folder / "texts.txt").write_text("\n".join(texts) + "\n", encoding="utf-8")
+    rows = [{"anchor": a, "positive": b} for a, b in zip(texts[:40], texts[40:80], strict=True)]
+    rows += [{"anchor": a, "positive": b, "negative": "word3"} for a, b in zip(texts[:9], texts[9:18], strict=True)]
+    (folder / "pairs.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    return folder
+
+
+def arguments(work, output, *others):
+    return [str(work / "teacher"), "--train_file", str(work / "texts.txt"), "--output", str(output),
+            "--batch_size", "32", "--cache", str(work / "vectors"), *others]  # fmt: skip
+
+
+def nearness(work, encoder):
+    texts = (work / "texts.txt").read_text(encoding="utf-8").split("\n")[:100]
+    teacher = SentenceEncoder(work / "teacher").encode(texts, normalize_embeddings=True)
+    student = encoder.encode(texts, normalize_embeddings=True)
+    grams = [(x - x.mean(0)) @ (x - x.mean(0)).T for x in (teacher, student)]
+    return np.corrcoef(grams[0].ravel(), grams[1].ravel())[0, 1]
+
+
+def distance(work, encoder):
+    texts = (work / "texts.txt").read_text(encoding="utf-8").split("\n")[:100]
+    vectors = [own.encode(texts, normalize_embeddings=True) for own in (SentenceEncoder(work / "teacher"), encoder)]
+    return np.square(vectors[0] - vectors[1]).sum(1).mean()
+
+
+def test_a_static_student_of_a_roberta(work, tmp_path, capsys):
+    pairs = ["--pairs", str(work / "pairs.jsonl"), "--pair_batch_size", "16"]
+    main(arguments(work, tmp_path / "s", "--dim", "8", "--storage", "int8", "--steps", "60", *pairs))
+    encoder = StaticVectors.from_pretrained(tmp_path / "s")
+    assert encoder.dimension == 8
+    assert nearness(work, encoder) > 0.15  # of a random transformer, whose vectors are no sums of words
+    assert "sentences/s" in capsys.readouterr().out
+    record = json.loads((tmp_path / "s" / "training_metadata.json").read_text())
+    assert record["data"] == {"name": "texts.txt, pairs.jsonl", "rows": 300}
+    assert record["run"]["steps"] == record["hyper_parameters"]["steps"] == 60
+    card = (tmp_path / "s" / "README.md").read_text()
+    assert "Distillation of embeddings" in card
+    assert "`teacher`" in card
+    assert (tmp_path / "s" / "model.safetensors").stat().st_mode & 0o044  # others may read it, as the umask says
+
+
+def test_a_layer_student_of_a_roberta_learns(work, tmp_path):
+    main(arguments(work, tmp_path / "one", "--student", "layers=2", "--steps", "1"))
+    main(arguments(work, tmp_path / "many", "--student", "layers=2", "--steps", "80", "--learning_rate", "0.003"))
+    one, many = (SentenceEncoder(tmp_path / name, device="cpu") for name in ("one", "many"))
+    assert many.model.config.num_hidden_layers == 1
+    assert many.model.dtype == torch.float32
+    assert distance(work, many) < distance(work, one)
+    main(arguments(work, tmp_path / "on", "--student", str(tmp_path / "many"), "--steps", "30", "--seed", "1"))
+    assert distance(work, SentenceEncoder(tmp_path / "on")) < distance(work, many)
+
+
+def test_a_static_student_of_a_sentence_transformers_folder_with_dense(work, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    from sentence_transformers.sentence_transformer import modules
+
+    transformer = modules.Transformer(str(work / "teacher"))
+    pooling = modules.Pooling(12, pooling_mode="mean")
+    dense = modules.Dense(12, 5, activation_function=torch.nn.Tanh())
+    teacher = sentence_transformers.SentenceTransformer(modules=[transformer, pooling, dense], device="cpu")
+    teacher.save(str(tmp_path / "dense"))
+    argv = arguments(work, tmp_path / "s", "--dim", "5", "--steps", "10")
+    main([str(tmp_path / "dense"), *argv[1:]])
+    assert StaticVectors.from_pretrained(tmp_path / "s").dimension == 5
+
+
+def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work, monkeypatch):
+    monkeypatch.setattr(distill, "bf16_is_fast", lambda device: False)
+    encoder = student_of(work / "teacher", [0, 2], loss="embedding_distillation")
+    encoder.model.train()
+    rows = encoder.tokenizer(["a b", "word1 word2 word3", "c"])["input_ids"]
+    pairs = read_pairs_of(str(work / "pairs.jsonl"), reader_of(encoder))
+    groups = pairs.batch(np.array([0, 5, 17, 40, 44]))
+    targets = np.random.default_rng(0).normal(size=(3, 12))
+    targets /= np.linalg.norm(targets, axis=1, keepdims=True)
+    options = Training(3, 5, 1e-3, steps=1, pair_weight=0.3, temperature=0.1, seed=0, minutes=0)
+
+    def alone(text):
+        ids = torch.tensor([text])
+        return torch.nn.functional.normalize(encoder.model(ids).pooler_output, dim=1)[0]
+
+    wanted = sum((alone(row) - torch.tensor(target, dtype=torch.float32)).square().sum()
+                 for row, target in zip(rows, targets, strict=True)) / 3  # fmt: skip
+    for group in groups:
+        views = [[alone(text) for text in row] for row in group]
+        candidates = [v[k] for k in range(1, len(views[0])) for v in views]
+        for i, (anchor, positive, *_) in enumerate(views):
+            same = [group[i][1] == text for k in range(1, len(group[0])) for text in (row[k] for row in group)]
+            scores = torch.stack([anchor @ c for j, c in enumerate(candidates) if j == i or not same[j]]) / 0.1
+            wanted = wanted - 0.3 / 5 * (anchor @ positive / 0.1 - scores.logsumexp(0))
+    wanted.backward()
+    gradients = {name: p.grad.clone() for name, p in encoder.model.named_parameters() if p.grad is not None}
+    encoder.model.zero_grad()
+    loss, distance = step_loss(encoder.model, rows, targets, groups, options)
+    loss.backward()
+    assert [len(group[0]) for group in groups] == [2, 3]
+    assert 0 < distance < loss
+    torch.testing.assert_close(loss, wanted)
+    for name, parameter in encoder.model.named_parameters():
+        if name in gradients:
+            torch.testing.assert_close(parameter.grad, gradients[name], atol=1e-5, rtol=1e-4)
+
+
+def test_bad_input_is_one_line(work, tmp_path):
+    with pytest.raises(InputError, match="give static"):
+        layer_student("teacher", "layer=1")
+    with pytest.raises(InputError, match="int8 is for static"):
+        main(arguments(work, tmp_path / "x", "--student", "layers=0", "--storage", "int8"))
+    with pytest.raises(InputError, match="dimensions"):
+        main(arguments(work, tmp_path / "x", "--dim", "99"))
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "file").write_text("")
+    with pytest.raises(InputError, match="has files"):
+        main(arguments(work, tmp_path / "full"))
+    (tmp_path / "pairs.jsonl").write_text('{"only": "one"}\n')
+    with pytest.raises(InputError, match="1 texts"):
+        read_pairs_of(str(tmp_path / "pairs.jsonl"), list)

@@ -225,7 +225,7 @@ class CheckpointTrainer(Trainer):
         return any(name in before and before[name] != self._run[name] for name in names)
 
     def _set_rates(self, asked: list[dict[str, Any]], rates: list[float]) -> None:
-        """Continue with the learning rate, weight decay and betas of the arguments, not with those in the checkpoint."""
+        """Continue with the rate, weight decay and betas of the arguments, not with those in the checkpoint."""
         optimizer, scheduler = cast("Any", self.optimizer), cast("Any", self.lr_scheduler)
         for group, own in zip(optimizer.param_groups, asked, strict=True):
             group.update(own)

@@ -18,8 +18,8 @@ from transformers import SchedulerType, Trainer, TrainerCallback, TrainerControl
 from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
-from contrastive_st.data.mixture import EndlessStream
-from contrastive_st.distributed import add_gradients, world_size
+from contrastive_st.data.mixture import EndlessStream, Mixture
+from contrastive_st.distributed import add_gradients, any_process, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
 from contrastive_st.losses import Loss, default_gather
@@ -133,15 +133,61 @@ def check_parts(parts: Mapping[str, Any]) -> None:
         )
 
 
-class FirstStep(TrainerCallback):
-    """The number of steps that were taken before training began: more than 0 in a resumed run."""
+class Learning(TrainerCallback):
+    """Whether a run learns: it took a step with a gradient and a rate that are not zero.
 
-    number = 0
+    The gradients are read at each step until there is such a step, which is the first one or the one after it.
+
+    Attributes:
+        before: number of steps that were taken before training began: more than 0 in a resumed run.
+        learned: there was such a step.
+    """
+
+    def __init__(self) -> None:
+        self.before, self.learned = 0, False
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.number = state.global_step
+        self.before, self.learned = state.global_step, False
+
+    def on_pre_optimizer_step(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        model: Any = None,
+        optimizer: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        if not self.learned:
+            rate = any(group.get("lr") is None or group["lr"] > 0 for group in optimizer.param_groups)
+            self.learned = any_process(rate and has_gradient(model))
+
+    def check(self, state: TrainerState) -> None:
+        """Raise `InputError` if a run has ended, or has come to this step, without having learned."""
+        if state.global_step == self.before:
+            raise InputError("no step was taken: the data gave no whole batch; give more rows, or a smaller batch")
+        if not self.learned:
+            raise InputError(
+                f"nothing was learned: the gradient was zero in all {state.global_step - self.before} steps. Give more "
+                "rows or a larger batch (a text is told from the others of its batch), or look at loss and data"
+            )
+
+
+def has_gradient(model: nn.Module) -> bool:
+    """Whether the gradient of a weight is not zero. Without gradients to be seen (DeepSpeed keeps them) it is true.
+
+    Example:
+        >>> layer = nn.Linear(1, 1)
+        >>> (0 * layer(torch.ones(1))).backward()
+        >>> has_gradient(layer)
+        False
+    """
+    gradients: list[Any] = [weight.grad for weight in model.parameters() if weight.grad is not None]
+    local = (getattr(gradient, "to_local", lambda own=gradient: own)() for gradient in gradients)
+    values = (own.coalesce().values() if own.is_sparse else own for own in local)
+    return not gradients or any(bool(own.any()) for own in values)
 
 
 def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
@@ -150,8 +196,8 @@ def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
     Raises:
         InputError: there are fewer rows than processes.
     """
-    endless = isinstance(rows, EndlessStream) or getattr(rows, "endless", False)
-    if rows is None or endless or not args.dataloader_drop_last:
+    own = isinstance(rows, EndlessStream | Mixture)  # a mixture refuses a part that is smaller than a batch
+    if rows is None or own or not args.dataloader_drop_last:
         return
     share, batch = len(rows) // world_size(), args.per_device_train_batch_size
     if not share:
@@ -249,8 +295,8 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         self.sigterm = StopOnSigterm()
         self.throughput, self.task_losses = Throughput(), TaskLosses()
         self.add_callback(self.throughput)
-        self.first_step = FirstStep()
-        self.add_callback(self.first_step)
+        self.learning = Learning()
+        self.add_callback(self.learning)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
         self.prepare_validation()
@@ -312,8 +358,8 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         self._train_batch_size = self.args.train_batch_size
         with self.sigterm:
             output = super().train(*args, **kwargs)
-        if self.state.global_step == self.first_step.number and not (self.finished_before or self.sigterm.stopped):
-            raise InputError("no step was taken: the data gave no whole batch; give more rows, or a smaller batch")
+        if not (self.finished_before or self.sigterm.stopped):
+            self.learning.check(self.state)
         self.report_best()
         return output
 
@@ -328,9 +374,11 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
 
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
-            check_views(views, hashes)
+            loss_fn = self.accelerator.unwrap_model(self.model).loss_fn
+            if targets is None or loss_fn.task_of(targets) is not None:  # scored pairs may be of equal texts
+                check_views(views, hashes)
             anchors, processes = default_gather().total(len(views)), world_size()
-            words = self.accelerator.unwrap_model(self.model).loss_fn.describe(anchors, views.shape[1])
+            words = loss_fn.describe(anchors, views.shape[1])
             words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""
             logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
         self._last_views = views, targets, hashes, queue
@@ -389,6 +437,8 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         self.read_losses()
+        if not self.state.global_step:  # transformers saves at the end of an epoch without a batch
+            self.learning.check(self.state)
         super()._save_checkpoint(model, trial)
 
     def get_train_dataloader(self) -> Any:

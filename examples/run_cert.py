@@ -1,117 +1,151 @@
-"""CERT: contrastive self-supervision by back-translation (Fang et al. 2020, https://arxiv.org/abs/2005.12766).
+"""CERT (Fang et al. 2020, https://arxiv.org/abs/2005.12766): sentences and back-translations, with a momentum queue.
 
-Sentences and their back-translations are positive pairs; the negatives come from a momentum queue. Without arguments
-the script runs offline in minutes, with the first line and the paragraph of a docstring in place of a sentence and its
-back-translation:
+With the published settings, which are the defaults (queue 6720, momentum 0.999, T = 0.07, SGD with momentum 0.9, rate
+4e-5, weight decay 1e-5, cosine schedule, batch 32, 50 epochs); the paper truncates to 64 tokens. `--task` afterwards
+fine-tunes encoder and classifier on labelled rows, from the encoder before and after:
 
-    accelerate launch examples/run_cert.py
+    accelerate launch examples/run_cert.py --train_file pairs.csv --model_name_or_path bert-large-uncased \
+        --max_length 64 --task TREC
 
-On two columns of a file, from a pretrained encoder:
+Pairs are made of sentences by two translation models, and kept as `pairs.csv` in the output folder:
 
-    accelerate launch examples/run_cert.py --pairs_file pairs.csv --model_name_or_path bert-base-uncased \\
-        --momentum_queue 6720 --momentum 0.999 --learning_rate 4e-5 --per_device_train_batch_size 32 \\
-        --output_dir out/cert2
+    accelerate launch examples/run_cert.py --train_file sentences.txt --model_name_or_path bert-large-uncased \
+        --max_length 64 --translate_there Helsinki-NLP/opus-mt-en-de --translate_back Helsinki-NLP/opus-mt-de-en
 
-To make pairs of your sentences by two translation models, use `back_translate` and `write_pairs` of
-`contrastive_st.data`, or `contrastive-st train cert --train_file sentences.txt --translate_there ... --translate_back
-...`. The command also fine-tunes encoder and classifier on a labelled task, with and without CERT before.
+Without a file it runs offline: first lines of docstrings are the sentences, their paragraphs the back-translations, and
+the task `package` is to tell from which of four packages a paragraph is. In minutes:
+
+    accelerate launch examples/run_cert.py --hidden_size 128 --per_device_train_batch_size 128 --learning_rate 1e-3 \
+        --optim adamw_torch --num_train_epochs 2 --momentum_queue 1024 --momentum 0.99 --task package
 """
 
+import json
 import sys
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 
-from contrastive_st.jobs import DocsSearch
-from transformers import AutoTokenizer, BertConfig, set_seed
+import numpy as np
 
 from contrastive_st import (
-    AutoModelForCL,
-    BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
+    InputError,
     PairCollator,
-    TrainingParser,
     read_examples,
+    read_texts,
     run,
-    tokenize,
-    train_wordpiece,
 )
+from contrastive_st.data import Translator, back_translate, write_pairs
+from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.training import check_output_dir
-
-
-@dataclass
-class Arguments:
-    """Data and model of the run."""
-
-    pairs_file: str | None = field(default=None, metadata={"help": "Two columns of text; by default documentation."})
-    model_name_or_path: str | None = field(default=None, metadata={"help": "Encoder; by default a small new BERT."})
-    temperature: float = field(default=0.07, metadata={"help": "Temperature; divides the cosines."})
-    max_length: int = field(default=64, metadata={"help": "Longest text, in tokens."})
-    num_layers: int = field(default=2, metadata={"help": "Layers of a new BERT."})
-    hidden_size: int = field(default=128, metadata={"help": "Width of a new BERT."})
-    vocab_size: int = field(default=16_000, metadata={"help": "Size of the vocabulary of a new BERT."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
-
+from contrastive_st.evaluation.docs_search import DocsSearch, package_task
+from contrastive_st.evaluation.fine_tuning import fine_tuned_accuracy, labelled_parts
+from contrastive_st.training import script
+from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments
 
 DEFAULTS = {
     "output_dir": "out/cert",
-    "per_device_train_batch_size": 128,
-    "learning_rate": 1e-3,
-    "num_train_epochs": 2,
-    "warmup_steps": 0.1,
-    "momentum_queue": 1024,
-    "momentum": 0.99,
+    "per_device_train_batch_size": 32,
+    "learning_rate": 4e-5,
+    "optim": "sgd",
+    "optim_args": "momentum=0.9",
+    "weight_decay": 1e-5,
+    "lr_scheduler_type": "cosine",
+    "num_train_epochs": 50,
+    "momentum_queue": 6720,
+    "momentum": 0.999,
     "logging_steps": 50,
-    "save_strategy": "no",
-    "report_to": "none",
 }
 
 
-def main() -> None:
-    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
-    resume = check_output_dir(training, args.overwrite_output_dir)
-    set_seed(training.seed)
+@dataclass
+class CERTArguments(ScriptArguments):
+    """The translation, the loss, and the labelled task."""
 
-    # data: a sentence and its back-translation
-    docs = None if args.pairs_file else DocsSearch.load()
-    if docs:
-        pairs = docs.training_texts()
-    else:
-        pairs, roles = read_examples(args.pairs_file)
-        print(roles)
-        pairs = pairs.select_columns(roles.texts[:2])
+    translate_there: str | None = field(
+        default=None, metadata={"help": "Translation model, folder or Hub name, such as Helsinki-NLP/opus-mt-en-de."}
+    )
+    translate_back: str | None = field(default=None, metadata={"help": "The one back."})
+    temperature: float = field(default=0.07, metadata={"help": "Temperature; divides the cosines."})
+    task: str | None = field(
+        default=None,
+        metadata={"help": "Fine-tune on it afterwards: TREC, SST2, MRPC, SICKE, or package (of the documentation)."},
+    )
+    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
+    label_samples: int = field(default=400, metadata={"help": "Labelled rows for the fine-tuning."})
+    task_epochs: float = field(default=10, metadata={"help": "Epochs of the fine-tuning."})
+    task_learning_rate: float = field(default=5e-4, metadata={"help": "Learning rate of the fine-tuning."})
+    task_batch_size: int = field(default=32, metadata={"help": "Batch size of the fine-tuning."})
+    task_seeds: int = field(default=3, metadata={"help": "Fine-tunings of each start, with different seeds."})
 
-    # tokenizer and model: the embedding is the projected first token
-    settings = {"pooling": "cls", "loss": "info_nce", "temperature": args.temperature}
-    if args.model_name_or_path:
-        tokenizer = AutoTokenizer.from_pretrained(args.model_name_or_path, model_max_length=args.max_length)
-        model = AutoModelForCL.from_pretrained(args.model_name_or_path, **settings)
-    else:
-        words = (text for name in pairs.column_names for text in pairs[name])
-        tokenizer = train_wordpiece(words, args.vocab_size, args.max_length)
-        config = BertConfig(
-            vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
-            num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
-            max_position_embeddings=max(args.max_length, 128), attention_probs_dropout_prob=0.0,
-        )  # fmt: skip
-        model = BertForCL(config, **settings)
-    with training.main_process_first():
-        rows = tokenize(pairs, tokenizer, args.max_length)
 
-    # training: `momentum_queue` of the arguments makes the trainer keep a moving average and a queue
-    evaluator = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
+def read_pairs(data: DataArguments, own: CERTArguments, folder: Path):
+    """Two columns of text: those of the file, or its sentences and their translations there and back."""
+    if bool(own.translate_there) != bool(own.translate_back):
+        raise InputError("give both --translate_there and --translate_back, or neither")
+    if own.translate_there is None:
+        pairs, roles = read_examples(data.train_file, data.columns, strict=data.strict)
+        if len(roles.texts) != 2:
+            raise InputError(f"{data.train_file} holds {roles.words}; name two columns of text with --columns")
+        return pairs.select_columns(roles.texts)
+    texts = read_texts(data.train_file, data.columns)
+    texts = texts.take(min(data.max_train_samples or len(texts), len(texts)))
+    there, back = Translator(own.translate_there), Translator(own.translate_back)
+    folder.mkdir(parents=True, exist_ok=True)
+    write_pairs(back_translate(iter(texts[texts.column_names[0]]), there, back), folder / "pairs.csv")
+    return read_texts(str(folder / "pairs.csv"))
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    groups = (DataArguments, EncoderArguments, CERTArguments, ContrastiveTrainingArguments)
+    data, encoder, own, training = script.start(groups, DEFAULTS, argv)
+    folder = Path(training.output_dir)
+
+    # data: a sentence and its back-translation; and the labelled rows
+    docs = DocsSearch.load(4000) if data.train_file is None or own.task == "package" else None
+    with training.main_process_first(desc="pairs"):
+        pairs = read_pairs(data, own, folder) if data.train_file else texts_of(docs.training)
+    pairs = pairs.take(min(data.max_train_samples or len(pairs), len(pairs)))
+    if own.task:
+        task = (package_task(docs.heldout), "hub") if own.task == "package" else (own.task, own.eval_data)
+        parts = labelled_parts(*task, own.label_samples)
+
+    # model: InfoNCE over the projected first token
+    model, tokenizer = script.open_encoder(
+        encoder, script.every_text(pairs), training.resume_from_checkpoint, pooling="cls", loss="info_nce",
+        temperature=own.temperature,
+    )  # fmt: skip
+    rows = script.tokenized(pairs, model, tokenizer, training, data.preprocessing_num_workers)
+
+    # training: `momentum_queue` makes the trainer keep a moving average and a queue
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=rows, data_collator=PairCollator(tokenizer),
-        processing_class=tokenizer, evaluator=evaluator,
+        processing_class=tokenizer, evaluator=(sts_evaluator if data.train_file else docs.evaluator)(tokenizer),
     )  # fmt: skip
-    before = trainer.evaluate() if evaluator else {}
-    trainer.train(resume_from_checkpoint=resume)
-    after = trainer.evaluate() if evaluator else {}
-    trainer.save_model()
+    script.describe_data(trainer, data.train_file, data, encoder, own)
+    if own.task:
+        trainer.save_model(str(folder / "before"))
+    figures = script.finish(trainer)
+    if not own.task or trainer.sigterm.stopped:
+        return figures
+
+    # fine-tuning with a new classifier, from the encoder before CERT and after it
+    settings = {
+        "output_dir": str(folder / "task"), "momentum_queue": 0, "num_train_epochs": own.task_epochs, "max_steps": -1,
+        "learning_rate": own.task_learning_rate, "per_device_train_batch_size": own.task_batch_size,
+        "optim": "adamw_torch", "optim_args": None, "dataloader_drop_last": False, "eval_strategy": "no",
+        "save_strategy": "no", "load_best_model_at_end": False, "resume_from_checkpoint": None,
+    }  # fmt: skip
+    for stage, start in (("fine-tuned", folder / "before"), ("CERT, then fine-tuned", folder)):
+        found = [
+            fine_tuned_accuracy(start, tokenizer, parts, replace(training, **settings, seed=seed, data_seed=seed))
+            for seed in range(own.task_seeds)
+        ]
+        figures |= {f"{own.task} {stage}": float(np.mean(found)), f"{own.task} {stage}, sd": float(np.std(found))}
     if trainer.is_world_process_zero():
-        for name, value in after.items():
-            print(f"{name.removeprefix('eval_'):20} {before[name]:.3f} before, {value:.3f} after")
-        print(f"checkpoint in {training.output_dir}/")
+        print("\n".join(f"{name:40} {value:.3f}" for name, value in figures.items() if own.task in name))
+        (folder / "task.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
+    return figures
 
 
 if __name__ == "__main__":

@@ -1,148 +1,146 @@
-"""Distil a teacher's embeddings, or its relations over an ordered corpus (Park et al. 2019, arXiv:1904.05068).
+"""Relational distillation (Park et al. 2019, https://arxiv.org/abs/1904.05068), over shuffled or ordered sentences.
 
-With TF-IDF as the teacher, on the Python documentation of this machine, offline, in minutes:
+With the published settings, which are the defaults (distances and angles with weights 1 and 2, batch 128, rate 1e-4, 80
+epochs). They are for images; for sentences there are none:
 
-    accelerate launch examples/run_distill.py
+    accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt
 
-With a sentence encoder as the teacher, on your own sentences, batches of similar ones:
+On batches of similar sentences, which stand next to each other on a short path through the teacher's embeddings, and
+fewer epochs:
 
-    accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 \\
-        --train_file wiki.txt --max_train_samples 100000 --output_dir out/distill_minilm
+    accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt \
+        --order_seconds 60 --learning_rate 1e-3 --warmup_steps 0.1 --num_train_epochs 2 --output_dir out/ordered
 
-On shuffled sentences, by the softmax of the teacher's similarities:
+By the softmax of the teacher's similarities; or some of the teacher's layers, which learn its embeddings:
 
-    accelerate launch examples/run_distill.py --order_seconds 0 --similarity_weight 1 --distance_weight 0 \\
-        --angle_weight 0
+    ... --similarity_weight 1 --distance_weight 0 --angle_weight 0
+    ... --layers 0 3 5 --loss embedding_distillation --learning_rate 2e-4 --num_train_epochs 1
 
-With some of the teacher's layers as the student, which learns the teacher's embeddings:
+Without files it runs offline, on the Python documentation of this machine, with TF-IDF reduced by SVD as the teacher:
 
-    accelerate launch examples/run_distill.py --teacher sentence-transformers/all-MiniLM-L6-v2 --train_file wiki.txt \\
-        --layers 0 3 5 --loss embedding_distillation --learning_rate 2e-4 --output_dir out/three_layers
+    accelerate launch examples/run_distill.py --hidden_size 128 --max_length 64 --max_train_samples 8000 \
+        --learning_rate 1e-3 --warmup_steps 0.1 --num_train_epochs 2
 """
 
 import sys
+import time
 from dataclasses import dataclass, field
 
 import numpy as np
-from accelerate.utils import broadcast_object_list
-from contrastive_st.jobs import DocsSearch
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
-from transformers import BertConfig, PreTrainedTokenizerBase, set_seed
 
 from contrastive_st import (
-    BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
+    InputError,
     SentenceEncoder,
     TeacherCollator,
-    TrainingParser,
     read_texts,
     run,
     student_of,
-    train_wordpiece,
 )
 from contrastive_st.data import TeacherRows, order_corpus, path_lengths
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.distributed import from_first
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.training import check_output_dir
+from contrastive_st.evaluation.docs_search import DocsSearch
+from contrastive_st.evaluation.embedding_store import default_cache
+from contrastive_st.evaluation.neighbors import embedding_blocks
+from contrastive_st.models.protocol import as_encoder
+from contrastive_st.training import script
+from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
 
-
-@dataclass
-class Arguments:
-    """Teacher, data and student of the run."""
-
-    train_file: str | None = field(default=None, metadata={"help": "Sentences; by default the documentation."})
-    max_train_samples: int = field(default=8_000, metadata={"help": "Sentences, drawn at random."})
-    teacher: str | None = field(default=None, metadata={"help": "Folder or Hub name; by default TF-IDF and SVD."})
-    order_seconds: float = field(
-        default=30.0, metadata={"help": "Seconds to shorten the path; 0 shuffles the sentences."}
-    )
-    similarity_weight: float = field(default=0.0, metadata={"help": "Weight of the similarities."})
-    distance_weight: float = field(default=1.0, metadata={"help": "Weight of the distances."})
-    angle_weight: float = field(default=2.0, metadata={"help": "Weight of the angles."})
-    max_length: int = field(default=64, metadata={"help": "Longest text, in tokens."})
-    layers: list[int] | None = field(
-        default=None, metadata={"help": "Layers of the teacher that the student starts from."}
-    )
-    loss: str = field(
-        default="relational_distillation", metadata={"help": "relational_distillation or embedding_distillation."}
-    )
-    num_layers: int = field(default=2, metadata={"help": "Layers of a student from scratch."})
-    hidden_size: int = field(default=128, metadata={"help": "Width of a student from scratch."})
-    vocab_size: int = field(default=16_000, metadata={"help": "Vocabulary of a student from scratch, in word pieces."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
-
-
+LossArguments = loss_arguments(["relational_distillation", "embedding_distillation"])
 DEFAULTS = {
     "output_dir": "out/distill",
+    "dropout": 0.0,  # every sentence has a target
     "per_device_train_batch_size": 128,
-    "learning_rate": 1e-3,
-    "num_train_epochs": 2,
-    "warmup_steps": 0.1,
+    "learning_rate": 1e-4,
+    "num_train_epochs": 80,
     "logging_steps": 50,
-    "save_strategy": "no",
-    "report_to": "none",
 }
 
 
-def teach(teacher: str | None, texts: list[str]) -> np.ndarray:
-    """The teacher's embeddings `[N, D]`; without a teacher those of TF-IDF, reduced to 256 dimensions."""
-    if teacher:
-        return SentenceEncoder(teacher, precision="auto").encode(texts, show_progress_bar=True)
-    counts = TfidfVectorizer(sublinear_tf=True, stop_words="english").fit_transform(texts)
-    return TruncatedSVD(min(256, counts.shape[1]), random_state=0).fit_transform(counts).astype(np.float32)
+@dataclass
+class DistillArguments(ScriptArguments):
+    """The teacher, the order of the sentences, and a student made of the teacher."""
+
+    teacher: str | None = field(default=None, metadata={"help": "Folder or Hub name; by default TF-IDF and SVD."})
+    teacher_pooling: str | None = field(default=None, metadata={"help": "Pooling of a teacher that records none."})
+    cache: str | None = field(
+        default=None, metadata={"help": "Folder that keeps the teacher's embeddings, or none; by default ~/.cache."}
+    )
+    order_seconds: float = field(
+        default=0.0, metadata={"help": "Seconds to find a short path through the teacher's embeddings; 0 shuffles."}
+    )
+    layers: list[int] | None = field(
+        default=None, metadata={"help": "Layers of the teacher that the student starts from; by default it is new."}
+    )
 
 
-def make_student(args: Arguments, texts: list[str]) -> tuple[BertForCL, PreTrainedTokenizerBase]:
-    """Some layers of the teacher, or a BERT from scratch; without dropout, since every sentence has a target."""
-    relations = ("similarity_weight", "distance_weight", "angle_weight")
-    settings = {name: getattr(args, name) for name in relations if args.loss == "relational_distillation"}
-    if args.layers and args.teacher:
-        student = student_of(args.teacher, args.layers, max_length=args.max_length, loss=args.loss, **settings)
-        return student.model, student.tokenizer
-    tokenizer = train_wordpiece(texts, args.vocab_size, args.max_length)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
-        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
-        max_position_embeddings=max(args.max_length, 128), hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    return BertForCL(config, pooling="mean", loss=args.loss, **settings), tokenizer
+def open_teacher(own: DistillArguments, texts: list[str]):
+    """The given encoder, or TF-IDF of these texts, reduced to 256 dimensions."""
+    if own.teacher:
+        return as_encoder(own.teacher, pooling=own.teacher_pooling)
+    counts = TfidfVectorizer(sublinear_tf=True, stop_words="english")
+    found = counts.fit_transform(texts)
+    svd = TruncatedSVD(min(256, found.shape[1]), random_state=0).fit(found)
+    return as_encoder(lambda given: svd.transform(counts.transform(given)).astype(np.float32), name="TF-IDF + SVD")
 
 
-def main() -> None:
-    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
-    resume = check_output_dir(training, args.overwrite_output_dir)
-    set_seed(training.seed)
+def sizes(encoder, texts: list[str]) -> str:
+    """Parameters, if there are any, and sentences encoded in a second."""
+    encoder.encode(texts[:32])
+    started = time.perf_counter()
+    encoder.encode(texts[:1000])
+    speed = f"{len(texts[:1000]) / (time.perf_counter() - started):,.0f} sentences a second"
+    weights = getattr(encoder, "model", None)
+    return f"{sum(p.numel() for p in weights.parameters()) / 1e6:.2f} M parameters, {speed}" if weights else speed
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    groups = (DataArguments, EncoderArguments, LossArguments, DistillArguments, ContrastiveTrainingArguments)
+    data, encoder, loss, own, training = script.start(groups, DEFAULTS, argv)
+    if own.layers and (own.teacher is None or encoder.model_name_or_path or encoder.prompts or encoder.lora_r):
+        raise InputError("--layers are those of --teacher; leave out --model_name_or_path, --prompts and --lora_r")
 
     # data: distinct sentences, drawn at random, each with the teacher's embedding
-    docs = None if args.train_file else DocsSearch.load()
-    found = docs.training_texts() if docs else read_texts(args.train_file)
-    drawn = found.select(np.random.default_rng(0).permutation(len(found))[: args.max_train_samples])
-    texts = list(dict.fromkeys(text for row in drawn for text in row.values()))[: args.max_train_samples]
-    with training.main_process_first():
-        embeddings = teach(args.teacher, texts)
-    order = order_corpus(embeddings, seconds=args.order_seconds, seed=training.seed) if args.order_seconds else None
-    order = broadcast_object_list([order])[0]  # of the first process: how far the moves get depends on the clock
-    if order is not None:
+    docs = None if data.train_file else DocsSearch.load()
+    found = texts_of(docs.training) if docs else read_texts(data.train_file, data.columns)
+    drawn = found.select(np.random.default_rng(0).permutation(len(found))[: data.max_train_samples])
+    texts = list(dict.fromkeys(text for row in drawn for text in row.values()))[: data.max_train_samples]
+    teacher = open_teacher(own, texts)
+    cache = None if own.cache == "none" else own.cache or default_cache()
+    with training.main_process_first(desc="teacher"):
+        embeddings = np.concatenate(list(embedding_blocks(teacher, texts, cache)))
+    order = None
+    if own.order_seconds:  # of the first process: how far it gets depends on the clock
+        order = from_first(lambda: order_corpus(embeddings, seconds=own.order_seconds, seed=training.seed))
         print(f"{len(texts):,} sentences in order: {path_lengths(embeddings, order)}")
 
-    model, tokenizer = make_student(args, texts)
-    ids = tokenizer(texts, truncation=True, max_length=args.max_length)["input_ids"]
+    # model: the student's relations within a batch become the teacher's, or its embeddings do
+    settings = loss.settings("relational_distillation")
+    if own.layers:
+        student = student_of(
+            own.teacher, own.layers, pooling=encoder.pooling, max_length=encoder.max_length, **settings
+        )
+        model, tokenizer = student.model, student.tokenizer
+    else:
+        model, tokenizer = script.open_encoder(encoder, texts, training.resume_from_checkpoint, "mean", **settings)
+    ids = tokenizer(texts, truncation=True, max_length=tokenizer.model_max_length)["input_ids"]
 
-    # training: the student's distances and angles within a batch, or its embeddings, become the teacher's
-    evaluator = docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer)
+    # training; the evaluation is search of held-out documentation, or STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=TeacherRows(ids, embeddings, order),
-        data_collator=TeacherCollator(tokenizer), processing_class=tokenizer, evaluator=evaluator,
+        model=model, args=training, train_dataset=TeacherRows(ids, embeddings, order), processing_class=tokenizer,
+        data_collator=TeacherCollator(tokenizer), evaluator=(docs.evaluator if docs else sts_evaluator)(tokenizer),
     )  # fmt: skip
-    before = trainer.evaluate() if evaluator else {}
-    trainer.train(resume_from_checkpoint=resume)
-    after = trainer.evaluate() if evaluator else {}
-    trainer.save_model()
-    if trainer.is_world_process_zero():
-        for name, value in after.items():
-            print(f"{name.removeprefix('eval_'):20} {before[name]:.3f} before, {value:.3f} after")
-        print(f"checkpoint in {training.output_dir}/")
+    script.describe_data(trainer, data.train_file, data, encoder, loss, own)
+    figures = script.finish(trainer)
+    if trainer.is_world_process_zero() and not trainer.sigterm.stopped:
+        print(f"teacher: {sizes(teacher, texts)}")
+        print(f"student: {sizes(SentenceEncoder(training.output_dir), texts)}")
+    return figures
 
 
 if __name__ == "__main__":

@@ -3,7 +3,9 @@
     accelerate launch examples/run_mlm.py --train_file wikipedia.parquet --output_dir out/mlm
     contrastive-st train simcse --train_file wikipedia.parquet --model_name_or_path out/mlm --pooling mean
 
-With `--model_name_or_path` it goes on from a BERT, with its tokenizer and all of its layers or the first ones.
+With `--model_name_or_path` it goes on from a BERT, with its tokenizer and all of its layers or the first ones. Without
+a file it reads the Python documentation of this machine, offline. The settings are those that made the small encoder of
+docs/simcse.md; BERT's own (Devlin et al. 2018: a million steps of 256 blocks of 512 tokens) are for another size.
 
 Sentences are packed into blocks without padding. Dropout is off, since one pass over much text does not overfit; the
 saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is computed for the masked tokens only.
@@ -17,30 +19,36 @@ import torch
 from datasets import Dataset
 from transformers import (
     AutoTokenizer,
-    BertConfig,
     BertForMaskedLM,
     DataCollatorForLanguageModeling,
     PreTrainedTokenizerBase,
     Trainer,
-    set_seed,
 )
 
-from contrastive_st import ContrastiveTrainingArguments, TrainingParser, read_texts, run, train_wordpiece
-from contrastive_st.training import check_output_dir
+from contrastive_st import ContrastiveTrainingArguments, InputError, read_texts, run, train_wordpiece
+from contrastive_st.data import installed_docs, split_pairs
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.training import script
+from contrastive_st.training.arguments import ScriptArguments
 
 
 @dataclass
-class MLMArguments:
+class MLMArguments(ScriptArguments):
     """Data and model of the run."""
 
-    train_file: str = field(metadata={"help": "Sentences in order: .txt, .csv, .json(l), .parquet or a Hub data set."})
+    train_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "Sentences in order: .txt, .csv, .json(l), .parquet or a Hub data set. Without it: the "
+            "documentation of the installed Python packages."
+        },
+    )
     max_train_samples: int | None = field(default=None, metadata={"help": "Use only the first N sentences."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "BERT to go on from; else from scratch."})
     vocab_size: int = field(default=16_000, metadata={"help": "Word pieces, learned from every fourth sentence."})
     block_size: int = field(default=64, metadata={"help": "Tokens per block."})
     num_layers: int | None = field(default=None, metadata={"help": "Layers; 3, or all of the checkpoint."})
     hidden_size: int = field(default=256, metadata={"help": "Dimension of the embedding."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
 
 
 DEFAULTS = {
@@ -53,6 +61,7 @@ DEFAULTS = {
     "logging_steps": 100,
     "save_steps": 500,
     "save_total_limit": 1,
+    "dataloader_drop_last": False,
 }
 
 
@@ -63,10 +72,11 @@ class MLMTrainer(Trainer):
         core, labels = self.accelerator.unwrap_model(model), inputs.pop("labels")
         masked = labels != -100
         hidden = core.bert(**inputs).last_hidden_state[masked]
-        return torch.nn.functional.cross_entropy(core.cls(hidden).float(), labels[masked])
+        scores = core.cls(hidden).float()
+        return torch.nn.functional.cross_entropy(scores, labels[masked], reduction="sum") / max(len(scores), 1)
 
 
-def start(args: MLMArguments, texts: Dataset, column: str) -> tuple[BertForMaskedLM, PreTrainedTokenizerBase]:
+def open_model(args: MLMArguments, texts: Dataset, column: str) -> tuple[BertForMaskedLM, PreTrainedTokenizerBase]:
     """The model and its tokenizer: those of a checkpoint, or new ones."""
     if args.model_name_or_path:
         layers = {"num_hidden_layers": args.num_layers} if args.num_layers else {}
@@ -74,22 +84,20 @@ def start(args: MLMArguments, texts: Dataset, column: str) -> tuple[BertForMaske
         return model, AutoTokenizer.from_pretrained(args.model_name_or_path, model_max_length=args.block_size)
     sample = texts.select(range(0, len(texts), 4)).iter(10_000)
     tokenizer = train_wordpiece((t for batch in sample for t in batch[column]), args.vocab_size, args.block_size)
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers or 3,
-        num_attention_heads=args.hidden_size // 64, intermediate_size=4 * args.hidden_size,
-        max_position_embeddings=args.block_size,
-    )  # fmt: skip
+    config = script.small_bert(len(tokenizer), args.hidden_size, args.num_layers or 3, args.block_size)
+    config.attention_probs_dropout_prob = 0.1
     return BertForMaskedLM(config), tokenizer
 
 
-def main() -> None:
-    args, training = TrainingParser((MLMArguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
-    resume = check_output_dir(training, args.overwrite_output_dir)
-    set_seed(training.seed)
-    texts = read_texts(args.train_file)
+def main(argv: list[str] | None = None) -> None:
+    args, training = script.start((MLMArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+    if args.train_file:
+        texts = read_texts(args.train_file)
+    else:
+        texts = texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"])
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
     column = texts.column_names[0]
-    model, tokenizer = start(args, texts, column)
+    model, tokenizer = open_model(args, texts, column)
 
     def pack(batch: dict) -> dict:
         tokens = tokenizer(batch[column], add_special_tokens=False, verbose=False)["input_ids"]
@@ -99,6 +107,8 @@ def main() -> None:
         return {"input_ids": [[tokenizer.cls_token_id, *ids[i : i + size], tokenizer.sep_token_id] for i in starts]}
 
     blocks = texts.map(pack, batched=True, num_proc=2, remove_columns=texts.column_names, desc="pack")
+    if not len(blocks):
+        raise InputError(f"the texts do not fill a block of {args.block_size} tokens; give more, or --block_size")
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
@@ -106,8 +116,10 @@ def main() -> None:
         model, training, train_dataset=blocks, data_collator=DataCollatorForLanguageModeling(tokenizer),
         processing_class=tokenizer,
     )  # fmt: skip
-    trainer.train(resume_from_checkpoint=resume)
+    trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
     trainer.save_model()
+    if trainer.is_world_process_zero():
+        script.report(trainer, {}, {})
 
 
 if __name__ == "__main__":

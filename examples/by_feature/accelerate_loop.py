@@ -11,12 +11,13 @@ from dataclasses import dataclass, field
 
 import torch
 from accelerate.utils import set_seed
-from contrastive_st.jobs import DocsSearch
 from torch.utils.data import DataLoader
 from transformers import BertConfig
 
 from accelerate import Accelerator
 from contrastive_st import BertForCL, PairCollator, TrainingParser, run, tokenize, train_wordpiece
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.evaluation.docs_search import DocsSearch
 
 
 @dataclass
@@ -36,7 +37,7 @@ def main() -> None:
     accelerator = Accelerator()
     with accelerator.main_process_first():
         docs = DocsSearch.load()
-        pairs = docs.training_texts()
+        pairs = texts_of(docs.training)
         words = (text for name in pairs.column_names for text in pairs[name])
         tokenizer = train_wordpiece(words, vocab_size=8000, max_length=64)
         rows = tokenize(pairs, tokenizer, 64)

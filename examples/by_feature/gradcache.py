@@ -8,7 +8,6 @@
 
 import sys
 
-from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -21,6 +20,8 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.evaluation.docs_search import DocsSearch
 
 DEFAULTS = {
     "output_dir": "out/gradcache",
@@ -37,7 +38,7 @@ DEFAULTS = {
 def main() -> None:
     (training,) = TrainingParser(ContrastiveTrainingArguments).parse(defaults=DEFAULTS)
     set_seed(training.seed)
-    pairs = DocsSearch.load().training_texts()  # first line and paragraph of docstrings
+    pairs = texts_of(DocsSearch.load().training)  # first line and paragraph of docstrings
     words = (text for name in pairs.column_names for text in pairs[name])
     tokenizer = train_wordpiece(words, vocab_size=8000, max_length=64)
     config = BertConfig(

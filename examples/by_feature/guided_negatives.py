@@ -8,13 +8,12 @@ probably unlabelled positives, so they are masked:
     python examples/by_feature/guided_negatives.py --guide sentence-transformers/all-MiniLM-L6-v2
 
 The guide encodes each text once; by default it is the static model of this package. From the command line:
-`contrastive-st train simcse --train_file pairs.csv --guide sentence-transformers/all-MiniLM-L6-v2`.
+`contrastive-st train --train_file pairs.csv --guide sentence-transformers/all-MiniLM-L6-v2`.
 """
 
 import sys
 from dataclasses import dataclass, field
 
-from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -30,7 +29,9 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
+from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import EmbeddingStore
+from contrastive_st.evaluation.docs_search import DocsSearch
 
 
 @dataclass
@@ -57,7 +58,7 @@ def main() -> None:
     args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
     set_seed(training.seed)
     docs = DocsSearch.load()
-    pairs = docs.training_texts()
+    pairs = texts_of(docs.training)
     words = [text for name in pairs.column_names for text in pairs[name]]
     tokenizer = train_wordpiece(words, vocab_size=8000, max_length=64)
     guide = EmbeddingStore(SentenceEncoder(args.guide), words)  # texts to vectors, each encoded once

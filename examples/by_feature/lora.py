@@ -6,7 +6,7 @@
 
 First a small encoder is trained on paragraphs of documentation; then the adapter learns to find a paragraph by its
 first line. Only the adapter is saved; its folder opens like any other. From the command line: `contrastive-st train
-simcse --train_file pairs.csv --model_name_or_path MODEL --lora_r 16`.
+--train_file pairs.csv --model_name_or_path MODEL --lora_r 16`.
 """
 
 import sys
@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -30,6 +29,8 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.models import add_lora
 
 LENGTH = 32  # tokens of a text
@@ -75,7 +76,7 @@ def main() -> None:
     args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
     set_seed(training.seed)
     docs = DocsSearch.load()
-    pairs = docs.training_texts()  # first line and paragraph of docstrings
+    pairs = texts_of(docs.training)  # first line and paragraph of docstrings
     words = (text for name in pairs.column_names for text in pairs[name])
     tokenizer = train_wordpiece(words, vocab_size=8000, max_length=LENGTH)
     config = BertConfig(

@@ -6,14 +6,13 @@ The loss is computed for the full embedding and for its first dimensions alone, 
     python examples/by_feature/matryoshka.py --dims 128 64 32 16 8 --weights 1 1 1 1 2
 
 `--plain true` trains without it, for comparison. From the command line:
-`contrastive-st train simcse --train_file pairs.csv --hidden_size 256 --matryoshka_dims 256 128 64`.
+`contrastive-st train --train_file pairs.csv --hidden_size 256 --matryoshka_dims 256 128 64`.
 """
 
 import sys
 from dataclasses import dataclass, field
 
 import numpy as np
-from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -29,6 +28,8 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.evaluation.docs_search import DocsSearch
 
 
 @dataclass
@@ -67,7 +68,7 @@ def main() -> None:
     args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
     set_seed(training.seed)
     docs = DocsSearch.load()
-    pairs = docs.training_texts()  # first line and paragraph of docstrings
+    pairs = texts_of(docs.training)  # first line and paragraph of docstrings
     words = (text for name in pairs.column_names for text in pairs[name])
     tokenizer = train_wordpiece(words, vocab_size=8000, max_length=64)
     config = BertConfig(

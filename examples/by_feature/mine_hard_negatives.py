@@ -14,7 +14,6 @@ mined.parquet` trains on it.
 import sys
 from dataclasses import dataclass, field
 
-from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -28,6 +27,8 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.terminal import say
 
 DEFAULTS = {
@@ -62,7 +63,7 @@ def main() -> None:
     set_seed(training.seed)
     search = DocsSearch.load()  # first line and paragraph of docstrings; a thousand are held out
     triplets = mine_hard_negatives(
-        search.training_texts(), mining.miner, num_negatives=mining.num_negatives, range_min=mining.range_min,
+        texts_of(search.training), mining.miner, num_negatives=mining.num_negatives, range_min=mining.range_min,
         range_max=mining.range_max, relative_margin=mining.relative_margin, verbose=not training.disable_tqdm,
     )  # fmt: skip
     print(f"{len(triplets):,} of {len(search.training):,} pairs have {mining.num_negatives} negatives; the first:")

@@ -18,7 +18,6 @@ On files, from the command line: `contrastive-st train --mixture mix.yaml`, with
 import sys
 from dataclasses import dataclass, field
 
-from contrastive_st.jobs import labelled_docs
 from datasets import IterableDataset
 from scipy.stats import spearmanr
 from transformers import BertConfig, set_seed
@@ -42,6 +41,7 @@ from contrastive_st import (
     train_wordpiece,
 )
 from contrastive_st.data import installed_docs, split_pairs
+from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.evaluation import retrieval_evaluator
 
 

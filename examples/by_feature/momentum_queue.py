@@ -10,7 +10,6 @@ with it.
 
 import sys
 
-from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -23,6 +22,8 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.evaluation.docs_search import DocsSearch
 
 DEFAULTS = {
     "output_dir": "out/queue",
@@ -41,7 +42,7 @@ def main() -> None:
     (training,) = TrainingParser(ContrastiveTrainingArguments).parse(defaults=DEFAULTS)
     set_seed(training.seed)
     docs = DocsSearch.load()
-    pairs = docs.training_texts()
+    pairs = texts_of(docs.training)
     words = (text for name in pairs.column_names for text in pairs[name])
     tokenizer = train_wordpiece(words, vocab_size=8000, max_length=64)
     config = BertConfig(

@@ -8,13 +8,12 @@ They tell the encoder which of the two it reads. The prompts are saved with the 
     python examples/by_feature/prompts.py --query "" --document ""  # none, for comparison
 
 From the command line:
-`contrastive-st train simcse --train_file pairs.csv --prompts query='query: ' document='passage: '`.
+`contrastive-st train --train_file pairs.csv --prompts query='query: ' document='passage: '`.
 """
 
 import sys
 from dataclasses import dataclass, field
 
-from contrastive_st.jobs import DocsSearch
 from transformers import BertConfig, set_seed
 
 from contrastive_st import (
@@ -28,6 +27,8 @@ from contrastive_st import (
     tokenize,
     train_wordpiece,
 )
+from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.evaluation.docs_search import DocsSearch
 
 
 @dataclass
@@ -54,7 +55,7 @@ def main() -> None:
     args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
     set_seed(training.seed)
     docs = DocsSearch.load()
-    pairs = docs.training_texts()  # the columns title and text: first line and paragraph of docstrings
+    pairs = texts_of(docs.training)  # the columns title and text: first line and paragraph of docstrings
     words = [text for name in pairs.column_names for text in pairs[name]]
     tokenizer = train_wordpiece([*words, *[args.query, args.document] * 2], vocab_size=8000, max_length=64)
     config = BertConfig(

@@ -8,13 +8,12 @@
     python examples/by_feature/scored_pairs.py --loss cosine_similarity
 
 All pairs of the batch, of every process and every chunk (`--chunk_size 32`), are compared with each other.
-On a file of scored pairs: `contrastive-st train sbert --train_file stsb.csv --losses cosent`.
+On a file of scored pairs: `contrastive-st train sbert --train_file stsb.csv --loss cosent`.
 """
 
 import sys
 from dataclasses import dataclass, field
 
-from contrastive_st.jobs import labelled_docs
 from scipy.stats import spearmanr
 from transformers import BertConfig, set_seed
 
@@ -30,6 +29,7 @@ from contrastive_st import (
     train_wordpiece,
 )
 from contrastive_st.data import installed_docs, split_pairs
+from contrastive_st.data.docs_sets import labelled_docs
 
 
 @dataclass

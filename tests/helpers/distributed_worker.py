@@ -22,6 +22,7 @@ from contrastive_st.losses import MatryoshkaLoss
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import (
     BertForCL,
+    EncoderForCL,
     InferSentBiLSTM,
     InferSentConfig,
     QuickThoughtsConfig,
@@ -96,6 +97,52 @@ def in_cuts(num_views, make):
     return num_views, make_cut
 
 
+def margin(views, text_hashes):
+    """A user's loss, which knows nothing of processes."""
+    a, p = nn.functional.normalize(views[:, :2], dim=-1).unbind(1)
+    scores = a @ p.T
+    other = text_hashes[:, :1] != text_hashes[:, 0]
+    return ((scores - scores.diagonal()[:, None] + 0.3).relu() * other).mean()
+
+
+class Regression(nn.Module):
+    """A user's loss with weights and a target a row."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, views, targets):
+        own = (views[:, 0] * views[:, 1]).sum(-1) * self.scale
+        return (own[:, None] - targets).square().mean()  # every pair with the target of every row
+
+
+def local_mean(views, targets=None, *, gather):
+    """A user's loss that asks for the processes."""
+    return gather.mean((views[:, 0] - views[:, 1]).square().sum(), len(views))
+
+
+class Bag(nn.Module):
+    """A user's encoder."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.output = nn.Embedding(60, 8), nn.Linear(8, 6)
+
+    def forward(self, input_ids, attention_mask):
+        states = self.words(input_ids) * attention_mask[..., None]
+        return self.output(states.sum(1) / attention_mask.sum(1, keepdim=True))
+
+
+def of_user(loss):
+    def make(dropout):
+        model = bert(2)[1](dropout)
+        model.use_loss(loss() if isinstance(loss, type) else loss)
+        return model
+
+    return 2, make
+
+
 # Every loss, each with the number of views of its rows and what makes its model
 METHODS = {
     "info_nce-V2": bert(2),
@@ -138,6 +185,12 @@ METHODS = {
     ),
     "embeddings": bert(1, loss="embedding_distillation", pooling="mean"),
     "embeddings-static": (1, lambda dropout: StaticEncoder(StaticConfig(60, 16), loss="embedding_distillation")),
+    "user-margin": of_user(margin),
+    "user-local_mean": of_user(local_mean),
+    "user_regression": of_user(Regression),
+    "user-encoder": (2, lambda dropout: EncoderForCL(Bag())),
+    "user-encoder_and_loss": (2, lambda dropout: EncoderForCL(Bag(), margin)),
+    "user_regression-encoder": (2, lambda dropout: EncoderForCL(Bag(), Regression())),
     "static-info_nce": (2, lambda dropout: StaticEncoder(StaticConfig(60, 6))),
 }
 CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
@@ -146,7 +199,7 @@ METHODS |= {f"{name}-matryoshka": in_cuts(*METHODS[name]) for name in METHODS if
 # once is enough
 ONCE = (
     "decoder", "mlm", "classification", "regression", "triplet", "cosent", "angle", "multi_task", "mixture", "prompted",
-    "static",
+    "static", "user",
 )  # fmt: skip
 GRID = [
     case
@@ -175,7 +228,7 @@ def batches(num_views, kind):
             scores = torch.rand(ROWS, generator=generator)
             found = {"classification": labels, "regression": scores, "multi_task": tasks, "mixture": tasks}
             batch["targets"] = found[kind]
-        if kind in ("cosent", "angle"):
+        if kind in ("cosent", "angle", "user_regression"):
             batch["targets"] = torch.randint(0, 4, (ROWS,), generator=generator) / 3  # some are equal
         if kind == "prompted":
             batch["text_mask"] = mask * (torch.arange(LENGTH) >= torch.tensor([[1], [0], [1]]))

@@ -127,7 +127,7 @@ def test_a_pickle_of_weights_is_not_opened(run, tmp_path):
     ("changes", "words"),
     [
         ({"seed": 7}, "seed was 42 and is 7"),
-        ({"per_device_train_batch_size": 8}, "batch was 4 and is 8"),
+        ({"per_device_train_batch_size": 8}, "per_device_train_batch_size was 4 and is 8"),
         ({"texts": [*SENTENCES[1:], "other"] * 4}, "other data"),
     ],
 )

@@ -10,10 +10,18 @@ from safetensors.torch import load_file
 from transformers import BertConfig
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, InputError, RobertaForCL, SentenceEncoder, StaticEncoder, model_soup
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    InputError,
+    RobertaForCL,
+    SentenceEncoder,
+    StaticEncoder,
+    model_soup,
+)
 from contrastive_st.cli import main
 from contrastive_st.data import train_wordpiece
-from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU, load_tokenizer
 from contrastive_st.models.static_encoder import static_tokenizer
 from contrastive_st.training import dev_score
 
@@ -133,10 +141,10 @@ def test_the_first_difference_is_named_and_nothing_is_written(save, tmp_path, be
 
 def test_a_weight_that_only_one_has_is_named(save, tmp_path):
     folders = [save(name, seed) for seed, name in enumerate("ab")]
-    encoder = SentenceEncoder(folders[1])
-    encoder.after.append(torch.nn.Linear(16, 16))
-    encoder.after.append(torch.nn.Tanh())
-    encoder.save_pretrained(tmp_path / "c")
+    dense = [{"out_features": 16, "activation": "Tanh"}]
+    SentenceEncoder(
+        AutoModelForCL.from_pretrained(folders[1], dense=dense), load_tokenizer(folders[1])
+    ).save_pretrained(tmp_path / "c")
     with pytest.raises(InputError, match="layers after the pooling"):
         model_soup([folders[0], tmp_path / "c"], tmp_path / "soup")
 

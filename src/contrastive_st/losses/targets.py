@@ -421,7 +421,7 @@ class _Rows:
 # --- Losses of generated words: Skip-Thoughts generates the neighbours of a sentence, TSDAE the sentence itself.
 
 
-class WordsLoss(Loss):
+class WordsLoss(Loss, register=False):
     """Metrics and description of a loss over words instead of views, which the model's `forward` computes."""
 
     learns_from: ClassVar[str]

@@ -168,10 +168,16 @@ class ContrastiveTrainingArguments(TrainingArguments):
                     json.loads(value)
                 except ValueError as error:
                     raise InputError(f"{name} {value}: not JSON ({first_line(error)}); mend it") from error
-        if self.max_steps <= 0 and not 0 < self.num_train_epochs < math.inf:
+        if self.max_steps == 0:
+            raise InputError("max_steps 0: give 1 or more, or -1 for num_train_epochs")
+        if self.max_steps < 0 and not 0 < self.num_train_epochs < math.inf:
             raise InputError(
                 f"num_train_epochs {self.num_train_epochs}: give a positive number of epochs, or max_steps"
             )
+
+    def get_warmup_steps(self, num_training_steps: int) -> int:
+        """As in transformers, but the warm-up leaves the last step its full rate: one step alone has no warm-up."""
+        return min(int(super().get_warmup_steps(num_training_steps)), num_training_steps - 1)
 
 
 @contextlib.contextmanager
@@ -230,11 +236,11 @@ _RANGES: Ranges = (
     ("dataloader_num_workers momentum_queue", lambda value: value >= 0, "0 or more"),
     ("seed data_seed", lambda value: 0 <= value < 1 << 32, "a number from 0 to 4294967295"),
     (
-        "learning_rate weight_decay warmup_steps max_grad_norm neftune_noise_alpha",
+        "weight_decay warmup_steps max_grad_norm neftune_noise_alpha",
         lambda value: 0 <= value < math.inf,
         "a number that is not negative",
     ),
-    ("logging_steps save_steps eval_steps", lambda value: 0 < value < math.inf, "a positive number"),
+    ("learning_rate logging_steps save_steps eval_steps", lambda value: 0 < value < math.inf, "a positive number"),
     ("adam_epsilon", lambda value: 0 < value < math.inf, "a positive number"),
     ("momentum adam_beta1 adam_beta2", lambda value: 0 <= value < 1, "a number in [0, 1)"),
 )
@@ -335,15 +341,24 @@ def _check_reporting(report_to: Sequence[str]) -> None:
 
 _SCRIPT_RANGES: Ranges = (
     (
-        "vocab_size hidden_size embedding_size head_hidden max_train_samples k preprocessing_num_workers max_length "
-        "lora_r truncate_dim",
+        "vocab_size hidden_size embedding_size max_train_samples k preprocessing_num_workers max_length lora_r "
+        "truncate_dim label_samples task_batch_size idf_sentences search_sentences families members length",
         lambda value: value >= 1,
         "1 or more",
     ),
-    ("num_layers shuffle_buffer", lambda value: value >= 0, "0 or more"),
-    ("mlm_weight js_weight", lambda value: 0 <= value < math.inf, "a number that is not negative"),
-    ("temperature lora_alpha", lambda value: 0 < value < math.inf, "a positive number"),
-    ("dropout mlm_probability lora_dropout", lambda value: 0 <= value < 1, "a number in [0, 1)"),
+    ("block_size", lambda value: value >= 4, "4 or more"),
+    ("num_layers shuffle_buffer task_seeds head_hidden heldout", lambda value: value >= 0, "0 or more"),
+    (
+        "mlm_weight js_weight order_seconds similarity_weight distance_weight angle_weight task_learning_rate",
+        lambda value: 0 <= value < math.inf,
+        "a number that is not negative",
+    ),
+    ("temperature lora_alpha task_epochs", lambda value: 0 < value < math.inf, "a positive number"),
+    (
+        "dropout mlm_probability lora_dropout deletion_ratio cutoff_ratio",
+        lambda value: 0 <= value < 1,
+        "a number in [0, 1)",
+    ),
     ("hard_negative_weight", math.isfinite, "a finite number"),
 )
 
@@ -408,6 +423,17 @@ class CorpusArguments(ScriptArguments):
             "file without that column is one document."
         },
     )
+
+
+@dataclass
+class SuiteArguments(ScriptArguments):
+    """Tasks of SentEval that a script measures."""
+
+    eval_tasks: str = field(
+        default="MR,CR,SST2,TREC",
+        metadata={"help": "Tasks to measure, where CONTRASTIVE_ST_DATA or --eval_data names their files."},
+    )
+    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
 
 
 @dataclass
@@ -548,6 +574,25 @@ class MatryoshkaArguments(ScriptArguments):
             return dict(loss)
         settings = {"loss": "matryoshka", "inner": dict(loss), "dims": dims, "weights": weights}
         return settings if truncate is None else {**settings, "truncate_dim": truncate}
+
+
+@dataclass
+class WordsLossArguments(ScriptArguments):
+    """A masked-language-model loss beside the loss of the script."""
+
+    do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
+    mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
+    mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the model for it; none without it."""
+        return {"do_mlm": True, "mlm_weight": self.mlm_weight} if self.do_mlm else {}
+
+    @property
+    def masking(self) -> dict[str, Any]:
+        """The settings of a collator for it."""
+        return {"do_mlm": self.do_mlm, "mlm_probability": self.mlm_probability}
 
 
 #: Settings of losses that are read from the data, and so are no options

@@ -36,7 +36,7 @@ WORDS = {
 }
 _LISTED = 3  # most names of entries that a record lacks, in a message
 _SAMPLED = 256  # rows that a fingerprint reads from data without Arrow tables
-_CONSTANT = (SchedulerType.CONSTANT, SchedulerType.CONSTANT_WITH_WARMUP, SchedulerType.INVERSE_SQRT)
+_WITH_WARMUP = (SchedulerType.CONSTANT_WITH_WARMUP, SchedulerType.INVERSE_SQRT)  # and then independent of the end
 _NOT_TRAINED = ("prompts", "default_prompt_name", "truncate_dim", "with_head")  # settings that only encoding uses
 
 
@@ -51,8 +51,9 @@ def settings_record(trainer: Any, given_optimizer: Any = None) -> dict[str, Any]
     found = {name: getattr(args, name, None) for name in ARGUMENTS}
     if args.max_steps > 0:
         found["num_train_epochs"] = None
-    constant = args.lr_scheduler_type in _CONSTANT and (args.warmup_steps >= 1 or not args.warmup_steps)
-    if constant:  # such a run may be prolonged
+    share = 0 < args.warmup_steps < 1  # of all steps
+    endless = args.lr_scheduler_type in _WITH_WARMUP and not share
+    if endless or args.lr_scheduler_type == SchedulerType.CONSTANT:  # such a run may be prolonged
         found["max_steps"] = found["num_train_epochs"] = None
     if not args.momentum_queue:
         found["momentum"] = None

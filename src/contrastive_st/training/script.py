@@ -8,31 +8,56 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 from datasets import Dataset
 from transformers import BertConfig, PreTrainedConfig, set_seed
 
-from contrastive_st.data import check_max_length, tokenize, train_wordpiece
+from contrastive_st import data
+from contrastive_st.data import (
+    DocPair,
+    check_max_length,
+    installed_docs,
+    pairs_of_labels,
+    read_examples,
+    read_template,
+    split_pairs,
+    split_rows,
+    tokenize,
+    train_wordpiece,
+    with_template,
+)
+from contrastive_st.data.docs_sets import texts_of, write_docs_corpus
+from contrastive_st.data.roles import KINDS, ColumnRoles
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
+from contrastive_st.evaluation.docs_search import package_task
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
-from contrastive_st.models.checkpoint import load_config, load_tokenizer
+from contrastive_st.models.checkpoint import family, load_config, load_tokenizer
 from contrastive_st.models.configuration import max_positions
 from contrastive_st.models.default import folder_or_name
 from contrastive_st.models.recorded import read_recorded
 from contrastive_st.plots import training_curve
 from contrastive_st.safety.repositories import ENCODER, local_folder
 from contrastive_st.tokens import column_prompts, token_ids
-from contrastive_st.training.arguments import ContrastiveTrainingArguments, EncoderArguments, TrainingParser
+from contrastive_st.training.arguments import (
+    ContrastiveTrainingArguments,
+    DataArguments,
+    EncoderArguments,
+    SuiteArguments,
+    TrainingParser,
+    ValidationArguments,
+)
 from contrastive_st.training.checkpoints import check_output_dir
 from contrastive_st.training.trainer import ContrastiveTrainer
 
@@ -82,8 +107,38 @@ def recorded_pooling(args: EncoderArguments) -> str | None:
     return read_recorded(local_folder(name, patterns=ENCODER)).pooling
 
 
+def no_prompts(args: EncoderArguments, what: str) -> dict[str, Any]:
+    """Settings for `open_encoder` of a method that reads texts without prompts, by an encoder of transformers.
+
+    Args:
+        args: which encoder.
+        what: the name of the method, for the error.
+
+    Raises:
+        InputError: prompts are given, or the encoder is none of transformers.
+
+    Example:
+        >>> no_prompts(EncoderArguments(prompts=["query=query: "]), "TSDAE")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: TSDAE does not work with prompts; leave out --prompts and its flags
+    """
+    if (args.prompts, args.default_prompt_name, args.include_prompt) != (None, None, None):
+        raise InputError(f"{what} does not work with prompts; leave out --prompts and its flags")
+    name = args.model_name_or_path
+    kind = None if name is None else family(load_config(name).model_type)
+    if kind is not None and not hasattr(kind, "projection"):
+        raise InputError(f"{name} is not a transformer, which {what} needs; choose another model")
+    return {"prompts": {}, "include_prompt": True}
+
+
 def open_encoder(
-    args: EncoderArguments, texts: Iterable[str], resume: str | None = None, pooling: str | None = None, **settings: Any
+    args: EncoderArguments,
+    texts: Iterable[str],
+    resume: str | None = None,
+    pooling: str | None = None,
+    template: str | None = None,
+    **settings: Any,
 ) -> tuple[Any, Any]:
     """The encoder to train and its tokenizer: a given checkpoint, or a small BERT whose vocabulary is of the texts.
 
@@ -92,6 +147,7 @@ def open_encoder(
         texts: the training texts, for the vocabulary of a new encoder.
         resume: the checkpoint that the run resumes from, whose tokenizer is used in place of a new one.
         pooling: that of an encoder that records none; without it a new one has `mean`, and a given one is refused.
+        template: put around every text, which is embedded at its [MASK] (PromptBERT).
         settings: settings of the model, such as those of its loss.
 
     Raises:
@@ -105,6 +161,7 @@ def open_encoder(
         length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
         words = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
         tokenizer: Any = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, length)
+        settings |= _template_settings(template, tokenizer)
         config = with_dropout(small_bert(len(tokenizer), args.hidden_size, args.num_layers, length), args.dropout)
         model: Any = BertForCL(config, **{"pooling": pooling or "mean", **settings})
     else:
@@ -114,11 +171,18 @@ def open_encoder(
         for name in ("new_head", "bidirectional"):
             settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
         tokenizer = load_tokenizer(args.model_name_or_path)
+        settings |= _template_settings(template, tokenizer)
         model = AutoModelForCL.from_pretrained(args.model_name_or_path, config=config, with_head=True, **settings)
         if args.max_length is not None:
             tokenizer.model_max_length = check_max_length(args.max_length, max_positions(model.config))
+    if template is not None:
+        tokenizer = with_template(tokenizer, read_template(template, tokenizer), tokenizer.model_max_length)
     lora = args.lora
     return model if args.lora_r is None else add_lora(model, args.lora_r, **lora), tokenizer
+
+
+def _template_settings(template: str | None, tokenizer: Any) -> dict[str, Any]:
+    return {} if template is None else {"pooling": "mask", "template": read_template(template, tokenizer).shape}
 
 
 def every_text(rows: Dataset) -> Iterable[str]:
@@ -165,6 +229,99 @@ def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrai
 # --- Rows.
 
 
+class Rows(NamedTuple):
+    """Rows of text to train on and to validate on.
+
+    Attributes:
+        texts: a column for each view, then the score or the label.
+        kind: the kind of the rows, a key of `contrastive_st.data.roles.KINDS`.
+        held_out: validation rows, or None.
+        held_out_kind: their kind, which may be another.
+    """
+
+    texts: Dataset
+    kind: str
+    held_out: Dataset | None = None
+    held_out_kind: str | None = None
+
+    @property
+    def collator(self) -> Any:
+        """The class of the collator that suits the rows."""
+        return getattr(data, KINDS[self.kind].collator)
+
+
+def read_rows(
+    args: DataArguments,
+    validation: ValidationArguments,
+    training: ContrastiveTrainingArguments,
+    kinds: Sequence[str] = (),
+) -> Rows:
+    """Read the training file, and the validation file or a share of the rows to validate on; prints what they are.
+
+    Texts with a class become pairs with a score (`pairs_of_labels`). With validation rows the run is evaluated
+    regularly and keeps the best checkpoint.
+
+    Args:
+        args: which file, and which of its columns.
+        validation: where the validation rows come from.
+        training: its seed draws rows; `evaluate_regularly` is called if there are validation rows.
+        kinds: the kinds of rows that the script trains; by default any.
+
+    Raises:
+        InputError: there is no file, or its rows are of another kind.
+    """
+    if args.train_file is None:
+        raise InputError("give --train_file, a file or a data set of the Hub")
+    texts, roles = _read(args.train_file, args)
+    if kinds and roles.kind not in kinds:
+        wanted = "; ".join(KINDS[kind].words for kind in kinds)
+        raise InputError(
+            f"{args.train_file} holds {roles.words}, and this script trains {wanted}; name columns with --columns "
+            f"{' '.join(roles.texts)}, or run contrastive-st train --train_file, which trains every kind"
+        )
+    texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
+    held_out, held_out_kind = None, roles.kind
+    if validation.validation_file is not None:
+        held_out, own = _read(validation.validation_file, args)
+        held_out_kind = own.kind
+    elif validation.validation_split is not None:
+        texts, held_out = split_rows(texts, validation.validation_split, training.seed)
+    if held_out is not None:
+        training.evaluate_regularly()
+    parts = []
+    for part, kind in ((texts, roles.kind), (held_out, held_out_kind)):
+        labelled = part is not None and kind == "labelled_texts"
+        parts.append(pairs_of_labels(part, training.seed) if labelled else part)
+    return Rows(parts[0], roles.kind, parts[1], held_out_kind)
+
+
+def _read(file: str, args: DataArguments) -> tuple[Dataset, ColumnRoles]:
+    scale: Any = args.score_scale and tuple(args.score_scale)
+    texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale)
+    if is_first_process():
+        print(roles)
+    return texts, roles
+
+
+def documentation_rows() -> Rows:
+    """Paragraphs of the documentation of the installed Python packages: the texts of a script without a file."""
+    return Rows(texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"]), "texts")
+
+
+def validation_parts(rows: Rows, model: Any, tokenizer: Any, training: ContrastiveTrainingArguments) -> dict[str, Any]:
+    """The arguments of `ContrastiveTrainer` for the validation rows; none without them.
+
+    Rows of the kind that is trained have a loss and a measure; rows of another kind, such as scored pairs beside texts,
+    have a collator of their own and the measure alone.
+    """
+    if rows.held_out is None:
+        return {}
+    found = {"eval_dataset": tokenized(rows.held_out, model, tokenizer, training)}
+    if rows.held_out_kind != rows.kind:
+        found["eval_collator"] = getattr(data, KINDS[str(rows.held_out_kind)].collator)(tokenizer)
+    return found
+
+
 def tokenized(
     texts: Dataset, model: Any, tokenizer: Any, training: ContrastiveTrainingArguments, num_proc: int | None = None
 ) -> Dataset:
@@ -206,6 +363,54 @@ def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[
     columns = [name for name in texts.column_names if name not in ("label", "score")]
     found = [prompts[i % len(prompts)] + texts[int(i // len(prompts))][columns[i % len(prompts)]] for i in full]
     return sum(len(row) > longest for row in token_ids(tokenizer, found, longest + 1))
+
+
+def check_window(training: ContrastiveTrainingArguments, corpus: Any, context_size: int = 1) -> None:
+    """Check that a batch of consecutive sentences holds a sentence and its neighbours on one side.
+
+    Raises:
+        InputError: it does not, or the corpus is too small for it.
+    """
+    batch = min(training.per_device_train_batch_size, len(corpus) // max(training.world_size, 1))
+    if batch <= context_size:
+        raise InputError(
+            f"a batch of {batch} sentences, of {len(corpus)} in the corpus, is smaller than a window of {context_size} "
+            "and the sentence itself; give more sentences, a larger --per_device_train_batch_size, or a smaller window"
+        )
+
+
+def corpus_files(
+    files: Sequence[str] | None, training: ContrastiveTrainingArguments
+) -> tuple[list[str], Sequence[DocPair]]:
+    """The files of sentences in order, by default the installed documentation, and its pairs that are held out."""
+    if files:
+        return list(files), []
+    path = Path(str(training.output_dir), "corpus.txt")
+    with training.main_process_first(desc="read the documentation"):
+        heldout = write_docs_corpus(path)
+    return [str(path)], heldout
+
+
+# --- Evaluation.
+
+
+def suite_evaluator(tokenizer: Any, args: SuiteArguments, heldout: Sequence[DocPair] = ()) -> SuiteEvaluator | None:
+    """The evaluator of the tasks; of the package of held-out pairs of the documentation if there are any.
+
+    None if the files of the tasks are not at hand.
+    """
+    if heldout:
+        return SuiteEvaluator(tokenizer, [package_task(heldout)], "hub", folds=5)
+    if where := args.eval_data or os.environ.get("CONTRASTIVE_ST_DATA"):
+        return SuiteEvaluator(tokenizer, args.eval_tasks, where, folds=5)
+    logger.info("no evaluation: set --eval_data or CONTRASTIVE_ST_DATA to a folder with SentEval's files")
+    return None
+
+
+def measures(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
+    """An evaluator for the trainer: `others` by name, and Spearman of STS-B dev if CONTRASTIVE_ST_DATA has it."""
+    sts = sts_evaluator(tokenizer)
+    return lambda model: {name: measure(model) for name, measure in others.items()} | (sts(model) if sts else {})
 
 
 # --- The end.

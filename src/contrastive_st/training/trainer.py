@@ -133,6 +133,48 @@ def check_parts(parts: Mapping[str, Any]) -> None:
         )
 
 
+class FirstStep(TrainerCallback):
+    """The number of steps that were taken before training began: more than 0 in a resumed run."""
+
+    number = 0
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.number = state.global_step
+
+
+def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
+    """Reduce the batch of a process to its share of the rows, so that there is one whole batch; a warning says so.
+
+    Raises:
+        InputError: there are fewer rows than processes.
+    """
+    endless = isinstance(rows, EndlessStream) or getattr(rows, "endless", False)
+    if rows is None or endless or not args.dataloader_drop_last:
+        return
+    share, batch = len(rows) // world_size(), args.per_device_train_batch_size
+    if not share:
+        raise InputError(f"{len(rows)} rows are too few for {world_size()} process(es), of which each needs one")
+    if share < batch:
+        logger.warning(f"only {len(rows)} rows: the batch size is {share}, not {batch}")
+        args.per_device_train_batch_size = share
+
+
+def check_views(views: Tensor, hashes: Tensor) -> None:
+    """Refuse dropout pairs of a model without dropout: views `[B, V, d]` of equal texts that are equal vectors.
+
+    Raises:
+        InputError: each anchor is equal to its positive, in text and in vector.
+    """
+    texts = hashes.dim() == 2 and hashes.shape[1] > 1 and bool((hashes[:, 0] == hashes[:, 1]).all())
+    if texts and torch.equal(views[:, 0], views[:, 1]):
+        raise InputError(
+            "both views of each text are the same vector: the model has no dropout, by which dropout pairs differ; "
+            "give --dropout 0.1, or train on pairs"
+        )
+
+
 logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most rows of a batch from which metrics are computed
 
@@ -173,17 +215,17 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         eval_collator: Any = None,
         **kwargs: Any,
     ) -> None:
-        given = inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs)
+        parts = inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments
+        parts.pop("self")
         self._loss = loss
-        if (model := given.arguments.get("model")) is not None:
-            given.arguments["model"] = contrastive(model, loss)
-        check_parts(given.arguments)
-        args, kwargs = given.args[1:], given.kwargs
-        check_validation(given.arguments["args"], given.arguments.get("eval_dataset"), evaluator)
-        if evaluator is not None and given.arguments.get("eval_dataset") is None:
-            kwargs["eval_dataset"] = {}  # the evaluator has its own data
+        if parts.get("model") is not None:
+            parts["model"] = contrastive(parts["model"], loss)
+        check_parts(parts)
+        check_validation(parts["args"], parts.get("eval_dataset"), evaluator)
+        if evaluator is not None and parts.get("eval_dataset") is None:
+            parts["eval_dataset"] = {}  # the evaluator has its own data
         with told("training arguments"):
-            super().__init__(*args, **kwargs)
+            super().__init__(**parts)
         self.evaluator, self.eval_collator = evaluator, eval_collator
         if (handler := self.accelerator.ddp_handler) is not None:
             # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
@@ -207,6 +249,8 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         self.sigterm = StopOnSigterm()
         self.throughput, self.task_losses = Throughput(), TaskLosses()
         self.add_callback(self.throughput)
+        self.first_step = FirstStep()
+        self.add_callback(self.first_step)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
         self.prepare_validation()
@@ -256,10 +300,20 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
                 raise InputError(f"{name} is not there for {type(core).__name__}; leave it out, or give --chunk_size")
 
     def train(self, *args: Any, **kwargs: Any) -> Any:
+        """As `transformers.Trainer.train`, but a run ends well only if it trained.
+
+        Raises:
+            InputError: no step was taken, or one is not possible.
+            TrainingDiverged: the loss is NaN or infinite.
+        """
         if self.args.device.type == "cpu":
             keep_freed_memory()
+        fit_batch(self.train_dataset, self.args)
+        self._train_batch_size = self.args.train_batch_size
         with self.sigterm:
             output = super().train(*args, **kwargs)
+        if self.state.global_step == self.first_step.number and not (self.finished_before or self.sigterm.stopped):
+            raise InputError("no step was taken: the data gave no whole batch; give more rows, or a smaller batch")
         self.report_best()
         return output
 
@@ -274,6 +328,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
 
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
+            check_views(views, hashes)
             anchors, processes = default_gather().total(len(views)), world_size()
             words = self.accelerator.unwrap_model(self.model).loss_fn.describe(anchors, views.shape[1])
             words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""

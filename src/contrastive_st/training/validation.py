@@ -8,17 +8,15 @@ measure     of the whole set, whose views are gathered once: see `validation_met
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import logging
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from datasets import Dataset
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -40,7 +38,7 @@ from contrastive_st.losses.info_nce import TIE
 from contrastive_st.losses.multi_task import CandidateHead
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.models.wrapped import own_module
-from contrastive_st.training.arguments import ContrastiveTrainingArguments, ValidationArguments
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.gradcache import encode_chunks
 from contrastive_st.training.momentum import OF_TOKENS
 from contrastive_st.training.planning import PlanningCollator
@@ -478,67 +476,3 @@ def _own_targets(targets: Tensor | None, part: str | None) -> Tensor | None:
         return targets
     own = targets[:, 1:]
     return None if not own.shape[1] else own[:, 0] if own.shape[1:] == (1,) else own
-
-
-# --- Validation rows for scripts.
-
-
-def validation_rows(
-    texts: Dataset,
-    validation: ValidationArguments,
-    training: ContrastiveTrainingArguments,
-    read: Callable[[str], Dataset],
-) -> tuple[Dataset, Dataset | None]:
-    """The rows to train on, and those to validate on or None; with some, the run is evaluated regularly.
-
-    Args:
-        texts: the rows of the training file.
-        validation: where the validation rows come from.
-        training: its seed draws them; `evaluate_regularly` is called if there are some.
-        read: reads the rows of `validation_file`.
-    """
-    held: Dataset | None = None
-    if validation.validation_file is not None:
-        held = read(validation.validation_file)
-    elif validation.validation_split is not None:
-        texts, held = split_rows(texts, validation.validation_split, training.seed)
-    if held is not None:
-        training.evaluate_regularly()
-    return texts, held
-
-
-def split_rows(rows: Dataset, share: float, seed: int = 0) -> tuple[Dataset, Dataset]:
-    """Split rows at random into the rest and a share of them; rows with the same first text stay together.
-
-    The choice depends on the first texts and the seed alone, so it survives another order of the file.
-
-    Args:
-        rows: texts, of which the first column of text is compared.
-        share: between 0 and 1; at least two rows are split off.
-        seed: of the random choice.
-
-    Raises:
-        InputError: there are too few different first texts.
-
-    Example:
-        >>> rest, held = split_rows(Dataset.from_dict({"anchor": list("aabbccdd")}), 0.25)
-        >>> len(rest), len(held), len(set(held["anchor"]))
-        (6, 2, 1)
-    """
-    column = next(name for name, feature in rows.features.items() if feature.dtype in ("string", "large_string"))
-    groups: dict[str, list[int]] = {}
-    for i, text in enumerate(rows[column]):
-        groups.setdefault(text, []).append(i)
-    key = lambda text: hashlib.blake2b(f"{seed} {text}".encode(errors="surrogatepass"), digest_size=16).digest()
-    wanted, held = max(round(share * len(rows)), 2), set[int]()
-    for text in sorted(groups, key=key):
-        if len(held) >= wanted:
-            break
-        held.update(groups[text])
-    if len(held) < 2 or len(rows) - len(held) < 2:
-        raise InputError(
-            f"validation_split {share:g} of {len(rows)} rows ({len(groups)} different first texts) leaves too few to "
-            "train or to validate; give a --validation_file"
-        )
-    rest: Sequence[int] = [i for i in range(len(rows)) if i not in held]
-    return rows.select(rest), rows.select(sorted(held))

@@ -1,0 +1,67 @@
+"""TSDAE (Wang et al. 2021, https://arxiv.org/abs/2104.06979): from the vector of a part, write the whole sentence.
+
+With the published settings, which are the defaults (60% of the tokens deleted, first token, batch 8, constant rate
+3e-5, no weight decay):
+
+    accelerate launch examples/run_tsdae.py --train_file sentences.txt --model_name_or_path bert-base-uncased
+
+The script makes one pass over the file; how long the paper trains is not taken over (`--max_steps`). Without a file
+it trains a small BERT on the Python documentation of this machine, offline:
+
+    accelerate launch examples/run_tsdae.py --max_steps 100
+"""
+
+import sys
+from dataclasses import dataclass, field
+
+from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run
+from contrastive_st.data import DeletionCollator
+from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.training import script
+from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
+
+DEFAULTS = {
+    "output_dir": "out/tsdae",
+    "per_device_train_batch_size": 8,
+    "learning_rate": 3e-5,
+    "lr_scheduler_type": "constant",
+    "weight_decay": 0.0,
+    "num_train_epochs": 1,
+    "logging_steps": 50,
+}
+
+
+@dataclass
+class Arguments(ScriptArguments):
+    """Options of this script alone."""
+
+    deletion_ratio: float = field(default=0.6, metadata={"help": "Probability that a token is deleted."})
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    groups = (DataArguments, ValidationArguments, EncoderArguments, Arguments, ContrastiveTrainingArguments)
+    data, validation, encoder, own, training = script.start(groups, DEFAULTS, argv)
+
+    # data: single texts, of which the collator deletes tokens
+    kinds = ("texts",)
+    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
+
+    # model: its loss is a decoder that shares the encoder's layers, and is dropped after training
+    model, tokenizer = script.open_encoder(
+        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, pooling="cls_before_pooler",
+        loss="tsdae", **script.no_prompts(encoder, "TSDAE"),
+    )  # fmt: skip
+    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
+
+    # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
+        data_collator=DeletionCollator(tokenizer, own.deletion_ratio), evaluator=sts_evaluator(tokenizer),
+        **script.validation_parts(rows, model, tokenizer, training),
+    )  # fmt: skip
+    script.describe_data(trainer, data.train_file, data, encoder, own, licence=rows.texts.info.license)
+    return script.finish(trainer)
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

@@ -1,0 +1,77 @@
+"""Fine-tuning of an encoder and a new classifier on a few labelled sentences: what a pre-training is worth (CERT)."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import numpy as np
+from datasets import Dataset
+from transformers import (
+    AutoModelForSequenceClassification,
+    DataCollatorWithPadding,
+    PreTrainedTokenizerBase,
+    Trainer,
+    TrainingArguments,
+    set_seed,
+)
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.senteval import Rows, Splits
+from contrastive_st.evaluation.tasks import Task, chosen
+from contrastive_st.tokens import beginnings
+
+
+def labelled_parts(task: Task | str, data: str | None, samples: int) -> Splits:
+    """The test rows of a task, and `samples` of its training rows, in a fixed random order.
+
+    Args:
+        task: such as `TREC`, `SST2`, `MRPC` or `SICKE`.
+        data: folder of SentEval's files, or `hub`; by default `$CONTRASTIVE_ST_DATA`.
+        samples: number of training rows.
+
+    Raises:
+        InputError: there are no data, or the task has no classes, or lacks one of the parts.
+    """
+    where = data or os.environ.get("CONTRASTIVE_ST_DATA")
+    if not where:
+        raise InputError("the labelled task needs data; set --eval_data or CONTRASTIVE_ST_DATA to a folder or hub")
+    task = chosen([task] if isinstance(task, Task) else task, 5)[0]
+    parts = task.load(where)
+    if "train" not in parts or "test" not in parts or parts["train"].gold.dtype.kind != "i":
+        raise InputError(f"{task.name} has no classes in a training and a test part; choose TREC, SST2, MRPC or SICKE")
+    order = np.random.default_rng(0).permutation(len(parts["train"]))[:samples]
+    return Splits({"train": parts["train"].take(order), "test": parts["test"]}, {}, parts.classes)
+
+
+def fine_tuned_accuracy(
+    start: str | Path, tokenizer: PreTrainedTokenizerBase, parts: Splits, args: TrainingArguments
+) -> float:
+    """Train encoder and a new classifier on the training rows; returns the accuracy on the test rows.
+
+    Args:
+        start: folder of the encoder.
+        tokenizer: texts are truncated to its `model_max_length`.
+        parts: from `labelled_parts`.
+        args: of the training; its seed draws the classifier and the order of the rows.
+    """
+    set_seed(args.seed)
+    classes = int(parts["train"].gold.max()) + 1
+    model = AutoModelForSequenceClassification.from_pretrained(
+        start, num_labels=classes, use_safetensors=True, trust_remote_code=False
+    )
+    trainer = Trainer(
+        model=model, args=args, train_dataset=_rows(parts["train"], tokenizer), processing_class=tokenizer,
+        data_collator=DataCollatorWithPadding(tokenizer),
+    )  # fmt: skip
+    trainer.train()
+    logits = np.asarray(trainer.predict(_rows(parts["test"], tokenizer)).predictions)
+    return float((logits.argmax(1) == parts["test"].gold).mean())
+
+
+def _rows(rows: Rows, tokenizer: PreTrainedTokenizerBase) -> Dataset:
+    """Labelled sentences, or pairs of them, as a classifier takes them."""
+    longest = tokenizer.model_max_length
+    columns = (beginnings(tokenizer, column, longest) for column in rows.columns)
+    ids = tokenizer(*columns, truncation=True, max_length=longest)
+    return Dataset.from_dict({**ids, "labels": rows.gold.tolist()})

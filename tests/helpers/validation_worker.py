@@ -27,8 +27,8 @@ from contrastive_st import (
 )
 from contrastive_st.data import train_wordpiece
 
-WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads long book".split()
-TEXTS = [" ".join(WORDS[i % 7 : i % 7 + 2 + i % 5] + [WORDS[i % 20]]) for i in range(40)]
+WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads book".split()  # noqa: SIM905
+TEXTS = [" ".join([*WORDS[i % 7 : i % 7 + 2 + i % 5], WORDS[i % 20]]) for i in range(40)]
 ROWS = 13  # uneven for batches of four, and for two processes
 
 

@@ -15,7 +15,14 @@ from datasets import Dataset
 from transformers import TrainerCallback
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, InputError, PairCollator
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    InputError,
+    PairCollator,
+)
 from contrastive_st.data import tokenize
 from contrastive_st.training import TrainingDiverged
 from contrastive_st.training.checkpoints import check_checkpoint, fingerprint, newest_checkpoint

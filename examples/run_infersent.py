@@ -10,8 +10,8 @@ direction, layers of 512 in the classifier (0 makes it linear, as is the authors
 Without a file it trains on summaries and paragraphs of the Python documentation of this machine, offline. There are no
 word vectors then, so they are trained too, and SGD hardly moves them in a few steps; in minutes:
 
-    accelerate launch examples/run_infersent.py --hidden_size 256 --max_train_samples 12000 --optim adamw_torch \
-        --learning_rate 1e-3 --num_train_epochs 2
+    accelerate launch examples/run_infersent.py --hidden_size 256 --embedding_size 100 --max_train_samples 12000 \
+        --optim adamw_torch --learning_rate 1e-3 --num_train_epochs 2
 
 A tenth of the first texts is held out for the dev accuracy, and another tenth for the test accuracy.
 """

@@ -10,8 +10,8 @@ width 1000; the authors' code has 1200. On your own sentences in order (one a li
 
 Without a file it trains on the Python documentation of this machine, offline; a small model takes minutes:
 
-    accelerate launch examples/run_quickthoughts.py --hidden_size 300 --embedding_size 200 --learning_rate 2e-3 \
-        --num_train_epochs 3 --eval_strategy epoch
+    accelerate launch examples/run_quickthoughts.py --hidden_size 300 --embedding_size 200 --vocab_size 20000 \
+        --learning_rate 2e-3 --num_train_epochs 3 --eval_strategy epoch
 
 Other targets are shared words, TF-IDF, or the one most similar sentence by TF-IDF; blocks are the loss of CURL (Arora
 et al. 2019, https://arxiv.org/abs/1902.09229):

@@ -25,7 +25,8 @@ from contrastive_st import (
 )
 from contrastive_st.data import tokenize
 from contrastive_st.training import TrainingDiverged
-from contrastive_st.training.checkpoints import check_checkpoint, fingerprint, newest_checkpoint
+from contrastive_st.training.checkpoints import check_checkpoint, newest_checkpoint
+from contrastive_st.training.resumable import fingerprint
 
 SIZE = {"per_device_train_batch_size": 4, "max_steps": 4, "report_to": "none", "disable_tqdm": True, "bf16": False}
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
-from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from datasets import Dataset
@@ -48,37 +47,40 @@ def split_by_first(pairs: Dataset) -> tuple[Dataset, Dataset, Dataset]:
 
 
 def split_rows(rows: Dataset, share: float, seed: int = 0) -> tuple[Dataset, Dataset]:
-    """Split rows at random into the rest and a share of them; rows with the same first text stay together.
+    """Split rows at random into rows for training and rows for validation.
 
-    The choice depends on the first texts and the seed alone, so it survives another order of the file.
+    Rows with the same text in their first column (the anchor) stay together, so no anchor is on both sides. Both parts
+    keep the order of the rows.
 
     Args:
-        rows: texts, of which the first column of text is compared.
-        share: between 0 and 1; at least two rows are split off.
-        seed: of the random choice.
+        rows: a column of text first, as `read_examples` returns them.
+        share: the share of the rows for validation, between 0 and 1. As anchors stay together, it may be missed by some
+            rows.
+        seed: seed of the random choice.
+
+    Returns:
+        The rows for training and those for validation.
 
     Raises:
-        InputError: there are too few different first texts.
+        InputError: the share is not between 0 and 1, or leaves one of the sides without rows.
 
     Example:
-        >>> rest, held = split_rows(Dataset.from_dict({"anchor": list("aabbccdd")}), 0.25)
-        >>> len(rest), len(held), len(set(held["anchor"]))
-        (6, 2, 1)
+        >>> rows = Dataset.from_dict({"anchor": ["a", "b", "a", "c"], "positive": ["w", "x", "y", "z"]})
+        >>> train, validation = split_rows(rows, 0.5)
+        >>> len(train) + len(validation), set(train["anchor"]) & set(validation["anchor"])
+        (4, set())
     """
-    column = next(name for name, feature in rows.features.items() if feature.dtype in ("string", "large_string"))
-    groups: dict[str, list[int]] = {}
-    for i, text in enumerate(rows[column]):
-        groups.setdefault(text, []).append(i)
-    key = lambda text: hashlib.blake2b(f"{seed} {text}".encode(errors="surrogatepass"), digest_size=16).digest()
-    wanted, held = max(round(share * len(rows)), 2), set[int]()
-    for text in sorted(groups, key=key):
-        if len(held) >= wanted:
-            break
-        held.update(groups[text])
-    if len(held) < 2 or len(rows) - len(held) < 2:
-        raise InputError(
-            f"validation_split {share:g} of {len(rows)} rows ({len(groups)} different first texts) leaves too few to "
-            "train or to validate; give a --validation_file"
-        )
-    rest: Sequence[int] = [i for i in range(len(rows)) if i not in held]
-    return rows.select(rest), rows.select(sorted(held))
+    if not 0 < share < 1:
+        raise InputError(f"a share of {share:g} for validation: give one between 0 and 1, such as 0.05")
+    number: dict[Any, int] = {}
+    group = np.array([number.setdefault(text, len(number)) for text in rows[rows.column_names[0]][:]], dtype=np.int64)
+    sizes = np.bincount(group, minlength=len(number))
+    order = np.random.default_rng(seed).permutation(len(number))
+    taken, wanted = np.cumsum(sizes[order]), share * len(rows)
+    count = int(np.argmin(np.abs(np.concatenate([[0], taken]) - wanted))) if len(rows) else 0
+    if not 0 < count < len(number):
+        what = f"{len(rows)} rows with {len(number)} different texts in column {rows.column_names[0]!r}"
+        raise InputError(f"{what} leave no rows for {'training' if count else 'validation'} at a share of {share:g}")
+    chosen = np.zeros(len(number), dtype=bool)
+    chosen[order[:count]] = True
+    return rows.select(np.flatnonzero(~chosen[group])), rows.select(np.flatnonzero(chosen[group]))

@@ -15,9 +15,9 @@ import logging
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -25,6 +25,7 @@ from safetensors.torch import load_file
 from torch import nn
 from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
+from transformers.training_args import OptimizerNames
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
@@ -40,6 +41,8 @@ logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
 _SAVING, _LOCK = ".saving", ".training.lock"
 _STATES = ("optimizer.pt", "scheduler.pt")
+_HYPER = ("initial_lr", "weight_decay", "betas", "eps")  # of a group of weights; the rate follows from the schedule
+_RATES = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
 
 
 class TrainingDiverged(InputError):
@@ -89,6 +92,11 @@ class CheckpointTrainer(Trainer):
             raise InputError(
                 f"{checkpoint} cannot be resumed unchanged: {'; '.join(changes)}. "
                 "Give --allow_changed_resume true to resume anyway"
+            )
+        if self._is_new_in(str(checkpoint), ["optim"]) and any(checkpoint.glob("optimizer*")):
+            raise InputError(
+                f"{checkpoint} has the state of another optimizer ({'; '.join(changes)}), which "
+                f"{OptimizerNames(self.args.optim).value} cannot use; start a new run from its weights"
             )
         return str(checkpoint)
 
@@ -202,8 +210,31 @@ class CheckpointTrainer(Trainer):
         return True
 
     def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
+        optimizer: Any = self.optimizer
+        asked = [{name: value for name, value in group.items() if name in _HYPER} for group in optimizer.param_groups]
+        rates = list(getattr(self.lr_scheduler, "base_lrs", []))
         with _told(checkpoint):
             super()._load_optimizer_and_scheduler(checkpoint)
+        if checkpoint is not None and self._is_new_in(checkpoint, _RATES):
+            self._set_rates(asked, rates)
+
+    def _is_new_in(self, checkpoint: str, names: Sequence[str]) -> bool:
+        """Whether one of these settings is another than that of the run that wrote the checkpoint."""
+        path = Path(checkpoint, RUN)
+        before = read_json(path, dict) if path.is_file() else {}
+        return any(name in before and before[name] != self._run[name] for name in names)
+
+    def _set_rates(self, asked: list[dict[str, Any]], rates: list[float]) -> None:
+        """Continue with the learning rate, weight decay and betas of the arguments, not with those in the checkpoint."""
+        optimizer, scheduler = cast("Any", self.optimizer), cast("Any", self.lr_scheduler)
+        for group, own in zip(optimizer.param_groups, asked, strict=True):
+            group.update(own)
+        if hasattr(scheduler, "lr_lambdas"):  # the schedules of transformers; others have rates of their own
+            scheduler.base_lrs = rates
+            factors = [share(scheduler.last_epoch) for share in scheduler.lr_lambdas]
+            scheduler._last_lr = [rate * factor for rate, factor in zip(rates, factors, strict=True)]
+            for group, rate in zip(optimizer.param_groups, scheduler._last_lr, strict=True):
+                group["lr"] = rate
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _told(checkpoint):

@@ -257,8 +257,8 @@ class ValidationTrainer(Trainer):
             choice = "loss" if kinds and not isinstance(data, dict) and self.eval_collator is None else None
             if (choice := choice or next(iter(measures), None)) is None:
                 raise InputError(
-                    "several figures can choose the best checkpoint; name one with metric_for_best_model, such as a "
-                    "metric of the evaluator"
+                    "no loss or measure of validation rows can choose the best checkpoint: give --validation_file or "
+                    "--validation_split (eval_dataset), or name a metric of the evaluator with metric_for_best_model"
                 )
             args.metric_for_best_model, args.greater_is_better = choice, choice != "loss"
         given = [type(callback) for callback in self.callback_handler.callbacks]
@@ -295,8 +295,9 @@ class ValidationTrainer(Trainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """The batches of this process; the `compute_metrics` of a user gets those of transformers."""
-        named = isinstance(eval_dataset, str)
-        data = self.eval_dataset[eval_dataset] if named else self.eval_dataset if eval_dataset is None else eval_dataset
+        every: Any = self.eval_dataset
+        data: Any = every if eval_dataset is None else eval_dataset
+        data = every[data] if isinstance(data, str) else data
         if self.compute_metrics is not None or data is None:
             return super().get_eval_dataloader(eval_dataset)
         data = data if hasattr(data, "__len__") else list(data)
@@ -462,7 +463,7 @@ def loss_of(loss_fn: Any, part: str | None) -> Any:
         dim = max(loss_fn.dims)
         inner = loss_fn.inner if loss_fn.head is None else loss_fn.inner.with_head(loss_fn.head[str(dim)])
         return MatryoshkaLoss(loss_of(inner, part), dims=(dim,))
-    if not isinstance(loss_fn, MixtureLoss) or part not in loss_fn.tasks:
+    if not isinstance(loss_fn, MixtureLoss) or part is None or part not in loss_fn.tasks:
         return loss_fn
     own, head = loss_fn.tasks[part], None
     if loss_fn.head is not None and part in loss_fn.head:

@@ -134,7 +134,7 @@ def test_settings_are_parsed_once_and_stay_right(bert_config, tmp_path, monkeypa
     model = BertForCL(bert_config, loss="softmax", pooling="mean").train()
     parsed = []
     parse = ContrastiveConfig.parse.__func__
-    counted = lambda kind, settings: parsed.append(kind) or parse(kind, settings)
+    counted = lambda kind, *given: parsed.append(kind) or parse(kind, *given)
     monkeypatch.setattr(ContrastiveConfig, "parse", classmethod(counted))
     model(torch.randint(5, 30, (4, 2, 6)), targets=torch.tensor([0, 1, 2, 0]))
     assert not parsed

@@ -62,26 +62,34 @@ def test_sick_has_a_label_and_a_score(tmp_path):
 def test_names_of_the_hub(monkeypatch, name):
     asked = []
 
-    def load(repository, config, split, revision):
+    def load(repository, config, split, revision=None):
         asked.append((repository, config, split, revision))
         first, second, gold = PAIR_SETS[name].columns
         value = {"score": 0.5, "relatedness_score": 3.0}.get(gold, 1)
-        return [{first: "a", second: "b", gold: value}, {first: "c", second: "d", gold: -1}]
+        rows = [{first: "a", second: "b", gold: value, "id": 4}]
+        rows += [{first: "c", second: "d", gold: -1, "id": 5}] if gold == "label" else []
+        return datasets.Dataset.from_list(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load)
     assert rows_of(read_pairs(name.lower(), split="dev")) == [("a", "b", 0.5 if name in ("STSB", "SICK-R") else 1)]
+    assert asked[0][3] == PAIR_SETS[name].revision
     assert asked[0][2] == ("validation_matched" if name == "MultiNLI" else "validation")
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("premise\thypothesis\tlabel\na\tb\tmaybe\n", "line 2: 'maybe' is neither"),
-        ("premise\thypothesis\tlabel\na\tb\n", "line 2: 2 cells where the header has 3"),
-        ("premise\thypothesis\n", "line 1: no column for .gold."),
+        (
+            "premise\thypothesis\tlabel\na\tb\tneutral\na\tb\tmaybe\nc\td\tentailment\n",
+            "row 3: 'maybe' in column 'label' is none of entailment",
+        ),
+        ("premise\thypothesis\tlabel\na\tb\n", "row 2: 2 cells where the header has 3"),
+        ("premise\thypothesis\n", "at least one row"),
+        ("premise\thypothesis\na\tb\n", "has anchors and positives, not"),
         ("premise\thypothesis\tlabel\na\tb\t-\n", "no row has a label"),
-        ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "give another scale"),
-        ("sentence1\tsentence2\tlabel\na\tb\t0.5\n", "is not a class"),
+        ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "row 2: the score 4.2 .* give the scale"),
+        ("sentence1\tsentence2\tlabel\na\tb\t-7\n", "row 2: '-7' in column 'label' is not a class"),
+        ("sentence1\tsentence2\tlabel\na\tb\t1\nc\td\tnan\n", "row 3: 'nan' in column 'label' is not a class"),
     ],
 )
 def test_what_cannot_be_read_says_where(tmp_path, text, message):
@@ -89,7 +97,7 @@ def test_what_cannot_be_read_says_where(tmp_path, text, message):
     path.write_text(text)
     with pytest.raises(InputError, match=message):
         read_pairs(path)
-    with pytest.raises(InputError, match="SICK-E"):
+    with pytest.raises(InputError, match="no such file"):
         read_pairs(tmp_path / "none.tsv")
 
 
@@ -101,7 +109,7 @@ def test_pairs_become_batches(tokenizer):
     assert batch["input_ids"].shape[:2] == (2, 2)
     scores = rows.rename_column("label", "score")
     assert LabelledPairCollator(tokenizer)(list(scores))["targets"].tolist() == [2.0, 0.0]
-    with pytest.raises(InputError, match="read_pairs"):
+    with pytest.raises(InputError, match="read_examples"):
         LabelledPairCollator(tokenizer)([{"input_ids": [[2], [3]]}])
 
 

@@ -5,7 +5,7 @@ import json
 import datasets
 import pytest
 
-from contrastive_st.data import column_roles, pairs_of_labels, read_examples, tokenize, train_wordpiece
+from contrastive_st.data import column_roles, pairs_of_labels, read_examples, read_texts, tokenize, train_wordpiece
 from contrastive_st.data.roles import KINDS
 from contrastive_st.errors import InputError
 
@@ -80,7 +80,7 @@ def test_numbers_without_a_name_that_says_a_role_are_left_out():
     ("names", "columns", "cells", "message"),
     [
         ("query question positive", None, {}, "'query' and 'question' would each be the anchor"),
-        ("text title body", None, {}, "besides 'text' there is text in 'title', 'body'"),
+        ("text heading rest", None, {}, "besides 'text' there is text in 'heading', 'rest'"),
         ("anchor x y", None, {}, "no column is the positive (x, y could be)"),
         ("negative x", None, {}, "no column is the anchor"),
         ("n m", None, {"n": 1, "m": "2"}, "no column holds text"),
@@ -173,3 +173,188 @@ def test_every_kind_names_a_collator_of_this_package():
     import contrastive_st.data
 
     assert all(hasattr(contrastive_st.data, kind.collator) for kind in KINDS.values())
+
+
+# ---- what is not known is not guessed
+
+
+@pytest.mark.parametrize("names", ["anchor positive note", "note text", "text note", "question note", "a b note"])
+def test_a_free_text_column_stops_and_the_flag_that_names_it_is_shown(names):
+    rows = [dict.fromkeys(names.split(), "") for _ in range(20)]
+    for number, row in enumerate(rows):
+        row.update({name: f"{name} {number}" for name in row}, note="x")
+    with pytest.raises(InputError, match="note") as caught:
+        column_roles(rows, source="t.csv")
+    assert "--columns" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_the_flag_of_the_message_mends_it():
+    with pytest.raises(InputError, match=r"--columns anchor positive, or .*--columns anchor positive note=negative"):
+        roles_of("anchor", "positive", "note")
+    assert roles_of("anchor", "positive", "note", columns=["anchor", "positive"]).kind == "pairs"
+    named = roles_of("anchor", "positive", "note", columns=["anchor", "positive", "note=negative"])
+    assert list(named.columns.values()) == ["anchor", "positive", "negative"]
+
+
+def test_roles_by_position_are_said():
+    assert "by position" in str(roles_of("a", "b", "c"))
+    assert "by position" not in str(roles_of("review"))
+    assert "by position" not in str(roles_of("anchor", "positive"))
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"id": "q-17"},
+        {"pairID": "123.jpg#1e"},
+        {"split": "train"},
+        {"source": "web forum"},
+        {"lang": "en"},
+        {"sentence1_binary_parse": "( a b )"},
+        {"found_at": "https://example.org/a"},
+        {"day": "2024-02-29"},
+        {"votes": "n/a", "seen": 3},
+    ],
+)
+def test_what_nobody_embeds_is_left_out_and_said(beside):
+    rows = [{"question": f"why {i}", "answer": f"so {i}", **beside} for i in range(20)]
+    rows = [row | ({"votes": i} if i and "votes" in beside else {}) for i, row in enumerate(rows)]
+    roles = column_roles(rows)
+    assert (roles.kind, roles.left_out) == ("pairs", tuple(beside))
+    assert f"left out: {', '.join(beside)}" in str(roles)
+
+
+def test_a_source_beside_a_target_is_text():
+    assert roles_of("source", "target").columns == {"source": "anchor", "target": "positive"}
+
+
+@pytest.mark.parametrize("name", ["positive", "text", "negative_1", "label", "score"])
+@pytest.mark.parametrize("blank", ["", None, " "])
+def test_a_known_column_that_holds_nothing_is_an_error(name, blank):
+    with pytest.raises(InputError, match=f"column '{name}' holds nothing"):
+        column_roles([{"anchor": f"a {i}", name: blank} for i in range(3)])
+
+
+@pytest.mark.parametrize("cell", ["nan", "", "n/a", "good", "inf", "-Infinity", "1e999"])
+def test_a_score_that_is_no_number_is_an_error_with_its_row(tmp_path, cell):
+    path = tmp_path / "t.csv"
+    path.write_text("anchor,positive,score\n" + "a,b,0.5\n" * 20 + f"a,b,{cell}\n" + "a,b,0.5\n" * 3)
+    assert roles_of("anchor", "positive", "score", score=0.5).kind == "scored_pairs"
+    with pytest.raises(InputError, match=r"t\.csv, row 22: .*score.*(number|blank|scale)"):
+        read_examples(str(path))
+
+
+@pytest.mark.parametrize("cell", ["NaN", "null", "Infinity", '"x"', "true"])
+def test_scores_of_json(tmp_path, cell):
+    path = tmp_path / "t.jsonl"
+    line = '{"anchor": "a", "positive": "b", "score": %s}\n'
+    path.write_text(line % 0.5 * 4 + line % cell)
+    with pytest.raises(InputError, match=r"t\.jsonl, line 5: .*'score'"):
+        read_examples(str(path))
+
+
+@pytest.mark.parametrize("cell", [None, float("nan"), float("inf")])
+@pytest.mark.parametrize("saved", [False, True])
+def test_scores_of_parquet_and_saved_folders(tmp_path, cell, saved):
+    data = datasets.Dataset.from_dict({"anchor": ["a"] * 4, "positive": ["b"] * 4, "score": [0.5, 1.0, cell, 0.0]})
+    data.save_to_disk(tmp_path / "d") if saved else data.to_parquet(tmp_path / "t.parquet")
+    with pytest.raises(InputError, match=r", row 3: column 'score' holds scores"):
+        read_examples(str(tmp_path / ("d" if saved else "t.parquet")))
+
+
+@pytest.mark.parametrize("cell", ["NaN", "true", "3", '["a"]', '{"b": 1}'])
+def test_a_cell_of_json_that_is_no_text_is_an_error_with_its_line(tmp_path, cell):
+    path = tmp_path / "t.jsonl"
+    line = '{"anchor": "a", "positive": %s}\n'
+    path.write_text(line % '"b"' * 3 + line % cell)
+    with pytest.raises(InputError, match=r"t\.jsonl, line 4: 'positive'"):
+        read_examples(str(path))
+    path.write_text(line % '"b"' * 3 + line % "null")
+    assert len(read_examples(str(path))[0]) == 3
+
+
+# ---- headers
+
+HEADERLESS = {
+    "pairs.csv": "A man is riding a horse.,A man rides.\nA dog runs on the grass.,A dog is outside.\nTwo cats.,Cats.\n",
+    "scores.csv": "one,uno,0.5\ntwo,due,0.25\nthree,tre,1\n",
+    "short.csv": "how to sort a list,sorting a python list\npython dict order,order of dict keys\nloops,for loops\n",
+    "classes.tsv": "that 's far too tragic to merit\tbad\nof saucy\tgood\na depressed teenager\tbad\n",
+    "han.csv": "今天天气很好,外面阳光明媚\n我喜欢读书,阅读是我的爱好\n他在跑步,他正在锻炼身体\n",
+}
+WITH_HEADER = {
+    "a.csv": "a,b\nTwo cats sleep.,Cats are asleep.\nOne dog runs.,A dog is running.\n",
+    "b.csv": "a,b\nx,y\nz,w\n",
+    "c.csv": "0,1\nTwo cats sleep.,Cats are asleep.\nOne dog runs.,A dog is running.\n",
+    "d.csv": "Product Name,Long Description\nRed shoes,Shoes for runners who like red\nBag,A bag with two handles\n",
+    "e.csv": "how close (0-5),left,right\n3,Two cats sleep.,Cats are asleep.\n1,One dog runs.,A cat is running.\n",
+    "f.tsv": "sentence1\tsentence2\na b c d e\tf g h i j\n",
+    "g.csv": ",question,answer\n0,Why is it?,It just is.\n1,How is it?,It is well.\n",
+}
+
+
+@pytest.mark.parametrize("name", HEADERLESS)
+def test_a_table_without_a_header_is_read_whole_and_said(tmp_path, caplog, name):
+    (tmp_path / name).write_text(HEADERLESS[name], encoding="utf-8")
+    rows = read_texts(str(tmp_path / name))
+    assert len(rows) == 3
+    assert rows.column_names == [str(i) for i in range(len(rows.column_names))]
+    assert "no header: columns are numbered 0, 1" in caplog.text
+    assert len(read_texts(str(tmp_path / name), header=True)) == 2
+    assert len(read_texts(str(tmp_path / name), ["0", 1])) == 3
+    assert len(read_examples(str(tmp_path / name), ["0=anchor", "1=positive"])[0]) == 3
+
+
+@pytest.mark.parametrize("name", WITH_HEADER)
+def test_unusual_headers_stay_headers(tmp_path, caplog, name):
+    content = WITH_HEADER[name]
+    (tmp_path / name).write_text(content)
+    rows = read_texts(str(tmp_path / name))
+    first = content.partition("\n")[0].split("\t" if name.endswith("tsv") else ",")
+    assert (len(rows), rows.column_names) == (content.count("\n") - 1, first)
+    assert "no header" not in caplog.text
+    assert read_texts(str(tmp_path / name), ["0", "1"], header=False).num_rows >= content.count("\n") - 1
+
+
+def test_naming_a_column_says_that_there_is_a_header(tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_text("How was it for you?,What did you do?\nIt was very good.,We went home.\nNot so good.,We stayed.\n")
+    assert len(read_texts(str(path))) == 3
+    assert read_texts(str(path), ["What did you do?"])[:] == {"What did you do?": ["We went home.", "We stayed."]}
+
+
+@pytest.mark.parametrize("name", ["sts-train.csv", "sts-train.tsv", "sts.txt"])
+def test_the_sts_benchmark_as_it_comes(tmp_path, name):
+    lines = "main\tMSRvid\t2012\t1\t5.000\ta plane .\tan air, plane .\nmain\tMSRvid\t2012\t4\t3.75\tb\tc\textra\n"
+    (tmp_path / name).write_text(lines)
+    rows, roles = read_examples(str(tmp_path / name))
+    assert rows[:] == {"sentence1": ["a plane .", "b"], "sentence2": ["an air, plane .", "c"], "score": [1.0, 0.75]}
+    assert roles.kind == "scored_pairs"
+
+
+def test_what_mining_writes_is_read(tmp_path):
+    columns = ["anchor", "positive", *(f"negative_{i}" for i in range(1, 6))]
+    datasets.Dataset.from_list([{name: f"{name} {i}" for name in columns} for i in range(9)]).to_parquet(
+        tmp_path / "m.parquet"
+    )
+    rows, roles = read_examples(str(tmp_path / "m.parquet"))
+    assert (roles.kind, rows.column_names) == ("triplets", columns)
+
+
+@pytest.mark.data
+@pytest.mark.parametrize(
+    ("file", "kind", "count"),
+    [
+        ("nli/pairs.tsv", "labelled_pairs", 74_474),
+        ("nli/triplets.csv", "triplets", None),
+        ("qqp/quora_train.txt", "labelled_pairs", 7_996),
+        ("senteval/MRPC/msr_paraphrase_train.txt", "labelled_pairs", 4_076),
+        ("senteval/SICK/SICK_train.txt", "labelled_pairs", 4_500),
+        ("senteval/STS/STSBenchmark/sts-train.csv", "scored_pairs", 5_749),
+    ],
+)
+def test_files_as_people_have_them(data_root, file, kind, count):
+    rows, roles = read_examples(str(data_root / file))
+    assert roles.kind == kind
+    assert count in (None, len(rows))

@@ -28,7 +28,6 @@ from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import retrieval_task, tasks
 from contrastive_st.hub.cards import CardData, write_card
-from contrastive_st.hub.push import publishable_files
 from contrastive_st.models import POOLINGS, QuickThoughtsConfig, QuickThoughtsGRU
 
 PUBLISHED = Path(__file__).parents[2] / "model_cards"
@@ -194,16 +193,6 @@ def test_damaged_training_metadata_is_one_line(checkpoint, damage):
         write_card(checkpoint)
     assert "\n" not in str(caught.value)
     assert (checkpoint / "README.md").exists() == before
-
-
-def test_a_folder_of_before_is_read(checkpoint):
-    now = write_card(checkpoint).read_text()
-    training = json.loads((checkpoint / "training_metadata.json").read_text())
-    (checkpoint / "training_metadata.json").unlink()
-    former = {"objective" if name == "loss" else name: value for name, value in training.items()}
-    (checkpoint / "training_recipe.json").write_text(json.dumps(former))
-    assert write_card(checkpoint).read_text() == now
-    assert "training_recipe.json" in publishable_files(checkpoint)
 
 
 def test_only_a_base_model_of_the_hub_is_named_as_one(checkpoint):

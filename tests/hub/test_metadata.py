@@ -4,8 +4,8 @@ import json
 import sys
 
 import pytest
-from contrastive_st.jobs import simcse
 from datasets import Dataset
+from scripts import load
 
 from conftest import SENTENCES
 from contrastive_st import (
@@ -136,7 +136,7 @@ def test_the_job_tells_its_data_and_arguments(tmp_path, monkeypatch):
     (tmp_path / "text.txt").write_text("\n".join(SENTENCES))
     tiny = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "2"]
     tiny += ["--disable_tqdm", "true", "--pooling", "mean", "--data_license", "cc0-1.0"]
-    simcse.main(["--train_file", str(tmp_path / "text.txt"), *tiny, "--output_dir", str(tmp_path / "out")])
+    load("run_simcse").main(["--train_file", str(tmp_path / "text.txt"), *tiny, "--output_dir", str(tmp_path / "out")])
     training = recorded(tmp_path / "out")
     assert training["data"] == {"rows": 8, "name": "text.txt", "from": "files", "licence": "cc0-1.0"}
     assert training["arguments"] == {"pooling": "mean", "num_layers": 1, "hidden_size": 16}

@@ -13,7 +13,7 @@ from datasets import Dataset
 from safetensors.torch import load_file
 
 from contrastive_st.data import read_texts
-from contrastive_st.data.pairs import Translator, back_translate, write_pairs
+from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
 from contrastive_st.errors import InputError
 
 

@@ -10,10 +10,18 @@ from safetensors.torch import load_file
 from transformers import BertConfig
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, InputError, RobertaForCL, SentenceEncoder, StaticEncoder, model_soup
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    InputError,
+    RobertaForCL,
+    SentenceEncoder,
+    StaticEncoder,
+    model_soup,
+)
 from contrastive_st.cli import main
 from contrastive_st.data import train_wordpiece
-from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
+from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU, load_tokenizer
 from contrastive_st.models.static_encoder import static_tokenizer
 from contrastive_st.training import dev_score
 
@@ -132,9 +140,13 @@ def test_the_first_difference_is_named_and_nothing_is_written(save, tmp_path, be
 
 
 def test_a_weight_that_only_one_has_is_named(save, tmp_path):
-    folders = [save("a", 0), save("b", 1, dense=[{"out_features": 16}])]
+    folders = [save(name, seed) for seed, name in enumerate("ab")]
+    dense = [{"out_features": 16, "activation": "Tanh"}]
+    SentenceEncoder(
+        AutoModelForCL.from_pretrained(folders[1], dense=dense), load_tokenizer(folders[1])
+    ).save_pretrained(tmp_path / "c")
     with pytest.raises(InputError, match="layers after the pooling"):
-        model_soup(folders, tmp_path / "soup")
+        model_soup([folders[0], tmp_path / "c"], tmp_path / "soup")
 
 
 def test_a_greedy_soup_keeps_what_does_not_lower_the_figure(save, tmp_path):

@@ -11,6 +11,7 @@ from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pa
 from contrastive_st.lazy import lazy
 
 if TYPE_CHECKING:
+    from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
     from contrastive_st.data.collators import (
         ContextWindowCollator,
         CooccurrenceCollator,
@@ -24,17 +25,11 @@ if TYPE_CHECKING:
         fit_idf,
     )
     from contrastive_st.data.corpus import SentenceCorpus, corpus_texts
+    from contrastive_st.data.guided import GuidedRows
     from contrastive_st.data.mixture import Mixture, MixtureCollator
     from contrastive_st.data.ordering import TeacherRows, lower_bound, order_corpus, path_length, path_lengths
-    from contrastive_st.data.pairs import (
-        PAIR_SETS,
-        GuidedRows,
-        Translator,
-        back_translate,
-        read_pairs,
-        tokenize_pairs,
-        write_pairs,
-    )
+    from contrastive_st.data.pair_sets import PAIR_SETS
+    from contrastive_st.data.pairs import read_pairs, tokenize_pairs
     from contrastive_st.data.roles import ColumnRoles, column_roles, pairs_of_labels, read_examples
     from contrastive_st.data.sequences import (
         FramePairCollator,
@@ -44,6 +39,7 @@ if TYPE_CHECKING:
         reading_frames,
         tokenize_frames,
     )
+    from contrastive_st.data.splits import sample, split_by_first, split_rows
     from contrastive_st.data.tables import read_texts
     from contrastive_st.data.tokenizers import (
         Template,
@@ -79,18 +75,13 @@ __getattr__, __dir__ = lazy(
             "TemplatePairCollator",
             "fit_idf",
         ],
+        "back_translation": ["Translator", "back_translate", "write_pairs"],
+        "guided": ["GuidedRows"],
         "corpus": ["SentenceCorpus", "corpus_texts"],
         "mixture": ["Mixture", "MixtureCollator"],
         "ordering": ["TeacherRows", "lower_bound", "order_corpus", "path_length", "path_lengths"],
-        "pairs": [
-            "PAIR_SETS",
-            "GuidedRows",
-            "Translator",
-            "back_translate",
-            "read_pairs",
-            "tokenize_pairs",
-            "write_pairs",
-        ],
+        "pair_sets": ["PAIR_SETS"],
+        "pairs": ["read_pairs", "tokenize_pairs"],
         "roles": ["ColumnRoles", "column_roles", "pairs_of_labels", "read_examples"],
         "sequences": [
             "FramePairCollator",
@@ -100,6 +91,7 @@ __getattr__, __dir__ = lazy(
             "reading_frames",
             "tokenize_frames",
         ],
+        "splits": ["sample", "split_by_first", "split_rows"],
         "tables": ["read_texts"],
         "tokenizers": [
             "Template",
@@ -167,7 +159,10 @@ __all__ = [
     "read_texts",
     "read_word_vectors",
     "reading_frames",
+    "sample",
+    "split_by_first",
     "split_pairs",
+    "split_rows",
     "tokenize",
     "tokenize_frames",
     "tokenize_pairs",

@@ -374,7 +374,7 @@ class LabelledPairCollator(PairCollator):
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         name = next((name for name in ("label", "score") if name in rows[0]), None)
         if name is None:
-            raise InputError("rows have neither label nor score; read labelled pairs with read_pairs")
+            raise InputError("rows have neither label nor score; read labelled pairs with read_examples")
         batch = super().__call__(rows)
         values = [row[name] for row in rows]
         batch["targets"] = torch.tensor(values, dtype=torch.long if name == "label" else torch.float32)

@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from html.parser import HTMLParser
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +28,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from datasets import config
 
+from contrastive_st.data.columns import BESIDE, COMPARED, STS_COLUMNS, find_header, role_of
 from contrastive_st.errors import InputError, first_line
 
 _BATCH = 4096  # rows of a Parquet file that are Python objects at a time
@@ -55,12 +57,14 @@ class Rows:
         unit: what a row is called in messages: line, row, object or page.
         read: returns the rows, starting with the first.
         same_columns: whether every row has the columns of the first row.
+        note: what was guessed about the file, for a message; blank if nothing was.
     """
 
     source: str
     unit: str
     read: Callable[[], Iterator[Row]]
     same_columns: bool = True
+    note: str = ""
 
     def __iter__(self) -> Iterator[Row]:
         with reading(self.source):
@@ -71,8 +75,13 @@ class Rows:
         return f"{self.source}, {self.unit} {number}"
 
 
-def open_rows(path: str | Path, source: str | None = None) -> Rows:
+def open_rows(path: str | Path, source: str | None = None, header: bool | None = None) -> Rows:
     """Open a file as rows of cells by column; the extension of its name decides the format (`FORMATS`).
+
+    Args:
+        path: the file.
+        source: name of the file in messages.
+        header: whether the first row of a table holds the names of its columns; by default it is found out.
 
     Raises:
         InputError: the file does not exist, or there is no reader for its extension.
@@ -92,7 +101,7 @@ def open_rows(path: str | Path, source: str | None = None) -> Rows:
         raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
     with reading(source):
         check_file(path, source)
-        return opener(path, source)
+        return table(path, source, header) if opener is table else opener(path, source)
 
 
 def check_file(path: Path, source: str | Path) -> os.stat_result:
@@ -252,36 +261,51 @@ def tidy(text: str) -> str:
 
 
 def _text(path: Path, source: str) -> Rows:
-    """A text file: one row per line, with the column `text`."""
+    """A text file: one row per line, with the column `text`; or a table, as SNLI and QQP are published.
+
+    It is a table if tabs separate the names of two known columns in its first line, or if it is of the STS benchmark.
+    """
+    _, line = next(numbered_lines(path, source, latin1=True), (1, ""))
+    cells = line.split("\t")
+    if sum(role_of(cell) not in (None, BESIDE) for cell in cells) > 1 or find_header([cells]).names == STS_COLUMNS:
+        return table(path, source, loose=True)
     return Rows(source, "line", lambda: (Row(number, {"text": line}) for number, line in numbered_lines(path, source)))
 
 
-def table(path: Path, source: str, *, tabs: bool | None = None, loose: bool = False) -> Rows:
-    """A table: a header, then rows of cells.
+def table(path: Path, source: str, header: bool | None = None, *, loose: bool = False) -> Rows:
+    """A table: the names of its columns, then rows of cells; without names, its columns are `0`, `1`, ...
+
+    Tabs separate the cells, and quotes mean nothing; in a `.csv` file, commas separate cells that may be quoted, unless
+    there are more tabs than commas in its first line.
 
     Args:
         path: the file.
         source: name of the file in messages.
-        tabs: True: tabs separate cells, and quotes mean nothing. False: commas separate cells, which may be quoted. By
-            default False for `.csv`.
-        loose: ignore cells beyond those of the header, which the files of QQP need; else they are an error.
+        header: whether the first row holds the names of the columns; by default `find_header` says it.
+        loose: ignore cells beyond those of the first row, which the files of QQP need; else they are an error.
     """
-    tabs = path.suffix.lower() != ".csv" if tabs is None else tabs
+    _, line = next(numbered_lines(path, source, latin1=True), (1, ""))
+    tabs = path.suffix.lower() != ".csv" or line.count("\t") > line.count(",")
+    # strict: otherwise a quote that is never closed takes in the rest of the file without an error
     dialect: dict[str, Any] = {"delimiter": "\t", "quoting": csv.QUOTE_NONE} if tabs else {"strict": True}
     mend = "remove the tabs inside cells" if tabs else "quote cells that hold commas"
 
-    def read() -> Iterator[Row]:
-        # strict: otherwise a quote that is never closed takes in the rest of the file without an error
-        numbered = _numbered_cells(csv.reader((line for _, line in _raw_lines(path, source)), **dialect), source)
-        header = _checked_header(next(numbered, (1, []))[1], source)
-        for number, cells in numbered:
-            if cells and (len(cells) < len(header) or (len(cells) > len(header) and not loose)):
-                count = f"{len(cells)} cells where the header has {len(header)}"
-                how = mend if len(cells) > len(header) else "add the missing cells"
-                raise InputError(f"{rows.where(number)}: {count}; {how}")
-            yield Row(number, dict(zip(header, cells or [""] * len(header), strict=False)))
+    def numbered() -> Iterator[tuple[int, list[str]]]:
+        return _numbered_cells(csv.reader((line for _, line in _raw_lines(path, source)), **dialect), source)
 
-    rows = Rows(source, "line" if loose else "row", read)
+    found = find_header([cells for _, cells in islice(numbered(), 1 + COMPARED)], header)
+    names = _checked_header(found.names, source) if found.there else list(found.names)
+    extra = loose or found.names == STS_COLUMNS
+    first = "the header" if found.there else "the first row"
+
+    def read() -> Iterator[Row]:
+        for number, cells in islice(numbered(), int(found.there), None):
+            if cells and (len(cells) < len(names) or (len(cells) > len(names) and not extra)):
+                how = mend if len(cells) > len(names) else "add the missing cells"
+                raise InputError(f"{rows.where(number)}: {len(cells)} cells where {first} has {len(names)}; {how}")
+            yield Row(number, dict(zip(names, cells or [""] * len(names), strict=False)))
+
+    rows = Rows(source, "row", read, note=found.note)
     return rows
 
 

@@ -3,48 +3,41 @@
 from __future__ import annotations
 
 import logging
+import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import datasets
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from contrastive_st.data.tables import preview, read_texts
+from contrastive_st.data.columns import (
+    ANCHOR,
+    BESIDE,
+    LABEL,
+    NEGATIVE,
+    NLI_LABELS,
+    NUMBER,
+    POSITIVE,
+    ROLES,
+    SCALES,
+    SCORE,
+    SECOND_GOLD,
+    TEXT,
+    plain_name,
+    role_of,
+)
+from contrastive_st.data.pair_sets import pair_set
+from contrastive_st.data.tables import first_row, header_of, preview, read_columns
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
 
-TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "negative", "score", "label"
-NUMBERS, OTHER = "numbers", "neither text nor numbers"
-ROLES = (TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL)
-
-#: Column names of each role, in lower case, from the data sets of sentence-transformers, SentEval, GLUE and SimCSE.
-NAMES: dict[str, tuple[str, ...]] = {
-    ANCHOR: (
-        "anchor", "query", "question", "sentence1", "sentence_1", "sent0", "premise", "text1", "text_1", "sentence_a",
-        "question1", "first", "#1_string", "title1", "body1", "caption1",
-    ),
-    POSITIVE: (
-        "positive", "answer", "sentence2", "sentence_2", "sent1", "hypothesis", "text2", "text_2", "sentence_b",
-        "question2", "second", "#2_string", "title2", "body2", "caption2", "pos", "back",
-    ),
-    SCORE: ("score", "similarity", "similarity_score", "sim", "relatedness_score", "sts_score"),
-    LABEL: (
-        "label", "labels", "class", "category", "sentiment", "intent", "gold_label", "entailment_judgment",
-        "is_duplicate", "quality",
-    ),
-    TEXT: ("text", "sentence"),
-}  # fmt: skip
-_ROLE_OF = {name: role for role, names in NAMES.items() for name in names}
-_NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?(_?\d+)?")
-_NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
-#: Lowest and highest value in a score column, by its name; in other columns scores are from 0 to 1
-SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
-NLI_LABELS = ("entailment", "neutral", "contradiction")
+NUMBERS, OTHER, NOTHING = "numbers", "neither text nor numbers", "nothing"
+#: Cells that nobody would embed: addresses, dates, digests
+_MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
+_UNLABELLED = ("", "-", "-1")  # "-": annotators did not agree, as in SNLI
 
 
 class Kind(NamedTuple):
@@ -77,6 +70,7 @@ class ColumnRoles:
             score or the label.
         left_out: columns that training does not use.
         example: the cells of one row, unchanged.
+        by_position: whether several columns of text have their roles by position, because no name is known.
 
     Example:
         >>> roles = column_roles([{"id": "7", "question": "Why?", "answer": "So.", "score": "0.5"}], source="qa.csv")
@@ -94,6 +88,7 @@ class ColumnRoles:
     columns: dict[str, str]
     left_out: tuple[str, ...]
     example: dict[str, Any]
+    by_position: bool = False
 
     @property
     def texts(self) -> list[str]:
@@ -134,25 +129,35 @@ class ColumnRoles:
         lines = [f"{self.source}: {KINDS[self.kind].words} ({self.kind})"]
         for name, role in self.columns.items():
             lines.append(f"  {role:<8}  {name:<{wide}}  {_shown(self.example.get(name))}")
+        if self.by_position:
+            lines.append("  roles taken by position: no column of text has a known name")
         if self.left_out:
             lines.append(f"  left out: {', '.join(self.left_out)}")
         return "\n".join(lines)
 
 
 def column_roles(
-    rows: Sequence[Mapping[str, Any]], columns: Sequence[str | int] | None = None, *, source: str = "the data"
+    rows: Sequence[Mapping[str, Any]],
+    columns: Sequence[str | int] | None = None,
+    *,
+    source: str = "the data",
+    gold: str | None = None,
 ) -> ColumnRoles:
     """Find the role of each column from its name and from the first rows.
 
-    A column whose name is known has the role of that name (`NAMES`; for negatives `negative_1`, `hard_neg`, ...). If no
-    text column has a known name, text columns get their roles by position: a single one holds sentences; of several,
-    the first two are anchor and positive, the others hard negatives. Numbers are only ever scores or labels, by name.
+    A column whose name is known (`contrastive_st.data.columns.NAMES`; for negatives `negative_1`, `hard_neg`, ...) has
+    the role of that name, and it must hold what that role needs. If no column of text has a known name, the roles go by
+    position: a single column holds sentences; of several, the first two are anchor and positive, the others hard
+    negatives. A column of text with an unknown name beside known ones is an error. Left out are columns like `id`,
+    `split`, `lang` or `url`, and unknown columns of numbers, dates or addresses. Numbers are only ever scores or
+    labels, by name.
 
     Args:
         rows: the first rows of the table, as cells by column.
         columns: the columns wanted, by name or by position from 0, or as `name=role`. By default all columns with a
             known name, and if none of these is a text column, all columns of text.
         source: name of the source in messages.
+        gold: the column of the score or the label, if several could be.
 
     Raises:
         InputError: the roles cannot be found, or do not fit together; the message shows how to name them.
@@ -166,26 +171,42 @@ def column_roles(
     if not rows:
         raise InputError(f"{source} is empty; it needs at least one row")
     names = list(dict.fromkeys(name for row in rows for name in row))
-    held = {name: _held(row.get(name) for row in rows) for name in names}
+    cells = {name: [cell for row in rows if not _is_blank(cell := row.get(name))] for name in names}
+    held = {name: _held(found) for name, found in cells.items()}
     given = _given(columns, names, source)
+    if gold is not None and gold not in names:
+        raise InputError(f"{source}: there is no column {gold!r}; name one of {', '.join(names)}")
+
+    def fault(what: str, mend: str = "") -> InputError:
+        return InputError(f"{source}: {what}; {mend or _how(names, held)}")
+
     told: dict[str, str | None] = {}
-
-    def fault(what: str) -> InputError:
-        return InputError(f"{source}: {what}; {_how(names, held)}")
-
     for name in given or names:
-        role = given.get(name) or _told(name)
-        if role == LABEL and held[name] == NUMBERS and any(float(row[name]) % 1 for row in rows if row.get(name)):
+        role = given.get(name) or role_of(name, names)
+        if gold is not None and (name == gold or role in (SCORE, LABEL)):
+            role = (role if role in (SCORE, LABEL) else LABEL) if name == gold else BESIDE
+        if role == LABEL and _graded(cells[name]):
             role = SCORE  # a graded "label", as in GLUE's STS-B
-        if given.get(name) == SCORE and held[name] != NUMBERS:
-            raise fault(f"column {name!r} holds {held[name]}, not scores")
-        if name in given and role not in (SCORE, LABEL) and held[name] != TEXT:
-            raise fault(f"column {name!r} holds {held[name]}, not sentences")
-        if held[name] == {SCORE: NUMBERS, LABEL: held[name] if held[name] != OTHER else None}.get(role or "", TEXT):
-            told[name] = role
+        if role == BESIDE and name in given:
+            role = None
+        if role == BESIDE or (role is None and name not in given and (held[name] != TEXT or _aside(cells[name]))):
+            continue
+        _check_held(name, role, cells[name], held[name], fault)
+        told[name] = role
+    for second, firsts in SECOND_GOLD.items():  # lower case in the table, any case in a file
+        if not given and any(plain_name(name) in firsts for name in told):
+            told = {name: role for name, role in told.items() if plain_name(name) != second}
     roles = _placed(told, bool(given), fault)
+    texts = [name for name, role in roles.items() if role not in (SCORE, LABEL)]
+    by_position = len(texts) > 1 and not any(told[name] for name in texts)
+    for name in texts if by_position and not given else ():
+        if len(cells[name]) >= 5 and len(set(cells[name])) == 1:
+            others = " ".join(other for other in roles if other != name)
+            raise fault(
+                f"every cell of column {name!r} is {_shown(cells[name][0])}", f"leave it out: --columns {others}"
+            )
     example = next((dict(row) for row in rows if not any(_is_blank(row.get(name)) for name in roles)), {})
-    return ColumnRoles(source, roles, tuple(name for name in names if name not in roles), example)
+    return ColumnRoles(source, roles, tuple(name for name in names if name not in roles), example, by_position)
 
 
 def read_examples(
@@ -195,22 +216,31 @@ def read_examples(
     strict: bool = False,
     split: str = "train",
     scale: tuple[float, float] | None = None,
+    gold: str | None = None,
+    header: bool | None = None,
 ) -> tuple[datasets.Dataset, ColumnRoles]:
     """Read rows for training and find the role of each of their columns.
+
+    Rows with a blank text are left out, and rows without a label too (blank, `-` or -1); warnings say how many.
 
     Args:
         source: as for `read_texts`.
         columns: as for `column_roles`.
         strict: as for `read_texts`.
         split: as for `read_texts`.
-        scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1.
+        scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1. With a
+            scale, numbers in a column of labels are scores.
+        gold: as for `column_roles`.
+        header: as for `read_texts`.
 
     Returns:
         A data set with the text columns in the order of their roles, then `score` (float, 0 to 1) or `label` (int, 0,
-        1, ...); and the roles.
+        1, ...); and the roles. The labels of NLI are entailment 0, neutral 1, contradiction 2; other classes are
+        numbered in the order of their names.
 
     Raises:
-        InputError: the source cannot be read, the roles cannot be found, or a score or label is not valid.
+        InputError: the source cannot be read, the roles cannot be found, or a score or label is not valid; the message
+            says in which row.
 
     Example:
         >>> import pathlib, tempfile
@@ -220,17 +250,29 @@ def read_examples(
         ...     read_examples(str(path))[0][0]
         {'question': 'Why?', 'answer': 'So.', 'score': 0.5}
     """
-    roles = column_roles(preview(source, split), columns, source=source)
-    data = read_texts(source, list(roles.columns), strict=strict, split=split)
-    if roles.gold is None:
+    if columns is None and (known := pair_set(source)):
+        columns = known.columns
+    columns = [columns] if isinstance(columns, (str, int)) else columns
+    header = header_of(columns, header)
+    roles = column_roles(preview(source, split, header=header), columns, source=source, gold=gold)
+    if scale and roles.gold is not None:
+        roles = replace(roles, columns={**roles.columns, roles.gold: SCORE})
+    own = roles.gold
+    data = read_columns(source, list(roles.columns), strict, split, header, own, only_strings=True)
+    if own is None:
         return data, roles
-    cells, role = data[roles.gold][:], roles.columns[roles.gold]
-    if role == SCORE:
-        values: Any = _scores(cells, roles, scale or SCALES.get(roles.gold.strip().lower(), (0.0, 1.0)))
-    else:
-        values = _labels(cells, roles)
-    data = data.remove_columns(roles.gold).add_column(role, values)
-    if role == LABEL and (unlabelled := int((values < 0).sum())):
+
+    def place(wrong: Callable[[str], bool]) -> str:
+        return first_row(source, lambda cells: wrong(_written(cells.get(own))), split, header)
+
+    if roles.columns[own] == SCORE:
+        values = _scores(data[own][:], own, scale or SCALES.get(plain_name(own), (0.0, 1.0)), place)
+        return data.remove_columns(own).add_column(SCORE, values), roles
+    values = _labels(data[own][:], own, place)
+    data = data.remove_columns(own).add_column(LABEL, values)
+    if unlabelled := int((values < 0).sum()):
+        if unlabelled == len(data):
+            raise InputError(f"{source}: no row has a label in column {own!r}; give labelled rows")
         logger.warning(f"{source}: left out {unlabelled} rows without a label")
         data = data.select(np.flatnonzero(values >= 0))
     return data, roles
@@ -290,10 +332,19 @@ def _given(columns: Sequence[str | int] | None, names: list[str], source: str) -
     return given
 
 
-def _told(name: str) -> str | None:
-    """The role of a known column name, else None."""
-    plain = re.sub(r"[\s-]+", "_", name.strip().lower())
-    return NEGATIVE if _NEGATIVE.fullmatch(plain) else _ROLE_OF.get(plain)
+def _check_held(name: str, role: str | None, cells: Sequence[Any], held: str, fault: Any) -> None:
+    """A column that has a role must hold what the role needs."""
+    if held == NOTHING:
+        raise fault(f"column {name!r} holds nothing: every cell of the first rows is blank", _FILL)
+    if role == SCORE and held != NUMBERS and all(_as_number(cell) is None for cell in cells):
+        raise fault(f"column {name!r} holds {held}, not scores")
+    if role == LABEL and held == OTHER:
+        raise fault(f"column {name!r} holds {held}, not labels")
+    if role not in (SCORE, LABEL) and held != TEXT:
+        raise fault(f"column {name!r} holds {held}, not sentences")
+
+
+_FILL = "fill it, or name the columns to train on, such as --columns ANCHOR POSITIVE"
 
 
 def _placed(told: dict[str, str | None], asked: bool, fault: Any) -> dict[str, str]:
@@ -307,19 +358,23 @@ def _placed(told: dict[str, str | None], asked: bool, fault: Any) -> dict[str, s
     for role, found in ((ANCHOR, anchors), (POSITIVE, positives), (TEXT, texts), ("score or label", gold)):
         if len(found) > 1:
             raise fault(f"columns {' and '.join(map(repr, found))} would each be the {role}")
-    if not (anchors or positives or negatives) or len(told) - len(gold) == 1:  # columns in their order
-        ordered = [name for name in told if name not in gold]
-        if texts and len(ordered) > (2 if not gold else 1) and not asked:
-            raise fault(f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}")
+    known = anchors or positives or negatives or texts
+    if len(told) - len(gold) == 1 or not known or (asked and not (anchors or positives or negatives)):
+        ordered = [name for name in told if name not in gold]  # by position
         anchors, positives, negatives = ordered[:1], ordered[1:2], ordered[2:]
-    elif not (anchors and positives):
-        spare = [name for name in told if name in texts + unknown]
-        missing = ANCHOR if not anchors else POSITIVE
-        if len(spare) != 1 or not (anchors or positives):
-            raise fault(f"no column is the {missing}" + (f" ({', '.join(spare)} could be)" if spare else ""))
-        anchors, positives = anchors or spare, positives or spare
-    elif asked and (texts or unknown):
-        raise fault(f"column {(texts + unknown)[0]!r} has no role")
+    elif texts and not (anchors or positives or negatives):
+        raise fault(f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}")
+    else:
+        if not (anchors and positives):
+            spare = texts + unknown
+            missing = ANCHOR if not anchors else POSITIVE
+            if len(spare) != 1 or not (anchors or positives) or (unknown and not asked):
+                raise fault(f"no column is the {missing}" + (f" ({', '.join(spare)} could be)" if spare else ""))
+            anchors, positives, texts, unknown = anchors or spare, positives or spare, [], []
+        if texts or unknown:
+            other, own = (texts + unknown)[0], " ".join([*anchors, *positives, *negatives, *gold])
+            mend = f"leave it out, --columns {own}, or name its role: --columns {own} {other}={NEGATIVE}"
+            raise fault(f"column {other!r} has no role: it is text, and its name says nothing", mend)
     if not anchors:
         raise fault("no column holds text")
     if gold and (negatives or (not positives and by_role[SCORE])):
@@ -330,44 +385,80 @@ def _placed(told: dict[str, str | None], asked: bool, fault: Any) -> dict[str, s
 
 
 def _how(names: Iterable[str], held: Mapping[str, str]) -> str:
-    texts = [name for name in names if held[name] == TEXT]
+    texts = [name for name in names if held[name] == TEXT and role_of(name) not in (BESIDE, SCORE, LABEL)]
     shown = " ".join(f"{name}={role}" for name, role in zip(texts, (ANCHOR, POSITIVE), strict=False))
     return f"name their roles, such as --columns {shown or 'NAME=anchor NAME=positive'} (of {', '.join(names)})"
 
 
-def _scores(cells: list[str], roles: ColumnRoles, scale: tuple[float, float]) -> Any:
-    values = pc.cast(pa.array(cells), pa.float64(), safe=True) if all(map(_NUMBER.fullmatch, cells)) else None
-    low, high = scale
-    if values is None:
-        bad = next(cell for cell in cells if not _NUMBER.fullmatch(cell))
-        raise InputError(f"{roles.source}: {bad[:40]!r} in column {roles.gold!r} is not a number; mend the row")
-    scores = values.to_numpy()
+def _scores(cells: list[str | None], gold: str, scale: tuple[float, float], place: Callable[..., str]) -> Any:
+    """The scores, scaled to 0 to 1; `place` finds the row of a wrong one."""
+    wrong = next((cell or "" for cell in cells if not NUMBER.fullmatch(cell or "")), None)
+    if wrong is not None:
+        what = f"{wrong[:40]!r} is not a number" if wrong else "it is blank"
+        where = place(lambda cell: not NUMBER.fullmatch(cell))
+        raise InputError(f"{where}: column {gold!r} holds scores, and {what}; write a number, or remove the row")
+    scores, (low, high) = np.array([float(cell or "") for cell in cells]), scale
     if len(outside := scores[(scores < low) | (scores > high)]):
-        what = f"the score {outside[0]:g} in column {roles.gold!r} is not in {low:g} to {high:g}"
-        raise InputError(f"{roles.source}: {what}; give the scale of the scores, the lowest and the highest")
+        where = place(lambda cell: bool(NUMBER.fullmatch(cell)) and not low <= float(cell) <= high)
+        what = f"the score {outside[0]:g} in column {gold!r} is not in {low:g} to {high:g}"
+        raise InputError(f"{where}: {what}; give the scale of the scores, the lowest and the highest")
     return (scores - low) / (high - low)
 
 
-def _labels(cells: list[str], roles: ColumnRoles) -> Any:
-    if all(map(_NUMBER.fullmatch, cells)):
-        labels = np.array([float(cell) for cell in cells])
-        if not ((labels >= -1) & (labels < 1 << 31) & (labels == np.floor(labels))).all():
-            raise InputError(f"{roles.source}: column {roles.gold!r} has numbers that are not classes; give 0, 1, ...")
-        return labels.astype(np.int64)
-    classes = sorted(set(cells) - {"-"})
-    if {name.lower() for name in classes} <= set(NLI_LABELS):
-        classes = list(NLI_LABELS)
-        cells = [cell.lower() for cell in cells]
-    number = {name: i for i, name in enumerate(classes)}
-    return np.array([number.get(cell, -1) for cell in cells])  # "-": annotators did not agree, as in SNLI
+def _labels(cells: list[str | None], gold: str, place: Callable[..., str]) -> Any:
+    """The number of each class, -1 where there is none; `place` finds the row of a wrong one."""
+    labels = ["" if cell is None or cell in _UNLABELLED else cell for cell in cells]
+    given = [cell for cell in labels if cell]
+    if sum(bool(NUMBER.fullmatch(cell)) for cell in given) * 2 >= len(given):
+        valid, what = _is_class, "is not a class; give 0, 1, ..."
+    elif (found := {cell.lower() for cell in given}) <= set(NLI_LABELS) or found & {"entailment", "contradiction"}:
+        valid, what = lambda cell: cell.lower() in NLI_LABELS, f"is none of {', '.join(NLI_LABELS)}"
+    else:
+        names = {name: number for number, name in enumerate(sorted(set(given)))}
+        return np.array([names.get(cell, -1) for cell in labels])
+    if bad := next((cell for cell in given if not valid(cell)), None):
+        where = place(lambda cell: cell not in _UNLABELLED and not valid(cell))
+        raise InputError(f"{where}: {bad[:40]!r} in column {gold!r} {what}, or leave the cell blank")
+    number = {
+        cell: NLI_LABELS.index(cell.lower()) if cell.lower() in NLI_LABELS else int(float(cell)) for cell in given
+    }
+    return np.array([number.get(cell, -1) for cell in labels])
 
 
-def _held(cells: Iterable[Any]) -> str:
-    """What the cells of a column are: text, numbers (also numbers written as text), or neither."""
-    some = [cell for cell in cells if not _is_blank(cell)]
-    if some and all(_NUMBER.fullmatch(cell) if isinstance(cell, str) else _is_number(cell) for cell in some):
+def _is_class(cell: str) -> bool:
+    return bool(NUMBER.fullmatch(cell)) and 0 <= float(cell) < 1 << 31 and float(cell) % 1 == 0
+
+
+def _written(cell: Any) -> str:
+    return "" if cell is None else str(cell).strip()
+
+
+def _held(some: Sequence[Any]) -> str:
+    """What the cells of a column are: text, numbers (also numbers written as text), neither, or nothing."""
+    if not some:
+        return NOTHING
+    if all(NUMBER.fullmatch(cell) if isinstance(cell, str) else _is_number(cell) for cell in some):
         return NUMBERS
     return TEXT if any(isinstance(cell, str) for cell in some) else OTHER
+
+
+def _aside(cells: Sequence[Any]) -> bool:
+    """Whether a column of text holds what nobody would embed: addresses, dates, or mostly numbers."""
+    strings = [cell.strip() for cell in cells if isinstance(cell, str)]
+    numbers = sum(_as_number(cell) is not None for cell in cells)
+    return numbers * 2 >= len(cells) or all(map(_MACHINE.fullmatch, strings))
+
+
+def _graded(cells: Sequence[Any]) -> bool:
+    """Whether half of the cells or more are numbers, and some of them are not whole."""
+    numbers = [number for cell in cells if (number := _as_number(cell)) is not None]
+    return len(numbers) * 2 >= len(cells) and any(number % 1 for number in numbers)
+
+
+def _as_number(cell: Any) -> float | None:
+    if isinstance(cell, str):
+        return float(cell) if NUMBER.fullmatch(cell) else None
+    return float(cell) if _is_number(cell) and math.isfinite(cell) else None
 
 
 def _is_number(cell: Any) -> bool:

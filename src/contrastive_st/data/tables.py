@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import logging
+import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
@@ -17,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from contrastive_st.data.pair_sets import pair_set
 from contrastive_st.data.readers import TABLES, Row, Rows, check_file, check_utf8, open_rows, path_of, reading
 from contrastive_st.errors import InputError, first_line
 
@@ -31,21 +33,30 @@ Columns = Sequence[str | int] | None
 
 
 def read_texts(
-    source: str, columns: Sequence[str | int] | None = None, *, strict: bool = False, split: str = "train"
+    source: str,
+    columns: Sequence[str | int] | None = None,
+    *,
+    strict: bool = False,
+    split: str = "train",
+    header: bool | None = None,
 ) -> datasets.Dataset:
     """Read one or more columns of text; white space around each cell is removed.
 
     | source           | what is in it                                                               |
     |------------------|-----------------------------------------------------------------------------|
-    | `.txt`           | one sentence per line, in a column `text`; commas and quotes mean nothing   |
-    | `.csv`           | a header, then rows; cells with commas, quotes or line ends are quoted      |
-    | `.tsv`           | a header, then rows; tabs separate the cells, quotes mean nothing           |
+    | `.txt`           | one sentence per line, in a column `text`; commas and quotes mean nothing.  |
+    |                  | A file of SNLI, QQP, MRPC, SICK or the STS benchmark is read as a table     |
+    | `.csv`           | rows; cells with commas, quotes or line ends are quoted                     |
+    | `.tsv`           | rows; tabs separate the cells, quotes mean nothing                          |
     | `.json` `.jsonl` | one object per line, or one list of objects                                 |
     | `.parquet`       | only the columns wanted are read, memory-mapped                             |
     | a folder         | written by `save_to_disk` of `datasets`; its `split` if it has splits       |
-    | anything else    | the `split` of a data set of the Hub, "owner/name" or "owner/name:config"   |
+    | anything else    | the `split` of a data set of the Hub, "owner/name" or "owner/name:config",  |
+    |                  | or a name of `PAIR_SETS`                                                    |
 
-    A row with a blank or null cell in one of the columns is dropped; one warning says how many were.
+    If the first row of a table does not look like names of columns, it is data, and the columns are `0`, `1`, ...; a
+    line of the log says so. A row with a blank or null cell in one of the columns is dropped; one warning says how many
+    were.
 
     Args:
         source: a file, a folder or the name of a data set.
@@ -53,6 +64,8 @@ def read_texts(
             hold strings. A column of numbers is read as text if you name it.
         strict: raise an error for a blank cell instead.
         split: which split to read, of a data set of the Hub or of a saved folder; files have no splits.
+        header: whether the first row of a table holds the names of the columns; by default it does if you name a
+            column, and else `contrastive_st.data.columns.find_header` finds out.
 
     Raises:
         InputError: the source cannot be read as described, or no rows are left. The message says what is wrong, where
@@ -66,14 +79,32 @@ def read_texts(
         ...     read_texts(str(path), ["answer", 1])[0]
         {'answer': 'Well, because.', 'question': 'Why?'}
     """
-    if isinstance(columns, (str, int)):
-        columns = [columns]
+    columns = [columns] if isinstance(columns, (str, int)) else columns
+    return read_columns(source, columns, strict, split, header_of(columns, header))
+
+
+def read_columns(
+    source: str,
+    columns: Columns,
+    strict: bool = False,
+    split: str = "train",
+    header: bool | None = None,
+    gold: str | None = None,
+    only_strings: bool = False,
+) -> datasets.Dataset:
+    """`read_texts`, with a column `gold` that may be blank, and refusing numbers in the others if `only_strings`."""
     path = _file(source)
     if path is None:
-        return _tidied(_text_columns(stored(source, split), columns, source), source, strict)
+        return _tidied(_text_columns(stored(source, split), columns, source), source, strict, gold)
     if path.suffix.lower() == ".parquet":
-        return _tidied(_from_parquet(path, columns, source), source, strict)
-    return _from_rows(open_rows(path, source), columns, strict)
+        return _tidied(_from_parquet(path, columns, source), source, strict, gold)
+    return _from_rows(open_rows(path, source, header), columns, strict, gold, only_strings)
+
+
+def header_of(columns: Columns, header: bool | None = None) -> bool | None:
+    """Whether a table has a header, as far as it is said: whoever names a column says that there are names."""
+    named = any(not str(column).partition("=")[0].isdecimal() for column in columns or [])
+    return True if header is None and named else header
 
 
 def stream_texts(source: str, column: str | int | None = None, name: str | None = None) -> Callable[[], Iterator[str]]:
@@ -97,17 +128,33 @@ def stream_texts(source: str, column: str | int | None = None, name: str | None 
         ...     list(stream_texts(str(path))())
         ['one', '', 'three']
     """
-    path = _file(source)
-    rows = _stored_rows(source) if path is None else open_rows(path, name or source)
+    rows = _rows(source, name, header=header_of(None if column is None else [column]))
+    _say(rows)
     names, texts = _columns_of(row.cells for row in islice(rows, PREVIEWED))
     report(len(names), 0, 0, rows.unit, rows.source, strict=False)  # a file with only a header has no rows
     chosen = choose(None if column is None else [column], names, texts, rows.source)[0]
     return lambda: (_as_text(cells.get(chosen), chosen, rows, number).strip() for number, cells in rows)
 
 
-def _stored_rows(source: str) -> Rows:
+def _rows(source: str, name: str | None = None, split: str = "train", header: bool | None = None) -> Rows:
+    path = _file(source)
+    return _stored_rows(source, split) if path is None else open_rows(path, name or source, header)
+
+
+def _say(rows: Rows) -> None:
+    if rows.note:
+        logger.warning(f"{rows.source}: {rows.note}")
+
+
+def first_row(source: str, fits: Callable[[dict[str, Any]], bool], split: str, header: bool | None) -> str:
+    """The place of the first row whose cells fit, for a message; the source if there is none."""
+    rows = _rows(source, split=split, header=header)
+    return next((rows.where(number) for number, cells in rows if fits(cells)), rows.source)
+
+
+def _stored_rows(source: str, split: str = "train") -> Rows:
     """The rows of what `stored` opens, without columns of lists and other nested types."""
-    data = stored(source)
+    data = stored(source, split)
     flat = [field.name for field in data.features.arrow_schema if not pa.types.is_nested(field.type)]
 
     def read() -> Iterator[Row]:
@@ -126,20 +173,29 @@ def _columns_of(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[str]]:
     return list(kinds), [name for name, found in kinds.items() if found - {type(None)} == {str}]
 
 
-def preview(source: str, split: str = "train") -> list[dict[str, Any]]:
-    """The first rows of a source, with all columns and unchanged cells."""
+def preview(
+    source: str, split: str = "train", columns: Columns = None, header: bool | None = None
+) -> list[dict[str, Any]]:
+    """The first rows of a source, with all columns and unchanged cells.
+
+    Args:
+        source: as for `read_texts`.
+        split: as for `read_texts`.
+        columns: the columns that will be wanted, which may say whether there is a header.
+        header: as for `read_texts`.
+    """
     path = _file(source)
     if path is None:
         data = stored(source, split)
         return list(data.select(range(min(PREVIEWED, len(data)))))
-    return [row.cells for row in islice(open_rows(path, source), PREVIEWED)]
+    return [row.cells for row in islice(open_rows(path, source, header_of(columns, header)), PREVIEWED)]
 
 
 def stored(source: str, split: str = "train", **options: Any) -> Any:
     """Open a `datasets.Dataset` from a folder of `save_to_disk`, or from the Hub.
 
     Args:
-        source: the folder, or "owner/name" or "owner/name:config".
+        source: the folder, "owner/name" or "owner/name:config", or a name of `PAIR_SETS`.
         split: which split, if the folder or the data set has splits.
         options: for `datasets.load_dataset`, such as `streaming` or `revision`.
 
@@ -148,6 +204,9 @@ def stored(source: str, split: str = "train", **options: Any) -> Any:
     """
     if is_saved(path_of(source)):
         return _from_disk(source, split)
+    if known := pair_set(source):
+        source, split = known.source, known.dev if split == "dev" else split
+        options = {"revision": known.revision, **options} if known.revision else options
     with _on_hub(source, split) as match:
         return datasets.load_dataset(match["name"], match["config"], split=split, **options)
 
@@ -257,7 +316,10 @@ def report(total: int, dropped: int, first: int, unit: str, source: str, strict:
 # --- Rows -> a data set in memory.
 
 
-def _from_rows(rows: Rows, columns: Columns, strict: bool) -> datasets.Dataset:
+def _from_rows(
+    rows: Rows, columns: Columns, strict: bool, gold: str | None = None, only_strings: bool = False
+) -> datasets.Dataset:
+    _say(rows)
     there, texts = _columns_of(row.cells for row in islice(rows, 1 if rows.same_columns else None))
     names = choose(columns, there, texts, rows.source) if there else []
     chunks: list[pa.Table] = []
@@ -265,8 +327,10 @@ def _from_rows(rows: Rows, columns: Columns, strict: bool) -> datasets.Dataset:
     total = dropped = first = 0
     for number, cells in rows:
         total += 1
+        if only_strings:
+            _check_strings(cells, names, gold, rows, number)
         texts = [_as_text(cells.get(name), name, rows, number).strip() for name in names]
-        if all(texts):
+        if all(text or name == gold for name, text in zip(names, texts, strict=True)):
             for column, text in zip(kept, texts, strict=True):
                 column.append(text)
         else:
@@ -282,10 +346,21 @@ def _from_rows(rows: Rows, columns: Columns, strict: bool) -> datasets.Dataset:
     return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables([*chunks, _arrow(names, kept)])))
 
 
+def _check_strings(cells: dict[str, Any], names: Sequence[str], gold: str | None, rows: Rows, number: int) -> None:
+    for name in names:
+        cell = cells.get(name)
+        if name != gold and cell is not None and not isinstance(cell, str):
+            what = f"{name!r} is {json.dumps(cell, default=str)[:40]}, not a text"
+            raise InputError(f"{rows.where(number)}: {what}; put quotes around it, or write null for a missing text")
+
+
 def _as_text(cell: Any, name: str, rows: Rows, number: int) -> str:
     if isinstance(cell, (list, dict, bytes)):
         raise InputError(f"{rows.where(number)}: {name!r} holds a list, an object or bytes; name a column of text")
     if not isinstance(cell, str):
+        if isinstance(cell, float) and not math.isfinite(cell):
+            what = f"{name!r} is {cell}, neither a text nor a number"
+            raise InputError(f"{rows.where(number)}: {what}; write null for a missing text, or leave the row out")
         return "" if cell is None else json.dumps(cell, default=str)
     if not cell.isascii():
         try:
@@ -323,7 +398,7 @@ def _text_columns(data: datasets.Dataset, columns: Columns, source: str) -> data
     return data.select_columns(choose(columns, data.column_names, texts, source))
 
 
-def _tidied(data: datasets.Dataset, source: str, strict: bool) -> datasets.Dataset:
+def _tidied(data: datasets.Dataset, source: str, strict: bool, gold: str | None = None) -> datasets.Dataset:
     """Strip the cells and drop rows with blank ones; a data set that needs neither is returned as it is."""
     for field in data.features.arrow_schema:
         if pa.types.is_nested(field.type) or field.type in (pa.binary(), pa.large_binary()):
@@ -332,7 +407,7 @@ def _tidied(data: datasets.Dataset, source: str, strict: bool) -> datasets.Datas
     clean = all(feature.dtype == "string" for feature in data.features.values())
     for table in data.with_format("arrow").iter(batch_size=CHUNK):
         check_utf8(table, source, seen)
-        stripped, whole = _stripped(table)
+        stripped, whole = _stripped(table, gold)
         clean = clean and stripped.equals(table)
         blanks = len(whole) - (pc.sum(whole).as_py() or 0)
         if blanks and not dropped:
@@ -343,22 +418,28 @@ def _tidied(data: datasets.Dataset, source: str, strict: bool) -> datasets.Datas
         return data
     features = datasets.Features({name: datasets.Value("string") for name in data.column_names})
     data = data.with_format("arrow").map(
-        _without_blanks, batched=True, batch_size=CHUNK, features=features, desc=f"tidying {source}"
+        _without_blanks,
+        batched=True,
+        batch_size=CHUNK,
+        features=features,
+        fn_kwargs={"gold": gold},
+        desc=f"tidying {source}",
     )
     return data.with_format(None)
 
 
-def _without_blanks(table: pa.Table) -> pa.Table:
-    stripped, whole = _stripped(table)
+def _without_blanks(table: pa.Table, gold: str | None) -> pa.Table:
+    stripped, whole = _stripped(table, gold)
     return stripped.filter(whole)
 
 
-def _stripped(table: pa.Table) -> tuple[pa.Table, pa.ChunkedArray]:
-    """A batch with stripped cells, and for each row whether it has no blank cell."""
+def _stripped(table: pa.Table, gold: str | None) -> tuple[pa.Table, pa.ChunkedArray]:
+    """A batch with stripped cells, and for each row whether it has no blank cell apart from that of `gold`."""
     columns = [pc.utf8_trim_whitespace(column.cast(pa.string())) for column in table.columns]
     whole = pa.chunked_array([pa.repeat(True, len(table))])
-    for column in columns:
-        whole = pc.and_(whole, pc.fill_null(pc.greater(pc.utf8_length(column), 0), False))
+    for name, column in zip(table.column_names, columns, strict=True):
+        if name != gold:
+            whole = pc.and_(whole, pc.fill_null(pc.greater(pc.utf8_length(column), 0), False))
     return pa.table(columns, names=table.column_names), whole
 
 

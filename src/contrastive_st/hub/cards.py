@@ -22,14 +22,14 @@ import jinja2
 from huggingface_hub import ModelCard, ModelCardData
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.hub.metadata import CURVE, EVALUATION, FORMER_NAME, TRAINING_METADATA, CheckpointMetadata
+from contrastive_st.hub.metadata import CURVE, EVALUATION, TRAINING_METADATA, CheckpointMetadata
 from contrastive_st.safety.folders import ADAPTER, check_folder, read_json
 from contrastive_st.safety.redact import as_block, as_code, as_text
 from contrastive_st.safety.writing import write_files
 
 logger = logging.getLogger(__name__)
 CARD = "README.md"
-_SOURCES = ("config.json", ADAPTER, "modules.json", "tokenizer_config.json", TRAINING_METADATA, FORMER_NAME, CURVE)
+_SOURCES = ("config.json", ADAPTER, "modules.json", "tokenizer_config.json", TRAINING_METADATA, CURVE)
 _HEAD = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARK = re.compile(r"\n<!-- contrastive-st card ([0-9a-f]{16}) -->\n\Z")
 
@@ -240,7 +240,7 @@ def _curve(folder: Path, log_history: Sequence[dict[str, Any]] | None) -> bytes 
         log_history = read_json(state).get("log_history")
     if not log_history:
         return None
-    from contrastive_st.evaluation.report.plots import training_curve_png
+    from contrastive_st.plots import training_curve_png
 
     return training_curve_png(log_history)
 

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 
 TRAINING_METADATA = "training_metadata.json"
-FORMER_NAME = "training_recipe.json"  # folders that were saved with it are read too
 EVALUATION = "evaluation"  # the folder that `contrastive-st evaluate --output` wrote
 CURVE = "training_curve.png"
 _SECTIONS = re.compile(r"^(?:Args|Example|Raises|Attributes):", re.MULTILINE)  # of a docstring
@@ -133,15 +132,13 @@ def write_training_metadata(content: Mapping[str, Any], folder: str | Path) -> P
 
 
 def read_training_metadata(folder: str | Path) -> dict[str, Any]:
-    """The training metadata of a checkpoint, also under the file names of earlier versions; {} if there is none.
+    """The training metadata of a checkpoint; {} if there is none.
 
     Raises:
         InputError: the file is damaged.
     """
-    path = next((p for p in (Path(folder, TRAINING_METADATA), Path(folder, FORMER_NAME)) if p.is_file()), None)
-    content = _read_object(path) if path else {}
-    if "objective" in content:
-        content["loss"] = content.pop("objective")
+    path = Path(folder, TRAINING_METADATA)
+    content = _read_object(path) if path.is_file() else {}
     for section in ("loss", "data", "base_model", "hyper_parameters", "arguments", "launch", "run", "hardware",
                     "versions", "model", "adapter"):  # fmt: skip
         if not isinstance(content.get(section, {}), dict):
@@ -298,11 +295,7 @@ class CheckpointMetadata:
         held = self.config.get("contrastive", {})
         if not isinstance(held, dict):
             raise InputError(f"{self.folder / 'config.json'} is damaged: contrastive is not a JSON object")
-        if "objective" not in held:
-            return held
-        from contrastive_st.models.configuration import upgrade_settings  # which takes seconds to import
-
-        return upgrade_settings(held)
+        return held
 
     @property
     def pooling(self) -> str | None:

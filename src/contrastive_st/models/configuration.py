@@ -155,7 +155,7 @@ def apply_settings(
     Raises:
         InputError: as for `LossConfig.parse`.
     """
-    held = upgrade_settings(getattr(config, "contrastive", None) or defaults or {})
+    held = dict(getattr(config, "contrastive", None) or defaults or {})
     given, own = dict(given), kind.own_names()
     held_loss, loss = held.get("loss", "info_nce"), None
     if not isinstance(given.get("loss", ""), str):
@@ -170,50 +170,6 @@ def apply_settings(
     settings = kind.parse({**held, **given}, loss)
     config.contrastive = settings.section()
     return settings
-
-
-# --- Configs of older versions, which have an `objective` and the fields of all losses.
-
-_FORMER_NAMES = {
-    "relational": "relational_distillation",
-    "classification": "softmax",
-    "regression": "cosine_similarity",
-}
-_FORMER_TARGETS = ("next", "window", "counts", "tfidf", "tfidf_bin")
-_FORMER_FIELDS = {
-    "temperature", "hard_negative_weight", "loss", "context_size", "context_weights", "target_temperature",
-    "label_smoothing", "link", "js_weight", "num_labels", "parts", "head_hidden", "margin", "tasks",
-    "similarity_weight", "distance_weight", "angle_weight",
-}  # fmt: skip
-
-
-def upgrade_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Convert a section `config.contrastive` of any version to the current names.
-
-    Example:
-        >>> upgrade_settings({"objective": "classification", "num_labels": 2, "parts": ["u", "v"], "margin": 1.0})
-        {'loss': 'softmax', 'num_labels': 2, 'features': ['u', 'v']}
-    """
-    if "objective" not in settings:
-        return dict(settings)
-    old = dict(settings)
-    objective = str(old.pop("objective"))
-    rest = {name: value for name, value in old.items() if name not in _FORMER_FIELDS}
-    old = {{"parts": "features", "link": "surrogate"}.get(name, name): value for name, value in old.items()}
-    if objective in _FORMER_TARGETS:
-        former = {"loss": "row_loss", "target_temperature": "temperature"}
-        old.pop("temperature", None)
-        old = {former.get(name, name): value for name, value in old.items()} | {"targets": objective}
-        name = "targets"
-    elif objective.startswith("info_nce"):
-        name = "consistent_info_nce" if old.get("js_weight") else "info_nce"
-        old["symmetric"] = objective == "info_nce_symmetric"
-    else:
-        name = _FORMER_NAMES.get(objective, objective)
-    if old.get("tasks"):
-        old["tasks"] = {task: upgrade_settings({"objective": "info_nce", **own}) for task, own in old["tasks"].items()}
-    kept = loss_class(name).setting_names()
-    return {"loss": name, **{field: value for field, value in old.items() if field in kept}, **rest}
 
 
 def is_plain_encoder(config: PreTrainedConfig) -> bool:

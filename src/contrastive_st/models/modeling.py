@@ -49,8 +49,6 @@ from contrastive_st.tokens import in_buckets, training_buckets, true_places
 
 # --- The base of all contrastive models: views computed from tokens, and a loss computed from views.
 
-_FORMER_KEYS = {r"^objective_head\.": "loss_head."}  # names in checkpoints of older versions
-
 if TYPE_CHECKING:
     from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
 else:
@@ -242,7 +240,6 @@ class ForCL(_Base):
         if (folder / ADAPTER).is_file():
             raise InputError(f"{name} is an adapter; open it with AutoModelForCL.from_pretrained")
         check_weights(folder, name)
-        kwargs["key_mapping"] = {**_FORMER_KEYS, **(kwargs.get("key_mapping") or {})}
         asked = kwargs.pop("output_loading_info", False)
         kwargs |= {"use_safetensors": True, "output_loading_info": True}
         try:

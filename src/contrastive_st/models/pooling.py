@@ -199,7 +199,7 @@ def dense_settings(given: Any) -> dict[str, Any]:
 
 
 def final_layers(dim: int, dense: Sequence[Mapping[str, Any]], normalized: bool) -> nn.Sequential:
-    """The layers between pooled vector and embedding: `Linear` and activation for each dense layer, `Normalize`.
+    """The layers from the pooled vector to the embedding: `Linear` and activation for each dense layer, `Normalize`.
 
     Args:
         dim: dimension of the pooled vector.

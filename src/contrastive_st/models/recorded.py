@@ -152,12 +152,12 @@ def read_recorded(folder: Path, **hub: Any) -> CheckpointInfo:
     if not (folder / ADAPTER).is_file():
         return _read_whole(folder)
     base = _read_whole(base_folder(folder, **hub))
-    of_base = {"model": base.model, "adapter": folder}
-    if (folder / "tokenizer_config.json").is_file():  # which has a length of its own
+    if (folder / "tokenizer_config.json").is_file():  # its length is that of the adapter, not of the base
         base = replace(base, max_length=None)
     if not (folder / "modules.json").is_file():
-        return replace(base, **of_base)
-    return replace(_read_whole(folder), **of_base)
+        return replace(base, adapter=folder)
+    own = _read_whole(folder)
+    return replace(own, model=base.model, max_length=own.max_length or base.max_length, adapter=folder)
 
 
 def base_folder(adapter: Path, **hub: Any) -> Path:

@@ -21,7 +21,7 @@ from contrastive_st.data.readers import (
     path_of,
     reading,
 )
-from contrastive_st.data.tables import hub_commit, is_saved, stored
+from contrastive_st.data.tables import header_of, hub_commit, is_saved, stored
 from contrastive_st.errors import InputError
 
 # --- Splitting of documents into sentences or passages.
@@ -160,7 +160,8 @@ def open_corpus(
         files = sorted(path for path in path_of(source).rglob("*") if path.is_file())
         opened, count = [_stored_rows(source, hub_split)], None
     else:
-        opened = [open_rows(path) for path in files]
+        named = header_of(None if column is None else [column])
+        opened = [open_rows(path, header=named) for path in files]
         count = sum(estimated_rows(path) for path in files)
     contents = [_contents(path) for path in files]
     now, former = (_digest(itertools.chain(asked, *(content[i] for content in contents))) for i in (0, 1))

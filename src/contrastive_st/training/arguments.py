@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 import torch
 from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks
+from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses.base import LOSSES, loss_class
@@ -28,6 +29,10 @@ class ContrastiveTrainingArguments(TrainingArguments):
     bf16 is on if the hardware is faster with it, a last batch that is not full is dropped (it would have fewer
     negatives than the others), and columns of the data set are never dropped. The texts of a batch
     (`per_device_train_batch_size`, on all processes) are each other's negatives.
+
+    With `early_stopping_patience` the run is evaluated and saved ten times (`evaluate_regularly`), stops when it no
+    longer gets better, and ends with the best checkpoint: that of the lowest `eval_loss`, or of the greatest measure
+    if the validation rows have no loss. `metric_for_best_model` chooses another figure, such as `mrr`.
     """
 
     bf16: bool | None = field(  # type: ignore[assignment]
@@ -66,6 +71,20 @@ class ContrastiveTrainingArguments(TrainingArguments):
             "the model: more negatives without a larger batch. Only for one encoder and the loss info_nce."
         },
     )
+    per_device_eval_batch_size: int | None = field(  # type: ignore[assignment]
+        default=None,
+        metadata={
+            "help": "Rows of a validation batch, which are each other's negatives in eval_loss; by default "
+            "per_device_train_batch_size."
+        },
+    )
+    early_stopping_patience: int | None = field(
+        default=None,
+        metadata={
+            "help": "Stop after this many evaluations without a better metric_for_best_model (by default eval_loss). "
+            "The run is evaluated and saved ten times, if not told otherwise, and ends with its best checkpoint."
+        },
+    )
     allow_changed_resume: bool = field(
         default=False,
         metadata={
@@ -92,11 +111,51 @@ class ContrastiveTrainingArguments(TrainingArguments):
             self.data_seed: int | None = (
                 self.seed
             )  # so that the order of the rows does not depend on other random numbers
+        if self.per_device_eval_batch_size is None:
+            self.per_device_eval_batch_size = self.per_device_train_batch_size
+        self.metric_left_open = self.metric_for_best_model is None  # the trainer knows which figures there are
+        if self.early_stopping_patience is not None:
+            self.evaluate_regularly()
+            self.restore_callback_states_from_checkpoint = True  # how many evaluations were not better
         own = self.accelerator_config is None
         with told("training arguments"):
             super().__post_init__()
         if own and self.dataloader_pin_memory:  # batches are copied during the previous step
             self.accelerator_config.non_blocking = True  # type: ignore[union-attr]
+
+    def evaluate_regularly(self) -> None:
+        """Evaluate and save ten times a run, and end with the best checkpoint, unless the arguments say otherwise.
+
+        Arguments that differ from their defaults are kept, and the others follow them: with `eval_steps=50` the run is
+        saved every 50 steps too. The best and the last checkpoint stay. With `save_strategy="no"` nothing is saved, and
+        the run ends with its last weights. For scripts whose user gives validation data.
+
+        Raises:
+            InputError: the given intervals do not go with each other.
+
+        Example:
+            >>> args = ContrastiveTrainingArguments("out")
+            >>> args.evaluate_regularly()
+            >>> args.eval_strategy.value, args.eval_steps, args.save_steps, args.load_best_model_at_end
+            ('steps', 0.1, 0.1, True)
+        """
+        usual = {spec.name: spec.default for spec in fields(TrainingArguments)}
+        free_saves = self.save_strategy == "steps" and self.save_steps == usual["save_steps"]
+        if self.eval_strategy == "no":
+            epochs = self.save_strategy == "epoch" and self.eval_steps is None
+            self.eval_strategy = IntervalStrategy("epoch" if epochs else "steps")
+        if self.eval_strategy == "steps" and self.eval_steps is None:
+            self.eval_steps = self.save_steps if self.save_strategy == "steps" and not free_saves else _SHARE
+        if free_saves:
+            self.save_strategy = SaveStrategy(IntervalStrategy(self.eval_strategy).value)
+            self.save_steps = self.eval_steps or self.save_steps
+        if self.save_strategy != "no":
+            self.load_best_model_at_end = True
+            self.save_total_limit = self.save_total_limit or 2
+        if self.metric_for_best_model is None:
+            self.metric_for_best_model, self.greater_is_better = "loss", False
+        with told("training arguments"):
+            self._validate_args()
 
     def _check(self) -> None:
         """Raise `InputError` for a value that is not valid in any training."""
@@ -165,11 +224,12 @@ def check_ranges(args: Any, ranges: Ranges) -> None:
                 raise InputError(f"{name} {value}: give {wanted}")
 
 
+_SHARE = 0.1  # of a run, between two evaluations
 Ranges = Sequence[tuple[str, Callable[[Any], bool], str]]
 _RANGES: Ranges = (
     (
         "per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps chunk_size chunk_tokens "
-        "save_total_limit",
+        "save_total_limit early_stopping_patience",
         lambda value: value >= 1,
         "1 or more",
     ),
@@ -281,13 +341,13 @@ def _check_reporting(report_to: Sequence[str]) -> None:
 
 _SCRIPT_RANGES: Ranges = (
     (
-        "vocab_size hidden_size embedding_size head_hidden max_train_samples k preprocessing_num_workers max_length "
-        "lora_r truncate_dim label_samples task_batch_size",
+        "vocab_size hidden_size embedding_size max_train_samples k preprocessing_num_workers max_length lora_r "
+        "truncate_dim label_samples task_batch_size idf_sentences search_sentences families members length",
         lambda value: value >= 1,
         "1 or more",
     ),
     ("block_size", lambda value: value >= 4, "4 or more"),
-    ("num_layers shuffle_buffer task_seeds", lambda value: value >= 0, "0 or more"),
+    ("num_layers shuffle_buffer task_seeds head_hidden heldout", lambda value: value >= 0, "0 or more"),
     (
         "mlm_weight js_weight order_seconds similarity_weight distance_weight angle_weight task_learning_rate",
         lambda value: 0 <= value < math.inf,
@@ -363,6 +423,17 @@ class CorpusArguments(ScriptArguments):
             "file without that column is one document."
         },
     )
+
+
+@dataclass
+class SuiteArguments(ScriptArguments):
+    """Tasks of SentEval that a script measures."""
+
+    eval_tasks: str = field(
+        default="MR,CR,SST2,TREC",
+        metadata={"help": "Tasks to measure, where CONTRASTIVE_ST_DATA or --eval_data names their files."},
+    )
+    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
 
 
 @dataclass
@@ -582,3 +653,30 @@ class LossArguments(ScriptArguments):
             if name not in kind.setting_names():
                 raise InputError(f"the loss {kind.name} has no setting {name}; leave out --{name}, or give --loss")
         return {"loss": kind.name, **given}
+
+
+@dataclass
+class ValidationArguments(ScriptArguments):
+    """Rows to validate on: during training their loss and measure are logged, and the best checkpoint is kept."""
+
+    validation_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "A file as --train_file, of which loss and measure are logged ten times a run; the best checkpoint "
+            "is kept. --early_stopping_patience stops the run when they no longer get better."
+        },
+    )
+    validation_split: float | None = field(
+        default=None,
+        metadata={
+            "help": "In its place: a share of the training rows, such as 0.05, which are not trained on. Rows with "
+            "the same first text stay on one side."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.validation_file is not None and self.validation_split is not None:
+            raise InputError("--validation_file and --validation_split are both given; leave one out")
+        if self.validation_split is not None and not 0 < self.validation_split <= 0.5:
+            raise InputError(f"--validation_split {self.validation_split:g}: give a share above 0, at most 0.5")

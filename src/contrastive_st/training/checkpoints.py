@@ -23,7 +23,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
-from transformers import Trainer, TrainingArguments
+from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
 from transformers.trainer_utils import rotate_checkpoints
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
@@ -100,12 +100,18 @@ class CheckpointTrainer(Trainer):
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """As in transformers, but a finished run that is resumed takes no further step."""
-        if self.state.global_step < self.state.max_steps:
+        if self.state.global_step < self.state.max_steps and not self._stopped_early():
             super()._run_epoch(*args, **kwargs)
             return
         self.finished_before = self.control.should_training_stop = True
         done = f"step {self.state.global_step} of {self.state.max_steps}"
         logger.warning(f"the run is finished ({done}); its weights are unchanged")
+
+    def _stopped_early(self) -> bool:
+        """Whether the run that is resumed had stopped because it did not get better."""
+        stoppers = [x for x in self.callback_handler.callbacks if isinstance(x, EarlyStoppingCallback)]
+        waited = any(x.early_stopping_patience_counter >= x.early_stopping_patience for x in stoppers)
+        return waited and self.state.global_step > 0
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if not (self.finished_before and "train_loss" in logs):  # the mean of no steps

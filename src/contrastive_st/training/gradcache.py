@@ -118,9 +118,10 @@ def encode_chunks(
     chunk_size: int | None = None,
     chunk_tokens: int | None = None,
     most: int | None = None,
+    even: bool = False,
 ) -> Tensor:
     """Encode a batch to views `[B, V, d]` without gradient, a chunk at a time; arguments as for `gradcache_step`."""
-    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, most=most)
+    chunks, buckets = cut_chunks(batch, chunk_size, chunk_tokens, even, most)
     flat = in_order([encode(**rows) for rows in chunks], buckets)
     return flat.view(*batch["input_ids"].shape[:2], -1)
 

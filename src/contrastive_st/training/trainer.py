@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-import random
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 import torch.distributed as dist
 from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend
@@ -21,22 +19,23 @@ from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
 from contrastive_st.data.mixture import EndlessStream
-from contrastive_st.distributed import add_gradients, from_first, world_size
+from contrastive_st.distributed import add_gradients, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
-from contrastive_st.losses import Loss, TSDAELoss, default_gather
+from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, held_checks
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.hardware import keep_freed_memory
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
-from contrastive_st.models.wrapped import EncoderForCL, contrastive, own_module
-from contrastive_st.tokens import row_lengths
+from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.training.arguments import ContrastiveTrainingArguments, told
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.gradcache import gradcache_step, mlm_step
 from contrastive_st.training.momentum import OF_TOKENS, MomentumTrainer
+from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.training.publishing import PublishingTrainer
+from contrastive_st.training.validation import ValidationTrainer, check_validation
 
 # --- The order in which a run reads its data, also after it was resumed.
 
@@ -94,40 +93,6 @@ class EpochOrder(TrainerCallback):
 # --- Values that the host needs for each step, and values that it reads later, so that it need not wait for the GPU.
 
 
-@dataclass
-class PlanningCollator:
-    """Adds values that the host needs to the batches of another collator; they are not moved to the device.
-
-    * `lengths` `[B, V]`: number of tokens of each row, for buckets and chunks;
-    * `predicted` `[B, V]`, or `[B]` with TSDAE: number of tokens of each row that are to be predicted;
-    * `task`: the name of the batch's data set in a mixture.
-
-    Args:
-        collator: any collator; its tensors are still on the host.
-        loss: the loss of the model.
-
-    Example:
-        >>> collate = PlanningCollator(lambda rows: {"attention_mask": torch.tensor([[[1, 1, 0], [1, 0, 0]]])}, Loss())
-        >>> collate([])["lengths"].tolist()
-        [[2, 1]]
-    """
-
-    collator: Callable[[Any], Mapping[str, Any]]
-    loss: Loss
-
-    def __call__(self, rows: Any) -> dict[str, Any]:
-        batch = dict(self.collator(rows))
-        targets, words = batch.get("targets"), batch.get("mlm_targets")
-        if isinstance(self.loss, TSDAELoss) and targets is not None:
-            words = targets[:, 1:]  # each is predicted from those before it
-        if "attention_mask" in batch:
-            batch["lengths"] = row_lengths(batch["attention_mask"])
-        if words is not None:
-            batch["predicted"] = row_lengths(words != -100)
-        task = self.loss.task_of(targets)
-        return batch if task is None else {**batch, "task": task}
-
-
 class Unread(NamedTuple):
     """Values of a step that the host has not read yet: its loss `[]`, and the checks that the loss requires."""
 
@@ -138,18 +103,6 @@ class Unread(NamedTuple):
 
 
 _UNREAD = 100  # most steps before losses are read, even if nothing is logged
-
-
-@contextlib.contextmanager
-def preserved_random_state() -> Iterator[None]:
-    """A context that restores the random states of Python, NumPy and torch at its end."""
-    states = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
 
 
 @dataclass
@@ -226,7 +179,7 @@ logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most rows of a batch from which metrics are computed
 
 
-class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
+class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
     """Trains a ForCL model, or any torch module that gives vectors `[N, d]` (see `EncoderForCL`).
 
     In addition to the loss, the log has the mean loss of each data set of a mixture (`loss_<name>`) and, for the last
@@ -234,12 +187,20 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
     Isola 2020) and `effective_rank` of the anchors. A warning is logged once if the embedding collapses or the loss
     stays at ln(candidates). A NaN loss stops the run. On SIGTERM a checkpoint is saved and the run ends.
 
+    Validation rows (`eval_dataset`) have the same roles as the training rows; then there is an `eval_loss`, in
+    evaluation mode and with the negatives of one process's batch, whatever the number of processes, and the measure of
+    `validation_metrics`. In a mixture, each data set has its own figures (`eval_<name>_loss`, ...), beside their means.
+    Without dropout in evaluation, single texts have nothing to be judged by: give rows of other roles and their
+    `eval_collator`. The rows are shared over the processes, and all of them get the figures of the whole set.
+
     Args:
         evaluator: called with the model on one process, or on all if its attribute `distributed` is true. It returns
             named metrics, which become `eval_...` metrics for the log, `metric_for_best_model` and
             `load_best_model_at_end`. It must not draw random numbers.
         loss: a `Loss`, or any callable of views `[B, V, d]` that returns a scalar (see `CallableLoss`); by default that
             of the model, or `InfoNCE()` for a module that has none.
+        eval_collator: collates validation rows of other roles than the training rows, such as scored pairs while
+            training on texts: then there is the measure alone, and no `eval_loss`. By default `data_collator`.
         args, kwargs: as for `transformers.Trainer`.
 
     Raises:
@@ -251,6 +212,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         *args: Any,
         loss: Any = None,
         evaluator: Callable[[Any], Mapping[str, float]] | None = None,
+        eval_collator: Any = None,
         **kwargs: Any,
     ) -> None:
         parts = inspect.signature(Trainer.__init__).bind_partial(self, *args, **kwargs).arguments
@@ -259,11 +221,12 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         if parts.get("model") is not None:
             parts["model"] = contrastive(parts["model"], loss)
         check_parts(parts)
-        if evaluator is not None:
-            parts.setdefault("eval_dataset", {})  # the evaluator has its own data
+        check_validation(parts["args"], parts.get("eval_dataset"), evaluator)
+        if evaluator is not None and parts.get("eval_dataset") is None:
+            parts["eval_dataset"] = {}  # the evaluator has its own data
         with told("training arguments"):
             super().__init__(**parts)
-        self.evaluator = evaluator
+        self.evaluator, self.eval_collator = evaluator, eval_collator
         if isinstance(self.model, EncoderForCL):  # else transformers warns that its config has no such tokens
             names = ("pad_token_id", "bos_token_id", "eos_token_id")
             self.model.config.update({name: getattr(self.processing_class, name, None) for name in names})
@@ -293,6 +256,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         self.add_callback(self.first_step)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
+        self.prepare_validation()
 
     def call_model_init(self, trial: Any = None) -> Any:
         return contrastive(super().call_model_init(trial), self._loss)
@@ -353,6 +317,7 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             output = super().train(*args, **kwargs)
         if self.state.global_step == self.first_step.number and not (self.finished_before or self.sigterm.stopped):
             raise InputError("no step was taken: the data gave no whole batch; give more rows, or a smaller batch")
+        self.report_best()
         return output
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
@@ -462,17 +427,9 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
             key_embeddings, queue = self.key_embeddings(inputs), self.queue.entries()
             rows = {name: x[:, :1] for name, x in rows.items()}
         complete = lambda views: with_key_embeddings(core.split_views(views), key_embeddings)
-
-        def encode(lengths: Any = None, **rows: Tensor) -> Tensor:
-            if core.takes_lengths:
-                rows["lengths"] = lengths
-            with self.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
-                embeddings: Tensor = model(**rows).pooler_output
-            return embeddings
-
         loss, views = gradcache_step(
             rows,
-            encode,
+            self.encoder_of(model),
             loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **told_task) * scale,
             backward=self.accelerator.backward,
             no_sync=no_sync,
@@ -492,32 +449,6 @@ class ContrastiveTrainer(CheckpointTrainer, PublishingTrainer, MomentumTrainer, 
         if "train_loss" in logs:
             logger.info(f"trained to step {self.state.global_step}; mean loss {logs['train_loss']:.4f}")
         super().log(logs, start_time)
-
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """The loss on an `eval_dataset`, and the metrics of the evaluator."""
-        if self.evaluator is None or eval_dataset or self.eval_dataset:
-            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        metrics = self._evaluator_metrics(metric_key_prefix)
-        self.log(dict(metrics))
-        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        return metrics
-
-    def evaluation_loop(self, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any) -> Any:
-        with preserved_random_state():  # a loader and a masking collator draw random numbers
-            loop: Any = super().evaluation_loop  # whose first four parameters are `args`
-            output = loop(*args, metric_key_prefix=metric_key_prefix, **kwargs)
-        output.metrics.update(self._evaluator_metrics(metric_key_prefix))
-        return output
-
-    def _evaluator_metrics(self, prefix: str) -> dict[str, float]:
-        if self.evaluator is None:
-            return {}
-        model = own_module(self.accelerator.unwrap_model(self.model))
-        shared = getattr(self.evaluator, "distributed", False)  # it divides its work among the processes itself
-        found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
-        return {f"{prefix}_{name}": float(value) for name, value in found.items()}
 
     @torch.no_grad()
     def _view_metrics(

@@ -7,10 +7,10 @@ import pytest
 
 from contrastive_st import InputError
 from contrastive_st.evaluation.report import plots
-from contrastive_st.evaluation.report.plots import training_curve, training_curve_png
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import tasks
+from contrastive_st.plots import training_curve, training_curve_png
 
 NASTY = "<img src=x onerror=alert(1)>|$x_{$ [a](javascript:b) `c`"
 

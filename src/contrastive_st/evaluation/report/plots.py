@@ -1,61 +1,16 @@
-"""Plots as PNG: the training curve and the scores of a report. They need matplotlib (extra `plots`)."""
+"""Plots of the scores of a report, as PNG. They need matplotlib (extra `plots`)."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
-from transformers.utils import logging
-
 from contrastive_st.evaluation.scorers import Score
-from contrastive_st.safety.writing import written_whole
+from contrastive_st.plots import can_draw, new_figure, png
 
-logger = logging.get_logger(__name__)
 _DRAW = re.compile(r"(?P<method>.+), (?P<size>\d+) a class")
-
-
-def training_curve(log_history: Sequence[dict[str, Any]], path: str | Path) -> Path | None:
-    """Draw the loss, the in-batch accuracy and every evaluation metric of a run over its steps.
-
-    Args:
-        log_history: `trainer.state.log_history`.
-        path: the PNG to write.
-
-    Returns:
-        The path, or None if matplotlib is missing or there is nothing to draw.
-    """
-    content = training_curve_png(log_history)
-    if content is None:
-        return None
-    with written_whole(path, overwrite=True) as file:
-        file.write_bytes(content)
-    return Path(path)
-
-
-def training_curve_png(log_history: Sequence[dict[str, Any]]) -> bytes | None:
-    """As `training_curve`, but the content of the file."""
-    rows = [row for row in log_history if "loss" in row]
-    if not rows or not _can_draw("no training curve"):
-        return None
-    evaluations = [row for row in log_history if any(_is_metric(name) for name in row)]
-    figure = _figure(8, 4.5, 120)
-    left = figure.subplots()
-    left.plot([row["step"] for row in rows], [row["loss"] for row in rows], color="tab:blue", label="loss")
-    left.set(xlabel="step", ylabel="loss", ylim=(0, None))
-    right = left.twinx()
-    right.set(ylabel="share", ylim=(0, 1))
-    if all("accuracy" in row for row in rows):
-        points = [(row["step"], row["accuracy"]) for row in rows]
-        right.plot(*zip(*points, strict=True), color="tab:gray", alpha=0.6, label="in-batch accuracy")
-    for i, name in enumerate(sorted({name for row in evaluations for name in row if _is_metric(name)})):
-        points = [(row["step"], row[name]) for row in evaluations if name in row]
-        right.plot(*zip(*points, strict=True), marker="o", color=f"C{i + 1}", label=name.removeprefix("eval_"))
-    figure.legend(loc="outside upper center", ncols=4, frameon=False)
-    return _png(figure)
 
 
 def report_plots(
@@ -71,7 +26,7 @@ def report_plots(
     Returns:
         PNG files by the name of the plot.
     """
-    if not _can_draw("no plots"):
+    if not can_draw("no plots"):
         return {}
     drawn = {
         "scores by task": _by_task(rows),
@@ -79,7 +34,7 @@ def report_plots(
         "few-shot": _few_shot(scores),
         "similarity by score": _similarity(histograms),
     }
-    return {name: _png(figure) for name, figure in drawn.items() if figure is not None}
+    return {name: png(figure) for name, figure in drawn.items() if figure is not None}
 
 
 def _by_task(rows: Sequence[Sequence[Score]]) -> Any:
@@ -88,7 +43,7 @@ def _by_task(rows: Sequence[Sequence[Score]]) -> Any:
     rows = list({row[0].task: row for row in reversed(rows)}.values())[::-1]  # the first score of each task
     if not rows:
         return None
-    figure = _figure()
+    figure = new_figure()
     axes, width = figure.subplots(), 0.8 / len(rows[0])
     for i, own in enumerate(zip(*rows, strict=True)):
         axes.bar([x + i * width for x in range(len(rows))], [100 * (f.value or 0) for f in own], width,
@@ -106,7 +61,7 @@ def _space(scores: Sequence[Score]) -> Any:
     models = [model for model, metric in found if metric == "alignment" and (model, "uniformity") in found]
     if not models:
         return None
-    figure = _figure()
+    figure = new_figure()
     axes = figure.subplots()
     for model in models:
         point = found[model, "uniformity"], found[model, "alignment"]
@@ -128,7 +83,7 @@ def _few_shot(scores: Sequence[Score]) -> Any:
     tasks = list(dict.fromkeys(task for task, _, _ in curves))
     if not tasks:
         return None
-    figure, one_model = _figure(), len({model for _, model, _ in curves}) == 1
+    figure, one_model = new_figure(), len({model for _, model, _ in curves}) == 1
     for axes, task in zip(figure.subplots(1, len(tasks), squeeze=False)[0], tasks, strict=True):
         drawn = set()
         for (own, model, method), points in curves.items():
@@ -145,7 +100,7 @@ def _few_shot(scores: Sequence[Score]) -> Any:
 def _similarity(histograms: Mapping[str, Mapping[str, Any]]) -> Any:
     if not histograms:
         return None
-    figure = _figure()
+    figure = new_figure()
     panels = figure.subplots(1, len(histograms), squeeze=False, sharey=True)[0]
     for axes, (model, content) in zip(panels, histograms.items(), strict=True):
         centres = [(a + b) / 2 for a, b in pairwise(content["edges"])]
@@ -157,33 +112,3 @@ def _similarity(histograms: Mapping[str, Mapping[str, Any]]) -> Any:
     panels[0].set_ylabel("share of the pairs of that score")
     panels[0].legend(fontsize=7)
     return figure
-
-
-def _can_draw(otherwise: str) -> bool:
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError:
-        logger.warning(f"{otherwise}: matplotlib is not installed (pip install contrastive-st[plots])")
-        return False
-    return True
-
-
-def _figure(width: float = 7.5, height: float = 4, dpi: int = 90) -> Any:
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure as Drawing
-
-    figure = Drawing(figsize=(width, height), dpi=dpi, layout="constrained")
-    FigureCanvasAgg(figure)
-    return figure
-
-
-def _png(figure: Any) -> bytes:
-    for text in figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
-        text.set_parse_math(False)  # dollar signs in a name are not a formula
-    content = io.BytesIO()
-    figure.savefig(content)
-    return content.getvalue()
-
-
-def _is_metric(name: str) -> bool:
-    return name.startswith("eval_") and not name.endswith(("_runtime", "_per_second", "_loss"))

@@ -1,0 +1,108 @@
+"""Plots as PNG: the training curve, and what every plot needs. They need matplotlib (extra `plots`)."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers.utils import logging
+
+from contrastive_st.safety.writing import written_whole
+
+logger = logging.get_logger(__name__)
+
+
+def training_curve(log_history: Sequence[Mapping[str, Any]], path: str | Path) -> Path | None:
+    """Draw a run over its steps: losses on the left axis; in-batch accuracy and evaluation measures on the right.
+
+    Args:
+        log_history: `trainer.state.log_history`.
+        path: the PNG to write.
+
+    Returns:
+        The path, or None if matplotlib is missing or there is nothing to draw.
+    """
+    content = training_curve_png(log_history)
+    if content is None:
+        return None
+    with written_whole(path, overwrite=True) as file:
+        file.write_bytes(content)
+    return Path(path)
+
+
+def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None:
+    """As `training_curve`, but the content of the file."""
+    curves = dict(_curves(log_history))
+    losses = {name: points for name, points in curves.items() if _is_loss(name)}
+    if not losses or not can_draw("no training curve"):
+        return None
+    figure = new_figure(8, 4.5, 120)
+    left = figure.subplots()
+    left.set(xlabel="step", ylabel="loss")
+    right = left.twinx() if len(curves) > len(losses) else None
+    for i, (name, points) in enumerate(curves.items()):
+        style: dict[str, Any] = {"color": f"C{i}", "label": name.removeprefix("eval_")}
+        if name.startswith("eval_"):
+            style["marker"] = "o"
+        if name == "eval_loss":
+            style["label"] = "validation loss"
+        if name == "accuracy":
+            style |= {"color": "tab:gray", "alpha": 0.6, "label": "in-batch accuracy"}
+        axes: Any = left if name in losses else right
+        axes.plot(*zip(*points, strict=True), **style)
+    left.set_ylim(bottom=min(0, left.get_ylim()[0]))
+    if right is not None:
+        right.set(ylabel="measure", ylim=(min(0, right.get_ylim()[0]), max(1, right.get_ylim()[1])))
+    figure.legend(loc="outside upper center", ncols=4, frameon=False)
+    return png(figure)
+
+
+def _curves(log_history: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, list[tuple[int, float]]]]:
+    """The name and the points of each line, losses first."""
+    evaluated = {name for row in log_history for name in row if _is_evaluation(name)}
+    for name in ["loss", *sorted(evaluated, key=lambda name: (not _is_loss(name), name)), "accuracy"]:
+        rows = [row for row in log_history if name in row and (name != "accuracy" or "loss" in row)]
+        if rows:
+            yield name, [(row["step"], row[name]) for row in rows]
+
+
+def _is_evaluation(name: str) -> bool:
+    return name.startswith("eval_") and not name.endswith(("_runtime", "_per_second", "_preparation_time"))
+
+
+def _is_loss(name: str) -> bool:
+    return name == "loss" or name.endswith("_loss")
+
+
+# --- What every plot needs.
+
+
+def can_draw(otherwise: str) -> bool:
+    """Whether matplotlib is installed; if not, a warning says what is missing: `otherwise`, such as "no plots"."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError:
+        logger.warning(f"{otherwise}: matplotlib is not installed (pip install contrastive-st[plots])")
+        return False
+    return True
+
+
+def new_figure(width: float = 7.5, height: float = 4, dpi: int = 90) -> Any:
+    """An empty figure of matplotlib, in inches, which is drawn without a screen."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Drawing
+
+    figure = Drawing(figsize=(width, height), dpi=dpi, layout="constrained")
+    FigureCanvasAgg(figure)
+    return figure
+
+
+def png(figure: Any) -> bytes:
+    """The figure as a PNG file."""
+    for text in figure.findobj(lambda artist: hasattr(artist, "set_parse_math")):
+        text.set_parse_math(False)  # dollar signs in a name are not a formula
+    content = io.BytesIO()
+    figure.savefig(content)
+    return content.getvalue()

@@ -1,0 +1,44 @@
+"""Values of a batch that the host needs before the device computes: lengths, counts of words, the data set."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from contrastive_st.losses import Loss, TSDAELoss
+from contrastive_st.tokens import row_lengths
+
+
+@dataclass
+class PlanningCollator:
+    """Adds values that the host needs to the batches of another collator; they are not moved to the device.
+
+    * `lengths` `[B, V]`: number of tokens of each row, for buckets and chunks;
+    * `predicted` `[B, V]`, or `[B]` with TSDAE: number of tokens of each row that are to be predicted;
+    * `task`: the name of the batch's data set in a mixture.
+
+    Args:
+        collator: any collator; its tensors are still on the host.
+        loss: the loss of the model.
+
+    Example:
+        >>> collate = PlanningCollator(lambda rows: {"attention_mask": torch.tensor([[[1, 1, 0], [1, 0, 0]]])}, Loss())
+        >>> collate([])["lengths"].tolist()
+        [[2, 1]]
+    """
+
+    collator: Callable[[Any], Mapping[str, Any]]
+    loss: Loss
+
+    def __call__(self, rows: Any) -> dict[str, Any]:
+        batch = dict(self.collator(rows))
+        targets, words = batch.get("targets"), batch.get("mlm_targets")
+        if isinstance(self.loss, TSDAELoss) and targets is not None:
+            words = targets[:, 1:]  # each is predicted from those before it
+        if "attention_mask" in batch:
+            batch["lengths"] = row_lengths(batch["attention_mask"])
+        if words is not None:
+            batch["predicted"] = row_lengths(words != -100)
+        task = self.loss.task_of(targets)
+        return batch if task is None else {**batch, "task": task}

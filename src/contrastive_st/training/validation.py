@@ -1,0 +1,478 @@
+"""Validation: the loss, and the measure that fits, on rows that are not trained on.
+
+batches     of equal size, dealt out to the processes: each one encodes its share
+loss        of every batch, in evaluation mode; its mean over the rows is `eval_loss`
+measure     of the whole set, whose views are gathered once: see `validation_metrics`
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from scipy.stats import spearmanr
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+from transformers import (
+    EarlyStoppingCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+
+from contrastive_st.data.mixture import Mixture
+from contrastive_st.distributed import LOCAL, Gather, default_gather, from_first, processes
+from contrastive_st.errors import InputError
+from contrastive_st.losses import InfoNCE, Loss, MatryoshkaLoss, MixtureLoss, SoftmaxLoss
+from contrastive_st.losses.functional import matmul_float32, normalize
+from contrastive_st.losses.info_nce import TIE
+from contrastive_st.losses.multi_task import CandidateHead
+from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.wrapped import own_module
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.gradcache import encode_chunks
+from contrastive_st.training.momentum import OF_TOKENS
+from contrastive_st.training.planning import PlanningCollator
+
+logger = logging.getLogger(__name__)
+_SCORES = 1 << 22  # scores in memory at a time
+
+
+@contextlib.contextmanager
+def preserved_random_state() -> Iterator[None]:
+    """A context that restores the random states of Python, NumPy and torch at its end."""
+    states = random.getstate(), np.random.get_state()
+    try:
+        with torch.random.fork_rng():
+            yield
+    finally:
+        random.setstate(states[0])
+        np.random.set_state(states[1])
+
+
+# --- The measures of a whole validation set.
+
+
+def validation_metrics(
+    views: Tensor, targets: Tensor | None, text_hashes: Tensor, loss_fn: Any, gather: Gather = LOCAL
+) -> dict[str, float]:
+    """The measure that fits the rows, of embeddings in the space that is used after training.
+
+    | rows                           | measures                                                               |
+    |--------------------------------|------------------------------------------------------------------------|
+    | pairs, with hard negatives     | `mrr`, `accuracy` of finding each anchor's own positive by its cosine  |
+    |                                | among all positives and hard negatives of the set                      |
+    | scored pairs                   | `spearman` correlation of cosines and scores                           |
+    | labelled pairs                 | `accuracy` of the head of `SoftmaxLoss`                                |
+    | others                         | none                                                                   |
+
+    As in `InfoNCE`, a candidate is not counted as wrong if it has the text of the anchor or of its positive, or is a
+    positive of an equal anchor; one as similar as the positive is. Scores are computed in blocks, so memory grows with
+    the rows, and time with their square.
+
+    Args:
+        views: `[N, V, d]`, the rows of this process.
+        targets: None for pairs, `[N]` scores or `[N]` labels, or `[N, V, D]` vectors of a guide.
+        text_hashes: `[N, V]`, equal for equal texts.
+        loss_fn: the loss, with its head; inside `MatryoshkaLoss` it is measured with all dimensions.
+        gather: collects the rows of all processes; each one computes the ranks of its own.
+
+    Example:
+        >>> views = torch.tensor([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.0, 1.0]]])  # the first finds its own
+        >>> validation_metrics(views, None, torch.arange(4).view(2, 2), InfoNCE())
+        {'mrr': 1.0, 'accuracy': 1.0}
+    """
+    if isinstance(loss_fn, MatryoshkaLoss):
+        dim = max(loss_fn.dims)
+        inner = loss_fn.inner if loss_fn.head is None else loss_fn.inner.with_head(loss_fn.head[str(dim)])
+        return validation_metrics(views[..., :dim], targets, text_hashes, inner, gather)
+    kind = measured(views.shape[1], targets, loss_fn)
+    if kind == "mrr":
+        ranks = gather(positive_ranks(views, text_hashes, gather)).double().cpu()
+        return {"mrr": (1 / ranks).mean().item(), "accuracy": (ranks == 1).double().mean().item()}
+    if kind == "spearman" and targets is not None:
+        first, second = normalize(views).unbind(1)
+        cosines, scores = gather((first * second).sum(-1)), gather(targets)
+        found = cosines.double().cpu().numpy().round(6)  # rounding does not break ties of ranks
+        golden = scores.double().cpu().numpy()
+        varied = min(len(np.unique(found)), len(np.unique(golden))) > 1
+        return {"spearman": float(np.nan_to_num(spearmanr(found, golden).statistic)) if varied else 0.0}
+    if kind == "accuracy":
+        share = loss_fn.metrics(views, targets)["accuracy"] if len(views) else 0.0
+        return {"accuracy": gather.total(round(share * len(views))) / max(gather.total(len(views)), 1)}
+    return {}
+
+
+def measured(num_views: int, targets: Tensor | None, loss_fn: Any) -> str | None:
+    """The main measure of rows with so many texts and such targets: `mrr`, `spearman`, `accuracy` or None.
+
+    Example:
+        >>> measured(2, None, InfoNCE()), measured(2, torch.tensor([0.5]), InfoNCE())
+        ('mrr', 'spearman')
+        >>> measured(1, torch.tensor([[0, 4]]), InfoNCE()) is None  # context windows
+        True
+    """
+    inner = loss_fn.inner if isinstance(loss_fn, MatryoshkaLoss) else loss_fn
+    if num_views < 2 or (targets is not None and targets.dim() == 3 and targets.shape[1] != num_views):
+        return None
+    if targets is None or targets.dim() == 3:
+        return "mrr"
+    if targets.dim() != 1 or num_views != 2:
+        return None
+    if targets.is_floating_point():
+        return "spearman"
+    return "accuracy" if isinstance(inner, SoftmaxLoss) else None
+
+
+def positive_ranks(views: Tensor, text_hashes: Tensor, gather: Gather = LOCAL) -> Tensor:
+    """The rank of each anchor's own positive among all candidates, from 1: `[N, V, d], [N, V] -> [N]`.
+
+    Args:
+        views: anchor, positive, and hard negatives if any.
+        text_hashes: equal for equal texts.
+        gather: collects the candidates of all processes.
+    """
+    unit = normalize(views)
+    columns = torch.stack([text_hashes, text_hashes], -1)  # its text, and the anchor that it is a positive of
+    columns[:, 1, 1] = text_hashes[:, 0]
+    candidates, columns = gather(unit[:, 1:].flatten(0, 1)), gather(columns[:, 1:].flatten(0, 1))
+    text, anchor_of = columns.unbind(1)
+    ranks = [torch.ones(0, dtype=torch.long, device=views.device)]
+    size = max(_SCORES // max(len(candidates), 1), 1)
+    for block, hashes in zip(unit.split(size), text_hashes.split(size), strict=True):
+        anchor, positive = hashes[:, :1], hashes[:, 1:2]
+        own = (block[:, 0] * block[:, 1]).sum(-1, keepdim=True)
+        wrong = ~(matmul_float32(block[:, 0], candidates) < own - TIE)  # NaN is wrong too
+        wrong &= (text != anchor) & (text != positive) & (anchor_of != anchor)
+        ranks.append(1 + wrong.sum(1))
+    return torch.cat(ranks)
+
+
+# --- The batches of each process.
+
+
+class Share(NamedTuple):
+    """A batch that a process encodes: its data set in a mixture, its rows, and whether they count."""
+
+    part: str | None
+    rows: range
+    counts: bool = True
+
+
+def parts_of(data: Any) -> dict[str | None, range]:
+    """The rows of each data set of a `Mixture`; those of any other data set are one part, None."""
+    if not isinstance(data, Mixture):
+        return {None: range(len(data))}
+    bounds = data.starts.tolist()
+    return {name: range(*ends) for name, ends in zip(data.names, itertools.pairwise(bounds), strict=True)}
+
+
+def shares(parts: Mapping[str | None, range], batch_size: int, rank: int = 0, world: int = 1) -> list[Share]:
+    """The batches of one process: at most `batch_size` rows each, and equally many batches on all processes.
+
+    The batches of a part differ by at most one row, so that none has much fewer negatives than the others, and do not
+    depend on the number of processes. A process that would have one less encodes one that does not count.
+
+    Example:
+        >>> [list(share.rows) for share in shares({None: range(5)}, 4)]
+        [[0, 1, 2], [3, 4]]
+        >>> shares({None: range(5)}, 2, rank=1, world=2)
+        [Share(part=None, rows=range(2, 4), counts=True), Share(part=None, rows=range(0, 2), counts=False)]
+    """
+    found = []
+    for part, rows in parts.items():
+        count = max(math.ceil(len(rows) / batch_size), 1)
+        ends = [round(i * len(rows) / count) for i in range(count + 1)]
+        batches = [Share(part, rows[start:end]) for start, end in itertools.pairwise(ends)]
+        own = batches[rank::world]
+        if len(own) < math.ceil(count / world):
+            own.append(batches[0]._replace(counts=False))
+        found += own
+    return found
+
+
+class _Found:
+    """What a process found in one part: the sum of its losses, and the views, hashes and targets of its rows."""
+
+    def __init__(self) -> None:
+        self.loss: Tensor | None = None
+        self.kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
+        self.rows = 0
+
+    def add(self, share: Share, loss: Tensor | None, kept: tuple[Tensor, Tensor, Tensor | None] | None) -> None:
+        count = len(share.rows) if share.counts else 0
+        self.rows += count
+        if loss is not None:
+            self.loss = loss.float() * count + (0.0 if self.loss is None else self.loss)
+        if kept is not None:  # of a batch that does not count: the shapes alone
+            views, hashes, targets = kept
+            self.kept.append((views[:count], hashes[:count], None if targets is None else targets[:count]))
+
+    def metrics(self, loss_fn: Any, gather: Gather) -> dict[str, float]:
+        """The mean loss, and the measures; a collective call."""
+        found = {}
+        if self.loss is not None:
+            found["loss"] = (gather.sum(self.loss) / gather.total(self.rows)).item()
+        if self.kept:
+            views, hashes, targets = zip(*self.kept, strict=True)
+            wanted = None if targets[0] is None else torch.cat(targets)
+            found |= validation_metrics(torch.cat(views), wanted, torch.cat(hashes), loss_fn, gather)
+        return found
+
+
+# --- The trainer.
+
+
+class ValidationTrainer(Trainer):
+    """The Trainer of transformers, with validation of contrastive rows; `ContrastiveTrainer` has its arguments."""
+
+    args: ContrastiveTrainingArguments
+    model: nn.Module
+    evaluator: Callable[[Any], Mapping[str, float]] | None = None
+    eval_collator: Any = None
+
+    def prepare_validation(self) -> None:
+        """Check the validation rows, choose the measure of the best checkpoint, and add early stopping.
+
+        Raises:
+            InputError: there is nothing to validate the rows by, or no measure to choose a checkpoint by.
+        """
+        args, data = self.args, self.eval_dataset
+        rows = {None: data} if not isinstance(data, dict) else data
+        kinds = [self._kinds(own) for own in rows.values() if own is not None] if self.compute_metrics is None else []
+        if kinds:
+            self.add_callback(LogAtEvaluation())
+        kept = args.load_best_model_at_end or args.early_stopping_patience or args.save_strategy == "best"
+        if kept and args.metric_left_open and self.compute_metrics is None:
+            measures = [] if isinstance(data, dict) else [kind for own in kinds for kind in own.values() if kind]
+            choice = "loss" if kinds and not isinstance(data, dict) and self.eval_collator is None else None
+            if (choice := choice or next(iter(measures), None)) is None:
+                raise InputError(
+                    "several figures can choose the best checkpoint; name one with metric_for_best_model, such as a "
+                    "metric of the evaluator"
+                )
+            args.metric_for_best_model, args.greater_is_better = choice, choice != "loss"
+        given = [type(callback) for callback in self.callback_handler.callbacks]
+        if args.early_stopping_patience and EarlyStoppingCallback not in given:
+            self.add_callback(EarlyStoppingCallback(args.early_stopping_patience))
+
+    def _kinds(self, data: Any) -> dict[str | None, str | None]:
+        """The measure of each part of the rows, or None, from the first rows of each.
+
+        Raises:
+            InputError: there are no rows, or there is nothing to validate them by.
+        """
+        loss_fn = self.accelerator.unwrap_model(self.model).loss_fn
+        kinds: dict[str | None, str | None] = {}
+        if not hasattr(data, "__len__"):
+            data = list(itertools.islice(data, 2))
+        for part, rows in parts_of(data).items():
+            if not rows:
+                raise InputError(f"the validation data {f'{part} ' if part else ''}have no rows; give some")
+            with preserved_random_state():
+                batch = (self.eval_collator or self.data_collator)([data[i] for i in rows[:2]])
+            targets, own = _own_targets(batch.get("targets"), part), loss_of(loss_fn, part)
+            hashes = text_hashes(batch["input_ids"], batch.get("attention_mask"), batch.get("text_mask"))
+            single = bool((hashes == hashes[:, :1]).all())
+            kinds[part] = None if single else measured(batch["input_ids"].shape[1], targets, own)
+            inner = own.inner if isinstance(own, MatryoshkaLoss) else own
+            if kinds[part] is None and (self.eval_collator is not None or (single and isinstance(inner, InfoNCE))):
+                raise InputError(
+                    "validation needs pairs, triplets or scored pairs, or labelled pairs with the loss softmax: "
+                    "nothing says whether vectors of other rows are right; give such a validation file and its "
+                    "eval_collator"
+                )
+        return kinds
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """The batches of this process; the `compute_metrics` of a user gets those of transformers."""
+        named = isinstance(eval_dataset, str)
+        data = self.eval_dataset[eval_dataset] if named else self.eval_dataset if eval_dataset is None else eval_dataset
+        if self.compute_metrics is not None or data is None:
+            return super().get_eval_dataloader(eval_dataset)
+        data = data if hasattr(data, "__len__") else list(data)
+        self._measures, parts = self._kinds(data), parts_of(data)
+        own = shares(parts, self.args.eval_batch_size, *processes())
+        self._shares: Iterator[Share] = iter(own)
+        self._found: dict[str | None, _Found] = {part: _Found() for part in parts}
+        settings = getattr(self.accelerator.unwrap_model(self.model), "settings", None)
+        loss = Loss() if self.eval_collator else getattr(settings, "loss", Loss())
+        return DataLoader(
+            data,
+            batch_sampler=[list(share.rows) for share in own],
+            collate_fn=PlanningCollator(self.eval_collator or self.data_collator, loss),
+            num_workers=self.args.dataloader_num_workers,
+        )
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Loss and measure of the validation rows, and the metrics of the evaluator."""
+        if self.evaluator is None or eval_dataset or self.eval_dataset:
+            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        metrics = self._evaluator_metrics(metric_key_prefix)
+        self.log(dict(metrics))
+        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        return metrics
+
+    def evaluation_loop(
+        self, dataloader: Any, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+    ) -> Any:
+        self._validating = description == "Evaluation" and self.compute_metrics is None
+        try:
+            with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
+                loop: Any = super().evaluation_loop
+                output = loop(dataloader, description, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+                own = self._own_metrics() if self._validating else {}
+        finally:
+            self._validating = False
+        output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in own.items()})
+        output.metrics.update(self._evaluator_metrics(metric_key_prefix))
+        return output
+
+    _validating = False
+
+    def prediction_step(
+        self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
+    ) -> tuple[Tensor | None, Any, Any]:
+        if not self._validating:
+            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+        share = next(self._shares)
+        masked = ("mlm_input_ids", "mlm_targets", "predicted") if "mlm_targets" in inputs else ()  # of the added loss
+        inputs = self._prepare_inputs({name: x for name, x in inputs.items() if name not in masked})
+        loss, views = self._judge(model, inputs)
+        kept = None
+        if self._measures[share.part] is not None:
+            hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
+            kept = views.detach(), hashes, _own_targets(inputs.get("targets"), share.part)
+        self._found[share.part].add(share, loss, kept)
+        return None, None, None
+
+    def _judge(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor | None, Tensor]:
+        """The loss of a batch, or None with an `eval_collator`; and its views `[B, V, d]`."""
+        core, limits = self.accelerator.unwrap_model(model), (self.args.chunk_size, self.args.chunk_tokens)
+        if self.eval_collator is None and not any(limits):
+            with self.compute_loss_context_manager():
+                loss, outputs = self.compute_loss(model, inputs, return_outputs=True)
+            return loss.detach(), outputs["views"]
+        rows, encode = {name: inputs[name] for name in OF_TOKENS if name in inputs}, self.encoder_of(model)
+        if any(limits):
+            views = encode_chunks(rows, encode, *limits, core.positions, even=self.is_fsdp_enabled)
+        else:
+            flat = {name: x.reshape(-1, *x.shape[2:]) for name, x in rows.items()}
+            views = encode(**flat).view(*inputs["input_ids"].shape[:2], -1)
+        if self.eval_collator is not None:
+            return None, views
+        views = core.split_views(views)
+        hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
+        told_task = {"task": inputs["task"]} if "task" in inputs else {}
+        return core.compute_loss(views, inputs.get("targets"), hashes, **told_task).detach(), views
+
+    def encoder_of(self, model: nn.Module) -> Callable[..., Tensor]:
+        """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training."""
+        takes_lengths = self.accelerator.unwrap_model(model).takes_lengths
+
+        def encode(lengths: Any = None, **rows: Tensor) -> Tensor:
+            known = {"lengths": lengths} if takes_lengths else {}
+            with self.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
+                embeddings: Tensor = model(**rows, **known).pooler_output
+            return embeddings
+
+        return encode
+
+    def _own_metrics(self) -> dict[str, float]:
+        """The metrics of each part by its name, and their means; a collective call."""
+        loss_fn, gather = self.accelerator.unwrap_model(self.model).loss_fn, default_gather()
+        every = {part: found.metrics(loss_of(loss_fn, part), gather) for part, found in self._found.items()}
+        self._found = {}
+        if None in every:
+            return every[None]
+        named = {f"{part}_{name}": value for part, own in every.items() for name, value in own.items()}
+        names = dict.fromkeys(name for own in every.values() for name in own)
+        return named | {name: float(np.mean([own[name] for own in every.values() if name in own])) for name in names}
+
+    def _evaluator_metrics(self, prefix: str) -> dict[str, float]:
+        if self.evaluator is None:
+            return {}
+        model = own_module(self.accelerator.unwrap_model(self.model))
+        shared = getattr(self.evaluator, "distributed", False)  # it divides its work among the processes itself
+        found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
+        return {f"{prefix}_{name}": float(value) for name, value in found.items()}
+
+    def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
+        """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
+        found = super().set_initial_training_values(args, *others, **kwargs)
+        for name in ("logging_steps", "eval_steps", "save_steps"):
+            if 0 < (getattr(args, name) or 0) < 1:
+                setattr(args, name, math.ceil(found[-1] * getattr(args, name)))
+        return found
+
+    def report_best(self) -> None:
+        """Log which checkpoint was kept, and why training ended."""
+        state, args = self.state, self.args
+        if not args.load_best_model_at_end or not state.best_global_step:
+            return
+        name = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
+        count = sum(name in row for row in state.log_history)
+        end = f"training ended at step {state.global_step}"
+        if any(getattr(x, "early_stopping_patience_counter", 0) for x in self.callback_handler.callbacks) and (
+            state.global_step < state.max_steps
+        ):
+            end = f"stopped early at step {state.global_step} of {state.max_steps}"
+        logger.info(
+            f"kept the checkpoint of step {state.best_global_step}: {name} {state.best_metric:.4f}, the best of "
+            f"{count} evaluations; {end}"
+        )
+
+
+def check_validation(args: ContrastiveTrainingArguments, eval_dataset: Any, evaluator: Any) -> None:
+    """Raise `InputError` if a run is to be evaluated, and has no data for it."""
+    asked = "early_stopping_patience" if args.early_stopping_patience else "eval_strategy"
+    if (args.early_stopping_patience or args.eval_strategy != "no") and not eval_dataset and evaluator is None:
+        raise InputError(
+            f"{asked} {getattr(args, asked)} needs validation data; give --validation_file or --validation_split, or "
+            "in Python eval_dataset=..."
+        )
+
+
+class LogAtEvaluation(TrainerCallback):
+    """Logs the training loss at each evaluation too, so that the two can be compared step by step."""
+
+    def _also_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> TrainerControl:
+        control.should_log |= control.should_evaluate
+        return control
+
+    on_step_end = on_epoch_end = _also_log
+
+
+def loss_of(loss_fn: Any, part: str | None) -> Any:
+    """The loss of one data set of a mixture, with its head; any other loss as it is."""
+    if isinstance(loss_fn, MatryoshkaLoss) and isinstance(loss_fn.inner, MixtureLoss):
+        dim = max(loss_fn.dims)
+        inner = loss_fn.inner if loss_fn.head is None else loss_fn.inner.with_head(loss_fn.head[str(dim)])
+        return MatryoshkaLoss(loss_of(inner, part), dims=(dim,))
+    if not isinstance(loss_fn, MixtureLoss) or part not in loss_fn.tasks:
+        return loss_fn
+    own, head = loss_fn.tasks[part], None
+    if loss_fn.head is not None and part in loss_fn.head:
+        head = loss_fn.head[part]
+    return own if head is None or isinstance(head, CandidateHead) else own.with_head(head)
+
+
+def _own_targets(targets: Tensor | None, part: str | None) -> Tensor | None:
+    """The targets without the number of the data set, which comes first in a mixture."""
+    if targets is None or part is None:
+        return targets
+    own = targets[:, 1:]
+    return None if not own.shape[1] else own[:, 0] if own.shape[1:] == (1,) else own

@@ -89,7 +89,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # training; the evaluation is search of held-out documentation, or STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
-        data_collator=rows.collator(tokenizer), evaluator=docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer),
+        data_collator=rows.collator(tokenizer),
+        evaluator=docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer),
         **script.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
     script.describe_data(trainer, data.train_file, data, encoder, loss, matryoshka, licence=rows.texts.info.license)

@@ -361,8 +361,11 @@ def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[
     if not len(full):
         return 0
     columns = [name for name in texts.column_names if name not in ("label", "score")]
-    found = [prompts[i % len(prompts)] + texts[int(i // len(prompts))][columns[i % len(prompts)]] for i in full]
-    return sum(len(row) > longest for row in token_ids(tokenizer, found, longest + 1))
+    count = 0
+    for i, (name, prompt) in enumerate(zip(columns, prompts, strict=True)):
+        own = texts.select(full[full % len(columns) == i] // len(columns))[name]
+        count += sum(len(row) > longest for row in token_ids(tokenizer, [prompt + text for text in own], longest + 1))
+    return count
 
 
 def check_window(training: ContrastiveTrainingArguments, corpus: Any, context_size: int = 1) -> None:

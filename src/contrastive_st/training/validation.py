@@ -179,8 +179,9 @@ def parts_of(data: Any) -> dict[str | None, range]:
 def shares(parts: Mapping[str | None, range], batch_size: int, rank: int = 0, world: int = 1) -> list[Share]:
     """The batches of one process: at most `batch_size` rows each, and equally many batches on all processes.
 
-    No batch has a single row, which would have no negatives; for that it may be one row larger. The batches of a part differ by at most one row, so that none has much fewer negatives than the others, and do not
-    depend on the number of processes. A process that would have one less encodes one that does not count.
+    No batch has a single row, which would have no negatives; for that it may be one row larger. The batches of a part
+    differ by at most one row, so that none has much fewer negatives than the others, and do not depend on the number of
+    processes. A process that would have one less encodes one that does not count.
 
     Example:
         >>> [list(share.rows) for share in shares({None: range(5)}, 4)]

@@ -22,7 +22,6 @@ from contrastive_st import (
     PairCollator,
     tokenize,
 )
-from contrastive_st.data import split_rows
 from contrastive_st.plots import training_curve
 from contrastive_st.training import validation
 from contrastive_st.training.arguments import ValidationArguments
@@ -78,6 +77,7 @@ def test_every_row_is_judged_once_whatever_the_number_of_processes():
         counted = [i for own in every for share in own if share.counts for i in share.rows]
         assert sorted(counted) == list(range(15))
     assert [len(share.rows) for share in shares({None: range(33)}, 32)] == [16, 17]
+    assert [len(share.rows) for share in shares({None: range(3)}, 2)] == [3]  # one alone has no negatives
 
 
 # --- Through the trainer.
@@ -290,18 +290,6 @@ def test_without_validation_data_a_line_says_how_to_give_some(tokenizer, bert_co
 
 
 # --- Rows for scripts.
-
-
-def test_a_split_keeps_equal_first_texts_together_and_does_not_depend_on_the_order():
-    rows = Dataset.from_dict({"a": [f"text {i % 30}" for i in range(100)], "b": [str(i) for i in range(100)]})
-    rest, held = split_rows(rows, 0.2, seed=1)
-    assert 20 <= len(held) < 24
-    assert not set(rest["a"]) & set(held["a"])
-    assert sorted([*rest["b"], *held["b"]]) == sorted(rows["b"])
-    assert set(split_rows(rows.select(range(99, -1, -1)), 0.2, seed=1)[1]["b"]) == set(held["b"])
-    assert set(split_rows(rows, 0.2, seed=2)[1]["b"]) != set(held["b"])
-    with pytest.raises(InputError, match="give a --validation_file"):
-        split_rows(Dataset.from_dict({"a": ["one"] * 9}), 0.2)
 
 
 def test_two_sources_of_validation_rows_or_a_share_out_of_range_are_refused():

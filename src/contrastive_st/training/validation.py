@@ -179,19 +179,20 @@ def parts_of(data: Any) -> dict[str | None, range]:
 def shares(parts: Mapping[str | None, range], batch_size: int, rank: int = 0, world: int = 1) -> list[Share]:
     """The batches of one process: at most `batch_size` rows each, and equally many batches on all processes.
 
-    The batches of a part differ by at most one row, so that none has much fewer negatives than the others, and do not
-    depend on the number of processes. A process that would have one less encodes one that does not count.
+    No batch has a single row, which would have no negatives; for that it may be one row larger. The batches of a part
+    differ by at most one row, so that none has much fewer negatives than the others, and do not depend on the number of
+    processes. A process that would have one less encodes one that does not count.
 
     Example:
         >>> [list(share.rows) for share in shares({None: range(5)}, 4)]
-        [[0, 1, 2], [3, 4]]
-        >>> shares({None: range(5)}, 2, rank=1, world=2)
-        [Share(part=None, rows=range(2, 4), counts=True), Share(part=None, rows=range(0, 2), counts=False)]
+        [[0, 1], [2, 3, 4]]
+        >>> shares({None: range(5)}, 4, rank=2, world=3)
+        [Share(part=None, rows=range(0, 2), counts=False)]
     """
     found = []
     for part, rows in parts.items():
-        count = max(math.ceil(len(rows) / batch_size), 1)
-        ends = [round(i * len(rows) / count) for i in range(count + 1)]
+        count = max(min(math.ceil(len(rows) / batch_size), len(rows) // 2), 1)
+        ends = [i * len(rows) // count for i in range(count + 1)]
         batches = [Share(part, rows[start:end]) for start, end in itertools.pairwise(ends)]
         own = batches[rank::world]
         if len(own) < math.ceil(count / world):

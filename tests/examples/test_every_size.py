@@ -116,7 +116,9 @@ def before(monkeypatch):
     found = []
     copy = lambda model: found.append({name: weight.clone() for name, weight in model.state_dict().items()})
     train, distilled = transformers.Trainer.train, distill.train
-    monkeypatch.setattr(transformers.Trainer, "train", lambda self, *a, **k: (copy(self.model), train(self, *a, **k))[1])
+    monkeypatch.setattr(
+        transformers.Trainer, "train", lambda self, *a, **k: (copy(self.model), train(self, *a, **k))[1]
+    )
     monkeypatch.setattr(distill, "train", lambda model, *a, **k: (copy(model), distilled(model, *a, **k))[1])
     return found
 

@@ -155,7 +155,9 @@ EVERY = (*LOSS_METHODS, *CONTEXT_METHODS, *SYSTEMS)
 
 _TINY = "--hidden_size 16 --per_device_train_batch_size 64 --max_steps 5 --vocab_size 2000 --learning_rate 2e-3"
 _SMALL = {
-    "quickthoughts": "--hidden_size 300 --embedding_size 200 --learning_rate 2e-3 --readout max --idf_sentences 100000",
+    "quickthoughts": "--hidden_size 300 --embedding_size 200 --vocab_size 20000 --max_length 50 --learning_rate 2e-3 "
+    "--readout max --idf_sentences 100000",
+    "use": "--hidden_size 256",
     "skipthoughts": "--learning_rate 2e-3 --hidden_size 240 --embedding_size 100",  # at 600 a step takes 5 x
     "infersent": "--hidden_size 300 --embedding_size 200",
     "distill": "--hidden_size 256 --num_layers 3 --max_length 32 --max_train_samples 40000",

@@ -19,9 +19,6 @@ from dataclasses import dataclass, field
 from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
-    DropoutPairCollator,
-    NLITripletCollator,
-    PairCollator,
     run,
 )
 from contrastive_st.evaluation import sts_evaluator
@@ -31,6 +28,7 @@ from contrastive_st.training.arguments import (
     EncoderArguments,
     MatryoshkaArguments,
     ScriptArguments,
+    ValidationArguments,
     WordsLossArguments,
     loss_arguments,
 )
@@ -42,8 +40,6 @@ DEFAULTS = {
     "learning_rate": 3e-5,
     "num_train_epochs": 1,
     "logging_steps": 50,
-    "metric_for_best_model": "stsb_spearman",
-    "greater_is_better": True,
 }
 
 
@@ -56,32 +52,40 @@ class Arguments(ScriptArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    groups = (DataArguments, EncoderArguments, LossArguments, MatryoshkaArguments, WordsLossArguments, Arguments)
-    data, encoder, loss, matryoshka, words, own, training = script.start(
+    groups = (
+        DataArguments,
+        ValidationArguments,
+        EncoderArguments,
+        LossArguments,
+        MatryoshkaArguments,
+        WordsLossArguments,
+        Arguments,
+    )
+    data, validation, encoder, loss, matryoshka, words, own, training = script.start(
         (*groups, ContrastiveTrainingArguments), DEFAULTS, argv
     )
 
     # data: one column (texts), two (pairs) or more (hard negatives)
-    texts = script.read_texts_to_contrast(data)
-    views = min(len(texts.column_names), 3)
+    kinds = ("texts", "pairs", "triplets")
+    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
 
     # model: it cuts its own input while it trains; InfoNCE, and the divergence of the two views
     settings = matryoshka.over(loss.settings("consistent_info_nce"))
     settings |= {"cutoff": own.cutoff, "cutoff_ratio": own.cutoff_ratio, **words.settings}
-    if script.recorded_pooling(encoder) is None and views == 1:  # a new head
+    if script.recorded_pooling(encoder) is None and rows.kind == "texts":  # a new head
         settings["mlp_only_train"] = True
     model, tokenizer = script.open_encoder(
-        encoder, script.every_text(texts), training.resume_from_checkpoint, pooling="cls", **settings
+        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, pooling="cls", **settings
     )
-    rows = script.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
-    collator = (DropoutPairCollator, PairCollator, NLITripletCollator)[views - 1]
+    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=rows, processing_class=tokenizer,
-        data_collator=collator(tokenizer, **words.masking), evaluator=sts_evaluator(tokenizer),
+        model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
+        data_collator=rows.collator(tokenizer, **words.masking), evaluator=sts_evaluator(tokenizer),
+        **script.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=texts.info.license)
+    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
     return script.finish(trainer)
 
 

@@ -45,8 +45,9 @@ from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.distributed import from_first
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch
-from contrastive_st.evaluation.embedding_store import as_encoder, default_cache
+from contrastive_st.evaluation.embedding_store import default_cache
 from contrastive_st.evaluation.neighbors import embedding_blocks
+from contrastive_st.models.protocol import as_encoder
 from contrastive_st.training import script
 from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
 

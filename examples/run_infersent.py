@@ -1,24 +1,24 @@
 """InferSent (Conneau et al. 2017, https://arxiv.org/abs/1705.02364): a max-pooled BiLSTM trained to predict NLI labels.
 
-On summaries and paragraphs of the Python documentation of this machine, in minutes, offline:
+The defaults are the published settings: SGD at 0.1, times 0.99 after each epoch and divided by 5 when the dev accuracy
+does not rise, until it is below 1e-5; 20 epochs at most, batch 64, gradients of norm 5 at most, 2048 dimensions in each
+direction, layers of 512 in the classifier (0 makes it linear, as is the authors' default). On NLI, with GloVe vectors:
 
-    accelerate launch examples/run_infersent.py
+    accelerate launch examples/run_infersent.py --train_file snli_1.0_train.jsonl \
+        --word_vectors glove.840B.300d.txt --vocab_size 400000 --output_dir out/infersent_nli
 
-On NLI, with the settings of the paper (SGD, learning rate 0.1) and GloVe vectors:
+Without a file it trains on summaries and paragraphs of the Python documentation of this machine, offline. There are no
+word vectors then, so they are trained too, and SGD hardly moves them in a few steps; in minutes:
 
-    accelerate launch examples/run_infersent.py --train_file snli_1.0_train.jsonl --hidden_size 2048 \\
-        --word_vectors glove.840B.300d.txt --vocab_size 400000 --optim sgd --learning_rate 0.1 --num_train_epochs 20 \\
-        --output_dir out/infersent_nli
+    accelerate launch examples/run_infersent.py --hidden_size 256 --embedding_size 100 --max_train_samples 12000 \
+        --optim adamw_torch --learning_rate 1e-3 --num_train_epochs 2
 
-A tenth of the premises is held out for the dev accuracy, and another tenth for the test accuracy.
+A tenth of the first texts is held out for the dev accuracy, and another tenth for the test accuracy.
 """
 
 import sys
 from dataclasses import dataclass, field
 from functools import partial
-
-from contrastive_st.jobs import label_accuracy, labelled_docs, split_by_first
-from transformers import set_seed
 
 from contrastive_st import (
     ContrastiveTrainer,
@@ -26,96 +26,102 @@ from contrastive_st import (
     InferSentBiLSTM,
     InferSentConfig,
     LabelledPairCollator,
-    TrainingParser,
     embedding_matrix,
     read_word_vectors,
     run,
     train_word_tokenizer,
     vector_tokenizer,
 )
-from contrastive_st.data import installed_docs, lsa_word_vectors, read_pairs, tokenize_pairs
-from contrastive_st.training import check_output_dir
-
-
-@dataclass
-class Arguments:
-    """Data and model of the run."""
-
-    train_file: str | None = field(default=None, metadata={"help": "SNLI, MultiNLI, ...; by default documentation."})
-    word_vectors: str | None = field(
-        default=None, metadata={"help": "GloVe or fastText file; by default they are trained."}
-    )
-    vocab_size: int = field(default=20_000, metadata={"help": "Largest size of the vocabulary."})
-    embedding_size: int = field(default=100, metadata={"help": "Dimension of the word vectors without a file of them."})
-    hidden_size: int = field(default=256, metadata={"help": "Width of one direction; 2048 in the paper."})
-    head_hidden: int = field(default=512, metadata={"help": "Width of the classifier's hidden layers; 0: linear."})
-    max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
-    max_train_samples: int = field(default=12_000, metadata={"help": "Pairs to train on; 0 for all."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
-
+from contrastive_st.data import installed_docs, lsa_word_vectors, read_pairs, sample, split_by_first, tokenize_pairs
+from contrastive_st.data.docs_sets import labelled_docs
+from contrastive_st.evaluation.labels import label_accuracy
+from contrastive_st.training import script
+from contrastive_st.training.arguments import ScriptArguments
+from contrastive_st.training.callbacks import DevDecay
 
 DEFAULTS = {
     "output_dir": "out/infersent",
     "per_device_train_batch_size": 64,
-    "optim": "adamw_torch",
-    "learning_rate": 1e-3,
+    "optim": "sgd",
+    "learning_rate": 0.1,
     "lr_scheduler_type": "constant",
     "max_grad_norm": 5.0,
-    "num_train_epochs": 2,
+    "num_train_epochs": 20,
     "eval_strategy": "epoch",
-    "save_strategy": "no",
     "logging_steps": 100,
+    "save_strategy": "no",
     "bf16": False,
 }
 
 
-def main() -> None:
-    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
-    resume = check_output_dir(training, args.overwrite_output_dir)
-    set_seed(training.seed)
+@dataclass
+class InferSentArguments(ScriptArguments):
+    """Data and model."""
 
-    # data: `first`, `second` and `label`; no premise of dev and test is trained on
-    docs = None if args.train_file else labelled_docs(installed_docs()).remove_columns("score")
-    pairs = docs or read_pairs(args.train_file)
+    train_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "Pairs with labels: a file of SNLI, MultiNLI, ... or a name such as SNLI (of the Hub). Without it: "
+            "summaries and paragraphs of the installed documentation."
+        },
+    )
+    max_train_samples: int | None = field(
+        default=None, metadata={"help": "Number of pairs to train on, drawn at random."}
+    )
+    word_vectors: str | None = field(
+        default=None,
+        metadata={
+            "help": "GloVe or fastText file; its vectors stay as they are. By default they are made of the training "
+            "texts (latent semantic analysis) and trained on."
+        },
+    )
+    vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
+    embedding_size: int = field(default=300, metadata={"help": "Dimension of the word vectors without a file of them."})
+    hidden_size: int = field(default=2048, metadata={"help": "Width of one direction."})
+    head_hidden: int = field(default=512, metadata={"help": "Hidden layers of the classifier; 0 for a linear one."})
+    max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    own, training = script.start((InferSentArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+
+    # data: `first`, `second` and `label`; no first text of dev and test is trained on
+    with training.main_process_first(desc="read"):
+        docs = None if own.train_file else labelled_docs(installed_docs()).remove_columns("score")
+        pairs = docs or read_pairs(own.train_file)
     train, dev, test = split_by_first(pairs)
-    train = train.shuffle(seed=0).select(range(min(args.max_train_samples or len(train), len(train))))
+    train = sample(train, own.max_train_samples)
 
     # tokenizer and word vectors: those of a file, which are not trained, or latent semantic analysis of the texts
-    if args.word_vectors:
-        vectors = read_word_vectors(args.word_vectors, limit=args.vocab_size)
-        tokenizer = vector_tokenizer(vectors, args.max_length)
+    if own.word_vectors:
+        vectors = read_word_vectors(own.word_vectors, limit=own.vocab_size)
+        tokenizer = vector_tokenizer(vectors, own.max_length)
         matrix = embedding_matrix(vectors, tokenizer)
     else:
-        texts = [text for name in ("first", "second") for text in train[name]]
-        tokenizer = train_word_tokenizer(texts, args.vocab_size, args.max_length)
-        matrix = lsa_word_vectors(texts, tokenizer, args.embedding_size)
-    with training.main_process_first():
-        rows, dev, test = (tokenize_pairs(part, tokenizer, args.max_length) for part in (train, dev, test))
+        texts = [text for name in ("first", "second") for text in train[name][:]]
+        tokenizer = train_word_tokenizer(texts, own.vocab_size, own.max_length)
+        matrix = lsa_word_vectors(texts, tokenizer, own.embedding_size)
+    with training.main_process_first(desc="tokenize"):
+        rows, dev, test = (tokenize_pairs(part, tokenizer, own.max_length) for part in (train, dev, test))
 
     # model: the loss is a softmax over u, v, |u - v| and u * v of the two sentences
     config = InferSentConfig(
-        len(tokenizer), matrix.shape[1], args.hidden_size, frozen_words=args.word_vectors is not None,
+        len(tokenizer), matrix.shape[1], own.hidden_size, frozen_words=own.word_vectors is not None,
     )  # fmt: skip
-    model = InferSentBiLSTM(config, head_hidden=args.head_hidden, num_labels=max(pairs["label"][:]) + 1)
+    model = InferSentBiLSTM(config, head_hidden=own.head_hidden, num_labels=max(pairs["label"][:]) + 1)
     model.set_word_vectors(matrix)
 
-    told = {
-        name: partial(label_accuracy, tokenizer=tokenizer, rows=part) for name, part in (("dev", dev), ("test", test))
-    }
+    # training; the evaluation is the accuracy of the labels, and STS-B dev if CONTRASTIVE_ST_DATA has it
+    accuracy = partial(label_accuracy, tokenizer=tokenizer)
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=rows, data_collator=LabelledPairCollator(tokenizer),
-        processing_class=tokenizer,
-        evaluator=lambda model: {f"{name}_accuracy": tell(model) for name, tell in told.items()},
+        processing_class=tokenizer, callbacks=[DevDecay()],
+        evaluator=script.measures(
+            tokenizer, dev_accuracy=partial(accuracy, rows=dev), test_accuracy=partial(accuracy, rows=test)
+        ),
     )  # fmt: skip
-    before = trainer.evaluate()
-    trainer.train(resume_from_checkpoint=resume)
-    after = trainer.evaluate()
-    trainer.accelerator.unwrap_model(trainer.model).drop_heads()
-    trainer.save_model()
-    if trainer.is_world_process_zero():
-        for name, value in after.items():
-            print(f"{name.removeprefix('eval_'):20} {before[name]:.3f} before, {value:.3f} after")
-        print(f"checkpoint in {training.output_dir}/")
+    script.describe_data(trainer, own.train_file, own)
+    return script.finish(trainer)
 
 
 if __name__ == "__main__":

@@ -22,10 +22,7 @@ from dataclasses import dataclass, field
 from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
-    DropoutPairCollator,
     InputError,
-    NLITripletCollator,
-    PairCollator,
     run,
 )
 from contrastive_st.data import TemplatePairCollator, read_template
@@ -36,6 +33,7 @@ from contrastive_st.training.arguments import (
     EncoderArguments,
     MatryoshkaArguments,
     ScriptArguments,
+    ValidationArguments,
     WordsLossArguments,
     loss_arguments,
 )
@@ -49,8 +47,6 @@ DEFAULTS = {
     "learning_rate": 1e-5,
     "num_train_epochs": 1,
     "logging_steps": 50,
-    "metric_for_best_model": "stsb_spearman",
-    "greater_is_better": True,
 }
 
 
@@ -65,8 +61,16 @@ class Arguments(ScriptArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    groups = (DataArguments, EncoderArguments, LossArguments, MatryoshkaArguments, WordsLossArguments, Arguments)
-    data, encoder, loss, matryoshka, words, own, training = script.start(
+    groups = (
+        DataArguments,
+        ValidationArguments,
+        EncoderArguments,
+        LossArguments,
+        MatryoshkaArguments,
+        WordsLossArguments,
+        Arguments,
+    )
+    data, validation, encoder, loss, matryoshka, words, own, training = script.start(
         (*groups, ContrastiveTrainingArguments), DEFAULTS, argv
     )
     if not 1 <= len(own.templates) <= 2 or encoder.pooling is not None:
@@ -74,7 +78,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # data: single texts; with one template also pairs, or triplets
     two = len(own.templates) == 2
-    texts = script.read_texts_to_contrast(data, one_column=two)
+    kinds = ("texts",) if two else ("texts", "pairs", "triplets")
+    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
 
     # model: InfoNCE over the states at [MASK], less those of the template alone; the tokenizer adds the first template
     settings = {
@@ -83,22 +88,22 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         **script.no_prompts(encoder, "a template"),
     }
     model, tokenizer = script.open_encoder(
-        encoder, script.every_text(texts), training.resume_from_checkpoint, template=own.templates[0], **settings
+        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, template=own.templates[0], **settings
     )
-    rows = script.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
+    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
     if two:
         first, second = (read_template(text, tokenizer) for text in own.templates)
         collator = TemplatePairCollator(tokenizer, templates=(first, second), **words.masking)
     else:
-        kinds = (DropoutPairCollator, PairCollator, NLITripletCollator)
-        collator = kinds[min(len(texts.column_names), 3) - 1](tokenizer, **words.masking)
+        collator = rows.collator(tokenizer, **words.masking)
 
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=rows, processing_class=tokenizer, data_collator=collator,
+        model=model, args=training, train_dataset=tokens, processing_class=tokenizer, data_collator=collator,
         evaluator=sts_evaluator(tokenizer),
+        **script.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=texts.info.license)
+    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
     return script.finish(trainer)
 
 

@@ -21,17 +21,19 @@ from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
     InputError,
-    LabelledPairCollator,
-    PairCollator,
-    read_examples,
     run,
 )
-from contrastive_st.data import pairs_of_labels
 from contrastive_st.data.docs_sets import labelled_docs, triplets_of
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.training import script
-from contrastive_st.training.arguments import DataArguments, EncoderArguments, MatryoshkaArguments, loss_arguments
+from contrastive_st.training.arguments import (
+    DataArguments,
+    EncoderArguments,
+    MatryoshkaArguments,
+    ValidationArguments,
+    loss_arguments,
+)
 
 RANKED = ("cosine_similarity", "cosent", "angle")
 LOSSES = {
@@ -49,48 +51,49 @@ DEFAULTS = {
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    groups = (DataArguments, EncoderArguments, LossArguments, MatryoshkaArguments, ContrastiveTrainingArguments)
-    data, encoder, loss, matryoshka, training = script.start(groups, DEFAULTS, argv)
+    groups = (
+        DataArguments, ValidationArguments, EncoderArguments, LossArguments, MatryoshkaArguments,
+        ContrastiveTrainingArguments,
+    )  # fmt: skip
+    data, validation, encoder, loss, matryoshka, training = script.start(groups, DEFAULTS, argv)
 
-    # data: two columns of text and `label` or `score`, or three columns of text
+    # data: two columns of text and `label` or `score`, or three columns of text; without a file documentation
     docs = None if data.train_file else DocsSearch.load()
     if docs:
         settings = loss.settings("softmax")
-        rows = labelled_docs(docs.training)
-        gold = {"softmax": "score", **dict.fromkeys(RANKED, "label")}  # what the loss has no use for
-        texts = rows.remove_columns(gold[settings["loss"]]) if settings["loss"] in gold else triplets_of(rows)
-        texts = texts.shuffle(training.seed)
+        labelled = labelled_docs(docs.training)
+        if settings["loss"] == "triplet":
+            rows = script.Rows(triplets_of(labelled).shuffle(training.seed), "triplets")
+        elif settings["loss"] == "softmax":
+            rows = script.Rows(labelled.remove_columns("score").shuffle(training.seed), "labelled_pairs")
+        else:
+            rows = script.Rows(labelled.remove_columns("label").shuffle(training.seed), "scored_pairs")
     else:
-        texts, roles = read_examples(
-            data.train_file, data.columns, strict=data.strict, scale=data.score_scale and tuple(data.score_scale)
-        )
-        print(roles)
-        suitable = LOSSES.get(roles.kind, ())
-        settings = loss.settings(suitable[0] if suitable else "softmax")
-        if settings["loss"] not in suitable:
-            others = f"--loss {settings['loss']} does not train them, but {', '.join(suitable)}"
-            raise InputError(
-                f"{data.train_file} holds {roles.words}; {others if suitable else 'examples/train.py trains them'}"
-            )
-        if roles.kind == "labelled_texts":
-            texts = pairs_of_labels(texts, training.seed)
-    texts = texts.take(min(data.max_train_samples or len(texts), len(texts)))
+        rows = script.read_rows(data, validation, training, list(LOSSES))
+        settings = loss.settings(LOSSES[rows.kind][0])
+    if settings["loss"] not in LOSSES[rows.kind]:
+        raise InputError(f"--loss {settings['loss']} does not train such rows; choose {', '.join(LOSSES[rows.kind])}")
     if settings["loss"] == "softmax":
-        settings["num_labels"] = max(texts["label"]) + 1
+        settings["num_labels"] = max(rows.texts["label"]) + 1
 
     # model: mean pooling, or what the encoder to start from records; for labels the loss has a classifier
     model, tokenizer = script.open_encoder(
-        encoder, script.every_text(texts), training.resume_from_checkpoint, pooling="mean", **matryoshka.over(settings)
+        encoder,
+        script.every_text(rows.texts),
+        training.resume_from_checkpoint,
+        pooling="mean",
+        **matryoshka.over(settings),
     )
-    rows = script.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
-    collator = PairCollator if settings["loss"] == "triplet" else LabelledPairCollator
+    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is search of held-out documentation, or STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=rows, processing_class=tokenizer,
-        data_collator=collator(tokenizer), evaluator=docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer),
+        model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
+        data_collator=rows.collator(tokenizer),
+        evaluator=docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer),
+        **script.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, matryoshka, licence=texts.info.license)
+    script.describe_data(trainer, data.train_file, data, encoder, loss, matryoshka, licence=rows.texts.info.license)
     return script.finish(trainer)
 
 

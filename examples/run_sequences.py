@@ -1,53 +1,39 @@
 """DNA and protein sequences as sentences of k-mers (ProtVec's reading frames, Asgari and Mofrad 2015, for any k).
 
-On generated protein families, each an ancestor and its mutated copies; 300 families are held out for evaluation:
-
-    accelerate launch examples/run_sequences.py
-    accelerate launch examples/run_sequences.py --kind dna --k 6 --output_dir out/dna
-
-On your own FASTA file, with names 'family|member':
+https://doi.org/10.1371/journal.pone.0141287 trains vectors of 3-mers with skip-gram, so it has no settings of this
+training; the defaults are ours. On your own FASTA file, with names 'family|member':
 
     accelerate launch examples/run_sequences.py --fasta swissprot.fasta.gz --k 3 --output_dir out/swissprot
 
-`contrastive-st train sequences` has other positive pairs (two reading frames, dropout) and a baseline that counts
-k-mers.
+Without a file it generates families of proteins, each an ancestor and its mutated copies, in minutes:
+
+    accelerate launch examples/run_sequences.py
+    accelerate launch examples/run_sequences.py --kind dna --k 6 --pairs frames --output_dir out/dna
+
+Held-out families are searched by their first members, with the encoder and by counting k-mers, which needs no training.
 """
 
+import json
 import sys
-from collections import defaultdict
 from dataclasses import dataclass, field
-
-from contrastive_st.jobs import find_families, make_families, mean_over_frames
-from transformers import BertConfig, set_seed
+from pathlib import Path
 
 from contrastive_st import (
     BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
+    DropoutPairCollator,
     InputError,
     SentenceEncoder,
-    TrainingParser,
     run,
 )
-from contrastive_st.data import FramePairCollator, kmer_tokenizer, read_fasta, tokenize_frames
-from contrastive_st.training import check_output_dir
-
-
-@dataclass
-class Arguments:
-    """Data and model of the run."""
-
-    fasta: str | None = field(default=None, metadata={"help": "FASTA file; by default generated families."})
-    kind: str = field(default="protein", metadata={"help": "dna, rna or protein."})
-    k: int = field(default=2, metadata={"help": "Letters per word."})
-    families: int = field(default=4000, metadata={"help": "Generated: families of four members."})
-    heldout: int = field(default=300, metadata={"help": "Families held out for evaluation."})
-    max_length: int = field(default=128, metadata={"help": "Longest sequence, in words."})
-    num_layers: int = field(default=0, metadata={"help": "Transformer layers; 0 averages vectors of k-mers."})
-    hidden_size: int = field(default=256, metadata={"help": "Dimension of the embedding."})
-    temperature: float = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
-
+from contrastive_st.data import FramePairCollator, kmer_tokenizer, tokenize_frames
+from contrastive_st.data.sequence_families import by_family, make_families, read_families, split_families, write_fasta
+from contrastive_st.evaluation.families import find_families, kmer_counting, mean_over_frames
+from contrastive_st.models import load_tokenizer
+from contrastive_st.tokens import token_ids
+from contrastive_st.training import script
+from contrastive_st.training.arguments import ScriptArguments
 
 DEFAULTS = {
     "output_dir": "out/sequences",
@@ -57,57 +43,128 @@ DEFAULTS = {
     "warmup_steps": 0.1,
     "logging_steps": 20,
     "save_strategy": "no",
-    "report_to": "none",
 }
+PAIRS = ("family", "frames", "dropout")
 
 
-def main() -> None:
-    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
-    resume = check_output_dir(training, args.overwrite_output_dir)
-    set_seed(training.seed)
+@dataclass
+class SequenceArguments(ScriptArguments):
+    """Data and model."""
 
-    # data: families of two members or more; those held out are not trained on
-    members = defaultdict(list)
-    records = read_fasta(args.fasta, args.kind) if args.fasta else make_families(args.kind, args.families)
-    for record in records:
-        members[record.name.rpartition("|")[0]].append(record.letters)
-    families = {name: letters for name, letters in members.items() if len(letters) > 1}
-    if len(families) <= 2 * args.heldout:
-        raise InputError(f"{len(families)} families of several members; hold out less than half of them (--heldout)")
-    names = list(families)[1::2][: args.heldout]
-    heldout = {name: families.pop(name) for name in names}
+    fasta: str | None = field(
+        default=None,
+        metadata={
+            "help": "FASTA file, plain, .gz or .xz; a name 'family|member' tells the family. Without it: generated "
+            "families, an ancestor and mutated copies each."
+        },
+    )
+    kind: str = field(default="protein", metadata={"help": "dna, rna or protein."})
+    k: int = field(default=2, metadata={"help": "Letters of a word."})
+    pairs: str | None = field(
+        default=None,
+        metadata={
+            "help": "Positive pairs: family (two members, each in a frame of its own), frames (two reading frames of a "
+            "sequence), or dropout (a sequence twice); by default family where the names tell families, else frames."
+        },
+    )
+    heldout: int = field(default=300, metadata={"help": "Families held out for evaluation, at most half of them."})
+    vocab_size: int = field(
+        default=20_000, metadata={"help": "Size of the vocabulary, if it does not have every k-mer."}
+    )
+    max_length: int = field(default=128, metadata={"help": "Longest sequence, in words."})
+    num_layers: int = field(
+        default=0, metadata={"help": "Transformer layers; without, the mean of k-mer vectors and their places."}
+    )
+    hidden_size: int = field(default=256, metadata={"help": "Width."})
+    temperature: float = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
+    families: int = field(default=4000, metadata={"help": "Generated: families."})
+    members: int = field(default=4, metadata={"help": "Generated: members of each family."})
+    length: int = field(default=240, metadata={"help": "Generated: letters of an ancestor."})
+    substitution: float = field(default=0.6, metadata={"help": "Generated: share of letters changed in a member."})
+    conservative: float = field(
+        default=0.9, metadata={"help": "Generated: share of the changes within the letter's class."}
+    )
+    indel: float = field(default=0.02, metadata={"help": "Generated: insertions, and as many deletions, per letter."})
 
-    # tokenizer: words of k letters; a row holds every reading frame of every member of a family
-    letters = [sequence for family in families.values() for sequence in family]
-    tokenizer = kmer_tokenizer(args.k, args.kind, sequences=letters if args.k > 3 else None, max_length=args.max_length)
-    framed = [tokenize_frames(family, tokenizer, args.k) for family in families.values()]
-    rows = [{"input_ids": [ids for row in family for ids in row["input_ids"]]} for family in framed]
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.pairs not in (None, *PAIRS):
+            raise InputError(f"unknown pairs {self.pairs!r}; choose one of {', '.join(PAIRS)}")
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    own, training = script.start((SequenceArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+    folder = Path(training.output_dir)
+
+    # data: sequences by family; generated ones are written beside the checkpoint; those held out are not trained on
+    if own.fasta:
+        families = read_families(own.fasta, own.kind)
+    else:
+        made = make_families(
+            own.kind, own.families, own.members, own.length, own.substitution, own.conservative, own.indel
+        )  # a separate seed for the data
+        families = by_family(made)
+        with training.main_process_first(desc="write"):
+            folder.mkdir(parents=True, exist_ok=True)
+            if training.process_index == 0:
+                write_fasta(made, folder / "families.fasta")
+    seen, heldout = split_families(families, own.heldout)
+    letters = [sequence for members in seen.values() for sequence in members]
+    several = [members for members in seen.values() if len(members) > 1]
+
+    # tokenizer: words of k letters
+    resume = training.resume_from_checkpoint
+    tokenizer = load_tokenizer(resume) if resume else kmer_tokenizer(
+        own.k, own.kind, sequences=letters if own.k > 3 else None, vocab_size=own.vocab_size, max_length=own.max_length
+    )  # fmt: skip
+
+    # pairs: two members of a family (a row has every frame of every member), two frames of a sequence, or it twice
+    pairs = own.pairs or ("family" if several else "frames")
+    collator = (DropoutPairCollator if pairs == "dropout" else FramePairCollator)(tokenizer)
+    if pairs == "dropout":
+        rows = [{"input_ids": ids} for ids in token_ids(tokenizer, letters)]
+    elif pairs == "frames":
+        rows = tokenize_frames(letters, tokenizer, own.k)
+    elif several:
+        framed = [tokenize_frames(members, tokenizer, own.k) for members in several]
+        rows = [{"input_ids": [ids for row in family for ids in row["input_ids"]]} for family in framed]
+    else:
+        raise InputError(
+            "no family has two members to pair; name the sequences 'family|member', or give --pairs frames"
+        )
 
     # model: symmetric InfoNCE over a BERT or the mean of k-mer vectors
-    config = BertConfig(
-        vocab_size=len(tokenizer), hidden_size=args.hidden_size, num_hidden_layers=args.num_layers,
-        num_attention_heads=max(args.hidden_size // 64, 1), intermediate_size=4 * args.hidden_size,
-        max_position_embeddings=max(args.max_length, 128), attention_probs_dropout_prob=0.0,
-    )  # fmt: skip
-    model = BertForCL(config, pooling="mean", loss="info_nce", temperature=args.temperature, symmetric=True)
+    config = script.small_bert(len(tokenizer), own.hidden_size, own.num_layers, own.max_length)
+    model = BertForCL(config, pooling="mean", loss="info_nce", temperature=own.temperature, symmetric=True)
 
-    # evaluation: the first member of each held-out family is the query for the other members
+    # training; the evaluation finds each held-out family by its first member
     def find(model):
         encoder = SentenceEncoder(model, tokenizer)
-        return find_families(lambda sequences: mean_over_frames(encoder, sequences, args.k), heldout)
+        return find_families(lambda sequences: mean_over_frames(encoder, sequences, own.k), heldout)
 
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=rows, data_collator=FramePairCollator(tokenizer),
-        processing_class=tokenizer, evaluator=find,
+        model=model, args=training, train_dataset=rows, data_collator=collator, processing_class=tokenizer,
+        evaluator=find if heldout else None,
     )  # fmt: skip
-    before = trainer.evaluate()
-    trainer.train(resume_from_checkpoint=resume)
-    after = trainer.evaluate()
-    trainer.save_model()
-    if trainer.is_world_process_zero():
-        for name, value in after.items():
-            print(f"{name.removeprefix('eval_'):20} {before[name]:.3f} before, {value:.3f} after")
-        print(f"checkpoint in {training.output_dir}/")
+    script.describe_data(trainer, own.fasta, own)
+    if own.fasta is None:
+        trainer.metadata["data"] |= {"name": "generated families of sequences", "from": "the script itself"}
+    figures = script.finish(trainer)
+
+    # the baseline: counting k-mers and longer ones, on the same families
+    if heldout and trainer.is_world_process_zero() and not trainer.sigterm.stopped:
+        counted = {}
+        for k in (own.k, own.k + 1 if own.kind == "protein" else 6):
+            counted[f"{k}-mers"] = find_families(kmer_counting(letters, k), heldout)
+        print(
+            f"counting, for {len(heldout)} families of {sum(map(len, heldout.values())):,} sequences, not trained on:"
+        )
+        for name, scores in counted.items():
+            print(f"{name:24} " + ", ".join(f"{key} {value:.3f}" for key, value in scores.items()))
+        results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
+        text = json.dumps({**results, "counting": counted}, indent=2)
+        (folder / "results.json").write_text(text + "\n", encoding="utf-8")
+    return figures
 
 
 if __name__ == "__main__":

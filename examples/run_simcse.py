@@ -25,19 +25,13 @@ from dataclasses import dataclass, field
 from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
-    DropoutPairCollator,
     InputError,
-    NLITripletCollator,
-    PairCollator,
     SentenceCorpus,
-    read_examples,
     run,
 )
-from contrastive_st.data import installed_docs, split_pairs
-from contrastive_st.data.docs_sets import positive_pairs
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.training import script
-from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments
+from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
 
 DEFAULTS = {
     "output_dir": "out/simcse",
@@ -45,8 +39,6 @@ DEFAULTS = {
     "learning_rate": 3e-5,
     "num_train_epochs": 1,
     "logging_steps": 50,
-    "metric_for_best_model": "stsb_spearman",
-    "greater_is_better": True,
 }
 
 
@@ -77,24 +69,18 @@ class SimCSEArguments(ScriptArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    groups = (DataArguments, EncoderArguments, SimCSEArguments, ContrastiveTrainingArguments)
-    data, encoder, own, training = script.start(groups, DEFAULTS, argv)
+    groups = (DataArguments, ValidationArguments, EncoderArguments, SimCSEArguments, ContrastiveTrainingArguments)
+    data, validation, encoder, own, training = script.start(groups, DEFAULTS, argv)
 
     # data: one column (texts), two (pairs) or more (hard negatives)
-    if data.train_file is None:
-        texts = positive_pairs(split_pairs(installed_docs(), 1000)[0])
-    else:
-        texts, roles = read_examples(data.train_file, data.columns, strict=data.strict)
-        print(roles)
-        if roles.gold:
-            raise InputError(f"{data.train_file} holds {roles.words}; examples/train.py and run_sbert.py train them")
-    texts = texts.take(min(data.max_train_samples or len(texts), len(texts)))
-    views = min(len(texts.column_names), 3)
+    kinds = ("texts", "pairs", "triplets")
+    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
+    texts, single = rows.texts, rows.kind == "texts"
 
     # model: InfoNCE over the first token, through a head that is dropped after unsupervised training
     names = ("temperature", "hard_negative_weight", "symmetric", "do_mlm", "mlm_weight", "mlp_only_train")
     settings = {name: value for name in names if (value := getattr(own, name)) is not None}
-    if script.recorded_pooling(encoder) is None and views == 1:  # else the head stays what the encoder records
+    if script.recorded_pooling(encoder) is None and single:  # else the head stays what the encoder records
         settings.setdefault("mlp_only_train", True)
     model, tokenizer = script.open_encoder(
         encoder, script.every_text(texts), training.resume_from_checkpoint, pooling="cls", loss="info_nce", **settings
@@ -102,20 +88,19 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # rows: tokenized once, or read from disk while training
     if own.shuffle_buffer:
-        if data.train_file is None or views > 1 or data.max_train_samples is not None:
+        if data.train_file is None or not single or data.max_train_samples or rows.held_out:
             raise InputError("--shuffle_buffer reads one column of a .parquet or .txt file, whole; leave it out")
-        rows = SentenceCorpus(
+        tokens = SentenceCorpus(
             data.train_file, tokenizer, tokenizer.model_max_length, texts.column_names[0], "", own.shuffle_buffer
         )
     else:
-        rows = script.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
-    collator = (DropoutPairCollator, PairCollator, NLITripletCollator)[views - 1]
+        tokens = script.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=rows, processing_class=tokenizer,
-        data_collator=collator(tokenizer, do_mlm=own.do_mlm, mlm_probability=own.mlm_probability),
-        evaluator=sts_evaluator(tokenizer),
+        model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
+        data_collator=rows.collator(tokenizer, do_mlm=own.do_mlm, mlm_probability=own.mlm_probability),
+        evaluator=sts_evaluator(tokenizer), **script.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
     script.describe_data(trainer, data.train_file, data, encoder, own, licence=texts.info.license)
     return script.finish(trainer)

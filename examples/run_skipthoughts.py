@@ -1,25 +1,27 @@
 """Skip-Thoughts (Kiros et al. 2015, https://arxiv.org/abs/1506.06726): generate the neighbours of a sentence.
 
-On the Python documentation of this machine, offline, in minutes; at the end it prints the nearest sentences of four
-queries:
+The defaults are the published settings of uni-skip: width 2400, words of 620 dimensions, 20,000 of them, sentences of
+30 words, batch 64, Adam, gradients of norm 5 at most. The rate of Adam is its usual one, 1e-3, and there is one epoch;
+the authors give neither, but two weeks of training. On your own sentences in order:
 
-    accelerate launch examples/run_skipthoughts.py
+    accelerate launch examples/run_skipthoughts.py --train_file novels.txt --output_dir out/novels
 
-On your own corpus of sentences in order:
+Without a file it trains on the Python documentation of this machine, offline; a small model takes minutes:
 
-    accelerate launch examples/run_skipthoughts.py --train_file novels.txt --hidden_size 2400 --embedding_size 620 \\
-        --max_steps -1 --num_train_epochs 1 --output_dir out/novels
+    accelerate launch examples/run_skipthoughts.py --hidden_size 240 --embedding_size 100 \
+        --per_device_train_batch_size 128 --max_steps 200
 
-`contrastive-st train skipthoughts` compares it with QuickThoughts on the same sentences.
+At the end it prints the nearest sentences of a few, by cosine, and writes them to neighbors.md beside the checkpoint.
+To see them beside those of other encoders: `contrastive-st neighbors FOLDER FOLDER --corpus FILE`.
 """
 
 import itertools
-import os
+import shutil
 import sys
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from contrastive_st.jobs import write_docs_corpus
-from transformers import set_seed
+import numpy as np
 
 from contrastive_st import (
     ContextWindowCollator,
@@ -29,80 +31,84 @@ from contrastive_st import (
     SentenceEncoder,
     SkipThoughts,
     SkipThoughtsConfig,
-    TrainingParser,
     run,
     train_word_tokenizer,
 )
 from contrastive_st.data import corpus_texts
-from contrastive_st.training import check_output_dir
-
-
-@dataclass
-class Arguments:
-    """Data and model of the run."""
-
-    train_file: str | None = field(default=None, metadata={"help": "Sentences in order; by default documentation."})
-    hidden_size: int = field(default=240, metadata={"help": "Dimension of the sentence embedding."})
-    embedding_size: int = field(default=100, metadata={"help": "Dimension of the word vectors."})
-    bidirectional: bool = field(default=False, metadata={"help": "bi-skip: half of the embedding in each direction."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Size of the vocabulary: the most frequent words."})
-    max_length: int = field(default=30, metadata={"help": "Longest sentence, in words, as in the paper."})
-    search_sentences: int = field(default=20_000, metadata={"help": "Number of sentences to search for neighbours."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
-
+from contrastive_st.evaluation.neighbors import as_markdown, as_text, neighbors
+from contrastive_st.models import load_tokenizer
+from contrastive_st.training import script
+from contrastive_st.training.arguments import CorpusArguments, ScriptArguments, SuiteArguments, told
 
 DEFAULTS = {
     "output_dir": "out/skipthoughts",
-    "per_device_train_batch_size": 128,
+    "per_device_train_batch_size": 64,
     "learning_rate": 1e-3,
-    "max_grad_norm": 5.0,
-    "max_steps": 200,
-    "logging_steps": 50,
     "lr_scheduler_type": "constant",
+    "max_grad_norm": 5.0,
+    "num_train_epochs": 1,
+    "logging_steps": 50,
     "save_strategy": "no",
-    "report_to": "none",
+    "eval_tasks": "MR,CR,SST2,TREC,STSB",
 }
 
 
-def main() -> None:
-    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
-    resume = check_output_dir(training, args.overwrite_output_dir)
-    set_seed(training.seed)
+@dataclass
+class SkipThoughtsArguments(ScriptArguments):
+    """The model, and the neighbours that are printed."""
 
-    # data: sentences in order
-    file = args.train_file or os.path.join(training.output_dir, "corpus.txt")
-    if args.train_file is None:
-        with training.main_process_first():
-            write_docs_corpus(file)
-    tokenizer = train_word_tokenizer(corpus_texts(file), args.vocab_size, args.max_length)
-    corpus = SentenceCorpus(file, tokenizer, args.max_length)
+    hidden_size: int = field(default=2400, metadata={"help": "Dimension of the sentence embedding."})
+    embedding_size: int = field(default=620, metadata={"help": "Dimension of the word vectors."})
+    bidirectional: bool = field(default=False, metadata={"help": "bi-skip: half of the width in each direction."})
+    vocab_size: int = field(default=20_000, metadata={"help": "Size of the vocabulary: the most frequent words."})
+    max_length: int = field(default=30, metadata={"help": "Longest sentence, in words."})
+    queries: list[str] | None = field(
+        default=None, metadata={"help": "Sentences to find neighbours of; by default four of the corpus."}
+    )
+    k: int = field(default=4, metadata={"help": "Neighbours per sentence."})
+    search_sentences: int = field(default=100_000, metadata={"help": "Number of sentences to search for neighbours."})
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    groups = (CorpusArguments, SkipThoughtsArguments, SuiteArguments, ContrastiveTrainingArguments)
+    data, own, suite, training = script.start(groups, DEFAULTS, argv)
+
+    # data: sentences in order, read from disk while training
+    files, heldout = script.corpus_files(data.train_file, training)
+    columns, resume = (data.text_column, data.document_column), training.resume_from_checkpoint
+    tokenizer = (
+        load_tokenizer(resume) if resume
+        else train_word_tokenizer(corpus_texts(files, *columns), own.vocab_size, own.max_length)
+    )  # fmt: skip
+    corpus = SentenceCorpus(files, tokenizer, own.max_length, *columns)
+    script.check_window(training, corpus)
 
     # model: an encoder, and two decoders that generate the sentences before and after; the loss is that of the decoders
-    config = SkipThoughtsConfig(
-        vocab_size=len(tokenizer), embedding_size=args.embedding_size, hidden_size=args.hidden_size,
-        bidirectional=args.bidirectional,
-    )  # fmt: skip
-    model = SkipThoughts(config)
-    trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=corpus, data_collator=ContextWindowCollator(tokenizer),
-        processing_class=tokenizer,
-    )  # fmt: skip
-    trainer.train(resume_from_checkpoint=resume)
-    trainer.accelerator.unwrap_model(trainer.model).drop_heads()  # the decoders
-    trainer.save_model()
+    with told("the model"):
+        config = SkipThoughtsConfig(
+            vocab_size=len(tokenizer), embedding_size=own.embedding_size, hidden_size=own.hidden_size,
+            bidirectional=own.bidirectional,
+        )  # fmt: skip
 
-    # the nearest sentences of a few queries
-    if trainer.is_world_process_zero():
-        sentences = list(dict.fromkeys(itertools.islice(corpus_texts(file), args.search_sentences)))
-        queries = [sentence for sentence in sentences if 6 <= len(sentence.split()) <= 16][::97][:4]
-        scores = SentenceEncoder(trainer.accelerator.unwrap_model(trainer.model), tokenizer).similarity(
-            queries, sentences
-        )
-        for query, row in zip(queries, scores, strict=True):
-            print(f"\n{query}")
-            for i in (-row).argsort()[1:4]:
-                print(f"  {row[i]:.2f}  {sentences[i]}")
-        print(f"\ncheckpoint in {training.output_dir}/")
+    # training; the evaluation is a classifier of the embeddings
+    trainer = ContrastiveTrainer(
+        model=SkipThoughts(config), args=training, train_dataset=corpus, processing_class=tokenizer,
+        data_collator=ContextWindowCollator(tokenizer), evaluator=script.suite_evaluator(tokenizer, suite, heldout),
+    )  # fmt: skip
+    script.describe_data(trainer, data.train_file, data, own)
+    figures = script.finish(trainer)  # without the decoders
+
+    # the nearest sentences of a few
+    if trainer.is_world_process_zero() and not trainer.sigterm.stopped:
+        texts = list(dict.fromkeys(itertools.islice(corpus_texts(files, *columns), own.search_sentences)))
+        some = [text for text in texts if 6 <= len(text.split()) <= 16] or texts
+        queries = own.queries or np.random.default_rng(0).choice(some, min(4, len(some)), replace=False).tolist()
+        encoder = SentenceEncoder(trainer.accelerator.unwrap_model(trainer.model), tokenizer, name="skipthoughts")
+        found = {"skipthoughts": neighbors(encoder, queries, texts, own.k)}
+        print(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
+        caption = f"The nearest of {len(texts):,} distinct sentences, by cosine similarity."
+        Path(training.output_dir, "neighbors.md").write_text(as_markdown(queries, found, caption), encoding="utf-8")
+    return figures
 
 
 if __name__ == "__main__":

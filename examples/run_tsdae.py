@@ -18,7 +18,7 @@ from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run
 from contrastive_st.data import DeletionCollator
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.training import script
-from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments
+from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
 
 DEFAULTS = {
     "output_dir": "out/tsdae",
@@ -28,8 +28,6 @@ DEFAULTS = {
     "weight_decay": 0.0,
     "num_train_epochs": 1,
     "logging_steps": 50,
-    "metric_for_best_model": "stsb_spearman",
-    "greater_is_better": True,
 }
 
 
@@ -41,25 +39,27 @@ class Arguments(ScriptArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    groups = (DataArguments, EncoderArguments, Arguments, ContrastiveTrainingArguments)
-    data, encoder, own, training = script.start(groups, DEFAULTS, argv)
+    groups = (DataArguments, ValidationArguments, EncoderArguments, Arguments, ContrastiveTrainingArguments)
+    data, validation, encoder, own, training = script.start(groups, DEFAULTS, argv)
 
     # data: single texts, of which the collator deletes tokens
-    texts = script.read_texts_to_contrast(data, one_column=True)
+    kinds = ("texts",)
+    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
 
     # model: its loss is a decoder that shares the encoder's layers, and is dropped after training
     model, tokenizer = script.open_encoder(
-        encoder, script.every_text(texts), training.resume_from_checkpoint, pooling="cls_before_pooler", loss="tsdae",
-        **script.no_prompts(encoder, "TSDAE"),
+        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, pooling="cls_before_pooler",
+        loss="tsdae", **script.no_prompts(encoder, "TSDAE"),
     )  # fmt: skip
-    rows = script.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
+    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=rows, processing_class=tokenizer,
+        model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
         data_collator=DeletionCollator(tokenizer, own.deletion_ratio), evaluator=sts_evaluator(tokenizer),
+        **script.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, own, licence=texts.info.license)
+    script.describe_data(trainer, data.train_file, data, encoder, own, licence=rows.texts.info.license)
     return script.finish(trainer)
 
 

@@ -1,36 +1,38 @@
 """Universal Sentence Encoder (Cer et al. 2018, https://arxiv.org/abs/1803.11175): three tasks, one encoder.
 
-The tasks are neighbours in a corpus, answers to inputs, and labelled pairs; each batch comes from one task. On the
-Python documentation of this machine, in minutes, offline, with an averaging network or a transformer:
+The tasks are neighbours in a corpus, answers to inputs, and labelled pairs; each batch comes from one task. The paper
+publishes the dimension, 512, which is the default; it does not give batch, rate, steps or layers, so those are ours. On
+your own data (the documentation is used for a task without a file):
 
-    accelerate launch examples/run_use.py
-    accelerate launch examples/run_use.py --encoder transformer --output_dir out/use_transformer
+    accelerate launch examples/run_use.py --corpus_file wiki.txt --answer_file qa.csv --nli_file SNLI \
+        --max_steps 100000 --output_dir out/use_own
 
-On your own data:
+Without files it trains on the Python documentation of this machine, offline, in minutes: an averaging network or a
+transformer.
 
-    accelerate launch examples/run_use.py --corpus_file wiki.txt --answer_file qa.csv --nli_file SNLI \\
-        --output_dir out/use_own
+    accelerate launch examples/run_use.py --hidden_size 256
+    accelerate launch examples/run_use.py --hidden_size 256 --encoder transformer --output_dir out/use_transformer
+
+A tenth of the first texts of the labelled pairs is held out for the accuracy, and another tenth is not used.
 """
 
 import itertools
-import os
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 
-from contrastive_st.jobs import labelled_docs, write_docs_corpus
 from datasets import Dataset
-from transformers import set_seed
 
 from contrastive_st import (
     ContextWindowCollator,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
+    InputError,
     LabelledPairCollator,
     Mixture,
     MixtureCollator,
     PairCollator,
     SentenceCorpus,
-    TrainingParser,
     UniversalConfig,
     UniversalSentenceEncoder,
     read_texts,
@@ -38,10 +40,24 @@ from contrastive_st import (
     tokenize,
     train_word_tokenizer,
 )
-from contrastive_st.data import corpus_texts, installed_docs, read_pairs, split_pairs, tokenize_pairs
+from contrastive_st.data import corpus_texts, installed_docs, read_pairs, split_by_first, split_pairs, tokenize_pairs
+from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.evaluation import retrieval_evaluator
-from contrastive_st.training import check_output_dir
+from contrastive_st.evaluation.labels import label_accuracy
+from contrastive_st.models import load_tokenizer
+from contrastive_st.training import script
+from contrastive_st.training.arguments import ScriptArguments, told
 
+DEFAULTS = {
+    "output_dir": "out/use",
+    "per_device_train_batch_size": 256,
+    "learning_rate": 1e-3,
+    "max_steps": 600,
+    "warmup_steps": 0.1,
+    "logging_steps": 50,
+    "save_strategy": "no",
+    "bf16": False,
+}
 #: Each task, with the loss of its batches
 TASKS = {
     "neighbours": {"loss": "targets", "targets": "next"},
@@ -51,88 +67,86 @@ TASKS = {
 
 
 @dataclass
-class Arguments:
-    """Data and model of the run."""
+class UniversalArguments(ScriptArguments):
+    """Data and model."""
 
-    corpus_file: str | None = field(default=None, metadata={"help": "Neighbours: sentences in order."})
-    answer_file: str | None = field(default=None, metadata={"help": "Answers: two columns, input and response."})
-    nli_file: str | None = field(default=None, metadata={"help": "NLI: a file of pairs with labels, or SNLI."})
+    corpus_file: str | None = field(
+        default=None, metadata={"help": "For neighbours: sentences in order, .txt or .parquet. Default: documentation."}
+    )
+    answer_file: str | None = field(
+        default=None, metadata={"help": "For answers: two columns, input and response. Default: documentation."}
+    )
+    nli_file: str | None = field(
+        default=None, metadata={"help": "For nli: a file of SNLI, MultiNLI, ... or a name. Default: documentation."}
+    )
+    task_weights: list[float] = field(
+        default_factory=lambda: [1.0, 1.0, 1.0], metadata={"help": "Shares of the batches: neighbours, answers, nli."}
+    )
     encoder: str = field(default="dan", metadata={"help": "dan (averaging network) or transformer."})
-    hidden_size: int = field(default=256, metadata={"help": "Dimension of the embedding; 512 in the paper."})
+    hidden_size: int = field(default=512, metadata={"help": "Dimension of the embedding."})
     embedding_size: int = field(default=256, metadata={"help": "Dimension of the word vectors of a dan."})
     num_layers: int = field(default=2, metadata={"help": "Feed-forward layers, or layers of the transformer."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Largest size of the vocabulary."})
+    vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
     max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
-    overwrite_output_dir: bool = field(default=False, metadata={"help": "Overwrite another run."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.task_weights) != len(TASKS):
+            raise InputError(f"task_weights has {len(self.task_weights)} numbers; give one each for {', '.join(TASKS)}")
 
 
-DEFAULTS = {
-    "output_dir": "out/use",
-    "per_device_train_batch_size": 256,
-    "learning_rate": 1e-3,
-    "max_steps": 600,
-    "warmup_steps": 0.1,
-    "save_strategy": "no",
-    "logging_steps": 50,
-    "bf16": False,
-}
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    own, training = script.start((UniversalArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+    given = [file for file in (own.corpus_file, own.answer_file, own.nli_file) if file]
 
-
-def main() -> None:
-    args, training = TrainingParser((Arguments, ContrastiveTrainingArguments)).parse(defaults=DEFAULTS)
-    resume = check_output_dir(training, args.overwrite_output_dir)
-    set_seed(training.seed)
-
-    # data of the three tasks; the documentation is used for a task without a file
-    pairs, heldout = split_pairs(installed_docs(), 1000)
-    corpus = args.corpus_file or os.path.join(training.output_dir, "corpus.txt")
-    with training.main_process_first():
-        if args.corpus_file is None:
-            write_docs_corpus(corpus)
-        answers = read_texts(args.answer_file) if args.answer_file else Dataset.from_dict(
+    # data of the three tasks
+    pairs, heldout = split_pairs(installed_docs(), 1000) if len(given) < 3 else ([], [])
+    (corpus,), _ = script.corpus_files(own.corpus_file and [own.corpus_file], training)
+    with training.main_process_first(desc="read"):
+        answers = read_texts(own.answer_file) if own.answer_file else Dataset.from_dict(
             {"input": [pair.title for pair in pairs], "response": [pair.text for pair in pairs]}
         )  # fmt: skip
-        labelled = read_pairs(args.nli_file) if args.nli_file else labelled_docs(pairs).remove_columns("score")
+        labelled = read_pairs(own.nli_file) if own.nli_file else labelled_docs(pairs).remove_columns("score")
+        train, dev, _ = split_by_first(labelled)
 
-        # tokenizer: the most frequent words of all three
-        texts = (text for rows in (answers, labelled) for name in rows.column_names[:2] for text in rows[name])
-        texts = itertools.chain(texts, itertools.islice(corpus_texts(corpus), 200_000))
-        tokenizer = train_word_tokenizer(texts, args.vocab_size, args.max_length)
-        mixture = Mixture(
-            {
-                "neighbours": SentenceCorpus(corpus, tokenizer, args.max_length),
-                "answers": tokenize(answers, tokenizer, args.max_length),
-                "nli": tokenize_pairs(labelled, tokenizer, args.max_length),
-            },
-            dict.fromkeys(TASKS, 1.0),
-        )
+    # tokenizer: the most frequent words of all three
+    texts = itertools.chain(
+        (text for rows in (answers, train) for name in rows.column_names[:2] for text in rows[name][:]),
+        itertools.islice(corpus_texts(corpus), 200_000),
+    )
+    resume = training.resume_from_checkpoint
+    tokenizer = load_tokenizer(resume) if resume else train_word_tokenizer(texts, own.vocab_size, own.max_length)
+    with training.main_process_first(desc="tokenize"):
+        rows = {
+            "neighbours": SentenceCorpus(corpus, tokenizer, own.max_length),
+            "answers": tokenize(answers, tokenizer, own.max_length),
+            "nli": tokenize_pairs(train, tokenizer, own.max_length),
+        }
+        dev_rows = tokenize_pairs(dev, tokenizer, own.max_length)
+    script.check_window(training, rows["neighbours"])
 
     # model: one encoder, a loss for each task
-    config = UniversalConfig(
-        len(tokenizer), args.encoder, args.embedding_size, args.hidden_size, args.num_layers, num_attention_heads=4,
-        intermediate_size=4 * args.hidden_size,
-    )  # fmt: skip
+    with told("the model"):
+        config = UniversalConfig(
+            len(tokenizer), own.encoder, own.embedding_size, own.hidden_size, own.num_layers, num_attention_heads=4,
+            intermediate_size=4 * own.hidden_size,
+        )  # fmt: skip
     model = UniversalSentenceEncoder(config, loss="multi_task", tasks=TASKS)
-    collators = {
-        "neighbours": ContextWindowCollator(tokenizer),
-        "answers": PairCollator(tokenizer),
-        "nli": LabelledPairCollator(tokenizer),
-    }
 
+    # training; the evaluation is the accuracy of the labels, the search of held-out documentation, and STS-B dev
+    accuracy = partial(label_accuracy, tokenizer=tokenizer, rows=dev_rows, task="nli")
+    told_of = {"nli_accuracy": accuracy}
+    if heldout:
+        search = retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout])
+        told_of["docs_mrr"] = lambda model: search(model)["mrr@10"]
+    kinds = dict(zip(TASKS, (ContextWindowCollator, PairCollator, LabelledPairCollator), strict=True))
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=mixture, processing_class=tokenizer,
-        data_collator=MixtureCollator(collators),
-        evaluator=retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout]),
+        model=model, args=training, train_dataset=Mixture(rows, dict(zip(TASKS, own.task_weights, strict=True))),
+        data_collator=MixtureCollator({name: kind(tokenizer) for name, kind in kinds.items()}),
+        processing_class=tokenizer, evaluator=script.measures(tokenizer, **told_of),
     )  # fmt: skip
-    before = trainer.evaluate()
-    trainer.train(resume_from_checkpoint=resume)
-    after = trainer.evaluate()
-    trainer.accelerator.unwrap_model(trainer.model).drop_heads()
-    trainer.save_model()
-    if trainer.is_world_process_zero():
-        for name, value in after.items():
-            print(f"{name.removeprefix('eval_'):20} {before[name]:.3f} before, {value:.3f} after")
-        print(f"checkpoint in {training.output_dir}/")
+    script.describe_data(trainer, given, own)
+    return script.finish(trainer)
 
 
 if __name__ == "__main__":

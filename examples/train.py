@@ -22,15 +22,21 @@ the encoder stay as they are. The settings are usual ones for fine-tuning; each 
 import sys
 from dataclasses import dataclass, field
 
-import contrastive_st.data
-from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError, read_examples, run
-from contrastive_st.data import GuidedRows, pairs_of_labels
+from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError, run
+from contrastive_st.data import GuidedRows
+from contrastive_st.data.roles import KINDS
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
 from contrastive_st.losses import suitable
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.training import script
-from contrastive_st.training.arguments import DataArguments, EncoderArguments, MatryoshkaArguments, loss_arguments
+from contrastive_st.training.arguments import (
+    DataArguments,
+    EncoderArguments,
+    MatryoshkaArguments,
+    ValidationArguments,
+    loss_arguments,
+)
 
 LossArguments = loss_arguments(suitable())
 DEFAULTS = {
@@ -57,45 +63,39 @@ class Arguments:
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    groups = (DataArguments, EncoderArguments, LossArguments, MatryoshkaArguments, Arguments)
-    data, encoder, loss, matryoshka, own, training = script.start(
-        (*groups, ContrastiveTrainingArguments), DEFAULTS, argv
-    )
-    if data.train_file is None:
-        raise InputError("give --train_file, a file or a data set of the Hub")
+    groups = (
+        DataArguments, ValidationArguments, EncoderArguments, LossArguments, MatryoshkaArguments, Arguments,
+        ContrastiveTrainingArguments,
+    )  # fmt: skip
+    data, validation, encoder, loss, matryoshka, own, training = script.start(groups, DEFAULTS, argv)
 
-    # data: a column of text per view, then the score or the label
-    texts, roles = read_examples(
-        data.train_file, data.columns, strict=data.strict, scale=data.score_scale and tuple(data.score_scale)
-    )
-    print(roles)
-    texts = texts.take(min(data.max_train_samples or len(texts), len(texts)))
-    if roles.kind == "labelled_texts":
-        texts = pairs_of_labels(texts, training.seed)
+    # data: a column of text for each view, then the score or the label
+    rows = script.read_rows(data, validation, training)
 
     # model: the loss is one that trains such rows
-    settings = loss.settings("guided_info_nce" if own.guide else roles.loss)
-    if settings["loss"] not in suitable(roles.kind):
+    settings = loss.settings("guided_info_nce" if own.guide else KINDS[rows.kind].loss)
+    if settings["loss"] not in suitable(rows.kind):
         raise InputError(
-            f"{data.train_file} holds {roles.words}, which --loss {settings['loss']} does not train; choose "
-            f"{', '.join(suitable(roles.kind))}"
+            f"{data.train_file} holds {KINDS[rows.kind].words}, which --loss {settings['loss']} does not train; choose "
+            f"{', '.join(suitable(rows.kind))}"
         )
     if settings["loss"] == "softmax":
-        settings["num_labels"] = max(texts["label"]) + 1
+        settings["num_labels"] = max(rows.texts["label"]) + 1
     model, tokenizer = script.open_encoder(
-        encoder, script.every_text(texts), training.resume_from_checkpoint, **matryoshka.over(settings)
+        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, **matryoshka.over(settings)
     )
-    rows = script.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
+    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
     if own.guide:
-        every = [text for name in roles.texts for text in texts[name]]
-        rows = GuidedRows(rows, texts, EmbeddingStore(as_encoder(own.guide), every, default_cache()))
+        every = list(script.every_text(rows.texts))
+        tokens = GuidedRows(tokens, rows.texts, EmbeddingStore(as_encoder(own.guide), every, default_cache()))
 
-    # training; without validation rows the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
+    # training; beside the validation rows the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
-        model=model, args=training, train_dataset=rows, processing_class=tokenizer,
-        data_collator=getattr(contrastive_st.data, roles.collator)(tokenizer), evaluator=sts_evaluator(tokenizer),
+        model=model, args=training, train_dataset=tokens, data_collator=rows.collator(tokenizer),
+        processing_class=tokenizer, evaluator=sts_evaluator(tokenizer),
+        **script.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=texts.info.license)
+    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
     return script.finish(trainer)
 
 

@@ -46,8 +46,7 @@ def training_curve_png(log_history: Sequence[Mapping[str, Any]]) -> bytes | None
         style: dict[str, Any] = {"color": f"C{i}", "label": name.removeprefix("eval_")}
         if name.startswith("eval_"):
             style["marker"] = "o"
-        if name == "eval_loss":
-            style["label"] = "validation loss"
+        style["label"] = {"loss": "training loss", "eval_loss": "validation loss"}.get(name, style["label"])
         if name == "accuracy":
             style |= {"color": "tab:gray", "alpha": 0.6, "label": "in-batch accuracy"}
         axes: Any = left if name in losses else right

@@ -2,18 +2,16 @@
 
 import gzip
 import itertools
-import json
 import lzma
 
 import numpy as np
 import pytest
 import torch
 import transformers
-from contrastive_st.jobs import sequences_job as recipe
-from contrastive_st.jobs.sequences_job import CLASSES, exchanges, make_families, write_fasta
 from transformers import AutoTokenizer
 
 from contrastive_st.data import ContextWindowCollator, CooccurrenceCollator, DropoutPairCollator, PairCollator
+from contrastive_st.data.sequence_families import CLASSES, exchanges, make_families, write_fasta
 from contrastive_st.data.sequences import (
     ALPHABETS,
     FramePairCollator,
@@ -24,6 +22,7 @@ from contrastive_st.data.sequences import (
     tokenize_frames,
 )
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation.families import find_families, kmer_counting
 from contrastive_st.models import BertForCL
 
 DNA = "ACGTTGCAACGGTTAC"
@@ -234,32 +233,11 @@ def test_insertions_and_deletions_keep_the_length_on_average():
 
 def test_counting_finds_near_families_and_not_far_ones():
     near, far = (
-        recipe.find_families(
-            recipe.kmer_counting([s.letters for s in made], 4),
+        find_families(
+            kmer_counting([s.letters for s in made], 4),
             {str(i): [s.letters for s in made[4 * i : 4 * i + 4]] for i in range(40)},
         )
         for made in (make_families("dna", 40, 4, 150, rate, 0.0) for rate in (0.05, 0.75))
     )
     assert near["mrr@10"] > 0.99
     assert far["mrr@10"] < 0.3  # at 0.75 nothing of the ancestor is left
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("pairs", "gain"), [("frames", 0.02), ("family", 0.1)])
-def test_the_example_learns(pairs, gain, tmp_path, capsys):
-    figures = recipe.main([
-        "--families", "300", "--members", "3", "--length", "60", "--substitution", "0.3", "--num_train_epochs", "20",
-        "--hidden_size", "64", "--num_layers", "0", "--max_length", "48", "--per_device_train_batch_size", "200",
-        "--learning_rate", "1e-2", "--pairs", pairs, "--output_dir", str(tmp_path / "out"), "--disable_tqdm", "true",
-        "--bf16", "false",
-    ])  # fmt: skip
-    assert "3-mers" in capsys.readouterr().out
-    assert (tmp_path / "out" / "families.fasta").is_file()
-    table = json.loads((tmp_path / "out" / "results.json").read_text())
-    assert figures["trained_recall@10"] == table["trained"]["recall@10"] > table["untrained"]["recall@10"] + gain
-
-
-def test_nucleotides_are_not_read_as_proteins(tmp_path):
-    write_fasta(make_families("dna", 4, 2, 60), tmp_path / "genes.fasta")
-    with pytest.raises(InputError, match=r"genes\.fasta has no letters but those of nucleotides; give --kind dna"):
-        recipe.main(["--fasta", str(tmp_path / "genes.fasta"), "--output_dir", str(tmp_path / "out")])

@@ -18,10 +18,10 @@ from contrastive_st.losses import (
     TargetsLoss,
     TripletLoss,
     angular_similarity,
+    parse_loss,
 )
 from contrastive_st.losses.functional import jensen_shannon
 from contrastive_st.models import BertForCL
-from contrastive_st.models.configuration import LossConfig
 from contrastive_st.tokens import name_number
 
 LABELS = torch.tensor([2, 0, 1, 1, 0])
@@ -222,7 +222,7 @@ def test_each_batch_trains_its_own_task_and_every_head_has_a_gradient():
 )
 def test_settings_that_make_no_loss(settings, message):
     with pytest.raises(InputError, match=message):
-        LossConfig.parse(settings)
+        parse_loss(settings)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
-from contrastive_st.jobs import simcse
 from datasets import Dataset
+from scripts import load
 from sentence_transformers import SentenceTransformer
 from torch.nn import functional
 from transformers import AutoTokenizer, DistilBertConfig, RobertaConfig
@@ -145,7 +145,7 @@ def test_a_student_keeps_the_template_in_a_smaller_vocabulary(bert_config, token
 
 
 def run(text_file, output, *args):
-    simcse.main(["--train_file", str(text_file), "--output_dir", str(output), *TINY, *args])
+    load("run_promptbert").main(["--train_file", str(text_file), "--output_dir", str(output), *TINY, *args])
 
 
 @pytest.fixture
@@ -198,8 +198,8 @@ def test_other_loaders_are_not_led_astray(text_file, tmp_path, monkeypatch):
         (["--templates", *TEXTS, TEXTS[0]], "one or two"),
         (["--templates", *TEXTS, "--pooling", "mean"], "leave out --pooling"),
         (["--templates", *TEXTS, "--max_length", "7"], "no room besides the 7 tokens"),
-        (["--templates", *TEXTS, "--cutoff", "span"], "leave out one of the two"),
-        (["--pooling", "mask"], "unknown pooling 'mask'"),
+        (["--templates", *TEXTS, "--prompts", "query=a "], "does not work with prompts"),
+        (["--pooling", "mask"], "leave out --pooling"),
     ],
 )
 def test_bad_templates_are_one_line(args, words, text_file, tmp_path):

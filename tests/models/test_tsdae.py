@@ -6,7 +6,7 @@ from copy import deepcopy
 import numpy as np
 import pytest
 import torch
-from contrastive_st.jobs import simcse
+from scripts import load
 from sentence_transformers import SentenceTransformer
 from sentence_transformers.sentence_transformer.losses import DenoisingAutoEncoderLoss
 from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
@@ -142,7 +142,9 @@ def test_buckets_change_nothing_and_padding_is_not_seen(bert_config, batch):
 
 
 def run(text_file, output, *args):
-    simcse.main(["--train_file", str(text_file), "--output_dir", str(output), *TINY, "--deletion_ratio", "0.6", *args])
+    load("run_tsdae").main(
+        ["--train_file", str(text_file), "--output_dir", str(output), *TINY, "--deletion_ratio", "0.6", *args]
+    )
 
 
 @pytest.fixture
@@ -200,7 +202,7 @@ def test_a_run_resumes_and_its_folder_is_an_encoder_for_every_loader(text_file, 
         (["--deletion_ratio", "1"], "in [0, 1)"),
         (["--chunk_size", "2"], "TSDAE learns from the words of each sentence, so it cannot"),
         (["--momentum_queue", "8"], "leave out momentum_queue"),
-        (["--do_mlm", "true"], "leave out --do_mlm"),
+        (["--do_mlm", "true"], "unknown argument --do_mlm"),
         (["--model_name_or_path", "static-minilm"], "is not a transformer"),
     ],
 )

@@ -15,7 +15,14 @@ from datasets import Dataset
 from transformers import TrainerCallback
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator, InputError
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    InputError,
+    PairCollator,
+)
 from contrastive_st.data import tokenize
 from contrastive_st.training import TrainingDiverged
 from contrastive_st.training.checkpoints import check_checkpoint, newest_checkpoint
@@ -27,10 +34,11 @@ SIZE = {"per_device_train_batch_size": 4, "max_steps": 4, "report_to": "none", "
 def trainer_for(tokenizer, config, folder, texts=SENTENCES * 4, callbacks=(), data=None, **changes):
     args = ContrastiveTrainingArguments(str(folder), **{**SIZE, "save_strategy": "steps", "save_steps": 2, **changes})
     rows = tokenize(Dataset.from_dict({"text": texts}), tokenizer, 16) if data is None else data
+    judged = tokenize(Dataset.from_dict({"a": texts, "b": texts[::-1]}), tokenizer, 16)
     torch.manual_seed(0)
     return ContrastiveTrainer(
-        BertForCL(config), args, train_dataset=rows, eval_dataset=rows if args.eval_strategy != "no" else None,
-        data_collator=DropoutPairCollator(tokenizer), callbacks=list(callbacks),
+        BertForCL(config), args, train_dataset=rows, eval_dataset=judged if args.eval_strategy != "no" else None,
+        eval_collator=PairCollator(tokenizer), data_collator=DropoutPairCollator(tokenizer), callbacks=list(callbacks),
     )  # fmt: skip
 
 
@@ -209,7 +217,7 @@ def test_files_have_the_mode_that_the_umask_asks_for(tokenizer, bert_config, tmp
 def test_an_eval_dataset_gives_an_eval_loss(tokenizer, bert_config, tmp_path, stock):
     kinds = (transformers.Trainer, transformers.TrainingArguments)
     trainer_class, arguments = kinds if stock else (ContrastiveTrainer, ContrastiveTrainingArguments)
-    rows = tokenize(Dataset.from_dict({"text": SENTENCES * 4}), tokenizer, 16)
+    rows = tokenize(Dataset.from_dict({"text": SENTENCES * 4, "other": SENTENCES[::-1] * 4}), tokenizer, 16)
     evaluator = {} if stock else {"evaluator": lambda model: {"own": 0.5}}
     args = arguments(
         str(tmp_path), **SIZE, remove_unused_columns=False, eval_strategy="steps", eval_steps=2, save_strategy="steps",
@@ -217,7 +225,7 @@ def test_an_eval_dataset_gives_an_eval_loss(tokenizer, bert_config, tmp_path, st
     )  # fmt: skip
     trainer = trainer_class(
         BertForCL(bert_config), args, train_dataset=rows, eval_dataset=rows, **evaluator,
-        data_collator=DropoutPairCollator(tokenizer),
+        data_collator=PairCollator(tokenizer),
     )  # fmt: skip
     trainer.train()
     losses = [row["eval_loss"] for row in trainer.state.log_history if "eval_loss" in row]

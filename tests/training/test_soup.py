@@ -204,7 +204,7 @@ def test_the_dev_figure_does_not_look_at_the_test_split(tmp_path):
         read.extend(texts)
         return np.random.default_rng(0).normal(size=(len(texts), 4))
 
-    from contrastive_st.evaluation.embedding_store import FunctionEncoder
+    from contrastive_st.models.protocol import FunctionEncoder
 
     score(FunctionEncoder("m", encode))
     test = (tmp_path / "STS/STSBenchmark/sts-test.csv").read_text()

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         reading_frames,
         tokenize_frames,
     )
+    from contrastive_st.data.splits import sample, split_by_first, split_rows
     from contrastive_st.data.tables import read_texts
     from contrastive_st.data.tokenizers import (
         Template,
@@ -90,6 +91,7 @@ __getattr__, __dir__ = lazy(
             "reading_frames",
             "tokenize_frames",
         ],
+        "splits": ["sample", "split_by_first", "split_rows"],
         "tables": ["read_texts"],
         "tokenizers": [
             "Template",
@@ -157,7 +159,10 @@ __all__ = [
     "read_texts",
     "read_word_vectors",
     "reading_frames",
+    "sample",
+    "split_by_first",
     "split_pairs",
+    "split_rows",
     "tokenize",
     "tokenize_frames",
     "tokenize_pairs",

@@ -39,7 +39,7 @@ NAMES: dict[str, tuple[str, ...]] = {
     ),
 }  # fmt: skip
 _ROLE_OF = {name: role for role, names in NAMES.items() for name in names}
-_NEGATIVE = re.compile(r"(hard_?)?neg(ative)?s?(_?\d+)?")
+_NEGATIVE = re.compile(r"((hard_?)?neg(ative)?s?|hard)(_?\d+)?")
 _BESIDE = re.compile(
     r"(.*_)?(q|gu|uu|u)?id\d*|(pair|caption|prompt)id|label_?\d|sentence_?\w_\w*(parse|original|dataset)"
 )

@@ -180,22 +180,7 @@ def column_roles(
     def fault(what: str, mend: str = "") -> InputError:
         return InputError(f"{source}: {what}; {mend or _how(names, held)}")
 
-    told: dict[str, str | None] = {}
-    for name in given or names:
-        role = given.get(name) or role_of(name, names)
-        if gold is not None and (name == gold or role in (SCORE, LABEL)):
-            role = (role if role in (SCORE, LABEL) else LABEL) if name == gold else BESIDE
-        if role == LABEL and _graded(cells[name]):
-            role = SCORE  # a graded "label", as in GLUE's STS-B
-        if role == BESIDE and name in given:
-            role = None
-        if role == BESIDE or (role is None and name not in given and (held[name] != TEXT or _aside(cells[name]))):
-            continue
-        _check_held(name, role, cells[name], held[name], fault)
-        told[name] = role
-    for second, firsts in SECOND_GOLD.items():  # lower case in the table, any case in a file
-        if not given and any(plain_name(name) in firsts for name in told):
-            told = {name: role for name, role in told.items() if plain_name(name) != second}
+    told = _told(cells, held, given, gold, fault)
     roles = _placed(told, bool(given), fault)
     texts = [name for name, role in roles.items() if role not in (SCORE, LABEL)]
     by_position = len(texts) > 1 and not any(told[name] for name in texts)
@@ -265,17 +250,29 @@ def read_examples(
     def place(wrong: Callable[[str], bool]) -> str:
         return first_row(source, lambda cells: wrong(_written(cells.get(own))), split, header)
 
+    return _with_gold(data, roles, own, scale, place), roles
+
+
+def _with_gold(
+    data: datasets.Dataset, roles: ColumnRoles, own: str, scale: tuple[float, float] | None, place: Callable[..., str]
+) -> datasets.Dataset:
+    """The rows with numbers in a column `score` or `label`, last, in place of the cells of the column `own`."""
     if roles.columns[own] == SCORE:
-        values = _scores(data[own][:], own, scale or SCALES.get(plain_name(own), (0.0, 1.0)), place)
-        return data.remove_columns(own).add_column(SCORE, values), roles
-    values = _labels(data[own][:], own, place)
-    data = data.remove_columns(own).add_column(LABEL, values)
-    if unlabelled := int((values < 0).sum()):
-        if unlabelled == len(data):
-            raise InputError(f"{source}: no row has a label in column {own!r}; give labelled rows")
+        scores = _scores(data[own][:], own, scale or SCALES.get(plain_name(own), (0.0, 1.0)), place)
+        return data.remove_columns(own).add_column(SCORE, scores)
+    labels = _labels(data[own][:], own, place)
+    return _labelled(data.remove_columns(own).add_column(LABEL, labels), roles.source)
+
+
+def _labelled(data: datasets.Dataset, source: str) -> datasets.Dataset:
+    """The rows with a label."""
+    kept = np.flatnonzero(np.asarray(data[LABEL][:]) >= 0)
+    if not len(kept):
+        raise InputError(f"{source}: no row has a label; give labelled rows")
+    if unlabelled := len(data) - len(kept):
         logger.warning(f"{source}: left out {unlabelled} rows without a label")
-        data = data.select(np.flatnonzero(values >= 0))
-    return data, roles
+        data = data.select(kept)
+    return data
 
 
 def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
@@ -330,6 +327,33 @@ def _given(columns: Sequence[str | int] | None, names: list[str], source: str) -
             raise InputError(f"{source}: column {name!r} is asked for twice; name each column once")
         given[name] = role
     return given
+
+
+def _told(
+    cells: Mapping[str, Sequence[Any]],
+    held: Mapping[str, str],
+    given: Mapping[str, str | None],
+    gold: str | None,
+    fault: Any,
+) -> dict[str, str | None]:
+    """The columns that training may use, each with the role that its name or the user tells, or None."""
+    told: dict[str, str | None] = {}
+    for name in given or cells:
+        role = given.get(name) or role_of(name, list(cells))
+        if gold is not None and (name == gold or role in (SCORE, LABEL)):
+            role = (role if role in (SCORE, LABEL) else LABEL) if name == gold else BESIDE
+        if role == LABEL and _graded(cells[name]):
+            role = SCORE  # a graded "label", as in GLUE's STS-B
+        if role == BESIDE and name in given and name != gold:
+            role = None
+        if role == BESIDE or (role is None and name not in given and (held[name] != TEXT or _aside(cells[name]))):
+            continue
+        _check_held(name, role, cells[name], held[name], fault)
+        told[name] = role
+    for second, firsts in SECOND_GOLD.items():
+        if not given and any(plain_name(name) in firsts for name in told):
+            told = {name: role for name, role in told.items() if plain_name(name) != second}
+    return told
 
 
 def _check_held(name: str, role: str | None, cells: Sequence[Any], held: str, fault: Any) -> None:

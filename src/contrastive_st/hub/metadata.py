@@ -372,17 +372,17 @@ class Method:
     Args:
         name: for use in a sentence.
         tag: tag on the Hub.
-        keys: keys of the works to cite, in `templates/references.bib`.
+        citations: BibTeX entries of the works to cite.
     """
 
     name: str
     tag: str = ""
-    keys: tuple[str, ...] = ()
+    citations: tuple[str, ...] = ()
 
     @property
-    def citations(self) -> list[str]:
-        """The BibTeX entries of `keys`."""
-        return [references()[key] for key in self.keys]
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the entries."""
+        return tuple(map(_key, self.citations))
 
 
 def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[str, Any] | None = None) -> Method:
@@ -401,93 +401,82 @@ def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[
         >>> method_of("bert", {"loss": "softmax"}).keys
         ('reimers2019sentence', 'devlin2019bert')
     """
-    method = _SYSTEMS.get((architecture, str(settings.get("loss")))) or _of_loss(settings, training or {})
+    from contrastive_st.models.checkpoint import family  # which takes seconds to import
+
     training = training or {}
-    soup = ("wortsman2022model",) if training.get("soup") else ()
-    lora = ("hu2022lora",) if training.get("adapter") else ()
-    keys = dict.fromkeys((*method.keys, *soup, *lora, *_ARCHITECTURES.get(architecture, ())))
-    return Method(method.name, method.tag, tuple(keys))
+    method = _SYSTEMS.get((architecture, str(settings.get("loss")))) or _of_loss(settings, training)
+    soup = _works("wortsman2022model") if training.get("soup") else ()
+    lora = _works("hu2022lora") if training.get("adapter") else ()
+    own = _entries(getattr(family(architecture), "citation", ""))
+    return Method(method.name, method.tag, tuple(dict.fromkeys((*method.citations, *soup, *lora, *own))))
+
+
+def references() -> dict[str, str]:
+    """Every work that a card may cite, by its key: of all losses, architectures and methods."""
+    from contrastive_st.losses import LOSSES
+    from contrastive_st.models.checkpoint import FAMILIES, family
+
+    classes = [*LOSSES.values(), *map(family, FAMILIES)]
+    return {**_of_methods(), **{_key(entry): entry for kind in classes for entry in _entries(kind.citation)}}
 
 
 @cache
-def references() -> dict[str, str]:
-    """Every entry of `templates/references.bib` by its key."""
+def _of_methods() -> dict[str, str]:
+    """The works of methods that are neither a loss nor an architecture: the entries of `templates/references.bib`."""
     text = (resources.files(__package__) / "templates" / "references.bib").read_text(encoding="utf-8")
-    return {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in text.strip().split("\n\n")}
+    return {_key(entry): entry for entry in _entries(text)}
+
+
+def _entries(text: str) -> tuple[str, ...]:
+    return tuple(text.strip().split("\n\n")) if text.strip() else ()
+
+
+def _key(entry: str) -> str:
+    return re.split("[{,]", entry, maxsplit=2)[1]
+
+
+def _works(*keys: str) -> tuple[str, ...]:
+    return tuple(_of_methods()[key] for key in keys)
 
 
 def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method:
-    loss = str(settings.get("loss") or "not recorded")
-    if loss == "consistent_info_nce" or settings.get("cutoff"):
-        return Method("Cutoff", "cutoff", ("shen2020simple",))
-    if settings.get("pooling") == "mask":
-        return Method("PromptBERT", "promptbert", ("jiang2022promptbert",))
-    if loss == "info_nce":
-        if (training.get("hyper_parameters") or {}).get("momentum_queue"):
-            return Method("CERT", "cert", ("fang2020cert", "he2020momentum"))
-        return _PAIRS.get(str(training.get("collator")), _INFO_NCE)
-    if loss == "targets":
-        if settings.get("row_loss") in ("block", "pairwise"):
-            return Method("CURL", "curl", ("arora2019theoretical",))
-        return _TARGETS.get(str(settings.get("targets")), Method("Targets"))
+    from contrastive_st.losses import LOSSES
+
+    loss = "consistent_info_nce" if settings.get("cutoff") else str(settings.get("loss") or "not recorded")
+    kind = LOSSES.get(loss)
+    own = _entries(kind.citation) if kind else ()
+    if settings.get("pooling") == "mask" and loss != "consistent_info_nce":
+        return Method("PromptBERT", "promptbert", _works("jiang2022promptbert"))
+    if loss == "info_nce" and (training.get("hyper_parameters") or {}).get("momentum_queue"):
+        return Method("CERT", "cert", _works("fang2020cert", "he2020momentum"))
+    if loss == "info_nce" and (found := _PAIRS.get(str(training.get("collator")))):
+        return Method(*found, _works("gao2021simcse") if found[1] == "simcse" else own)
+    if loss == "targets" and settings.get("row_loss") in ("block", "pairwise"):
+        return Method("CURL", "curl", _works("arora2019theoretical"))
+    if loss == "targets" and (named := _TARGETS.get(str(settings.get("targets")))):
+        return Method(*named, own)
     if loss == "matryoshka":
         inner = _of_loss(settings.get("inner") or {}, training)
-        return Method(f"{inner.name}, Matryoshka", "matryoshka", (*inner.keys, "kusupati2022matryoshka"))
+        return Method(f"{inner.name}, Matryoshka", "matryoshka", (*inner.citations, *own))
     if loss in ("mixture", "multi_task"):
-        own = [_of_loss(task, {}) for task in (settings.get("tasks") or {}).values()]
-        return Method("Several tasks", "multi-task", tuple(key for method in own for key in method.keys))
-    return _LOSSES.get(loss, Method(loss))
+        tasks = [_of_loss(task, {}) for task in (settings.get("tasks") or {}).values()]
+        return Method("Several tasks", "multi-task", tuple(work for method in tasks for work in method.citations))
+    return Method(vars(kind).get("words", loss), vars(kind).get("tag", ""), own) if kind else Method(loss)
 
 
-_INFO_NCE = Method("InfoNCE", "info-nce", ("oord2018representation",))
 _PAIRS = {
-    "DropoutPairCollator": Method("SimCSE, unsupervised", "simcse", ("gao2021simcse",)),
-    "PairCollator": Method("InfoNCE on pairs", "info-nce", ("oord2018representation",)),
-    "NLITripletCollator": Method("SimCSE, supervised", "simcse", ("gao2021simcse",)),
+    "DropoutPairCollator": ("SimCSE, unsupervised", "simcse"),
+    "PairCollator": ("InfoNCE on pairs", "info-nce"),
+    "NLITripletCollator": ("SimCSE, supervised", "simcse"),
 }
 _TARGETS = {
-    "next": Method("QuickThoughts", "quickthoughts", ("logeswaran2018efficient",)),
-    "window": Method("QuickThoughts", "quickthoughts", ("logeswaran2018efficient",)),
-    "counts": Method("Co-occurrence counts", "co-occurrence", ("logeswaran2018efficient",)),
-    "tfidf": Method("TF-IDF targets", "tf-idf", ("logeswaran2018efficient",)),
-    "tfidf_bin": Method("Binarized TF-IDF targets", "tf-idf", ("logeswaran2018efficient",)),
+    "next": ("QuickThoughts", "quickthoughts"),
+    "window": ("QuickThoughts", "quickthoughts"),
+    "counts": ("Co-occurrence counts", "co-occurrence"),
+    "tfidf": ("TF-IDF targets", "tf-idf"),
+    "tfidf_bin": ("Binarized TF-IDF targets", "tf-idf"),
 }  # the last three replace the targets of QuickThoughts and keep the rest of it
-_LOSSES = {
-    "softmax": Method("Classification of pairs", "sentence-bert", ("reimers2019sentence",)),
-    "cosine_similarity": Method("Regression on pairs", "sentence-bert", ("reimers2019sentence",)),
-    "triplet": Method("Triplets", "sentence-bert", ("reimers2019sentence",)),
-    "cosent": Method("CoSENT", "cosent", ("huang2024cosent",)),
-    "angle": Method("AnglE", "angle", ("li2024angle",)),
-    "guided_info_nce": Method("Guided negatives", "gistembed", ("solatorio2024gistembed", "moreira2024nv")),
-    "embedding_distillation": Method("Distillation of embeddings", "distillation"),
-    "relational_distillation": Method("Relational distillation", "distillation", ("park2019relational",)),
-    "skip_thoughts": Method("Skip-Thoughts", "skip-thoughts", ("kiros2015skip",)),
-    "tsdae": Method("TSDAE", "tsdae", ("wang2021tsdae",)),
-}
 _SYSTEMS = {  # published as one: an architecture with its loss
     ("infersent", "softmax"): Method("InferSent", "infersent"),
     ("universal", "multi_task"): Method("Universal Sentence Encoder", "universal-sentence-encoder"),
-}
-_ARCHITECTURES = {
-    "bert": ("devlin2019bert",),
-    "camembert": ("martin2020camembert",),
-    "deberta-v2": ("he2021deberta",),
-    "distilbert": ("sanh2019distilbert",),
-    "electra": ("clark2020electra",),
-    "gemma": ("gemma2024open",),
-    "gemma2": ("gemma2024improving",),
-    "gemma3_text": ("gemma2025technical",),
-    "infersent": ("conneau2017supervised",),
-    "llama": ("touvron2023llama",),
-    "mistral": ("jiang2023mistral",),
-    "modernbert": ("warner2024smarter",),
-    "mpnet": ("song2020mpnet",),
-    "quickthoughts": ("logeswaran2018efficient",),
-    "qwen2": ("yang2024qwen2",),
-    "qwen3": ("yang2025qwen3",),
-    "roberta": ("liu2019roberta",),
-    "skipthoughts": ("kiros2015skip",),
-    "static": ("tulkens2024model2vec",),
-    "universal": ("cer2018universal",),
-    "xlm-roberta": ("conneau2020unsupervised",),
 }

@@ -77,6 +77,10 @@ class Loss:
     """
 
     name: ClassVar[str]
+    words: ClassVar[str] = ""  # the training method, as a model card calls it; by default the name
+    tag: ClassVar[str] = ""  # of the method, on the Hub
+    citation: ClassVar[str] = ""  # BibTeX entries, with an empty line between two
+    trains: ClassVar[tuple[str, ...]] = ()  # kinds of rows: keys of `contrastive_st.data.roles.KINDS`
 
     def __init_subclass__(cls, register: bool = True, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
@@ -137,7 +141,7 @@ class Loss:
     @classmethod
     def setting_names(cls) -> list[str]:
         """The names of the settings: all fields except the head and the data set of a batch."""
-        found = fields(cls) if is_dataclass(cls) else ()
+        found: Any = fields(cls) if is_dataclass(cls) else ()
         return [field.name for field in found if field.init and field.name not in ("head", "task")]
 
     def settings(self) -> dict[str, Any]:
@@ -193,6 +197,7 @@ def parse_loss(settings: Mapping[str, Any]) -> Loss:
         InputError: no loss of that name, or a setting or value that the loss does not accept.
 
     Example:
+        >>> from contrastive_st.losses import parse_loss
         >>> parse_loss({"loss": "triplet", "margin": 0.5})
         TripletLoss(margin=0.5)
     """
@@ -210,15 +215,14 @@ def parse_loss(settings: Mapping[str, Any]) -> Loss:
 
 
 def suitable(kind: str | None = None) -> tuple[str, ...]:
-    """TEMPORARY: replaced by the branch that lets losses say what they train."""
-    ranked = ("cosine_similarity", "cosent", "angle")
-    contrast = ("info_nce", "consistent_info_nce", "guided_info_nce")
-    table = {
-        "texts": contrast,
-        "pairs": contrast,
-        "triplets": (*contrast, "triplet"),
-        "scored_pairs": ranked,
-        "labelled_pairs": ("softmax",),
-        "labelled_texts": ranked,
-    }
-    return table[kind] if kind else tuple(dict.fromkeys(name for names in table.values() for name in names))
+    """The names of the losses that train rows of a kind, which their classes name in `trains`; by default of any kind.
+
+    Args:
+        kind: a key of `contrastive_st.data.roles.KINDS`.
+
+    Example:
+        >>> from contrastive_st.losses import suitable
+        >>> suitable("scored_pairs")
+        ('cosine_similarity', 'cosent', 'angle')
+    """
+    return tuple(name for name, loss in LOSSES.items() if (kind in loss.trains if kind else loss.trains))

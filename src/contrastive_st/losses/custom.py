@@ -55,7 +55,7 @@ class CallableLoss(Loss, register=False):
         Raises:
             InputError: the callable returns something else than a scalar tensor.
         """
-        given = {"targets": targets, "text_hashes": text_hashes, "gather": gather}
+        given: dict[str, Any] = {"targets": targets, "text_hashes": text_hashes, "gather": gather}
         given = {name: value for name, value in given.items() if name in self.takes}
         views = at_least_float32(views)
         if "gather" not in given:

@@ -44,6 +44,16 @@ class RelationalDistillationLoss(Loss):
     """
 
     name: ClassVar[str] = "relational_distillation"
+    words: ClassVar[str] = "Relational distillation"
+    tag: ClassVar[str] = "distillation"
+    citation: ClassVar[str] = """
+@inproceedings{park2019relational,
+  title = {Relational Knowledge Distillation},
+  author = {Park, Wonpyo and Kim, Dongju and Lu, Yan and Cho, Minsu},
+  booktitle = {Computer Vision and Pattern Recognition},
+  year = {2019}
+}
+"""
     similarity_weight: float = 0.0
     distance_weight: float = 1.0
     angle_weight: float = 2.0
@@ -257,6 +267,8 @@ class EmbeddingDistillationLoss(Loss):
     """
 
     name: ClassVar[str] = "embedding_distillation"
+    words: ClassVar[str] = "Distillation of embeddings"
+    tag: ClassVar[str] = "distillation"
     distance: str = "squared"
 
     def __post_init__(self) -> None:

@@ -54,6 +54,17 @@ class InfoNCE(Loss):
     """
 
     name: ClassVar[str] = "info_nce"
+    words: ClassVar[str] = "InfoNCE"
+    tag: ClassVar[str] = "info-nce"
+    trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets")
+    citation: ClassVar[str] = """
+@misc{oord2018representation,
+  title = {Representation Learning with Contrastive Predictive Coding},
+  author = {van den Oord, Aaron and Li, Yazhe and Vinyals, Oriol},
+  note = {arXiv:1807.03748},
+  year = {2018}
+}
+"""
     temperature: float = 0.05
     hard_negative_weight: float = 0.0
     symmetric: bool = False
@@ -372,6 +383,16 @@ class ConsistentInfoNCE(InfoNCE):
     """
 
     name: ClassVar[str] = "consistent_info_nce"
+    words: ClassVar[str] = "Cutoff"
+    tag: ClassVar[str] = "cutoff"
+    citation: ClassVar[str] = """
+@misc{shen2020simple,
+  title = {A Simple but Tough-to-Beat Data Augmentation Approach for Natural Language Understanding and Generation},
+  author = {Shen, Dinghan and Zheng, Mingzhi and Shen, Yelong and Qu, Yanru and Chen, Weizhu},
+  note = {arXiv:2009.13818},
+  year = {2020}
+}
+"""
     js_weight: float = 1.0
 
     def __call__(
@@ -441,6 +462,24 @@ class GuidedInfoNCE(InfoNCE):
     """
 
     name: ClassVar[str] = "guided_info_nce"
+    words: ClassVar[str] = "Guided negatives"
+    tag: ClassVar[str] = "gistembed"
+    citation: ClassVar[str] = """
+@misc{solatorio2024gistembed,
+  title = {{GISTEmbed}: Guided In-sample Selection of Training Negatives for Text Embedding Fine-tuning},
+  author = {Solatorio, Aivin V.},
+  note = {arXiv:2402.16829},
+  year = {2024}
+}
+
+@misc{moreira2024nv,
+  title = {{NV-Retriever}: Improving text embedding models with effective hard-negative mining},
+  author = {Moreira, Gabriel de Souza P. and Osmulski, Radek and Xu, Mengyao and Ak, Ronay and Schifferer, Benedikt
+    and Oldridge, Even},
+  note = {arXiv:2407.15831},
+  year = {2024}
+}
+"""
     margin: float = 0.0
     margin_strategy: str = "absolute"
     contrast_anchors: bool = False

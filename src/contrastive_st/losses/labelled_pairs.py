@@ -87,6 +87,17 @@ class SoftmaxLoss(Loss):
     """
 
     name: ClassVar[str] = "softmax"
+    words: ClassVar[str] = "Classification of pairs"
+    tag: ClassVar[str] = "sentence-bert"
+    trains: ClassVar[tuple[str, ...]] = ("labelled_pairs",)
+    citation: ClassVar[str] = """
+@inproceedings{reimers2019sentence,
+  title = {Sentence-{BERT}: Sentence Embeddings using Siamese {BERT}-Networks},
+  author = {Reimers, Nils and Gurevych, Iryna},
+  booktitle = {Empirical Methods in Natural Language Processing},
+  year = {2019}
+}
+"""
     num_labels: int = 3
     features: tuple[str, ...] = ("u", "v", "abs(u-v)")
     head_hidden: int = 0
@@ -162,6 +173,10 @@ class CosineSimilarityLoss(Loss):
     """
 
     name: ClassVar[str] = "cosine_similarity"
+    words: ClassVar[str] = "Regression on pairs"
+    tag: ClassVar[str] = "sentence-bert"
+    trains: ClassVar[tuple[str, ...]] = ("scored_pairs", "labelled_texts")
+    citation: ClassVar[str] = SoftmaxLoss.citation
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -215,6 +230,19 @@ class CoSENTLoss(Loss):
     """
 
     name: ClassVar[str] = "cosent"
+    words: ClassVar[str] = "CoSENT"
+    tag: ClassVar[str] = "cosent"
+    trains: ClassVar[tuple[str, ...]] = ("scored_pairs", "labelled_texts")
+    citation: ClassVar[str] = """
+@article{huang2024cosent,
+  title = {{CoSENT}: Consistent Sentence Embedding via Similarity Ranking},
+  author = {Huang, Xiang and Peng, Hao and Zou, Dongcheng and Liu, Zhiwei and Li, Jianxin and Liu, Kay and Wu, Jia
+    and Su, Jianlin and Yu, Philip S.},
+  journal = {IEEE/ACM Transactions on Audio, Speech, and Language Processing},
+  note = {doi:10.1109/TASLP.2024.3402087},
+  year = {2024}
+}
+"""
     temperature: float = 0.05
 
     def __post_init__(self) -> None:
@@ -275,6 +303,16 @@ class AnglELoss(CoSENTLoss):
     """
 
     name: ClassVar[str] = "angle"
+    words: ClassVar[str] = "AnglE"
+    tag: ClassVar[str] = "angle"
+    citation: ClassVar[str] = """
+@inproceedings{li2024angle,
+  title = {{AoE}: Angle-optimized Embeddings for Semantic Textual Similarity},
+  author = {Li, Xianming and Li, Jing},
+  booktitle = {Association for Computational Linguistics},
+  year = {2024}
+}
+"""
 
     def similarities(self, views: Tensor) -> Tensor:
         """The similarities that are ranked, `[B, 2, d] -> [B]`."""
@@ -315,6 +353,10 @@ class TripletLoss(Loss):
     """
 
     name: ClassVar[str] = "triplet"
+    words: ClassVar[str] = "Triplets"
+    tag: ClassVar[str] = "sentence-bert"
+    trains: ClassVar[tuple[str, ...]] = ("triplets",)
+    citation: ClassVar[str] = SoftmaxLoss.citation
     margin: float = 1.0
 
     def __call__(

@@ -42,6 +42,18 @@ class MatryoshkaLoss(Loss):
     """
 
     name: ClassVar[str] = "matryoshka"
+    words: ClassVar[str] = "Matryoshka"
+    tag: ClassVar[str] = "matryoshka"
+    citation: ClassVar[str] = """
+@inproceedings{kusupati2022matryoshka,
+  title = {Matryoshka Representation Learning},
+  author = {Kusupati, Aditya and Bhatt, Gantavya and Rege, Aniket and Wallingford, Matthew and Sinha, Aditya and
+    Ramanujan, Vivek and Howard-Snyder, William and Chen, Kaifeng and Kakade, Sham and Jain, Prateek and Farhadi,
+    Ali},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2022}
+}
+"""
     inner: Any = field(default_factory=InfoNCE)
     dims: tuple[int, ...] = ()
     weights: tuple[float, ...] | None = None

@@ -39,6 +39,8 @@ class MixtureLoss(Loss):
     """
 
     name: ClassVar[str] = "mixture"
+    words: ClassVar[str] = "Several tasks"
+    tag: ClassVar[str] = "multi-task"
     tasks: Mapping[str, Any] = field(default_factory=dict)
     head: Any = None
     task: str | None = field(default=None, repr=False)

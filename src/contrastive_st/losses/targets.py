@@ -244,6 +244,16 @@ class TargetsLoss(Loss):
     """
 
     name: ClassVar[str] = "targets"
+    words: ClassVar[str] = "Targets"
+    tag: ClassVar[str] = ""
+    citation: ClassVar[str] = """
+@inproceedings{logeswaran2018efficient,
+  title = {An efficient framework for learning sentence representations},
+  author = {Logeswaran, Lajanugen and Lee, Honglak},
+  booktitle = {International Conference on Learning Representations},
+  year = {2018}
+}
+"""
     targets: str = "next"
     row_loss: str = "kl"
     context_size: int = 1
@@ -443,6 +453,17 @@ class TSDAELoss(WordsLoss):
     """
 
     name: ClassVar[str] = "tsdae"
+    words: ClassVar[str] = "TSDAE"
+    tag: ClassVar[str] = "tsdae"
+    citation: ClassVar[str] = """
+@inproceedings{wang2021tsdae,
+  title = {{TSDAE}: Using Transformer-based Sequential Denoising Auto-Encoder for Unsupervised Sentence Embedding
+    Learning},
+  author = {Wang, Kexin and Reimers, Nils and Gurevych, Iryna},
+  booktitle = {Findings of the Association for Computational Linguistics: EMNLP},
+  year = {2021}
+}
+"""
     learns_from = "TSDAE learns from the words of each sentence"
 
     def metrics(
@@ -461,6 +482,17 @@ class SkipThoughtsLoss(WordsLoss):
     """The settings of Skip-Thoughts; `SkipThoughts.forward` computes the loss."""
 
     name: ClassVar[str] = "skip_thoughts"
+    words: ClassVar[str] = "Skip-Thoughts"
+    tag: ClassVar[str] = "skip-thoughts"
+    citation: ClassVar[str] = """
+@inproceedings{kiros2015skip,
+  title = {Skip-Thought Vectors},
+  author = {Kiros, Ryan and Zhu, Yukun and Salakhutdinov, Ruslan and Zemel, Richard S. and Torralba, Antonio and
+    Urtasun, Raquel and Fidler, Sanja},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2015}
+}
+"""
     learns_from = "Skip-Thoughts learns from the words of neighbours"
 
     def metrics(

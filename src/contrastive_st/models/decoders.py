@@ -85,6 +85,14 @@ def _set_direction(config: PreTrainedConfig, bidirectional: bool | None) -> None
 class Qwen2ForCL(DecoderMixin, Qwen2PreTrainedModel):
     """Contrastive Qwen2 and Qwen2.5; see `DecoderMixin`."""
 
+    citation = """
+@misc{yang2024qwen2,
+  title = {Qwen2 Technical Report},
+  author = {Yang, An and others},
+  note = {arXiv:2407.10671},
+  year = {2024}
+}
+"""
     base_model_prefix = "model"
     backbone_class = Qwen2Model
 
@@ -102,6 +110,14 @@ class Qwen3ForCL(DecoderMixin, Qwen3PreTrainedModel):
         torch.Size([2, 8])
     """
 
+    citation = """
+@misc{yang2025qwen3,
+  title = {Qwen3 Technical Report},
+  author = {Yang, An and others},
+  note = {arXiv:2505.09388},
+  year = {2025}
+}
+"""
     base_model_prefix = "model"
     backbone_class = Qwen3Model
 
@@ -109,6 +125,15 @@ class Qwen3ForCL(DecoderMixin, Qwen3PreTrainedModel):
 class LlamaForCL(DecoderMixin, LlamaPreTrainedModel):
     """Contrastive Llama; see `DecoderMixin`."""
 
+    citation = r"""
+@misc{touvron2023llama,
+  title = {{LLaMA}: Open and Efficient Foundation Language Models},
+  author = {Touvron, Hugo and Lavril, Thibaut and Izacard, Gautier and Martinet, Xavier and Lachaux, Marie-Anne and
+    Lacroix, Timoth{\'e}e and Rozi{\`e}re, Baptiste and Goyal, Naman and Hambro, Eric and Azhar, Faisal and others},
+  note = {arXiv:2302.13971},
+  year = {2023}
+}
+"""
     base_model_prefix = "model"
     backbone_class = LlamaModel
 
@@ -116,6 +141,16 @@ class LlamaForCL(DecoderMixin, LlamaPreTrainedModel):
 class MistralForCL(DecoderMixin, MistralPreTrainedModel):
     """Contrastive Mistral; see `DecoderMixin`."""
 
+    citation = """
+@misc{jiang2023mistral,
+  title = {Mistral 7B},
+  author = {Jiang, Albert Q. and Sablayrolles, Alexandre and Mensch, Arthur and Bamford, Chris and Chaplot, Devendra
+    Singh and de las Casas, Diego and Bressand, Florian and Lengyel, Gianna and Lample, Guillaume and Saulnier,
+    Lucile and others},
+  note = {arXiv:2310.06825},
+  year = {2023}
+}
+"""
     base_model_prefix = "model"
     backbone_class = MistralModel
 
@@ -123,6 +158,14 @@ class MistralForCL(DecoderMixin, MistralPreTrainedModel):
 class GemmaForCL(DecoderMixin, GemmaPreTrainedModel):
     """Contrastive Gemma; see `DecoderMixin`."""
 
+    citation = """
+@misc{gemma2024open,
+  title = {Gemma: Open Models Based on {Gemini} Research and Technology},
+  author = {{Gemma Team}},
+  note = {arXiv:2403.08295},
+  year = {2024}
+}
+"""
     base_model_prefix = "model"
     backbone_class = GemmaModel
 
@@ -130,6 +173,14 @@ class GemmaForCL(DecoderMixin, GemmaPreTrainedModel):
 class Gemma2ForCL(DecoderMixin, Gemma2PreTrainedModel):
     """Contrastive Gemma 2; see `DecoderMixin`."""
 
+    citation = """
+@misc{gemma2024improving,
+  title = {Gemma 2: Improving Open Language Models at a Practical Size},
+  author = {{Gemma Team}},
+  note = {arXiv:2408.00118},
+  year = {2024}
+}
+"""
     base_model_prefix = "model"
     backbone_class = Gemma2Model
 
@@ -137,6 +188,14 @@ class Gemma2ForCL(DecoderMixin, Gemma2PreTrainedModel):
 class Gemma3ForCL(DecoderMixin, Gemma3PreTrainedModel):
     """Contrastive Gemma 3 for text (`gemma3_text`), including EmbeddingGemma; see `DecoderMixin`."""
 
+    citation = """
+@misc{gemma2025technical,
+  title = {Gemma 3 Technical Report},
+  author = {{Gemma Team}},
+  note = {arXiv:2503.19786},
+  year = {2025}
+}
+"""
     config_class = Gemma3TextConfig
     base_model_prefix = "model"
     backbone_class = Gemma3TextModel

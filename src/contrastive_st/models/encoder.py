@@ -161,7 +161,7 @@ class SentenceEncoder:
             raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")
         if fast:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
-            own = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's model
+            own: Any = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's
             self.model = own.to(torch.bfloat16)
 
     @classmethod

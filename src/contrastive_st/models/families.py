@@ -51,6 +51,14 @@ class BertForCL(ContrastiveMixin, BertPreTrainedModel):
         torch.Size([])
     """
 
+    citation = """
+@inproceedings{devlin2019bert,
+  title = {{BERT}: Pre-training of Deep Bidirectional Transformers for Language Understanding},
+  author = {Devlin, Jacob and Chang, Ming-Wei and Lee, Kenton and Toutanova, Kristina},
+  booktitle = {North American Chapter of the Association for Computational Linguistics},
+  year = {2019}
+}
+"""
     base_model_prefix = "bert"
     backbone_class, mlm_class = BertModel, BertForMaskedLM
     cls: nn.Module
@@ -63,6 +71,15 @@ class BertForCL(ContrastiveMixin, BertPreTrainedModel):
 class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
     """Contrastive RoBERTa; see `BertForCL`."""
 
+    citation = """
+@misc{liu2019roberta,
+  title = {{RoBERTa}: A Robustly Optimized {BERT} Pretraining Approach},
+  author = {Liu, Yinhan and Ott, Myle and Goyal, Naman and Du, Jingfei and Joshi, Mandar and Chen, Danqi and Levy,
+    Omer and Lewis, Mike and Zettlemoyer, Luke and Stoyanov, Veselin},
+  note = {arXiv:1907.11692},
+  year = {2019}
+}
+"""
     base_model_prefix = "roberta"
     backbone_class, mlm_class = RobertaModel, RobertaForMaskedLM
 
@@ -70,6 +87,15 @@ class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
 class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
     """Contrastive XLM-RoBERTa; see `BertForCL`."""
 
+    citation = r"""
+@inproceedings{conneau2020unsupervised,
+  title = {Unsupervised Cross-lingual Representation Learning at Scale},
+  author = {Conneau, Alexis and Khandelwal, Kartikay and Goyal, Naman and Chaudhary, Vishrav and Wenzek, Guillaume
+    and Guzm{\'a}n, Francisco and Grave, Edouard and Ott, Myle and Zettlemoyer, Luke and Stoyanov, Veselin},
+  booktitle = {Association for Computational Linguistics},
+  year = {2020}
+}
+"""
     base_model_prefix = "roberta"
     backbone_class, mlm_class = XLMRobertaModel, XLMRobertaForMaskedLM
 
@@ -77,6 +103,14 @@ class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
 class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
     """Contrastive MPNet; see `BertForCL`."""
 
+    citation = """
+@inproceedings{song2020mpnet,
+  title = {{MPNet}: Masked and Permuted Pre-training for Language Understanding},
+  author = {Song, Kaitao and Tan, Xu and Qin, Tao and Lu, Jianfeng and Liu, Tie-Yan},
+  booktitle = {Advances in Neural Information Processing Systems},
+  year = {2020}
+}
+"""
     base_model_prefix = "mpnet"
     packable = False  # its attention adds a bias for the distance of two tokens
     backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
@@ -85,6 +119,14 @@ class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
 class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
     """Contrastive DistilBERT, which has no pooler and so supports every pooling except `cls`."""
 
+    citation = """
+@misc{sanh2019distilbert,
+  title = {{DistilBERT}, a distilled version of {BERT}: smaller, faster, cheaper and lighter},
+  author = {Sanh, Victor and Debut, Lysandre and Chaumond, Julien and Wolf, Thomas},
+  note = {arXiv:1910.01108},
+  year = {2019}
+}
+"""
     base_model_prefix = "distilbert"
     backbone_class, mlm_class = DistilBertModel, DistilBertForMaskedLM
     activation: nn.Module
@@ -100,6 +142,17 @@ class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
 class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
     """Contrastive ModernBERT, which has no pooler and so supports every pooling except `cls`."""
 
+    citation = r"""
+@misc{warner2024smarter,
+  title = {Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder for Fast, Memory Efficient, and Long
+    Context Finetuning and Inference},
+  author = {Warner, Benjamin and Chaffin, Antoine and Clavi{\'e}, Benjamin and Weller, Orion and Hallstr{\"o}m,
+    Oskar and Taghadouini, Said and Gallagher, Alexis and Biswas, Raja and Ladhak, Faisal and Aarsen, Tom and
+    Cooper, Nathan and Adams, Griffin and Howard, Jeremy and Poli, Iacopo},
+  note = {arXiv:2412.13663},
+  year = {2024}
+}
+"""
     base_model_prefix = "model"
     backbone_class, mlm_class = ModernBertModel, ModernBertForMaskedLM
     head: nn.Module
@@ -113,6 +166,15 @@ class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
 class CamembertForCL(ContrastiveMixin, CamembertPreTrainedModel):
     """Contrastive CamemBERT; see `BertForCL`."""
 
+    citation = r"""
+@inproceedings{martin2020camembert,
+  title = {{CamemBERT}: a Tasty {French} Language Model},
+  author = {Martin, Louis and Muller, Benjamin and Ortiz Su{\'a}rez, Pedro Javier and Dupont, Yoann and Romary,
+    Laurent and de la Clergerie, {\'E}ric and Seddah, Djam{\'e} and Sagot, Beno{\^i}t},
+  booktitle = {Annual Meeting of the Association for Computational Linguistics},
+  year = {2020}
+}
+"""
     base_model_prefix = "roberta"
     backbone_class, mlm_class = CamembertModel, CamembertForMaskedLM
 
@@ -120,6 +182,14 @@ class CamembertForCL(ContrastiveMixin, CamembertPreTrainedModel):
 class ElectraForCL(ContrastiveMixin, ElectraPreTrainedModel):
     """Contrastive ELECTRA, which has no pooler and so supports every pooling except `cls`."""
 
+    citation = """
+@inproceedings{clark2020electra,
+  title = {{ELECTRA}: Pre-training Text Encoders as Discriminators Rather Than Generators},
+  author = {Clark, Kevin and Luong, Minh-Thang and Le, Quoc V. and Manning, Christopher D.},
+  booktitle = {International Conference on Learning Representations},
+  year = {2020}
+}
+"""
     base_model_prefix = "electra"
     backbone_class, mlm_class = ElectraModel, ElectraForMaskedLM
     _keys_to_ignore_on_load_unexpected = [
@@ -141,6 +211,14 @@ class ElectraForCL(ContrastiveMixin, ElectraPreTrainedModel):
 class DebertaV2ForCL(ContrastiveMixin, DebertaV2PreTrainedModel):
     """Contrastive DeBERTa-v2 and v3, which have no pooler and so support every pooling except `cls`."""
 
+    citation = """
+@inproceedings{he2021deberta,
+  title = {{DeBERTa}: Decoding-enhanced {BERT} with Disentangled Attention},
+  author = {He, Pengcheng and Liu, Xiaodong and Gao, Jianfeng and Chen, Weizhu},
+  booktitle = {International Conference on Learning Representations},
+  year = {2021}
+}
+"""
     base_model_prefix = "deberta"
     packable = False  # its attention adds a bias for the distance of two tokens
     backbone_class, mlm_class = DebertaV2Model, DebertaV2ForMaskedLM

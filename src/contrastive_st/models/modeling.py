@@ -73,6 +73,7 @@ class ForCL(_Base):
     settings: Any = None  # the parsed `config.contrastive`, a `settings_class`; a user's own class may have none
     settings_class: ClassVar[type[LossConfig]] = LossConfig
     default_settings: ClassVar[Mapping[str, Any]] = {"loss": "info_nce"}
+    citation: ClassVar[str] = ""  # BibTeX entries of the architecture
     suitable_losses: ClassVar[tuple[str, ...]] = ()  # those that its views are made for; none named is all
     takes_lengths: ClassVar[bool] = False  # whether `_encode` has use for `lengths` `[N]`, known on the host
     #: Most tokens that a row may be padded to; if None, rows are not padded to more than the length of their batch

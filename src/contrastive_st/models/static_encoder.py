@@ -46,6 +46,13 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         torch.Size([])
     """
 
+    citation = """
+@misc{tulkens2024model2vec,
+  title = {{Model2Vec}: Fast State-of-the-Art Static Embeddings},
+  author = {Tulkens, Stephan and van Dongen, Thomas},
+  year = {2024}
+}
+"""
     code_class = StaticModel
     is_table = True  # bfloat16 would not make it faster, and texts are not truncated
     _keys_to_ignore_on_load_missing = [r"^loss_head\."]

@@ -13,7 +13,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import LOCAL, default_gather
+from contrastive_st.losses import LOCAL, SkipThoughtsLoss, TargetsLoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.targets import neighbors
 from contrastive_st.models.architectures.infersent import InferSentConfig, InferSentModel
@@ -60,6 +60,7 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
         torch.Size([3, 8])
     """
 
+    citation = SkipThoughtsLoss.citation
     code_class = SkipThoughtsModel
     default_settings: ClassVar[dict[str, Any]] = {"loss": "skip_thoughts"}
     suitable_losses = ("skip_thoughts",)
@@ -174,6 +175,14 @@ class InferSentBiLSTM(RemoteCodeMixin, ForCL, InferSentModel):
         torch.Size([])
     """
 
+    citation = r"""
+@inproceedings{conneau2017supervised,
+  title = {Supervised Learning of Universal Sentence Representations from Natural Language Inference Data},
+  author = {Conneau, Alexis and Kiela, Douwe and Schwenk, Holger and Barrault, Lo{\"i}c and Bordes, Antoine},
+  booktitle = {Empirical Methods in Natural Language Processing},
+  year = {2017}
+}
+"""
     code_class = InferSentModel
     takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "softmax", "features": ("u", "v", "abs(u-v)", "u*v")}
@@ -211,6 +220,16 @@ class UniversalSentenceEncoder(RemoteCodeMixin, ForCL, UniversalModel):
         torch.Size([])
     """
 
+    citation = r"""
+@misc{cer2018universal,
+  title = {Universal Sentence Encoder},
+  author = {Cer, Daniel and Yang, Yinfei and Kong, Sheng-yi and Hua, Nan and Limtiaco, Nicole and St. John, Rhomni
+    and Constant, Noah and Guajardo-C{\'e}spedes, Mario and Yuan, Steve and Tar, Chris and Sung, Yun-Hsuan and
+    Strope, Brian and Kurzweil, Ray},
+  note = {arXiv:1803.11175},
+  year = {2018}
+}
+"""
     code_class = UniversalModel
     _keys_to_ignore_on_load_missing = [r"^loss_head\."]
 
@@ -246,6 +265,7 @@ class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
         torch.Size([3, 16])
     """
 
+    citation = TargetsLoss.citation
     code_class = QuickThoughtsModel
     takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "targets", "targets": "window"}

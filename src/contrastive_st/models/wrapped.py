@@ -95,7 +95,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
         self.train(encoder.training)
 
     @classmethod
-    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+    def from_pretrained(cls, name: Any, *args: Any, **kwargs: Any) -> Any:  # type: ignore[override]
         """Refuse: only the code that made the module can open it.
 
         Raises:
@@ -162,7 +162,9 @@ class EncoderForCL(ForCL, PreTrainedModel):
             vectors = vectors + 0.0 * torch.stack([weight.sum() for weight in head]).sum().to(vectors.dtype)
         return BaseModelOutputWithPooling(pooler_output=vectors)
 
-    def save_pretrained(self, save_directory: Any, state_dict: Any = None, **kwargs: Any) -> None:
+    def save_pretrained(  # type: ignore[override]
+        self, save_directory: Any, state_dict: Any = None, **kwargs: Any
+    ) -> None:
         """Save the module as its library does; a plain module as `model.safetensors` of its own `state_dict`.
 
         The head of the loss is not saved: an encoder is used without it.

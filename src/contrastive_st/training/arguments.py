@@ -341,13 +341,13 @@ def _check_reporting(report_to: Sequence[str]) -> None:
 
 _SCRIPT_RANGES: Ranges = (
     (
-        "vocab_size hidden_size embedding_size head_hidden max_train_samples k preprocessing_num_workers max_length "
-        "lora_r truncate_dim label_samples task_batch_size",
+        "vocab_size hidden_size embedding_size max_train_samples k preprocessing_num_workers max_length lora_r "
+        "truncate_dim label_samples task_batch_size idf_sentences search_sentences families members length",
         lambda value: value >= 1,
         "1 or more",
     ),
     ("block_size", lambda value: value >= 4, "4 or more"),
-    ("num_layers shuffle_buffer task_seeds", lambda value: value >= 0, "0 or more"),
+    ("num_layers shuffle_buffer task_seeds head_hidden heldout", lambda value: value >= 0, "0 or more"),
     (
         "mlm_weight js_weight order_seconds similarity_weight distance_weight angle_weight task_learning_rate",
         lambda value: 0 <= value < math.inf,
@@ -423,6 +423,17 @@ class CorpusArguments(ScriptArguments):
             "file without that column is one document."
         },
     )
+
+
+@dataclass
+class SuiteArguments(ScriptArguments):
+    """Tasks of SentEval that a script measures."""
+
+    eval_tasks: str = field(
+        default="MR,CR,SST2,TREC",
+        metadata={"help": "Tasks to measure, where CONTRASTIVE_ST_DATA or --eval_data names their files."},
+    )
+    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
 
 
 @dataclass

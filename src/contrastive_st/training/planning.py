@@ -23,6 +23,7 @@ class PlanningCollator:
         loss: the loss of the model.
 
     Example:
+        >>> import torch
         >>> collate = PlanningCollator(lambda rows: {"attention_mask": torch.tensor([[[1, 1, 0], [1, 0, 0]]])}, Loss())
         >>> collate([])["lengths"].tolist()
         [[2, 1]]

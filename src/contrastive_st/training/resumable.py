@@ -70,7 +70,7 @@ def settings_record(trainer: Any, given_optimizer: Any = None) -> dict[str, Any]
 def _model(model: Any) -> dict[str, Any]:
     """Class, settings (with those of the loss), adapters and dropout of a model."""
     found: dict[str, Any] = {"model": type(model).__name__}
-    settings = getattr(model, "settings", None)
+    settings: Any = getattr(model, "settings", None)
     if hasattr(settings, "section"):
         for name, value in settings.section().items():
             found |= {} if name in _NOT_TRAINED else dict(_flat(name, value))

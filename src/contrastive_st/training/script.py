@@ -8,30 +8,38 @@ from __future__ import annotations
 import dataclasses
 import json
 import logging
+import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.compute as pc
 from datasets import Dataset
 from transformers import BertConfig, PreTrainedConfig, set_seed
 
+from contrastive_st import data
 from contrastive_st.data import (
+    DocPair,
     check_max_length,
     installed_docs,
+    pairs_of_labels,
     read_examples,
     read_template,
     split_pairs,
+    split_rows,
     tokenize,
     train_wordpiece,
     with_template,
 )
-from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.data.docs_sets import texts_of, write_docs_corpus
+from contrastive_st.data.roles import KINDS, ColumnRoles
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
+from contrastive_st.evaluation.docs_search import package_task
 from contrastive_st.hub.metadata import changed_arguments
 from contrastive_st.models import AutoModelForCL, BertForCL
 from contrastive_st.models.adapters import add_lora
@@ -46,7 +54,9 @@ from contrastive_st.training.arguments import (
     ContrastiveTrainingArguments,
     DataArguments,
     EncoderArguments,
+    SuiteArguments,
     TrainingParser,
+    ValidationArguments,
 )
 from contrastive_st.training.checkpoints import check_output_dir
 from contrastive_st.training.trainer import ContrastiveTrainer
@@ -219,28 +229,97 @@ def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrai
 # --- Rows.
 
 
-def read_texts_to_contrast(data: DataArguments, one_column: bool = False) -> Dataset:
-    """Columns of text alone: one (texts), two (pairs) or more (hard negatives); prints what they are.
+class Rows(NamedTuple):
+    """Rows of text to train on and to validate on.
+
+    Attributes:
+        texts: a column for each view, then the score or the label.
+        kind: the kind of the rows, a key of `contrastive_st.data.roles.KINDS`.
+        held_out: validation rows, or None.
+        held_out_kind: their kind, which may be another.
+    """
+
+    texts: Dataset
+    kind: str
+    held_out: Dataset | None = None
+    held_out_kind: str | None = None
+
+    @property
+    def collator(self) -> Any:
+        """The class of the collator that suits the rows."""
+        return getattr(data, KINDS[self.kind].collator)
+
+
+def read_rows(
+    args: DataArguments,
+    validation: ValidationArguments,
+    training: ContrastiveTrainingArguments,
+    kinds: Sequence[str] = (),
+) -> Rows:
+    """Read the training file, and the validation file or a share of the rows to validate on; prints what they are.
+
+    Texts with a class become pairs with a score (`pairs_of_labels`). With validation rows the run is evaluated
+    regularly and keeps the best checkpoint.
 
     Args:
-        data: which file; without one, the rows are paragraphs of the documentation of the installed Python packages.
-        one_column: whether the rows must be single texts.
+        args: which file, and which of its columns.
+        validation: where the validation rows come from.
+        training: its seed draws rows; `evaluate_regularly` is called if there are validation rows.
+        kinds: the kinds of rows that the script trains; by default any.
 
     Raises:
-        InputError: the file has a score or a label, or several columns where it must have one.
+        InputError: there is no file, or its rows are of another kind.
     """
-    if data.train_file is None:
-        texts = texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"])
-    else:
-        texts, roles = read_examples(data.train_file, data.columns, strict=data.strict)
-        if is_first_process():
-            print(roles)
-        if roles.gold or (one_column and len(texts.column_names) > 1):
-            raise InputError(
-                f"{data.train_file} holds {roles.words}, and {'single ' if one_column else ''}texts are trained here; "
-                f"name them with --columns {' '.join(roles.texts[: 1 if one_column else None])}"
-            )
-    return texts.take(min(data.max_train_samples or len(texts), len(texts)))
+    if args.train_file is None:
+        raise InputError("give --train_file, a file or a data set of the Hub")
+    texts, roles = _read(args.train_file, args)
+    if kinds and roles.kind not in kinds:
+        wanted = "; ".join(KINDS[kind].words for kind in kinds)
+        raise InputError(
+            f"{args.train_file} holds {roles.words}, and this script trains {wanted}; name columns with --columns "
+            f"{' '.join(roles.texts)}, or run contrastive-st train --train_file, which trains every kind"
+        )
+    texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
+    held_out, held_out_kind = None, roles.kind
+    if validation.validation_file is not None:
+        held_out, own = _read(validation.validation_file, args)
+        held_out_kind = own.kind
+    elif validation.validation_split is not None:
+        texts, held_out = split_rows(texts, validation.validation_split, training.seed)
+    if held_out is not None:
+        training.evaluate_regularly()
+    parts = []
+    for part, kind in ((texts, roles.kind), (held_out, held_out_kind)):
+        labelled = part is not None and kind == "labelled_texts"
+        parts.append(pairs_of_labels(part, training.seed) if labelled else part)
+    return Rows(parts[0], roles.kind, parts[1], held_out_kind)
+
+
+def _read(file: str, args: DataArguments) -> tuple[Dataset, ColumnRoles]:
+    scale: Any = args.score_scale and tuple(args.score_scale)
+    texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale)
+    if is_first_process():
+        print(roles)
+    return texts, roles
+
+
+def documentation_rows() -> Rows:
+    """Paragraphs of the documentation of the installed Python packages: the texts of a script without a file."""
+    return Rows(texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"]), "texts")
+
+
+def validation_parts(rows: Rows, model: Any, tokenizer: Any, training: ContrastiveTrainingArguments) -> dict[str, Any]:
+    """The arguments of `ContrastiveTrainer` for the validation rows; none without them.
+
+    Rows of the kind that is trained have a loss and a measure; rows of another kind, such as scored pairs beside texts,
+    have a collator of their own and the measure alone.
+    """
+    if rows.held_out is None:
+        return {}
+    found = {"eval_dataset": tokenized(rows.held_out, model, tokenizer, training)}
+    if rows.held_out_kind != rows.kind:
+        found["eval_collator"] = getattr(data, KINDS[str(rows.held_out_kind)].collator)(tokenizer)
+    return found
 
 
 def tokenized(
@@ -282,8 +361,59 @@ def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[
     if not len(full):
         return 0
     columns = [name for name in texts.column_names if name not in ("label", "score")]
-    found = [prompts[i % len(prompts)] + texts[int(i // len(prompts))][columns[i % len(prompts)]] for i in full]
-    return sum(len(row) > longest for row in token_ids(tokenizer, found, longest + 1))
+    count = 0
+    for i, (name, prompt) in enumerate(zip(columns, prompts, strict=True)):
+        own = texts.select(full[full % len(columns) == i] // len(columns))[name]
+        count += sum(len(row) > longest for row in token_ids(tokenizer, [prompt + text for text in own], longest + 1))
+    return count
+
+
+def check_window(training: ContrastiveTrainingArguments, corpus: Any, context_size: int = 1) -> None:
+    """Check that a batch of consecutive sentences holds a sentence and its neighbours on one side.
+
+    Raises:
+        InputError: it does not, or the corpus is too small for it.
+    """
+    batch = min(training.per_device_train_batch_size, len(corpus) // max(training.world_size, 1))
+    if batch <= context_size:
+        raise InputError(
+            f"a batch of {batch} sentences, of {len(corpus)} in the corpus, is smaller than a window of {context_size} "
+            "and the sentence itself; give more sentences, a larger --per_device_train_batch_size, or a smaller window"
+        )
+
+
+def corpus_files(
+    files: Sequence[str] | None, training: ContrastiveTrainingArguments
+) -> tuple[list[str], Sequence[DocPair]]:
+    """The files of sentences in order, by default the installed documentation, and its pairs that are held out."""
+    if files:
+        return list(files), []
+    path = Path(str(training.output_dir), "corpus.txt")
+    with training.main_process_first(desc="read the documentation"):
+        heldout = write_docs_corpus(path)
+    return [str(path)], heldout
+
+
+# --- Evaluation.
+
+
+def suite_evaluator(tokenizer: Any, args: SuiteArguments, heldout: Sequence[DocPair] = ()) -> SuiteEvaluator | None:
+    """The evaluator of the tasks; of the package of held-out pairs of the documentation if there are any.
+
+    None if the files of the tasks are not at hand.
+    """
+    if heldout:
+        return SuiteEvaluator(tokenizer, [package_task(heldout)], "hub", folds=5)
+    if where := args.eval_data or os.environ.get("CONTRASTIVE_ST_DATA"):
+        return SuiteEvaluator(tokenizer, args.eval_tasks, where, folds=5)
+    logger.info("no evaluation: set --eval_data or CONTRASTIVE_ST_DATA to a folder with SentEval's files")
+    return None
+
+
+def measures(tokenizer: Any, **others: Callable[[Any], float]) -> Callable[[Any], dict[str, float]]:
+    """An evaluator for the trainer: `others` by name, and Spearman of STS-B dev if CONTRASTIVE_ST_DATA has it."""
+    sts = sts_evaluator(tokenizer)
+    return lambda model: {name: measure(model) for name, measure in others.items()} | (sts(model) if sts else {})
 
 
 # --- The end.

@@ -273,6 +273,9 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         with told("training arguments"):
             super().__init__(**parts)
         self.evaluator, self.eval_collator = evaluator, eval_collator
+        if isinstance(self.model, EncoderForCL):  # else transformers warns that its config has no such tokens
+            names = ("pad_token_id", "bos_token_id", "eos_token_id")
+            self.model.config.update({name: getattr(self.processing_class, name, None) for name in names})
         if (handler := self.accelerator.ddp_handler) is not None:
             # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
             changing = handler.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())

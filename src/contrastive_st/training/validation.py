@@ -8,17 +8,15 @@ measure     of the whole set, whose views are gathered once: see `validation_met
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import itertools
 import logging
 import math
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from datasets import Dataset
 from scipy.stats import spearmanr
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
@@ -40,7 +38,7 @@ from contrastive_st.losses.info_nce import TIE
 from contrastive_st.losses.multi_task import CandidateHead
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.models.wrapped import own_module
-from contrastive_st.training.arguments import ContrastiveTrainingArguments, ValidationArguments
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.gradcache import encode_chunks
 from contrastive_st.training.momentum import OF_TOKENS
 from contrastive_st.training.planning import PlanningCollator
@@ -181,19 +179,20 @@ def parts_of(data: Any) -> dict[str | None, range]:
 def shares(parts: Mapping[str | None, range], batch_size: int, rank: int = 0, world: int = 1) -> list[Share]:
     """The batches of one process: at most `batch_size` rows each, and equally many batches on all processes.
 
-    The batches of a part differ by at most one row, so that none has much fewer negatives than the others, and do not
-    depend on the number of processes. A process that would have one less encodes one that does not count.
+    No batch has a single row, which would have no negatives; for that it may be one row larger. The batches of a part
+    differ by at most one row, so that none has much fewer negatives than the others, and do not depend on the number of
+    processes. A process that would have one less encodes one that does not count.
 
     Example:
         >>> [list(share.rows) for share in shares({None: range(5)}, 4)]
-        [[0, 1, 2], [3, 4]]
-        >>> shares({None: range(5)}, 2, rank=1, world=2)
-        [Share(part=None, rows=range(2, 4), counts=True), Share(part=None, rows=range(0, 2), counts=False)]
+        [[0, 1], [2, 3, 4]]
+        >>> shares({None: range(5)}, 4, rank=2, world=3)
+        [Share(part=None, rows=range(0, 2), counts=False)]
     """
     found = []
     for part, rows in parts.items():
-        count = max(math.ceil(len(rows) / batch_size), 1)
-        ends = [round(i * len(rows) / count) for i in range(count + 1)]
+        count = max(min(math.ceil(len(rows) / batch_size), len(rows) // 2), 1)
+        ends = [i * len(rows) // count for i in range(count + 1)]
         batches = [Share(part, rows[start:end]) for start, end in itertools.pairwise(ends)]
         own = batches[rank::world]
         if len(own) < math.ceil(count / world):
@@ -259,8 +258,8 @@ class ValidationTrainer(Trainer):
             choice = "loss" if kinds and not isinstance(data, dict) and self.eval_collator is None else None
             if (choice := choice or next(iter(measures), None)) is None:
                 raise InputError(
-                    "several figures can choose the best checkpoint; name one with metric_for_best_model, such as a "
-                    "metric of the evaluator"
+                    "no loss or measure of validation rows can choose the best checkpoint: give --validation_file or "
+                    "--validation_split (eval_dataset), or name a metric of the evaluator with metric_for_best_model"
                 )
             args.metric_for_best_model, args.greater_is_better = choice, choice != "loss"
         given = [type(callback) for callback in self.callback_handler.callbacks]
@@ -297,8 +296,9 @@ class ValidationTrainer(Trainer):
 
     def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
         """The batches of this process; the `compute_metrics` of a user gets those of transformers."""
-        named = isinstance(eval_dataset, str)
-        data = self.eval_dataset[eval_dataset] if named else self.eval_dataset if eval_dataset is None else eval_dataset
+        every: Any = self.eval_dataset
+        data: Any = every if eval_dataset is None else eval_dataset
+        data = every[data] if isinstance(data, str) else data
         if self.compute_metrics is not None or data is None:
             return super().get_eval_dataloader(eval_dataset)
         data = data if hasattr(data, "__len__") else list(data)
@@ -464,7 +464,7 @@ def loss_of(loss_fn: Any, part: str | None) -> Any:
         dim = max(loss_fn.dims)
         inner = loss_fn.inner if loss_fn.head is None else loss_fn.inner.with_head(loss_fn.head[str(dim)])
         return MatryoshkaLoss(loss_of(inner, part), dims=(dim,))
-    if not isinstance(loss_fn, MixtureLoss) or part not in loss_fn.tasks:
+    if not isinstance(loss_fn, MixtureLoss) or part is None or part not in loss_fn.tasks:
         return loss_fn
     own, head = loss_fn.tasks[part], None
     if loss_fn.head is not None and part in loss_fn.head:
@@ -478,67 +478,3 @@ def _own_targets(targets: Tensor | None, part: str | None) -> Tensor | None:
         return targets
     own = targets[:, 1:]
     return None if not own.shape[1] else own[:, 0] if own.shape[1:] == (1,) else own
-
-
-# --- Validation rows for scripts.
-
-
-def validation_rows(
-    texts: Dataset,
-    validation: ValidationArguments,
-    training: ContrastiveTrainingArguments,
-    read: Callable[[str], Dataset],
-) -> tuple[Dataset, Dataset | None]:
-    """The rows to train on, and those to validate on or None; with some, the run is evaluated regularly.
-
-    Args:
-        texts: the rows of the training file.
-        validation: where the validation rows come from.
-        training: its seed draws them; `evaluate_regularly` is called if there are some.
-        read: reads the rows of `validation_file`.
-    """
-    held: Dataset | None = None
-    if validation.validation_file is not None:
-        held = read(validation.validation_file)
-    elif validation.validation_split is not None:
-        texts, held = split_rows(texts, validation.validation_split, training.seed)
-    if held is not None:
-        training.evaluate_regularly()
-    return texts, held
-
-
-def split_rows(rows: Dataset, share: float, seed: int = 0) -> tuple[Dataset, Dataset]:
-    """Split rows at random into the rest and a share of them; rows with the same first text stay together.
-
-    The choice depends on the first texts and the seed alone, so it survives another order of the file.
-
-    Args:
-        rows: texts, of which the first column of text is compared.
-        share: between 0 and 1; at least two rows are split off.
-        seed: of the random choice.
-
-    Raises:
-        InputError: there are too few different first texts.
-
-    Example:
-        >>> rest, held = split_rows(Dataset.from_dict({"anchor": list("aabbccdd")}), 0.25)
-        >>> len(rest), len(held), len(set(held["anchor"]))
-        (6, 2, 1)
-    """
-    column = next(name for name, feature in rows.features.items() if feature.dtype in ("string", "large_string"))
-    groups: dict[str, list[int]] = {}
-    for i, text in enumerate(rows[column]):
-        groups.setdefault(text, []).append(i)
-    key = lambda text: hashlib.blake2b(f"{seed} {text}".encode(errors="surrogatepass"), digest_size=16).digest()
-    wanted, held = max(round(share * len(rows)), 2), set[int]()
-    for text in sorted(groups, key=key):
-        if len(held) >= wanted:
-            break
-        held.update(groups[text])
-    if len(held) < 2 or len(rows) - len(held) < 2:
-        raise InputError(
-            f"validation_split {share:g} of {len(rows)} rows ({len(groups)} different first texts) leaves too few to "
-            "train or to validate; give a --validation_file"
-        )
-    rest: Sequence[int] = [i for i in range(len(rows)) if i not in held]
-    return rows.select(rest), rows.select(sorted(held))

@@ -2,11 +2,11 @@
 
 import json
 import sys
+from pathlib import Path
 
 import pytest
 
 from contrastive_st import InputError
-from contrastive_st.evaluation.report import plots
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import tasks
@@ -59,7 +59,7 @@ def test_a_failure_leaves_the_report_that_was_there(report, tmp_path, monkeypatc
     report.save(tmp_path)
     before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
     report.scores.pop()
-    monkeypatch.setattr(plots.Path, "write_bytes", lambda path, content: path.touch() or content.decode())
+    monkeypatch.setattr(Path, "write_bytes", lambda path, content: path.touch() or content.decode())
     with pytest.raises(UnicodeDecodeError):
         report.save(tmp_path)
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -5,18 +5,23 @@ import json
 import numpy as np
 import pytest
 import torch
-from contrastive_st.jobs import distill_embeddings
-from contrastive_st.jobs.cli import distill as main
-from contrastive_st.jobs.distill_embeddings import Training, layer_student, read_pairs_of, reader_of, step_loss
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
 from transformers import PreTrainedTokenizerFast, RobertaConfig
 
+from contrastive_st.cli import _parser
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, SentenceEncoder
 from contrastive_st.models.students import student_of
 from contrastive_st.static_vectors import StaticVectors
+from contrastive_st.training import distill
+from contrastive_st.training.distill import Training, layer_student, read_pairs_of, reader_of, step_loss
 
 WORDS = ["<pad>", "<unk>", "<s>", "</s>", *"abcdefghijklmnop", *(f"word{i}" for i in range(40))]
+
+
+def main(argv):
+    args = _parser()[0].parse_args(["distill", *argv])
+    args.function(args)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +110,7 @@ def test_a_static_student_of_a_sentence_transformers_folder_with_dense(work, tmp
 
 
 def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work, monkeypatch):
-    monkeypatch.setattr(distill_embeddings, "bf16_is_fast", lambda device: False)
+    monkeypatch.setattr(distill, "bf16_is_fast", lambda device: False)
     encoder = student_of(work / "teacher", [0, 2], loss="embedding_distillation")
     encoder.model.train()
     rows = encoder.tokenizer(["a b", "word1 word2 word3", "c"])["input_ids"]

@@ -1,9 +1,11 @@
-"""The whole QuickThoughts job, on a corpus of a page: what it trains, what it leaves behind, and what it refuses."""
+"""examples/run_quickthoughts.py on a corpus of a page: what it trains, what it leaves behind, what it refuses."""
+
+import json
 
 import numpy as np
 import pytest
 import torch
-from contrastive_st.jobs.quickthoughts_job import main
+from scripts import load
 from transformers import AutoModel, AutoTokenizer
 
 from contrastive_st.errors import InputError
@@ -33,7 +35,7 @@ def corpus(tmp_path):
 
 
 def train(corpus, folder, *flags):
-    main(["--train_file", str(corpus), "--output_dir", str(folder), *SMALL, *flags])
+    load("run_quickthoughts").main(["--train_file", str(corpus), "--output_dir", str(folder), *SMALL, *flags])
     return folder
 
 
@@ -88,6 +90,17 @@ def test_words_from_a_file_of_vectors_frozen(corpus, tmp_path):
 def test_bad_input_is_one_clear_line(corpus, tmp_path, flags, words):
     with pytest.raises(InputError, match=words):
         train(corpus, tmp_path / "out", *flags)
+
+
+def test_the_defaults_are_the_published_settings(corpus, tmp_path):
+    short = ["--max_steps", "1", "--report_to", "none", "--disable_tqdm", "true", "--embedding_size", "4"]
+    script = load("run_quickthoughts")
+    script.main(["--train_file", str(corpus), "--output_dir", str(tmp_path / "out"), *short])
+    settings = json.loads((tmp_path / "out" / "training_metadata.json").read_text())["hyper_parameters"]
+    assert settings["learning_rate"] == 5e-4
+    assert settings["max_grad_norm"] == 5
+    assert script.DEFAULTS["per_device_train_batch_size"] == 400
+    assert SentenceEncoder.from_pretrained(tmp_path / "out").encode(["the cat"]).shape == (1, 2000)
 
 
 def test_a_corpus_of_one_sentence_documents_is_refused(tmp_path):

@@ -2,19 +2,23 @@
 
 import contextlib
 import csv
+import itertools
 import json
 import shutil
 
 import pytest
 import torch
 import transformers
-from contrastive_st.jobs import cert
 from datasets import Dataset
 from safetensors.torch import load_file
+from scripts import load
 
+from conftest import SENTENCES
+from contrastive_st import BertForCL
 from contrastive_st.data import read_texts
 from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation import fine_tuning
 
 
 @pytest.fixture
@@ -116,26 +120,30 @@ def test_both_stages_from_ready_pairs(tmp_path, capsys):
     pairs = [(f"a cat sat on mat {i}", f"on mat {i} sat a cat") for i in range(40)]
     write_pairs(pairs, tmp_path / "pairs.csv")
     data = trec(tmp_path / "data")
-    found = cert.main([
-        "--pairs_file", str(tmp_path / "pairs.csv"), "--task", "TREC", "--eval_data", str(data),
+    found = load("run_cert").main([
+        "--train_file", str(tmp_path / "pairs.csv"), "--task", "TREC", "--eval_data", str(data),
         "--output_dir", str(tmp_path / "out"), *TINY,
     ])  # fmt: skip
-    assert set(found) == {"before", "contrastive"}
-    assert all(0 <= accuracy <= 1 and len(found[stage]) == 2 for stage in found for accuracy in found[stage])
-    assert "contrastive, then fine-tuned" in capsys.readouterr().out
-    model = transformers.AutoModel.from_pretrained(tmp_path / "out" / "contrastive")
+    assert set(found) >= {"TREC fine-tuned", "TREC CERT, then fine-tuned"}
+    assert all(0 <= found[name] <= 1 for name in found if name.startswith("TREC"))
+    assert "CERT, then fine-tuned" in capsys.readouterr().out
+    model = transformers.AutoModel.from_pretrained(tmp_path / "out")
     assert model.config.contrastive["temperature"] == 0.07
+    before, after = (
+        load_file(folder / "model.safetensors") for folder in (tmp_path / "out" / "before", tmp_path / "out")
+    )
+    assert any(not torch.equal(before[name], after[name]) for name in after)
 
 
 @pytest.mark.allow_warnings
 def test_sentences_are_translated_first(translator, tmp_path):
     nouns = ("cat", "dog", "mat", "town", "book")  # words that the translator knows
     (tmp_path / "some.txt").write_text("\n".join(f"the {a} and the {b}" for a in nouns for b in nouns if a != b))
-    found = cert.main([
+    found = load("run_cert").main([
         "--train_file", str(tmp_path / "some.txt"), "--translate_there", translator, "--translate_back", translator,
-        "--eval_data", str(trec(tmp_path / "data")), "--output_dir", str(tmp_path / "out"), *TINY,
+        "--output_dir", str(tmp_path / "out"), *TINY,
     ])  # fmt: skip
-    assert len(found["contrastive"]) == 2
+    assert not any("fine-tuned" in name for name in found)
     with open(tmp_path / "out" / "pairs.csv", encoding="utf-8", newline="") as file:
         rows = list(csv.reader(file))
     assert rows[0] == ["text", "back"]
@@ -145,21 +153,35 @@ def test_sentences_are_translated_first(translator, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--train_file", "some.txt"], "needs --translate_there"),
-        (["--pairs_file", "PAIRS", "--task", "STS12", "--eval_data", "hub"], "choose TREC"),
-        (["--pairs_file", "PAIRS", "--task", "TREC"], "CONTRASTIVE_ST_DATA to a folder"),
+        (["--translate_there", "some"], "give both"),
+        (["--task", "STS12", "--eval_data", "hub"], "choose TREC"),
+        (["--task", "TREC"], "CONTRASTIVE_ST_DATA to a folder"),
+        (["--label_samples", "0"], "1 or more"),
     ],
 )
 def test_what_cannot_be_run(arguments, words, tmp_path, monkeypatch):
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     write_pairs([("a", "b"), ("c", "d")], tmp_path / "pairs.csv")
-    monkeypatch.setattr(cert.Task, "load", lambda *_: cert.Splits({}, {}))
-    arguments = [str(tmp_path / "pairs.csv") if a == "PAIRS" else a for a in arguments]
+    monkeypatch.setattr(fine_tuning.Task, "load", lambda *_: fine_tuning.Splits({}, {}))
     with pytest.raises(InputError, match=words):
-        cert.main([*arguments, "--output_dir", str(tmp_path / "out")])
+        load("run_cert").main(
+            ["--train_file", str(tmp_path / "pairs.csv"), *arguments, "--output_dir", str(tmp_path / "out")]
+        )
 
 
 def test_only_pairs_have_two_columns(tmp_path):
-    Dataset.from_dict({"a": ["x"], "b": ["y"], "c": ["z"]}).to_csv(str(tmp_path / "three.csv"))
-    with pytest.raises(InputError, match="name two with --columns"):
-        cert.main(["--pairs_file", str(tmp_path / "three.csv"), "--output_dir", str(tmp_path / "out")])
+    Dataset.from_dict({"anchor": ["x"], "positive": ["y"], "negative": ["z"]}).to_csv(str(tmp_path / "three.csv"))
+    with pytest.raises(InputError, match="name two columns of text"):
+        load("run_cert").main(["--train_file", str(tmp_path / "three.csv"), "--output_dir", str(tmp_path / "out")])
+
+
+def test_a_base_with_another_loss_is_trained_by_this_one(bert_config, tokenizer, tmp_path):
+    BertForCL(bert_config, pooling="mean", loss="embedding_distillation").save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    write_pairs(list(itertools.pairwise(SENTENCES)), tmp_path / "pairs.csv")
+    load("run_cert").main([
+        "--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(tmp_path / "base"), "--output_dir",
+        str(tmp_path / "out"), *TINY[TINY.index("--max_steps"):], "--per_device_train_batch_size", "6",
+    ])  # fmt: skip
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
+    assert (settings["loss"], settings["temperature"], settings["pooling"]) == ("info_nce", 0.07, "mean")

@@ -1,0 +1,158 @@
+"""Every script and command of training, on 1, 2, 60 and 3,000 rows: it changes the weights, or ends in one line."""
+
+import contextlib
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+from contrastive_st import BertForCL, ContrastiveTrainingArguments
+from contrastive_st.cli import main
+from contrastive_st.data import train_wordpiece
+from contrastive_st.training import distill
+from contrastive_st.training.cli import script_files
+
+ROOT = Path(__file__).parents[2]
+SIZES = (1, 2, 60, pytest.param(3000, marks=pytest.mark.slow))
+WORDS = [f"word{i}" for i in range(60)]
+BERT = ["--hidden_size", "16", "--num_layers", "1", "--vocab_size", "200"]
+TOWERS = ["--hidden_size", "8", "--embedding_size", "8"]
+TEACHER = ["--teacher", "base", "--cache", "none"]
+#: The command, its options that have to do with size, and those that name its data; batch sizes are the defaults
+RUNS = {
+    "texts": ["train", "--train_file", "texts.txt", *BERT],
+    "pairs": ["train", "--train_file", "pairs.csv", *BERT],
+    "pairs, base": ["train", "--train_file", "pairs.csv", "--model_name_or_path", "base"],
+    "triplets": ["train", "--train_file", "triplets.csv", *BERT],
+    "scored pairs": ["train", "--train_file", "scored.csv", *BERT],
+    "labelled pairs": ["train", "--train_file", "labelled.csv", *BERT],
+    "labelled texts": ["train", "--train_file", "classes.csv", *BERT],
+    "mixture": ["train", "--mixture", "mixture.yaml", *BERT],
+    "simcse texts": ["train", "simcse", "--train_file", "texts.txt", *BERT],
+    "simcse, read while training": ["train", "simcse", "--train_file", "texts.txt", "--shuffle_buffer", "10", *BERT],
+    "simcse pairs": ["train", "simcse", "--train_file", "pairs.csv", *BERT],
+    "promptbert": ["train", "promptbert", "--train_file", "texts.txt", *BERT],
+    "tsdae": ["train", "tsdae", "--train_file", "texts.txt", *BERT],
+    "cutoff texts": ["train", "cutoff", "--train_file", "texts.txt", *BERT],
+    "cutoff pairs": ["train", "cutoff", "--train_file", "pairs.csv", *BERT],
+    "sbert labels": ["train", "sbert", "--train_file", "labelled.csv", *BERT],
+    "sbert scores": ["train", "sbert", "--train_file", "scored.csv", *BERT],
+    "sbert triplets": ["train", "sbert", "--train_file", "triplets.csv", *BERT],
+    "cert": ["train", "cert", "--train_file", "pairs.csv", *BERT],
+    "distill script": ["train", "distill", "--train_file", "texts.txt", *BERT, *TEACHER],
+    "distill script, TF-IDF": ["train", "distill", "--train_file", "texts.txt", *BERT],
+    "mlm": ["train", "mlm", "--train_file", "texts.txt", "--block_size", "16", *BERT],
+    "quickthoughts": ["train", "quickthoughts", "--train_file", "texts.txt", *TOWERS],
+    "quickthoughts, shared words": ["train", "quickthoughts", "--targets", "tfidf", "--train_file", "texts.txt", *TOWERS],
+    "skipthoughts": ["train", "skipthoughts", "--train_file", "texts.txt", *TOWERS],
+    "use": ["train", "use", "--corpus_file", "texts.txt", "--answer_file", "pairs.csv", "--nli_file", "labelled.csv",
+            *TOWERS],
+    "infersent": ["train", "infersent", "--train_file", "labelled.csv", *TOWERS, "--head_hidden", "4"],
+    "sequences": ["train", "sequences", "--fasta", "families.fasta", "--hidden_size", "16"],
+    "static student": ["distill", "base", "--train_file", "texts.txt", "--dim", "8"],
+    "layer student": ["distill", "base", "--student", "layers=0", "--train_file", "texts.txt"],
+}  # fmt: skip
+#: Runs of so many steps by default that the test says fewer
+LONG = ("mlm", "use", "static student")
+
+
+def sentence(number):
+    return " ".join(random.Random(number).choices(WORDS, k=6))
+
+
+def write_data(folder, count):
+    """Files of each kind with `count` rows."""
+    a, b, c = ([sentence(3 * i + k) for i in range(count)] for k in range(3))
+    csv = lambda name, head, *columns: Path(folder, name).write_text(
+        "\n".join([head, *(",".join(map(str, row)) for row in zip(*columns, strict=True))])
+    )
+    Path(folder, "texts.txt").write_text("\n".join(a))
+    csv("pairs.csv", "anchor,positive", a, b)
+    csv("triplets.csv", "anchor,positive,negative", a, b, c)
+    csv("scored.csv", "sentence1,sentence2,score", a, b, [i % 5 / 4 for i in range(count)])
+    csv("labelled.csv", "sentence1,sentence2,label", a, b, [i % 3 for i in range(count)])
+    csv("classes.csv", "text,label", a, [i % 3 for i in range(count)])
+    Path(folder, "mixture.yaml").write_text(
+        "datasets:\n- {name: one, train_file: pairs.csv}\n- {name: two, train_file: scored.csv}\n"
+    )
+    proteins = ["".join(random.Random(i).choices("ACDEFGHIKLMNPQRSTVWY", k=30)) for i in range(count)]
+    Path(folder, "families.fasta").write_text("".join(f">f{i // 2}|{i % 2}\n{x}\n" for i, x in enumerate(proteins)))
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory):
+    """A small encoder to start from, or to learn from."""
+    folder = tmp_path_factory.mktemp("base")
+    tokenizer = train_wordpiece([" ".join(WORDS)] * 3, vocab_size=120, max_length=32)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=40,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    BertForCL(config, pooling="mean").save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture
+def folder(tmp_path, base, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    monkeypatch.setattr(sys, "argv", ["contrastive-st"])
+    (tmp_path / "base").symlink_to(base)
+    return tmp_path
+
+
+@pytest.fixture
+def before(monkeypatch):
+    """The weights that each training of this test starts with, by name."""
+    found = []
+    copy = lambda model: found.append({name: weight.clone() for name, weight in model.state_dict().items()})
+    train, distilled = transformers.Trainer.train, distill.train
+    monkeypatch.setattr(transformers.Trainer, "train", lambda self, *a, **k: (copy(self.model), train(self, *a, **k))[1])
+    monkeypatch.setattr(distill, "train", lambda model, *a, **k: (copy(model), distilled(model, *a, **k))[1])
+    return found
+
+
+def changed(before, folder):
+    """How many of the saved tensors differ from those before training; all are finite."""
+    saved = load_file(folder / "model.safetensors")
+    assert all(weight.isfinite().all() for weight in saved.values())
+    pairs = [(own, weight) for name, weight in saved.items() for old, own in before.items()
+             if (old.endswith(name) or name.endswith(old)) and own.shape == weight.shape]  # fmt: skip
+    assert pairs, f"{list(saved)[:3]} are not among {list(before)[:3]}"
+    return sum(not torch.equal(own.float(), weight.float()) for own, weight in pairs)
+
+
+def options_of(name, count):
+    if RUNS[name][0] == "distill":
+        return ["--output", "out", "--storage", "float32", *(["--steps", "2"] if count > 60 or name in LONG else [])]
+    steps = ["--max_steps", "2"] if count > 60 or name in LONG else []
+    return ["--output_dir", "out", "--bf16", "false", "--report_to", "none", "--disable_tqdm", "true", *steps]
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("count", SIZES)
+@pytest.mark.parametrize("name", RUNS)
+def test_it_trains_or_ends_in_one_line(name, count, folder, before, capsys):
+    write_data(folder, count)
+    code = main([*RUNS[name], *options_of(name, count)])
+    errors = capsys.readouterr().err
+    assert "Traceback" not in errors
+    told = [line for line in errors.splitlines() if line.startswith("error: ")]
+    if code == 0:
+        assert not told
+        assert changed(before[0], folder / "out")
+    else:
+        assert code == 2
+        assert len(told) == 1
+        assert errors.splitlines()[-1] == told[0]
+        assert not list((folder / "out").rglob("model.safetensors"))
+    assert code == 0 or count <= 2, errors  # 60 rows are enough for everyone

@@ -1,0 +1,56 @@
+"""The script of distillation: shuffled and ordered sentences, and students made of the teacher's layers."""
+
+import numpy as np
+import pytest
+from scripts import load
+
+from contrastive_st.errors import InputError
+from contrastive_st.models import BertForCL
+from contrastive_st.models.encoder import SentenceEncoder
+
+NOUNS = ["cat", "dog", "town", "book", "rain", "mat"]
+SENTENCES = [f"the {a} and the {b} saw {n} old {c}s" for n, a in enumerate(NOUNS) for b in NOUNS for c in NOUNS]
+
+
+@pytest.fixture
+def files(bert_config, tokenizer, tmp_path, monkeypatch):
+    """Arguments that name a teacher, its cache and sentences."""
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "teacher")
+    tokenizer.save_pretrained(tmp_path / "teacher")
+    (tmp_path / "some.txt").write_text("\n".join(SENTENCES))
+    return [
+        "--train_file", str(tmp_path / "some.txt"), "--teacher", str(tmp_path / "teacher"),
+        "--cache", str(tmp_path / "cache"), "--disable_tqdm", "true", "--bf16", "false", "--learning_rate", "3e-3",
+        "--per_device_train_batch_size", "36", "--hidden_size", "32", "--num_layers", "1",
+    ]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", ["0", "2"])
+def test_relations_are_learned_shuffled_and_ordered(seconds, files, tmp_path, capsys):
+    main = load("run_distill").main
+    main([*files, "--num_train_epochs", "6", "--order_seconds", seconds, "--output_dir", str(tmp_path / "out")])
+    printed = capsys.readouterr().out
+    assert ("lower bound" in printed) == (seconds != "0")
+    assert "M parameters" in printed
+    kept = list((tmp_path / "cache").rglob("*.npy"))
+    assert [np.load(path).shape for path in kept] == [(216, 16)]
+    encoders = (SentenceEncoder(tmp_path / name) for name in ("out", "teacher"))
+    ours, theirs = (np.corrcoef(encoder.encode(SENTENCES)) for encoder in encoders)
+    assert np.corrcoef(ours.ravel(), theirs.ravel())[0, 1] > 0.8
+    stamp = kept[0].stat().st_mtime_ns
+    main([*files, "--max_steps", "1", "--output_dir", str(tmp_path / "again")])
+    assert kept[0].stat().st_mtime_ns == stamp  # the teacher was not asked again
+
+
+def test_layers_of_the_teacher_learn_its_embeddings(files, tmp_path):
+    chosen = ["--layers", "1", "--loss", "embedding_distillation", "--max_steps", "2"]
+    load("run_distill").main([*files, *chosen, "--output_dir", str(tmp_path / "out")])
+    assert SentenceEncoder(tmp_path / "out").encode(SENTENCES[:3]).shape == (3, 16)
+
+
+@pytest.mark.parametrize("flags", [["--model_name_or_path", "x"], ["--lora_r", "2"]])
+def test_layers_are_those_of_the_teacher(flags, files, tmp_path):
+    with pytest.raises(InputError, match="those of --teacher"):
+        load("run_distill").main([*files, "--layers", "0", *flags, "--output_dir", str(tmp_path / "out")])

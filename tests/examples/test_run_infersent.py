@@ -1,0 +1,66 @@
+"""examples/run_infersent.py from labelled pairs to a checkpoint without its classifier."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+from scripts import load
+from transformers import AutoModel
+
+from conftest import SENTENCES
+from contrastive_st import InferSentBiLSTM, InferSentConfig, LabelledPairCollator, SentenceEncoder
+from contrastive_st.data import read_pairs, tokenize_pairs, train_word_tokenizer
+from contrastive_st.evaluation.labels import label_accuracy
+
+COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
+COMMON += ["--logging_steps", "1", "--bf16", "false"]
+LABELS = ["entailment", "neutral", "contradiction"]
+PAIRS = [(f"{a} {i}", b) for i in range(3) for a in SENTENCES for b in SENTENCES[:3]]
+
+
+@pytest.fixture
+def nli(tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    rows = ["premise\thypothesis\tlabel", *(f"{a}\t{b}\t{LABELS[i % 3]}" for i, (a, b) in enumerate(PAIRS))]
+    (tmp_path / "nli.tsv").write_text("\n".join(rows) + "\n")
+    return tmp_path / "nli.tsv"
+
+
+def test_a_file_of_pairs_becomes_an_encoder(nli, tmp_path):
+    small = ["--hidden_size", "4", "--embedding_size", "5", "--head_hidden", "6", *COMMON]
+    figures = load("run_infersent").main(["--train_file", str(nli), "--output_dir", str(tmp_path / "out"), *small])
+    assert {"eval_dev_accuracy", "eval_test_accuracy"} <= set(figures)
+    assert not hasattr(AutoModel.from_pretrained(tmp_path / "out"), "loss_head")
+    assert SentenceEncoder.from_pretrained(tmp_path / "out").encode(SENTENCES).shape == (8, 8)
+    assert json.loads((tmp_path / "out" / "results.json").read_text())["after"] == figures
+    settings = json.loads((tmp_path / "out" / "training_metadata.json").read_text())["hyper_parameters"]
+    assert (settings["optim"], settings["learning_rate"]) == ("sgd", 0.1)
+
+
+def test_vectors_of_a_file_stay_and_the_head_may_be_linear(nli, tmp_path):
+    words = sorted({word for sentence in SENTENCES for word in sentence.split()})
+    vectors = np.random.default_rng(0).normal(size=(len(words), 5)).astype(np.float32)
+    lines = (f"{word} {' '.join(map(str, row))}\n" for word, row in zip(words, vectors, strict=True))
+    (tmp_path / "vectors.txt").write_text("".join(lines))
+    flags = ["--word_vectors", str(tmp_path / "vectors.txt"), "--hidden_size", "4", "--head_hidden", "0"]
+    load("run_infersent").main(["--train_file", str(nli), "--output_dir", str(tmp_path / "out"), *flags, *COMMON])
+    table = SentenceEncoder.from_pretrained(tmp_path / "out").model.get_input_embeddings().weight.detach().numpy()
+    np.testing.assert_array_equal(table[-len(words) :], vectors)
+
+
+def test_accuracy_counts_the_pairs_whose_label_has_the_highest_score(nli):
+    pairs = read_pairs(str(nli))
+    tokenizer = train_word_tokenizer(SENTENCES, 50, 20)
+    model = InferSentBiLSTM(InferSentConfig(len(tokenizer), 5, 4), head_hidden=6, num_labels=3).train()
+    rows, right = tokenize_pairs(pairs, tokenizer, 20), 0
+    with torch.no_grad():
+        for row in rows:
+            batch = LabelledPairCollator(tokenizer)([row])
+            u, v = model.eval().embed(batch["input_ids"], batch["attention_mask"])[0]
+            scores = model.loss_head.layers(torch.cat([u, v, (u - v).abs(), u * v]))
+            right += int(scores.argmax()) == row["label"]
+    model.train()
+    assert label_accuracy(model, tokenizer, rows, batch_size=7) == pytest.approx(right / len(rows))
+    assert 0 < right < len(rows)
+    assert model.training

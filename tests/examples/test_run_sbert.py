@@ -1,0 +1,65 @@
+"""The script of Sentence-BERT: the columns of a file choose the loss."""
+
+import json
+
+import pytest
+from scripts import load
+
+from conftest import SENTENCES
+from contrastive_st.errors import InputError
+from contrastive_st.models import SentenceEncoder
+
+TINY = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
+TINY += ["--logging_steps", "1", "--bf16", "false", "--hidden_size", "64", "--num_layers", "1", "--vocab_size", "100"]
+LABELS = ["entailment", "neutral", "contradiction"]
+TABLES = {
+    "scored": ("question\tanswer\tscore", lambda i: i % 5 / 4, "cosine_similarity"),
+    "labelled": ("premise\thypothesis\tlabel", lambda i: LABELS[i % 3], "softmax"),
+    "triplets": ("anchor\tpositive\tnegative", lambda i: "the rain", "triplet"),
+    "texts": ("text\tlabel", None, "cosine_similarity"),
+}
+
+
+def write(kind, folder):
+    header, last, _ = TABLES[kind]
+    pairs = [(f"{a} {i}", b) for i in range(3) for a in SENTENCES for b in SENTENCES[:3]]
+    rows = [(a, i % 2) if last is None else (a, b, last(i)) for i, (a, b) in enumerate(pairs)]
+    path = folder / f"{kind}.tsv"
+    path.write_text("\n".join([header, *("\t".join(map(str, row)) for row in rows)]) + "\n")
+    return ["--train_file", str(path), "--output_dir", str(folder / "out"), *TINY]
+
+
+@pytest.mark.parametrize("kind", TABLES)
+def test_the_columns_choose_the_loss(kind, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    load("run_sbert").main([*write(kind, tmp_path), "--matryoshka_dims", "64", "16"])
+    encoder = SentenceEncoder(tmp_path / "out", truncate_dim=16)
+    assert encoder.encode(SENTENCES).shape == (8, 16)
+    assert not any("loss_head" in name for name in encoder.model.state_dict())
+    settings = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
+    assert (settings["dims"], settings["inner"]["loss"]) == ([64, 16], TABLES[kind][2])
+    assert settings["pooling"] == "mean"
+
+
+@pytest.mark.parametrize("loss", ["cosent", "angle"])
+def test_scores_are_ranked_if_asked_for(loss, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    prompts = ["--prompts", "query=the cat ", "document=town: ", "--include_prompt", "false"]
+    load("run_sbert").main([*write("scored", tmp_path), "--loss", loss, "--chunk_size", "3", *prompts])
+    encoder = SentenceEncoder(tmp_path / "out")
+    assert (encoder.prompts, encoder.recorded.include_prompt) == ({"query": "the cat ", "document": "town: "}, False)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]["loss"] == loss
+
+
+@pytest.mark.parametrize(
+    ("kind", "flags", "words"),
+    [
+        ("scored", ["--loss", "softmax"], "does not train them, but cosine_similarity, cosent, angle"),
+        ("scored", ["--loss", "guess"], "guess"),
+        ("labelled", ["--margin", "2"], "no setting margin"),
+    ],
+)
+def test_what_cannot_be_trained_is_one_line(kind, flags, words, tmp_path):
+    with pytest.raises(InputError, match=words) as caught:
+        load("run_sbert").main([*write(kind, tmp_path), *flags])
+    assert "\n" not in str(caught.value)

@@ -1,0 +1,58 @@
+"""--validation_file, --validation_split and --early_stopping_patience of examples/train.py."""
+
+import json
+import random
+
+import pytest
+from scripts import load
+
+from contrastive_st import InputError, SentenceEncoder
+
+WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads".split()  # noqa: SIM905
+TINY = "--num_layers 1 --hidden_size 16 --per_device_train_batch_size 8 --max_steps 60 --learning_rate 1e-2"
+TINY += " --disable_tqdm true --report_to none --seed 1"
+
+
+def pairs(path, number, seed):
+    """Pairs that have nothing in common: what is learned of some says nothing of others."""
+    draw = random.Random(seed)
+    lines = [" ".join(draw.sample(WORDS, 5)) + "," + " ".join(draw.sample(WORDS, 5)) for _ in range(number)]
+    path.write_text("\n".join(["anchor,positive", *lines]), encoding="utf-8")
+    return path
+
+
+def train(folder, *args):
+    given = ["--train_file", str(pairs(folder / "train.csv", 48, 1)), "--output_dir", str(folder / "out")]
+    return load("train").main([*given, *TINY.split(), *map(str, args)])
+
+
+@pytest.mark.parametrize("source", ["file", "split"])
+def test_a_run_that_no_longer_gets_better_stops_and_keeps_the_best(source, tmp_path):
+    held = ["--validation_file", pairs(tmp_path / "held.csv", 12, 2)]
+    after = train(
+        tmp_path, "--early_stopping_patience", 2, *(held if source == "file" else ["--validation_split", 0.2])
+    )
+    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
+    losses = {row["step"]: row["eval_loss"] for row in state["log_history"] if "eval_loss" in row and row["step"]}
+    best = state["best_global_step"]
+    assert state["global_step"] == best + 12 < 60  # two evaluations later
+    assert losses[best] == min(losses[step] for step in losses if step <= state["global_step"])
+    assert after["eval_loss"] == pytest.approx(losses[best], abs=1e-6)  # the weights are those of the best
+    assert {"eval_mrr", "eval_accuracy"} <= set(after)
+    assert (tmp_path / "out" / "training_curve.png").read_bytes()[:4] == b"\x89PNG"
+    assert SentenceEncoder.from_pretrained(tmp_path / "out").encode("a cat").shape == (16,)
+
+
+def test_without_patience_the_best_is_kept_all_the_same(tmp_path):
+    after = train(tmp_path, "--validation_split", 0.2, "--metric_for_best_model", "mrr")
+    state = json.loads((tmp_path / "out" / "trainer_state.json").read_text())
+    figures = [row["eval_mrr"] for row in state["log_history"] if "eval_mrr" in row]
+    assert state["global_step"] == 60
+    assert after["eval_mrr"] == pytest.approx(max(figures))
+
+
+@pytest.mark.parametrize("asked", ["--early_stopping_patience 2", "--eval_strategy steps"])
+def test_without_validation_rows_a_line_names_the_options(asked, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    with pytest.raises(InputError, match="--validation_file or --validation_split"):
+        train(tmp_path, *asked.split())

@@ -1,0 +1,115 @@
+"""Validates the same rows in each of W gloo processes; rank 0 saves what every process found."""
+
+import os
+import sys
+
+import torch
+import torch.distributed as dist
+import transformers
+from datasets import Dataset
+
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    CoSENTLoss,
+    DropoutPairCollator,
+    InfoNCE,
+    LabelledPairCollator,
+    MatryoshkaLoss,
+    Mixture,
+    MixtureCollator,
+    MixtureLoss,
+    NLITripletCollator,
+    PairCollator,
+    SoftmaxLoss,
+    tokenize,
+)
+from contrastive_st.data import train_wordpiece
+
+WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads book".split()  # noqa: SIM905
+TEXTS = [" ".join([*WORDS[i % 7 : i % 7 + 2 + i % 5], WORDS[i % 20]]) for i in range(40)]
+ROWS = 13  # uneven for batches of four, and for two processes
+
+
+def rows_for(kind, tokenizer):
+    columns = {"a": TEXTS[:ROWS], "b": TEXTS[20 : 20 + ROWS]}
+    columns["b"][5], columns["a"][7] = columns["b"][3], columns["a"][2]  # equal texts
+    if kind == "triplets":
+        columns["c"] = TEXTS[10 : 10 + ROWS]
+    if kind == "scores":
+        columns["score"] = [i % 6 / 5 for i in range(ROWS)]
+    if kind == "labels":
+        columns["label"] = [i % 3 for i in range(ROWS)]
+    return tokenize(Dataset.from_dict(columns), tokenizer, 16)
+
+
+def parts(case, tokenizer):
+    """Loss, collator, validation rows and further arguments of a case."""
+    pairs, labelled = PairCollator(tokenizer), LabelledPairCollator(tokenizer)
+    if case == "mixture":
+        rows = Mixture({name: rows_for(name, tokenizer) for name in ("pairs", "scores", "labels")})
+        loss = MixtureLoss({"pairs": InfoNCE(), "scores": CoSENTLoss(), "labels": SoftmaxLoss()})
+        return loss, MixtureCollator({"pairs": pairs, "scores": labelled, "labels": labelled}), rows, {}
+    table = {
+        "pairs": (InfoNCE(), pairs),
+        "triplets": (InfoNCE(), NLITripletCollator(tokenizer)),
+        "scores": (CoSENTLoss(), labelled),
+        "labels": (SoftmaxLoss(), labelled),
+        "matryoshka": (MatryoshkaLoss(InfoNCE(), dims=(16, 4)), pairs),
+        "cached": (InfoNCE(), pairs),
+    }
+    rows = rows_for(case if case in ("triplets", "scores", "labels") else "pairs", tokenizer)
+    return *table[case], rows, {"chunk_size": 3} if case == "cached" else {}
+
+
+CASES = ("pairs", "triplets", "scores", "labels", "matryoshka", "cached", "mixture")
+
+
+def trainer_for(case, folder, **changes):
+    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
+    loss, collator, rows, settings = parts(case, tokenizer)
+    config = transformers.BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
+        max_position_embeddings=20,
+    )  # fmt: skip
+    transformers.set_seed(1)
+    model = BertForCL(config, loss=loss, pooling="mean")
+    settings = {"per_device_train_batch_size": 4, "bf16": False, "report_to": "none", **settings, **changes}
+    args = ContrastiveTrainingArguments(folder, disable_tqdm=True, **settings)
+    return ContrastiveTrainer(model, args, train_dataset=rows, eval_dataset=rows, data_collator=collator)
+
+
+def texts_judged_by_scores(folder):
+    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
+    trainer = trainer_for("pairs", folder)
+    return ContrastiveTrainer(
+        trainer.model, trainer.args, train_dataset=tokenize(Dataset.from_dict({"text": TEXTS}), tokenizer, 16),
+        eval_dataset=rows_for("scores", tokenizer), data_collator=DropoutPairCollator(tokenizer),
+        eval_collator=LabelledPairCollator(tokenizer),
+    )  # fmt: skip
+
+
+def figures(metrics):
+    timed = ("epoch", "_runtime", "_per_second", "_time")
+    return {name: x for name, x in metrics.items() if not name.endswith(timed)}
+
+
+def all_figures(folder):
+    found = {case: figures(trainer_for(case, folder).evaluate()) for case in CASES}
+    return found | {"only scores": figures(texts_judged_by_scores(folder).evaluate())}
+
+
+def main(rank, world, port, out):
+    torch.set_num_threads(1)
+    os.environ.update(RANK=rank, LOCAL_RANK=rank, WORLD_SIZE=str(world), MASTER_PORT=port)
+    os.environ.update(MASTER_ADDR="127.0.0.1", ACCELERATE_USE_CPU="true")
+    found, everybody = all_figures(f"{out}-runs"), [None] * world
+    dist.all_gather_object(everybody, found)
+    if int(rank) == 0:
+        torch.save(everybody, out)
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4])

@@ -1,0 +1,290 @@
+"""A user's own loss and own encoder: what is recorded, saved, resumed and opened."""
+
+import json
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from datasets import Dataset
+from safetensors.torch import load_file
+from torch import nn
+from transformers import AutoModel, BertModel
+
+from conftest import SENTENCES
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    EncoderForCL,
+    InfoNCE,
+    InputError,
+    Loss,
+    PairCollator,
+    SentenceEncoder,
+    SoftmaxLoss,
+    tokenize,
+)
+from contrastive_st.losses import LOSSES, CallableLoss, Gather
+
+
+def spread(views):
+    return (views[:, 0] - views[:, 1]).square().sum(-1).mean()
+
+
+class Scaled(nn.Module):
+    """A loss with a weight of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = nn.Parameter(torch.tensor(2.0))
+
+    def forward(self, views):
+        return spread(views) * (1 + self.scale.square())
+
+
+class Bag(nn.Module):
+    def __init__(self, words):
+        super().__init__()
+        self.words, self.output = nn.Embedding(words, 8), nn.Linear(8, 6)
+        self.register_buffer("shift", torch.zeros(6))
+
+    def forward(self, input_ids, attention_mask):
+        states = self.words(input_ids) * attention_mask[..., None]
+        return self.output(states.sum(1) / attention_mask.sum(1, keepdim=True)) + self.shift
+
+
+def trainer_for(model, tokenizer, folder, loss=None, steps=4, **changes):
+    rows = Dataset.from_dict({"a": SENTENCES * 4, "b": (SENTENCES[1:] + SENTENCES[:1]) * 4})
+    settings = {"per_device_train_batch_size": 4, "learning_rate": 1e-2, "save_steps": 2, "save_strategy": "steps"}
+    settings |= {"lr_scheduler_type": "constant", "bf16": False, "report_to": "none", "disable_tqdm": True}
+    return ContrastiveTrainer(
+        model=model, loss=loss, args=ContrastiveTrainingArguments(str(folder), max_steps=steps, **settings | changes),
+        train_dataset=tokenize(rows, tokenizer, 16), data_collator=PairCollator(tokenizer), processing_class=tokenizer,
+    )  # fmt: skip
+
+
+def seeded(make):
+    torch.manual_seed(3)
+    return make()
+
+
+# --- Losses.
+
+
+def test_the_config_names_the_loss_that_was_used(tokenizer, bert_config, tmp_path):
+    trainer = trainer_for(BertForCL(bert_config, pooling="mean"), tokenizer, tmp_path, spread, steps=2)
+    trainer.train()
+    trainer.save_model()
+    section = json.loads((tmp_path / "config.json").read_text())["contrastive"]
+    assert section["loss"] == "spread"
+    assert "temperature" not in section
+    assert json.loads((tmp_path / "training_metadata.json").read_text())["loss"]["name"] == "spread"
+
+
+def test_a_checkpoint_opens_without_its_loss_and_is_saved_unchanged(tokenizer, bert_config, tmp_path):
+    @dataclass(frozen=True)
+    class Passing(Loss):
+        name = "passing_margin"
+        margin: float = 0.5
+
+        def __call__(self, views, targets=None, *, text_hashes=None, gather=None):
+            return (spread(views) - self.margin).relu()
+
+    first, second = tmp_path / "a", tmp_path / "b"
+    trainer = trainer_for(BertForCL(bert_config, pooling="mean"), tokenizer, first, Passing(0.25), steps=2)
+    trainer.train()
+    trainer.save_model()
+    expected = SentenceEncoder(trainer.model, tokenizer).encode(SENTENCES)
+    assert AutoModelForCL.from_pretrained(first).loss_fn == Passing(0.25)
+    del LOSSES["passing_margin"]
+    np.testing.assert_allclose(SentenceEncoder(first).encode(SENTENCES), expected, atol=1e-6)
+    assert isinstance(AutoModel.from_pretrained(first), BertModel)
+    model = AutoModelForCL.from_pretrained(first)
+    model.save_pretrained(second)
+    sections = [json.loads((folder / "config.json").read_text())["contrastive"] for folder in (first, second)]
+    assert sections[0] == sections[1]
+    assert (sections[0]["loss"], sections[0]["margin"]) == ("passing_margin", 0.25)
+    with pytest.raises(InputError, match="trained with the loss 'passing_margin', which is not defined here"):
+        trainer_for(model, tokenizer, tmp_path / "c")
+    assert isinstance(AutoModelForCL.from_pretrained(first, loss=InfoNCE(0.2)).loss_fn, InfoNCE)
+    with pytest.raises(InputError, match="unknown loss 'passing_margim'"):
+        AutoModelForCL.from_pretrained(first, loss="passing_margim")
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    tokenizer.save_pretrained(first)
+    other = sentence_transformers.SentenceTransformer(str(first), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(other, expected, atol=1e-5)
+
+
+def test_a_loss_inside_another_need_not_be_defined_either(bert_config):
+    bert_config.contrastive = {"loss": "matryoshka", "inner": {"loss": "gone"}, "dims": [4], "pooling": "mean"}
+    model = BertForCL(bert_config)
+    assert model.config.contrastive["inner"] == {"loss": "gone"}
+    with pytest.raises(InputError, match="the loss 'gone'"):
+        _ = model.loss_fn
+
+
+def test_a_loss_is_call_alone(tokenizer, bert_config, tmp_path):
+    class Alone(Loss):
+        def __call__(self, views, targets=None, *, text_hashes=None, gather=None):
+            return spread(views)
+
+    trainer = trainer_for(BertForCL(bert_config), tokenizer, tmp_path, Alone(), steps=2, logging_steps=1)
+    trainer.train()
+    assert trainer.model.config.contrastive["loss"] == "Alone"
+    assert Alone().describe(8, 2) == "8 rows a step of 2 views each, compared by Alone"
+
+
+def test_the_weights_of_a_loss_are_trained_and_resumed(tokenizer, bert_config, tmp_path):
+    def run(folder, steps, resume=None):
+        trainer = trainer_for(seeded(lambda: BertForCL(bert_config)), tokenizer, folder, Scaled(), steps, chunk_size=3)
+        trainer.train(resume_from_checkpoint=resume)
+        return trainer.model.state_dict()
+
+    whole = run(tmp_path / "whole", 4)
+    assert whole["loss_head.scale"] != 2.0
+    run(tmp_path / "parts", 2)
+    torch.testing.assert_close(run(tmp_path / "parts", 4, True), whole, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("loss", "message"),
+    [
+        (lambda views: views.mean(-1), r"returned a tensor of shape \[4, 2\]"),
+        (lambda views: 1.0, "returned a float"),
+        (InfoNCE, "the class InfoNCE"),
+        ("spread", "unknown loss 'spread'"),
+        (3, "loss: a int"),
+    ],
+)
+def test_what_is_no_loss_is_told_in_a_line(loss, message, tokenizer, bert_config, tmp_path):
+    with pytest.raises(InputError, match=message):
+        trainer_for(BertForCL(bert_config), tokenizer, tmp_path, loss, steps=1).train()
+
+
+def test_the_names_of_the_package_cannot_be_taken():
+    with pytest.raises(InputError, match="'triplet' is the name of TripletLoss"):
+        type("Mine", (Loss,), {"name": "triplet"})
+
+    def triplet(views):
+        return views.sum()
+
+    assert CallableLoss(triplet).name == "custom_triplet"
+
+
+def test_a_callable_gets_what_its_signature_names():
+    class Twice(Gather):
+        def __call__(self, rows, sizes=None):
+            return torch.cat([rows, rows])
+
+        def widest(self, width):
+            return width + 1
+
+    seen = {}
+
+    def loss(views, targets, *, text_hashes=None):
+        seen.update(views=views, targets=targets, text_hashes=text_hashes)
+        return views.sum()
+
+    def aware(views, gather):
+        seen.update(aware=views, gather=gather)
+        return views.sum()
+
+    views, targets, gather = torch.ones(3, 2, 4), torch.ones(3, 2), Twice()
+    CallableLoss(loss)(views, targets, text_hashes=None, gather=gather)
+    assert (seen["views"].shape, seen["targets"].shape, seen["text_hashes"]) == ((6, 2, 4), (6, 3), None)
+    CallableLoss(aware)(views, targets, gather=gather)
+    assert seen["aware"] is views
+    assert seen["gather"] is gather
+
+
+# --- Encoders.
+
+
+def test_a_module_trains_saves_resumes_and_reopens(tokenizer, tmp_path):
+    def run(folder, steps, resume=None):
+        torch.manual_seed(3)
+        encoder = Bag(len(tokenizer))
+        trainer = trainer_for(encoder, tokenizer, folder, spread, steps)
+        trainer.train(resume_from_checkpoint=resume)
+        return encoder, trainer
+
+    encoder, trainer = run(tmp_path / "whole", 4)
+    trainer.save_model()
+    saved = load_file(tmp_path / "whole" / "model.safetensors")
+    torch.testing.assert_close(saved, dict(encoder.state_dict()), rtol=0, atol=0)
+    assert (tmp_path / "whole" / "tokenizer.json").is_file()
+    assert json.loads((tmp_path / "whole" / "config.json").read_text())["contrastive"]["loss"] == "spread"
+    run(tmp_path / "parts", 2)
+    resumed, _ = run(tmp_path / "parts", 4, True)
+    torch.testing.assert_close(resumed.state_dict(), encoder.state_dict(), rtol=0, atol=0)
+    vectors = SentenceEncoder(encoder, tokenizer).encode(SENTENCES)
+    assert vectors.shape == (len(SENTENCES), 6)
+    ids = tokenizer(SENTENCES[2], return_tensors="pt")
+    np.testing.assert_allclose(vectors[2], encoder(ids.input_ids, ids.attention_mask)[0].detach().numpy(), atol=1e-6)
+
+
+def test_a_module_has_the_classifier_of_a_loss(tokenizer):
+    model = EncoderForCL(Bag(len(tokenizer)), SoftmaxLoss())
+    assert model.loss_head.layers[0].in_features == 3 * 6
+
+
+def test_a_sentence_transformer_is_saved_whole(tokenizer, bert_config, tmp_path):
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    torch.manual_seed(1)
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+
+    def opened():
+        model = sentence_transformers.SentenceTransformer(str(tmp_path / "base"), device="cpu")
+        model.append(sentence_transformers.models.Normalize())
+        return model
+
+    def run(folder, steps, resume=None):
+        model = opened()
+        trainer = trainer_for(model, tokenizer, folder, InfoNCE(0.1), steps, chunk_size=3)
+        trainer.train(resume_from_checkpoint=resume)
+        trainer.save_model()
+        return model
+
+    before, model = opened().encode(SENTENCES), run(tmp_path / "whole", 4)
+    assert abs(before - model.encode(SENTENCES)).max() > 1e-3
+    reopened = sentence_transformers.SentenceTransformer(str(tmp_path / "whole"), device="cpu")
+    assert [type(module).__name__ for module in reopened] == [type(module).__name__ for module in model]
+    np.testing.assert_allclose(reopened.encode(SENTENCES), model.encode(SENTENCES), atol=1e-6)
+    np.testing.assert_allclose(
+        SentenceEncoder(tmp_path / "whole").encode(SENTENCES), model.encode(SENTENCES), atol=1e-5
+    )
+    run(tmp_path / "parts", 2)
+    np.testing.assert_allclose(run(tmp_path / "parts", 4, True).encode(SENTENCES), model.encode(SENTENCES), atol=1e-6)
+
+
+def test_an_encoder_of_transformers_with_a_pooling_function(tokenizer, bert_config, tmp_path):
+    bert, first = BertModel(bert_config), lambda states, mask: states[:, 0]
+    with pytest.raises(InputError, match="does not say how it pools"):
+        trainer_for(bert, tokenizer, tmp_path)
+    trainer = trainer_for(EncoderForCL(bert, pooling=first), tokenizer, tmp_path, steps=2)
+    trainer.train()
+    trainer.save_model()
+    again = EncoderForCL(AutoModel.from_pretrained(tmp_path), pooling=first)
+    ours, theirs = (SentenceEncoder(model, tokenizer).encode(SENTENCES) for model in (trainer.model, again))
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("forward", "message"),
+    [
+        (lambda self, input_ids, attention_mask: self.words(input_ids), "one vector a row"),
+        (lambda self, input_ids, attention_mask: [1.0], "returned a list"),
+    ],
+)
+def test_a_module_without_vectors_is_told_in_a_line(forward, message, tokenizer, tmp_path, monkeypatch):
+    monkeypatch.setattr(Bag, "forward", forward)
+    with pytest.raises(InputError, match=message):
+        trainer_for(Bag(len(tokenizer)), tokenizer, tmp_path, steps=1).train()
+
+
+def test_what_is_no_module_is_refused(tokenizer, tmp_path):
+    with pytest.raises(InputError, match="the model is a dict"):
+        trainer_for({}, tokenizer, tmp_path)

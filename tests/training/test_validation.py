@@ -1,0 +1,298 @@
+"""Validation: its figures are those of plain loops, the same for any number of processes; runs that stop in time."""
+
+import json
+import logging
+
+import numpy as np
+import pytest
+import torch
+import validation_worker
+from datasets import Dataset
+from ranks import launch
+from scipy.stats import spearmanr
+
+from conftest import SENTENCES
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    InfoNCE,
+    InputError,
+    PairCollator,
+    tokenize,
+)
+from contrastive_st.plots import training_curve
+from contrastive_st.training import validation
+from contrastive_st.training.arguments import ValidationArguments
+from contrastive_st.training.validation import shares, validation_metrics
+
+
+def plain_ranks(views, hashes):
+    """One anchor and one candidate at a time, in float64."""
+    unit = views.double() / views.double().norm(dim=-1, keepdim=True)
+    ranks = []
+    for i in range(len(views)):
+        rank, own = 1, float(unit[i, 0] @ unit[i, 1])
+        for j in range(len(views)):
+            for k in range(1, views.shape[1]):
+                equal = hashes[j, k] in (hashes[i, 0], hashes[i, 1]) or (k == 1 and hashes[j, 0] == hashes[i, 0])
+                rank += not equal and float(unit[i, 0] @ unit[j, k]) >= own
+        ranks.append(rank)
+    return np.array(ranks)
+
+
+@pytest.mark.parametrize("num_views", [2, 3])
+def test_mrr_and_accuracy_are_those_of_a_plain_loop(num_views, monkeypatch):
+    monkeypatch.setattr(validation, "_SCORES", 100)  # several blocks
+    views = torch.randn(30, num_views, 5)
+    views[:, 1] = views[:, 0] + 0.8 * views[:, 1]
+    hashes = torch.randint(15, (30, num_views))  # many equal texts
+    ranks = plain_ranks(views, hashes)
+    assert len(set(ranks.tolist())) > 1
+    without = plain_ranks(views, torch.arange(30 * num_views).view(30, num_views))
+    assert (ranks < without).any()  # equal texts do matter here
+    found = validation_metrics(views, None, hashes, InfoNCE())
+    assert found == pytest.approx({"mrr": (1 / ranks).mean(), "accuracy": (ranks == 1).mean()})
+
+
+def test_a_collapsed_or_broken_embedding_finds_nothing():
+    hashes = torch.arange(8).view(4, 2)
+    for views in (torch.ones(4, 2, 3), torch.full((4, 2, 3), torch.nan)):
+        assert validation_metrics(views, None, hashes, InfoNCE()) == {"mrr": 0.25, "accuracy": 0.0}
+        assert validation_metrics(views, torch.rand(4), hashes, InfoNCE()) == {"spearman": 0.0}
+
+
+def test_spearman_is_that_of_cosines_and_scores():
+    views, scores = torch.randn(20, 2, 4), torch.rand(20)
+    cosines = torch.cosine_similarity(views[:, 0].double(), views[:, 1].double(), dim=-1)
+    found = validation_metrics(views, scores, torch.arange(40).view(20, 2), InfoNCE())
+    assert found["spearman"] == pytest.approx(spearmanr(cosines, scores.double()).statistic)
+
+
+def test_every_row_is_judged_once_whatever_the_number_of_processes():
+    for world in (1, 2, 3, 5):
+        every = [shares({"a": range(13), "b": range(13, 15)}, 4, rank, world) for rank in range(world)]
+        assert len({len(own) for own in every}) == 1
+        counted = [i for own in every for share in own if share.counts for i in share.rows]
+        assert sorted(counted) == list(range(15))
+    assert [len(share.rows) for share in shares({None: range(33)}, 32)] == [16, 17]
+    assert [len(share.rows) for share in shares({None: range(3)}, 2)] == [3]  # one alone has no negatives
+
+
+# --- Through the trainer.
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("validation")
+    both = launch(2, folder / "both.pt", validation_worker.__file__)
+    return validation_worker.all_figures(str(folder / "alone")), both
+
+
+NAMES = {
+    "pairs": {"eval_loss", "eval_mrr", "eval_accuracy"},
+    "triplets": {"eval_loss", "eval_mrr", "eval_accuracy"},
+    "matryoshka": {"eval_loss", "eval_mrr", "eval_accuracy"},
+    "cached": {"eval_loss", "eval_mrr", "eval_accuracy"},
+    "scores": {"eval_loss", "eval_spearman"},
+    "labels": {"eval_loss", "eval_accuracy"},
+    "only scores": {"eval_spearman"},
+    "mixture": {
+        "eval_loss", "eval_mrr", "eval_accuracy", "eval_spearman", "eval_pairs_loss", "eval_pairs_mrr",
+        "eval_pairs_accuracy", "eval_scores_loss", "eval_scores_spearman", "eval_labels_loss", "eval_labels_accuracy",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", NAMES)
+def test_two_processes_find_what_one_does(found, case):
+    alone, both = found
+    assert set(alone[case]) == NAMES[case]
+    assert both[0][case] == both[1][case]
+    assert both[0][case] == pytest.approx(alone[case], abs=1e-6, rel=1e-6)
+    assert len({round(x, 6) for x in alone[case].values()}) > 1 or len(alone[case]) == 1
+
+
+@pytest.mark.slow
+def test_gradcache_and_parts_of_a_mixture_find_what_plain_rows_do(found):
+    alone, _ = found
+    assert alone["cached"] == pytest.approx(alone["pairs"], abs=1e-6)
+    mixture = alone["mixture"]
+    assert mixture["eval_loss"] == pytest.approx(
+        np.mean([mixture[f"eval_{name}_loss"] for name in ("pairs", "scores", "labels")])
+    )
+    assert mixture["eval_accuracy"] == pytest.approx(
+        (mixture["eval_pairs_accuracy"] + mixture["eval_labels_accuracy"]) / 2
+    )
+
+
+def test_the_loss_is_that_of_a_plain_loop_over_the_batches(tmp_path):
+    trainer = validation_worker.trainer_for("pairs", str(tmp_path))
+    rows, model = trainer.eval_dataset, trainer.model.eval()
+    total, views, hashes = 0.0, [], []
+    for share in shares({None: range(len(rows))}, 4):
+        batch = trainer.data_collator([rows[i] for i in share.rows])
+        with torch.no_grad():
+            output = model(**batch)
+        total += output.loss.item() * len(share.rows)
+        views.append(output.views)
+        hashes.append(output.text_hashes)
+    found = trainer.evaluate()
+    ranks = plain_ranks(torch.cat(views), torch.cat(hashes))
+    assert found["eval_loss"] == pytest.approx(total / len(rows), abs=1e-6)
+    assert found["eval_mrr"] == pytest.approx((1 / ranks).mean(), abs=1e-6)
+    assert found["eval_accuracy"] == pytest.approx((ranks == 1).mean(), abs=1e-6)
+
+
+def test_single_texts_are_refused_in_a_line(tokenizer, bert_config, tmp_path):
+    rows = tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16)
+    with pytest.raises(InputError, match="validation needs pairs, triplets or scored pairs"):
+        ContrastiveTrainer(
+            BertForCL(bert_config), arguments(tmp_path), train_dataset=rows, eval_dataset=rows,
+            data_collator=DropoutPairCollator(tokenizer),
+        )  # fmt: skip
+
+
+# --- Stopping in time.
+
+
+def arguments(folder, **changes):
+    given = {"per_device_train_batch_size": 4, "max_steps": 40, "learning_rate": 3e-3, "bf16": False, **changes}
+    return ContrastiveTrainingArguments(str(folder), report_to="none", disable_tqdm=True, seed=3, **given)
+
+
+def worse_and_worse(tokenizer, bert_config, folder, **changes):
+    """A run that learns pairs by heart which contradict those that it is validated on."""
+    bert_config.hidden_dropout_prob = bert_config.attention_probs_dropout_prob = 0.1
+    turned = SENTENCES[1:] + SENTENCES[:1]
+    torch.manual_seed(1)
+    return ContrastiveTrainer(
+        BertForCL(bert_config, pooling="mean"), arguments(folder, **changes), data_collator=PairCollator(tokenizer),
+        train_dataset=tokenize(Dataset.from_dict({"a": SENTENCES * 4, "b": turned * 4}), tokenizer, 16),
+        eval_dataset=tokenize(Dataset.from_dict({"a": SENTENCES, "b": SENTENCES[3:] + SENTENCES[:3]}), tokenizer, 16),
+    )  # fmt: skip
+
+
+def test_a_run_that_gets_worse_stops_and_keeps_the_best(tokenizer, bert_config, tmp_path, caplog):
+    trainer = worse_and_worse(tokenizer, bert_config, tmp_path / "out", early_stopping_patience=2)
+    with caplog.at_level(logging.INFO, logger="contrastive_st"):
+        trainer.train()
+    state = trainer.state
+    losses = {row["step"]: row["eval_loss"] for row in state.log_history if "eval_loss" in row}
+    best = min(losses, key=losses.get)
+    assert state.global_step == best + 2 * 4 < 40
+    assert state.best_global_step == best
+    kept = BertForCL.from_pretrained(tmp_path / "out" / f"checkpoint-{best}")
+    for name, weight in kept.state_dict().items():
+        assert torch.equal(weight, trainer.model.state_dict()[name]), name
+    folders = {path.name for path in (tmp_path / "out").glob("checkpoint-*")}
+    assert folders == {f"checkpoint-{best}", f"checkpoint-{state.global_step}"}
+    words = f"kept the checkpoint of step {best}: eval_loss {losses[best]:.4f}, the best of {len(losses)} evaluations; "
+    assert words + f"stopped early at step {state.global_step} of 40" in caplog.messages
+    assert {row["step"] for row in state.log_history if "loss" in row} >= set(losses)
+    assert training_curve(state.log_history, tmp_path / "curve.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_resumed_in_the_middle_it_stops_where_it_would_have(tokenizer, bert_config, tmp_path):
+    settings = {"early_stopping_patience": 3, "save_total_limit": 9}
+    whole = worse_and_worse(tokenizer, bert_config, tmp_path / "whole", **settings)
+    whole.train()
+    step, best = whole.state.global_step, whole.state.best_global_step
+    middle = tmp_path / "whole" / f"checkpoint-{step - 4}"  # two evaluations were not better
+    counted = json.loads((middle / "trainer_state.json").read_text())["stateful_callbacks"]["EarlyStoppingCallback"]
+    assert counted["attributes"]["early_stopping_patience_counter"] == 2
+    again = worse_and_worse(tokenizer, bert_config, tmp_path / "whole", **settings)
+    again.train(resume_from_checkpoint=str(middle))
+    assert (again.state.global_step, again.state.best_global_step) == (step, best)
+    for a, b in zip(whole.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+@pytest.mark.allow_warnings
+def test_a_run_that_had_stopped_takes_no_further_step(tokenizer, bert_config, tmp_path):
+    worse_and_worse(tokenizer, bert_config, tmp_path, early_stopping_patience=1).train()
+    again = worse_and_worse(tokenizer, bert_config, tmp_path, early_stopping_patience=1)
+    before = len(list(tmp_path.glob("checkpoint-*")))
+    again.train(resume_from_checkpoint=True)
+    assert again.state.global_step < 40
+    assert len(list(tmp_path.glob("checkpoint-*"))) == before
+
+
+def test_validation_changes_no_weight(tokenizer, bert_config, tmp_path):
+    settings = {"max_steps": 6, "save_strategy": "no"}
+    plain = worse_and_worse(tokenizer, bert_config, tmp_path / "a", **settings)
+    plain.train()
+    judged = worse_and_worse(tokenizer, bert_config, tmp_path / "b", eval_strategy="steps", eval_steps=1, **settings)
+    judged.evaluate()
+    judged.train()
+    assert sum("eval_mrr" in row for row in judged.state.log_history) == 6
+    for a, b in zip(plain.model.parameters(), judged.model.parameters(), strict=True):
+        assert torch.equal(a, b)
+
+
+REGULARLY = [
+    ({}, ("steps", 0.1, "steps", 0.1, True, 2)),
+    ({"eval_steps": 5}, ("steps", 5, "steps", 5, True, 2)),
+    ({"save_steps": 7}, ("steps", 7, "steps", 7, True, 2)),
+    ({"save_strategy": "epoch"}, ("epoch", None, "epoch", 500, True, 2)),
+    ({"eval_strategy": "epoch"}, ("epoch", None, "epoch", 500, True, 2)),
+    ({"eval_strategy": "steps", "eval_steps": 5, "save_steps": 10}, ("steps", 5, "steps", 10, True, 2)),
+    ({"save_strategy": "no"}, ("steps", 0.1, "no", 500, False, None)),
+    ({"save_total_limit": 5}, ("steps", 0.1, "steps", 0.1, True, 5)),
+]
+
+
+@pytest.mark.parametrize(("given", "wanted"), REGULARLY)
+@pytest.mark.parametrize("later", [False, True])
+def test_what_is_left_open_follows_what_is_given(tmp_path, given, wanted, later):
+    args = arguments(tmp_path, **given, **({} if later else {"early_stopping_patience": 2}))
+    if later:
+        args.evaluate_regularly()
+    names = ("eval_strategy", "eval_steps", "save_strategy", "save_steps", "load_best_model_at_end", "save_total_limit")
+    assert tuple(getattr(args, name) for name in names) == wanted
+    assert args.per_device_eval_batch_size == 4
+
+
+def test_a_tiny_run_is_evaluated_at_every_step(tokenizer, bert_config, tmp_path):
+    trainer = worse_and_worse(tokenizer, bert_config, tmp_path, max_steps=3, early_stopping_patience=9)
+    trainer.train()
+    assert [row["step"] for row in trainer.state.log_history if "eval_loss" in row] == [1, 2, 3]
+
+
+def test_the_measure_chooses_where_there_is_no_loss(tmp_path):
+    trainer = validation_worker.texts_judged_by_scores(str(tmp_path))
+    args = arguments(tmp_path, early_stopping_patience=2)
+    again = ContrastiveTrainer(
+        trainer.model, args, train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset,
+        data_collator=trainer.data_collator, eval_collator=trainer.eval_collator,
+    )  # fmt: skip
+    assert (again.args.metric_for_best_model, again.args.greater_is_better) == ("spearman", True)
+    args = arguments(tmp_path, early_stopping_patience=2, metric_for_best_model="mrr")
+    assert args.greater_is_better
+    both = ContrastiveTrainer(
+        trainer.model, arguments(tmp_path), train_dataset=trainer.train_dataset, eval_dataset=trainer.eval_dataset,
+        data_collator=trainer.data_collator, eval_collator=trainer.eval_collator, evaluator=lambda model: {"own": 0.5},
+    )  # fmt: skip
+    assert {"eval_spearman", "eval_own"} <= set(both.evaluate())
+
+
+@pytest.mark.parametrize("asked", [{"early_stopping_patience": 2}, {"eval_strategy": "steps"}])
+def test_without_validation_data_a_line_says_how_to_give_some(tokenizer, bert_config, tmp_path, asked):
+    rows = tokenize(Dataset.from_dict({"a": SENTENCES, "b": SENTENCES[::-1]}), tokenizer, 16)
+    words = "needs validation data; give --validation_file or --validation_split"
+    with pytest.raises(InputError, match=words):
+        ContrastiveTrainer(
+            BertForCL(bert_config), arguments(tmp_path, **asked), train_dataset=rows,
+            data_collator=PairCollator(tokenizer),
+        )  # fmt: skip
+
+
+# --- Rows for scripts.
+
+
+def test_two_sources_of_validation_rows_or_a_share_out_of_range_are_refused():
+    for wrong in ({"validation_file": "f", "validation_split": 0.1}, {"validation_split": 0.6}):
+        with pytest.raises(InputError, match="--validation_split"):
+            ValidationArguments(**wrong)

@@ -62,7 +62,7 @@ def family_of(name, count, folder):
     return rows, MixtureCollator(collators), MixtureLoss({"pairs": InfoNCE(), "scores": CoSENTLoss()})
 
 
-def run_family(name, count, folder, batch=32):
+def run_family(name, count, folder, batch=256):
     torch.manual_seed(0)
     rows, collator, loss = family_of(name, count, folder)
     config = BertConfig(

@@ -19,8 +19,8 @@ POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
 # Control characters except tab and newline, marks of text direction, line separators, surrogates
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 
-#: Seconds for which another process than the first waits to tell an error: a launcher ends it when the first has ended
-_AFTER_THE_FIRST = 3.0
+#: Seconds that other processes wait before they tell an error; a launcher ends them some seconds after the first
+_AFTER_THE_FIRST = 15.0
 
 
 def clean(text: str) -> str:

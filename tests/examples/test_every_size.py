@@ -221,6 +221,6 @@ def test_two_processes(script, options, count, folder):
     else:
         assert count <= 2, done.stderr
         assert len(told) == 1, done.stderr
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in done.stderr[: done.stderr.index("error: ")]  # accelerate has one of its own
         assert "exitcode  : 2" in done.stderr
         assert not list((folder / "out").rglob("model.safetensors"))

@@ -22,7 +22,7 @@ import time
 from pathlib import Path
 
 PAGE = Path(__file__).parents[1] / "docs" / "migrating.md"
-OURS, THEIRS, THEIRS_BF16 = "ours", "sentence-transformers", "sentence-transformers bf16"
+OURS, THEIRS = "ours", "sentence-transformers"
 
 
 def main() -> None:
@@ -39,7 +39,7 @@ def main() -> None:
     if args.worker:
         work(args, *args.worker)
         return
-    found: dict[str, list[dict]] = {name: [] for name in (OURS, THEIRS, THEIRS_BF16)}
+    found: dict[str, list[dict]] = {name: [] for name in (OURS, THEIRS)}
     with tempfile.TemporaryDirectory() as temporary:
         write_rows(args, Path(temporary))
         print(f"before: accuracy {accuracy(args.model, Path(temporary)):.3f}")
@@ -104,8 +104,6 @@ def work(args: argparse.Namespace, name: str, folder: str) -> None:
         "per_device_train_batch_size=16": f'per_device_train_batch_size={args.batch}, report_to="none"',
     }
     changes |= {f"out/{key}": folder for key in script}
-    if name == THEIRS_BF16:
-        changes['batch_sampler="no_duplicates"'] = 'batch_sampler="no_duplicates", bf16=True'
     for old, new in changes.items():
         text = text.replace(old, new)
     imports, body = text.split("\n\n", 1)

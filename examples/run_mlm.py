@@ -22,7 +22,6 @@ from transformers import (
     BertForMaskedLM,
     DataCollatorForLanguageModeling,
     PreTrainedTokenizerBase,
-    Trainer,
 )
 
 from contrastive_st import ContrastiveTrainingArguments, InputError, read_texts, run, train_wordpiece
@@ -30,6 +29,8 @@ from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.training import script
 from contrastive_st.training.arguments import ScriptArguments
+from contrastive_st.training.checkpoints import CheckpointTrainer
+from contrastive_st.training.trainer import Learning
 
 
 @dataclass
@@ -65,7 +66,7 @@ DEFAULTS = {
 }
 
 
-class MLMTrainer(Trainer):
+class MLMTrainer(CheckpointTrainer):
     """Predict the masked tokens, and only them."""
 
     def compute_loss(self, model, inputs, return_outputs=False, num_items_in_batch=None):
@@ -112,11 +113,14 @@ def main(argv: list[str] | None = None) -> None:
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
+    learning = Learning()
     trainer = MLMTrainer(
         model, training, train_dataset=blocks, data_collator=DataCollatorForLanguageModeling(tokenizer),
-        processing_class=tokenizer,
+        processing_class=tokenizer, callbacks=[learning],
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
+    if not trainer.finished_before:
+        learning.check(trainer.state)
     trainer.save_model()
     if trainer.is_world_process_zero():
         script.report(trainer, {}, {})

@@ -7,6 +7,7 @@ import difflib
 import os
 import re
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn, TextIO
 
@@ -17,6 +18,9 @@ POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
 
 # Control characters except tab and newline, marks of text direction, line separators, surrogates
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+
+#: Seconds for which another process than the first waits to tell an error: a launcher ends it when the first has ended
+_AFTER_THE_FIRST = 3.0
 
 
 def clean(text: str) -> str:
@@ -43,8 +47,9 @@ def say(*values: object, file: TextIO | None = None, end: str = "\n") -> None:
 def run(job: Callable[[], Any]) -> int:
     """Call a command or the `main` of a script; returns its exit code.
 
-    Bad input (`InputError`) and files that cannot be read or written (`OSError`) give one line on stderr and code 2. If
-    the reader of stdout stops reading (`| head`), the command ends without a message.
+    Bad input (`InputError`) and files that cannot be read or written (`OSError`) give one line on stderr and code 2; of
+    several processes that meet the same error, the first tells it. If the reader of stdout stops reading (`| head`),
+    the command ends without a message.
 
     Example:
         >>> run(lambda: None)
@@ -59,6 +64,8 @@ def run(job: Callable[[], Any]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes to /dev/null
         return 0
     except (InputError, OSError) as error:
+        if os.environ.get("RANK", "0") != "0":
+            time.sleep(_AFTER_THE_FIRST)
         say(f"error: {first_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:

@@ -6,7 +6,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from contrastive_st.jobs import docs_search
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
@@ -17,6 +16,13 @@ TRAIN = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to"
          "--logging_steps", "1", "--bf16", "false"]  # fmt: skip
 BERT = ["--hidden_size", "64", "--vocab_size", "200"]
 RUNS = {
+    "train.py": ["--train_file", "pairs.csv", *BERT, *TRAIN],
+    "run_demo.py": [*TRAIN, "--save_strategy", "no", "--eval_strategy", "no"],
+    "run_tsdae.py": [*BERT, *TRAIN],
+    "run_promptbert.py": [*BERT, *TRAIN],
+    "run_cutoff.py": [*BERT, *TRAIN],
+    "run_cutoff.py pairs": ["--train_file", "pairs.csv", "--cutoff", "token", *BERT, *TRAIN],
+    "run_mixture.py": ["--mixture", "mixture.yaml", *BERT, *TRAIN],
     "run_simcse.py": [*BERT, *TRAIN],
     "run_simcse.py text": ["--train_file", "text.txt", *BERT, *TRAIN],
     "run_simcse.py pairs": ["--train_file", "pairs.csv", *BERT, *TRAIN],
@@ -81,7 +87,8 @@ def folder(tmp_path, monkeypatch, bert_config, tokenizer):
     pairs = [DocPair(f"{a} {i}", f"{b} and more {i}", f"p{i % 4}.m{i % 3}.f{i}")
              for i, (a, b) in enumerate((a, b) for a in SENTENCES for b in SENTENCES)]  # fmt: skip
     split = lambda found, heldout=1000: (list(found)[:40], list(found)[40:])
-    for module in ("contrastive_st.data", "contrastive_st.jobs.docs_search"):
+    homes = ("data", "data.docs_sets", "evaluation.docs_search", "training.script")
+    for module in (f"contrastive_st.{name}" for name in homes):
         monkeypatch.setattr(f"{module}.installed_docs", lambda *args, **kwargs: pairs)
         monkeypatch.setattr(f"{module}.split_pairs", split)
     BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "teacher")
@@ -91,6 +98,8 @@ def folder(tmp_path, monkeypatch, bert_config, tokenizer):
     (tmp_path / "pairs.csv").write_text("\n".join(["question,answer", *(f"{a},{b}" for a, b in rows)]))
     scored = ["sentence1,sentence2,score", *(f"{a},{b},{i % 5 / 4}" for i, (a, b) in enumerate(rows))]
     (tmp_path / "scored.csv").write_text("\n".join(scored))
+    sets = "- {name: one, train_file: pairs.csv}\n- {name: two, train_file: scored.csv}\n"
+    (tmp_path / "mixture.yaml").write_text(f"datasets:\n{sets}")
     return tmp_path
 
 
@@ -111,7 +120,6 @@ def test_two_steps(name, folder, monkeypatch, capsys):
     else:
         text = "MKVLA" if "sequences" in script else "a cat"
         assert SentenceEncoder.from_pretrained(folder / "out").encode([text]).shape[0] == 1
-    assert not docs_search.__file__.startswith(str(folder))
 
 
 def test_search_and_evaluation(folder, monkeypatch, capsys, bert_config, tokenizer):
@@ -135,12 +143,7 @@ def test_bad_input_is_one_line(name, folder, monkeypatch, capsys):
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.rglob("*.py")), ids=lambda path: path.name)
 def test_examples_use_public_names_alone(path):
-    public = {"contrastive_st", *(f"contrastive_st.{name}" for name in ("data", "evaluation", "jobs", "training"))}
-    also = {"contrastive_st.hub.cards", "contrastive_st.hub.push", "contrastive_st.evaluation.tasks",
-            "contrastive_st.terminal", "contrastive_st.models"}  # fmt: skip
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("contrastive_st"):
-            assert node.module in public | also
-            assert not any(alias.name.startswith("_") for alias in node.names)
-    if path.parent == EXAMPLES:
-        assert 60 <= len(path.read_text(encoding="utf-8").splitlines()) <= 150
+            names = [*node.module.split("."), *(alias.name for alias in node.names)]
+            assert not any(name.startswith("_") for name in names)

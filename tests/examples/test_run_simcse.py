@@ -120,7 +120,7 @@ def test_the_published_head_is_that_of_a_new_encoder_alone(text_file, tmp_path):
 
 def test_a_score_is_not_for_this_script(tmp_path):
     (tmp_path / "scored.csv").write_text("sentence1,sentence2,score\na,b,0.5\nc,d,1\n")
-    with pytest.raises(InputError, match="run_sbert"):
+    with pytest.raises(InputError, match="this script trains"):
         run(text_file=tmp_path / "scored.csv", output=tmp_path / "out")
 
 

@@ -356,12 +356,10 @@ def test_a_tokenizer_that_knows_no_length_trains_and_encodes(job, tokenizer, ber
     for encoder in (SentenceEncoder(start), SentenceEncoder(model, own)):
         assert np.isfinite(encoder.encode([long, "a cat"])).all()
     rows = [f"{text},{other},{i % 2}" for i, (text, other) in enumerate(itertools.pairwise([*SENTENCES, long]))]
-    columns = {"simcse": "text,other", "cert": "text,other", "sbert": "sentence1,sentence2,label"}[job]
+    columns = {"simcse": "anchor,positive", "cert": "anchor,positive", "sbert": "sentence1,sentence2,label"}[job]
     lines = [columns, *(row if job == "sbert" else row.rpartition(",")[0] for row in rows)]
     (tmp_path / "rows.csv").write_text("\n".join(lines))
-    file = ["--pairs_file", str(tmp_path / "rows.csv"), "--task_seeds", "0"] if job == "cert" else [
-        "--train_file", str(tmp_path / "rows.csv")
-    ]  # fmt: skip
+    file = ["--train_file", str(tmp_path / "rows.csv")]
     trained = tmp_path / "out"
     given = [
         "--output_dir",

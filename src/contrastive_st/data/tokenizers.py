@@ -371,8 +371,8 @@ def tokenize(
         return {"input_ids": rows, **({"prompt_length": [length] * len(rows)} if any(lengths) else {})}
 
     # the cache file is named after the inputs, because a pickle of the tokenizer changes when the tokenizer is used
-    words, around = sorted(tokenizer.get_vocab().items()), tokenizer.encode("")  # the special tokens around a text
-    given = [texts._fingerprint, words, repr(tokenizer), around, max_length]
+    words = sorted(tokenizer.get_vocab().items())
+    given = [texts._fingerprint, words, repr(tokenizer), tokenizer.encode(""), max_length]  # and what is around a text
     name = Hasher.hash([*given, *before.items()] if any(lengths) else given)
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
     folder.mkdir(parents=True, exist_ok=True)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import math
 import platform
 import sys
 import time
@@ -46,9 +47,18 @@ from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.safety.redact import publishable, publishable_arguments
 from contrastive_st.terminal import say
 from contrastive_st.tokens import pad_rows
+from contrastive_st.training.arguments import Ranges, check_ranges
+from contrastive_st.training.checkpoints import TrainingDiverged
 from contrastive_st.training.cli import LAYERS, STATIC
 
 Rows = list[list[int]]
+_RANGES: Ranges = (
+    ("batch_size pair_batch_size", lambda value: value >= 1, "1 or more"),
+    ("steps seed", lambda value: value >= 0, "0 or more"),
+    ("pair_weight minutes", lambda value: 0 <= value < math.inf, "a number that is not negative"),
+    ("learning_rate temperature", lambda value: 0 < value < math.inf, "a positive number"),
+)
+_MEND = "nothing was saved; lower --learning_rate"
 
 
 @dataclass
@@ -64,6 +74,9 @@ class Training:
         temperature: temperature of InfoNCE.
         seed: seed of the order of texts and pairs.
         minutes: time limit, 0 for none; the learning rate falls to 0 at its end.
+
+    Raises:
+        InputError: one of them is out of range.
     """
 
     batch_size: int
@@ -74,6 +87,9 @@ class Training:
     temperature: float
     seed: int
     minutes: float
+
+    def __post_init__(self) -> None:
+        check_ranges(self, _RANGES)
 
 
 @dataclass
@@ -200,16 +216,18 @@ def read_pairs_of(file: str | None, read: Any) -> Pairs:
 
 
 def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> dict[str, Any]:
-    """Train a student in place; return its entries of the training metadata."""
-    rate = options.learning_rate
+    """Train a student in place; return its entries of the training metadata.
+
+    Raises:
+        TrainingDiverged: the loss is NaN or infinite.
+    """
+    if len(rows) < options.batch_size:
+        print(f"only {len(rows)} texts: the batch size is {len(rows)}, not {options.batch_size}", file=sys.stderr)
+    batch_size, rate = min(options.batch_size, len(rows)), options.learning_rate
     optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0, betas=(0.9, 0.99), fused=True)
-    steps = options.steps or len(rows) // options.batch_size
-    if steps < 1:
-        raise InputError(
-            f"{len(rows)} texts are fewer than a batch of {options.batch_size}; give more, or a smaller --batch_size"
-        )
+    steps = options.steps or len(rows) // batch_size
     by_length = not isinstance(model, StaticEncoder)
-    batches = endless_batches([len(row) for row in rows], options.batch_size, options.seed, by_length)
+    batches = endless_batches([len(row) for row in rows], batch_size, options.seed, by_length)
     numbers = None
     if len(pairs) and options.pair_weight:
         numbers = endless_batches(pairs.lengths(), options.pair_batch_size, options.seed + 1, by_length)
@@ -226,13 +244,15 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
         groups = pairs.batch(next(numbers)) if numbers is not None else []
         loss, distance = step_loss(model, [rows[i] for i in batch], targets[batch], groups, options)
         losses.append(float(distance))
+        if not math.isfinite(loss.item()):
+            raise TrainingDiverged(f"the loss is {loss.item()} at step {step + 1}; {_MEND}")
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
         if (step + 1) % 100 == 0 or step + 1 == steps:
-            _say(step + 1, steps, losses[-100:], started, progress, options.batch_size)
+            _say(step + 1, steps, losses[-100:], started, progress, batch_size)
     model.eval()
-    seconds, texts = time.monotonic() - started, len(losses) * options.batch_size
+    seconds, texts = time.monotonic() - started, len(losses) * batch_size
     return {
         "steps": len(losses), "of_steps": len(losses), "epochs": round(texts / len(rows), 4),
         "seconds": round(seconds, 2), "texts_encoded": texts, "texts_per_second": round(texts / seconds, 1),
@@ -298,7 +318,14 @@ def endless_batches(lengths: Sequence[int], size: int, seed: int, by_length: boo
 
 
 def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
-    """Write model and tokenizer; layer students in float16 unless `storage` is float32."""
+    """Write model and tokenizer; layer students in float16 unless `storage` is float32.
+
+    Raises:
+        TrainingDiverged: a weight is NaN, infinite, or too large for `storage`.
+    """
+    kind = torch.float16 if storage == "float16" else torch.float32  # int8 has a scale
+    if not all(bool(weight.detach().to(kind).isfinite().all()) for weight in encoder.model.parameters()):
+        raise TrainingDiverged(f"the weights are NaN, or too large for {storage}; {_MEND}")
     folder.mkdir(parents=True, exist_ok=True)
     if isinstance(encoder.model, StaticEncoder):
         encoder.model.save_pretrained(folder, storage=storage)

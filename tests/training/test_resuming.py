@@ -91,6 +91,17 @@ def test_a_finished_run_takes_no_further_step_and_says_so(make, tmp_path, caplog
     assert not any("loss" in row and row["step"] > 4 for row in again.state.log_history)
 
 
+@pytest.mark.parametrize("ends", [{"max_steps": 8}, {"max_steps": -1, "num_train_epochs": 1}])
+def test_a_run_that_ended_with_an_epoch_is_finished_too(make, ends, caplog):
+    first = make(**ends, save_strategy="epoch")
+    first.train()
+    again = make(**ends, save_strategy="epoch")
+    with caplog.at_level(logging.WARNING):
+        assert again.train(resume_from_checkpoint=True).global_step == 8
+    assert "the run is finished (step 8 of 8)" in caplog.text
+    assert_same(weights_of(again), weights_of(first))
+
+
 CHANGES = [
     ({"per_device_train_batch_size": 8, "gradient_accumulation_steps": 1}, {}, {}, "per_device_train_batch_size was 4"),
     ({"per_device_train_batch_size": 2, "gradient_accumulation_steps": 4}, {}, {}, "accumulation_steps was 2 and is 4"),

@@ -227,7 +227,7 @@ def test_trouble_is_said_once_in_words(tokenizer, bert_config, tmp_path, fault, 
             views = super().embed(*args, **kwargs)
             if fault == "collapse":
                 return views * 1e-4 + 1
-            return torch.eye(8, 16).view_as(views) + 0 * views  # all orthogonal
+            return torch.eye(8, 16).view_as(views) + 1e-4 * views  # nearly orthogonal
 
     bert_config.hidden_size = 16
     logger = logging.getLogger("transformers")

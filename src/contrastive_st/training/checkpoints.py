@@ -23,7 +23,14 @@ import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
-from transformers import EarlyStoppingCallback, Trainer, TrainingArguments
+from transformers import (
+    EarlyStoppingCallback,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
 from transformers.trainer_utils import rotate_checkpoints
 from transformers.training_args import OptimizerNames
 
@@ -65,6 +72,7 @@ class CheckpointTrainer(Trainer):
         self.finished_before = False
         super().__init__(*args, **kwargs)
         self._given_optimizer = self.optimizer
+        self.add_callback(_EndCallback(self))
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As `transformers.Trainer.train`; `True` resumes from the newest complete checkpoint.
@@ -108,12 +116,17 @@ class CheckpointTrainer(Trainer):
 
     def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
         """As in transformers, but a finished run that is resumed takes no further step."""
-        if self.state.global_step < self.state.max_steps and not self._stopped_early():
+        if self.finished_before:
+            self.control.should_training_stop = True
+        else:
             super()._run_epoch(*args, **kwargs)
-            return
-        self.finished_before = self.control.should_training_stop = True
-        done = f"step {self.state.global_step} of {self.state.max_steps}"
-        logger.warning(f"the run is finished ({done}); its weights are unchanged")
+
+    def look_for_the_end(self) -> None:
+        """See whether the run that is resumed is finished, before its first epoch: there may be none left."""
+        if self.state.global_step >= self.state.max_steps or self._stopped_early():
+            self.finished_before = True
+            done = f"step {self.state.global_step} of {self.state.max_steps}"
+            logger.warning(f"the run is finished ({done}); its weights are unchanged")
 
     def _stopped_early(self) -> bool:
         """Whether the run that is resumed had stopped because it did not get better."""
@@ -239,6 +252,16 @@ class CheckpointTrainer(Trainer):
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _told(checkpoint):
             super()._load_rng_state(checkpoint)
+
+
+class _EndCallback(TrainerCallback):
+    def __init__(self, trainer: CheckpointTrainer) -> None:
+        self.trainer = trainer
+
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.trainer.look_for_the_end()
 
 
 def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> str | None:

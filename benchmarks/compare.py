@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from contrastive_st.evaluation.tasks import Task
 
 
-logger = logging.getLogger(__name__)
+logger = logging.getLogger("contrastive_st.benchmarks.compare")
 MISSING = "not run"
 
 
@@ -197,6 +197,8 @@ def main(argv: Sequence[str] | None = None) -> str:
     if "--seed" in extra:
         raise InputError("--seed is not an option of compare; give --seeds")
     output, methods = Path(args.output_dir), chosen(args.only)
+    logging.getLogger("contrastive_st").setLevel(logging.INFO)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
     from contrastive_st.evaluation.suite import load
     from contrastive_st.evaluation.tasks import chosen as tasks_named
 
@@ -277,10 +279,9 @@ def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None
     logger.info(f"{method.label}: training, {folder.name}")
     if train([method.script, *flags, "--output_dir", str(folder), "--overwrite_output_dir", "true"]):
         raise InputError(f"{method.label} was not trained; the error is above")
-    checkpoint = folder / method.checkpoint
     on, where = (tasks, data) if data else (documentation_tasks(), "hub")
-    report = evaluate([checkpoint], on, where, names=[method.label])
-    about = read_training_metadata(checkpoint)
+    report = evaluate([folder], on, where, names=[method.label])
+    about = read_training_metadata(folder)
     result = {
         "flags": list(flags),
         "seed": about["seed"],

@@ -56,7 +56,6 @@ class Method:
         texts: texts per row.
         files: flags of the script that take data, each with its files below the data folder.
         starts_from_encoder: whether it starts from `--encoder`, if that is given.
-        checkpoint: where its script puts the encoder, below the folder of the method.
     """
 
     name: str
@@ -68,7 +67,6 @@ class Method:
     texts: float = 1.0
     files: dict[str, tuple[str, ...]] = field(default_factory=lambda: {"--train_file": CORPUS})
     starts_from_encoder: bool = False
-    checkpoint: str = "."
 
 
 LOSS_METHODS = (
@@ -135,9 +133,8 @@ SYSTEMS = (
     _sbert("regression", "cosine_similarity", 2, ("senteval/STS/STSBenchmark/sts-train.csv",)),
     _sbert("triplet", "triplet", 3, TRIPLETS),
     Method(
-        "cert", "CERT, of entailed pairs", ("--columns", "0", "1", "--task_seeds", "0", "--learning_rate", "1e-4"),
+        "cert", "CERT, of entailed pairs", ("--columns", "0", "1", "--learning_rate", "1e-4"),
         script="cert", batch=128, texts=2, files={"--train_file": TRIPLETS}, starts_from_encoder=True,
-        checkpoint="contrastive",
     ),
     _distilled("shuffled", "0"),
     _distilled("ordered", "60"),
@@ -160,9 +157,11 @@ _SMALL = {
     "use": "--hidden_size 256",
     "skipthoughts": "--learning_rate 2e-3 --hidden_size 240 --embedding_size 100",  # at 600 a step takes 5 x
     "infersent": "--hidden_size 300 --embedding_size 200",
-    "distill": "--hidden_size 256 --num_layers 3 --max_length 32 --max_train_samples 40000",
+    "distill": "--hidden_size 256 --num_layers 3 --max_length 32 --max_train_samples 40000 "
+    "--learning_rate 1e-3 --warmup_steps 0.1",
     "sbert": "--max_length 32",
-    "cert": "--max_length 32",
+    "cert": "--max_length 32 --momentum_queue 1024 --momentum 0.99 --optim adamw_torch --lr_scheduler_type linear "
+    "--weight_decay 0 --warmup_steps 0.1",
 }
 _FULL = {"quickthoughts": "--hidden_size 1000 --embedding_size 300 --per_device_train_batch_size 1000 "
          "--num_train_epochs 1 --learning_rate 5e-4"}  # fmt: skip

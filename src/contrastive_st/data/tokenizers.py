@@ -377,14 +377,9 @@ def tokenize(
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
     folder.mkdir(parents=True, exist_ok=True)
     return texts.map(
-        encode,
-        batched=True,
-        num_proc=num_proc,
-        remove_columns=columns,
-        new_fingerprint=name,
-        cache_file_name=str(folder / f"tokens-{name}.arrow"),
-        desc="tokenize",
-    )
+        encode, batched=True, num_proc=num_proc, remove_columns=columns, new_fingerprint=name,
+        cache_file_name=str(folder / f"tokens-{name}.arrow"), desc="tokenize",
+    )  # fmt: skip
 
 
 def _prompt_of_each(columns: Sequence[str], prompts: str | Mapping[str, str] | None) -> dict[str, str]:

@@ -4,11 +4,12 @@ import json
 
 import numpy as np
 import pytest
+from scripts import load_comparison
 
-import compare
 from contrastive_st.errors import InputError
-from methods import EVERY, SYSTEMS, TEXTS, flags_of
 
+compare, methods = load_comparison()
+EVERY, SYSTEMS, TEXTS, flags_of = methods.EVERY, methods.SYSTEMS, methods.TEXTS, methods.flags_of
 NOUNS, VERBS = ["cat", "dog", "town", "rain", "book", "road", "lamp"], ["saw", "left", "met", "found"]
 SENTENCES = [f"the {noun} {verb} the {other}" for noun in NOUNS for verb in VERBS for other in NOUNS]
 LABELS = ["entailment", "neutral", "contradiction"]

@@ -6,10 +6,10 @@ import statistics
 from pathlib import Path
 
 import pytest
+from scripts import load_comparison
 
-from compare import values_of
-from methods import EVERY
-
+compare, methods = load_comparison()
+EVERY, values_of = methods.EVERY, compare.values_of
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "model_cards/comparison.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SEEDS, ONE_SEED = (ROOT / "model_cards" / name for name in ("comparison.csv", "comparison_one_seed.csv"))

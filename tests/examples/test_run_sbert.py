@@ -54,7 +54,7 @@ def test_scores_are_ranked_if_asked_for(loss, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("kind", "flags", "words"),
     [
-        ("scored", ["--loss", "softmax"], "does not train them, but cosine_similarity, cosent, angle"),
+        ("scored", ["--loss", "softmax"], "does not train such rows; choose cosine_similarity, cosent, angle"),
         ("scored", ["--loss", "guess"], "guess"),
         ("labelled", ["--margin", "2"], "no setting margin"),
     ],

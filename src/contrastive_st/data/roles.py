@@ -7,6 +7,7 @@ import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import datasets
@@ -195,7 +196,7 @@ def column_roles(
 
 
 def read_examples(
-    source: str,
+    source: str | Path,
     columns: Sequence[str | int] | None = None,
     *,
     strict: bool = False,
@@ -235,6 +236,7 @@ def read_examples(
         ...     read_examples(str(path))[0][0]
         {'question': 'Why?', 'answer': 'So.', 'score': 0.5}
     """
+    source = str(source)  # a path, perhaps
     if columns is None and (known := pair_set(source)):
         columns = known.columns
     columns = [columns] if isinstance(columns, (str, int)) else columns

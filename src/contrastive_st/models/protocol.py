@@ -67,6 +67,7 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
     """Make an encoder of a function or of a model that `open_encoder` opens; encoders are returned as they are.
 
     Example:
+        >>> import numpy as np
         >>> as_encoder(lambda texts: np.array([[len(text), 1.0] for text in texts]), name="lengths").encode(["ab"])
         array([[2., 1.]])
     """

@@ -69,6 +69,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
     base_model_prefix = "encoder"
     settings_class = EncoderSettings
     supports_gradient_checkpointing = False
+    takes_lengths = True
     length_bucketing = True
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`
 
@@ -141,7 +142,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
             vectors = self._encode(**rows).pooler_output
         return vectors.view(*input_ids.shape[:-1], -1)
 
-    def _encode(self, attention_mask: Tensor, **rows: Any) -> Any:
+    def _encode(self, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None, **rows: Any) -> Any:
         ids, text_mask = rows["input_ids"], rows.get("text_mask")
         if _is_sentence_transformer(self.encoder):
             features = {"input_ids": ids, "attention_mask": attention_mask}

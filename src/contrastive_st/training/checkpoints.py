@@ -180,13 +180,22 @@ class CheckpointTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             self.state.save_to_json(str(scratch / name / STATE))
-            self._write_trained(scratch / name / TRAINED)
-            (scratch / name / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
+            self._write_own(scratch / name)
             with written_whole(run / name, overwrite=True) as temporary:
                 os.rename(scratch / name, temporary)
             shutil.rmtree(scratch, ignore_errors=True)
             rotate_checkpoints(str(run), self.args.save_total_limit, self.state.best_model_checkpoint)
         self.accelerator.wait_for_everyone()
+
+    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
+        if self.args.should_save:
+            self._write_own(Path(checkpoint_folder))  # a run resumes from what is pulled, too
+        super()._push_from_checkpoint(checkpoint_folder)
+
+    def _write_own(self, checkpoint: Path) -> None:
+        """Write the files that only this package's checkpoints have."""
+        self._write_trained(checkpoint / TRAINED)
+        (checkpoint / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
 
     def _write_trained(self, path: Path) -> None:
         """Write all trained weights of a model with an adapter or of a user's module, including heads."""

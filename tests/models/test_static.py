@@ -250,7 +250,7 @@ def test_trains_from_the_shell_and_is_judged(folder, tmp_path):
     argv = ["--train_file", str(tmp_path / "pairs.csv"), "--model_name_or_path", str(folder), "--max_steps", "2",
             "--output_dir", str(tmp_path / "trained"), "--per_device_train_batch_size", "4", "--learning_rate", "0.1",
             "--use_cpu", "true", "--report_to", "none"]  # fmt: skip
-    assert cli.main(["train", "simcse", *argv]) == 0
+    assert cli.main(["train", *argv]) == 0
     trained = SentenceEncoder(tmp_path / "trained", device="cpu")
     assert np.abs(trained.encode(sentences) - SentenceEncoder(folder, device="cpu").encode(sentences)).max() > 0.01
     np.testing.assert_allclose(trained.encode(TEXTS), plain_means(tmp_path / "trained"), atol=1e-5)

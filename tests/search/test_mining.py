@@ -384,7 +384,7 @@ def test_the_command_mines_and_what_it_mines_trains(tmp_path, capsys, monkeypatc
     train = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to", "none", "--num_layers", "1",
              "--hidden_size", "16", "--vocab_size", "150", "--output_dir", "out"]  # fmt: skip
     assert main(["train", "--train_file", "mined.parquet", *train]) == 0, capsys.readouterr().err
-    assert "mined.parquet has anchors, positives and hard negatives" in capsys.readouterr().err
+    assert "mined.parquet: anchors, positives and hard negatives (triplets)" in capsys.readouterr().out
     record = json.loads((tmp_path / "out" / "training_metadata.json").read_text())
     assert record["collator"] == "NLITripletCollator"
     assert (

@@ -469,7 +469,7 @@ def report(trainer: ContrastiveTrainer, before: Mapping[str, float], after: Mapp
     folder = Path(str(trainer.args.output_dir))
     training_curve(trainer.state.log_history, folder / "training_curve.png")
     for name, value in after.items():
-        if name in before and not name.endswith(("_runtime", "_per_second")):
+        if name in before and not name.endswith(("epoch", "_runtime", "_per_second", "_preparation_time")):
             print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
     results = json.dumps({"before": before, "after": after}, indent=2)
     (folder / "results.json").write_text(results + "\n", encoding="utf-8")

@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
 # All that encoding with the model of the package imports
-WHEEL_NEEDS := numpy tokenizers safetensors tqdm
+WHEEL_NEEDS := numpy tokenizers safetensors tqdm lazy_loader
 
 .PHONY: demo test test-min lint docs wheel clean
 

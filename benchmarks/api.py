@@ -1,12 +1,18 @@
-"""The endpoint under load: 64 clients for a minute, against `encode` of the same texts without a server.
+"""The API under load, against `encode` without a server and against sentence-transformers in FastAPI.
 
-    python benchmarks/api.py MODEL texts.parquet [--clients 64] [--seconds 60] [--per_request 32]
+    python benchmarks/api.py MODEL texts.parquet [--clients 64] [--seconds 20] [--rounds 3] [--per_request 1 8 32]
+        [--shapes sentence long] [--systems float base64 sentence-transformers]
 
-Each client sends a request of `--per_request` texts to `/v1/embeddings` (base64, as the `openai` client asks), waits
-for the answer and sends the next; after 429 it waits as long as it is told. The clients run on the cores of the
-server. `encode` of the same texts runs in this process before and after. At the end SIGTERM comes under the same
-load: 200 is an answer, a refused connection one that the server no longer took; anything else would be a request
-lost.
+The systems take turns, round by round; every figure is the median of its ratios to the `encode` of its own round, with
+the least and the greatest. Each client sends a request of `--per_request` texts to `/v1/embeddings`, reads the whole
+answer and sends the next; after 429 it waits as long as it is told. The clients run on the cores of the server. `wall`
+is the ratio of texts a second. `processor` is that of texts per second of processor time of the server, which other
+programs on the same machine change less. The texts of the shape `long` have 300 words, more than most small models
+read: the lengths of the published test of text-embeddings-inference (a full input, one and 32 a request).
+
+sentence-transformers is `SentenceTransformer(MODEL).encode(texts, normalize_embeddings=True).tolist()` in a route of
+FastAPI, in float32, as its documentation has it. At the end SIGTERM comes under load: 200 is an answer, a refused
+connection one that the server no longer took, 503 one that it could not give in time.
 """
 
 from __future__ import annotations
@@ -14,22 +20,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import itertools
+import json
 import os
 import signal
 import statistics
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-import httpx
-import numpy as np
 import psutil
+from pydantic import BaseModel
 
 from contrastive_st.data import read_texts
-from contrastive_st.models.default import open_encoder
+from contrastive_st.models.protocol import open_encoder
 
 
 @dataclass
@@ -41,86 +50,194 @@ class Load:
     texts: int = 0
 
 
-async def client(address: str, batches: Any, until: float, load: Load) -> None:
-    """One client: requests one after the other until the time is over or the server is gone."""
-    async with httpx.AsyncClient(base_url=address, timeout=600) as http:
-        while time.perf_counter() < until:
-            batch = next(batches)
-            started = time.perf_counter()
-            try:
-                answer = await http.post("/v1/embeddings", json={"input": batch, "encoding_format": "base64"})
-            except httpx.ConnectError:
-                load.statuses["refused connection"] += 1
-                return
-            except httpx.TransportError as error:
-                load.statuses[type(error).__name__] += 1
-                return
-            load.statuses[str(answer.status_code)] += 1
-            if answer.status_code == 200:
-                load.seconds.append(time.perf_counter() - started)
-                load.texts += len(batch)
-            elif answer.status_code == 429:
-                await asyncio.sleep(float(answer.headers["Retry-After"]))
+@dataclass
+class Server:
+    """A server in a process of its own."""
+
+    process: psutil.Process
+    child: subprocess.Popen[str]
+    port: int
+
+    def processor(self) -> float:
+        """Seconds of processor time so far."""
+        times = self.process.cpu_times()
+        return float(times.user + times.system)
 
 
-async def press(address: str, args: argparse.Namespace, batches: Any, seconds: float, stop: Any = None) -> Load:
+class Asked(BaseModel):
+    """A request to the server of sentence-transformers."""
+
+    input: list[str]
+    encoding_format: str = "float"
+
+
+async def client(port: int, requests: Iterator[tuple[int, bytes]], until: float, load: Load) -> None:
+    """One client: requests one after the other, until the time is over or the server is gone."""
+    writer = None
+    while time.perf_counter() < until:
+        count, request = next(requests)
+        started = time.perf_counter()
+        try:
+            if writer is None:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=1 << 26)
+            writer.write(request)
+            head = (await reader.readuntil(b"\r\n\r\n")).lower()
+            if b"content-length: " in head:
+                await reader.readexactly(int(head.split(b"content-length: ")[1].split(b"\r\n")[0]))
+            else:
+                await reader.readuntil(b"\r\n0\r\n\r\n")
+        except (OSError, asyncio.IncompleteReadError) as error:
+            load.statuses["refused connection" if isinstance(error, ConnectionRefusedError) else "lost"] += 1
+            return
+        status = head.split(b" ", 2)[1].decode()
+        load.statuses[status] += 1
+        if b"connection: close" in head:
+            writer.close()
+            writer = None
+        if status == "200":
+            load.seconds.append(time.perf_counter() - started)
+            load.texts += count
+        else:
+            await asyncio.sleep(1)
+
+
+async def press(port: int, clients: int, requests: Any, seconds: float, stop: Any = None) -> Load:
     """All clients at once; `stop` is called after half of the time."""
     load, until = Load(), time.perf_counter() + seconds
-    clients = [asyncio.create_task(client(address, batches, until, load)) for _ in range(args.clients)]
+    tasks = [asyncio.create_task(client(port, requests, until, load)) for _ in range(clients)]
     if stop is not None:
         await asyncio.sleep(seconds / 2)
         stop()
-    await asyncio.gather(*clients)
+    await asyncio.gather(*tasks)
     return load
 
 
-def offline(encoder: Any, texts: list[str], seconds: float = 15) -> float:
-    """Sentences a second of `encode`, on as many of the texts as take about so long."""
+def requests_of(texts: list[str], per_request: int, encoding: str) -> Iterator[tuple[int, bytes]]:
+    """Requests without an end, each with its number of texts."""
+    head = "POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "
+    made = []
+    for i in range(0, len(texts) - per_request + 1, per_request):
+        body = json.dumps({"input": texts[i : i + per_request], "encoding_format": encoding}).encode()
+        made.append((per_request, f"{head}{len(body)}\r\n\r\n".encode() + body))
+    return itertools.cycle(made)
+
+
+def offline(encoder: Any, texts: list[str], seconds: float) -> tuple[float, float]:
+    """Texts a second of `encode`, and per second of processor time, on as many texts as take about so long."""
+    count, took, used = min(512, len(texts)), 0.0, 0.0
     encoder.encode(texts[:64])
-    count, took = 256, 0.0
     while took < seconds / 2 and count < len(texts):
-        count *= 2
-        started = time.perf_counter()
+        count = min(2 * count, len(texts))
+        started, before = time.perf_counter(), time.process_time()
         encoder.encode(texts[:count])
-        took = time.perf_counter() - started
-    return min(count, len(texts)) / took
+        took, used = time.perf_counter() - started, time.process_time() - before
+    return count / took, count / used
+
+
+@contextmanager
+def served(command: list[str]) -> Iterator[Server]:
+    """A server that prints its address when it is ready."""
+    child = subprocess.Popen([sys.executable, *command], stdout=subprocess.PIPE, text=True, env=dict(os.environ))
+    try:
+        assert child.stdout is not None
+        yield Server(psutil.Process(child.pid), child, int(child.stdout.readline().rsplit(":", 1)[1]))
+    finally:
+        child.kill()
+        child.wait()
+
+
+def sentence_transformers_server(model: str) -> None:
+    """What most people write: their model in a route of FastAPI."""
+    import uvicorn
+    from fastapi import FastAPI
+    from sentence_transformers import SentenceTransformer
+
+    from contrastive_st.serve.gate import address, reserve
+
+    app, encoder, listener = FastAPI(), SentenceTransformer(model, device="cpu"), reserve("127.0.0.1", 0)
+    turn = threading.Lock()
+
+    @app.post("/v1/embeddings")
+    def embeddings(asked: Asked) -> Any:
+        with turn:  # tokenizers serve one thread at a time
+            vectors = encoder.encode(asked.input, normalize_embeddings=True).tolist()
+        return {"data": [{"index": i, "embedding": vector} for i, vector in enumerate(vectors)]}
+
+    print(address(listener), flush=True)
+    uvicorn.Server(uvicorn.Config(app, log_level="error")).run(sockets=[listener])
+
+
+def shaped(texts: list[str], shape: str) -> list[str]:
+    """Sentences as they are, or so many of them together that each text has 300 words."""
+    if shape == "sentence":
+        return texts[:20_000]
+    words = [word for text in texts for word in text.split()]
+    return [" ".join(words[i : i + 300]) for i in range(0, min(len(words), 300 * 3_000) - 300, 300)]
+
+
+def compare(args: argparse.Namespace, servers: dict[str, Server], encoder: Any, texts: list[str], per: int) -> None:
+    """The rounds of one shape and one number of texts a request, and their line for each system."""
+    found: dict[str, list[tuple[float, float, Load]]] = {name: [] for name in args.systems}
+    rates = []
+    for _ in range(args.rounds):
+        base, base_processor = offline(encoder, texts, args.seconds)
+        rates.append(base)
+        for name in args.systems:
+            server = servers["st" if name == "sentence-transformers" else "api"]
+            requests = requests_of(texts, per, "float" if name == "sentence-transformers" else name)
+            asyncio.run(press(server.port, args.clients, requests, 2))
+            before, started = server.processor(), time.perf_counter()
+            load = asyncio.run(press(server.port, args.clients, requests, args.seconds))
+            rate = load.texts / (time.perf_counter() - started)
+            found[name].append(
+                (rate / base, load.texts / max(server.processor() - before, 1e-9) / base_processor, load)
+            )
+    print(f"  {per} a request; encode {', '.join(f'{rate:,.0f}' for rate in rates)} texts/s")
+    for name, rounds in found.items():
+        seconds = sorted(second for *_, load in rounds for second in load.seconds)
+        statuses = sum((load.statuses for *_, load in rounds), Counter())
+        wall, processor = ([values[i] for values in rounds] for i in (0, 1))
+        print(f"    {name:22} wall {statistics.median(wall):.2f} ({min(wall):.2f} to {max(wall):.2f}), processor "
+              f"{statistics.median(processor):.2f}; p50 {1000 * seconds[len(seconds) // 2]:.0f} ms, "
+              f"p99 {1000 * seconds[int(0.99 * len(seconds))]:.0f} ms; {dict(statuses)}", flush=True)  # fmt: skip
 
 
 def main() -> None:
     """Print the figures."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
-    parser.add_argument("texts")
+    parser.add_argument("texts", nargs="?")
     parser.add_argument("--clients", type=int, default=64)
-    parser.add_argument("--seconds", type=float, default=60)
-    parser.add_argument("--per_request", type=int, default=32)
+    parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--per_request", type=int, nargs="+", default=[1, 8, 32])
+    parser.add_argument("--shapes", nargs="+", default=["sentence", "long"], choices=("sentence", "long"))
+    systems = ("float", "base64", "sentence-transformers")
+    parser.add_argument("--systems", nargs="+", default=list(systems), choices=systems)
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
-    texts = read_texts(args.texts)["text"][:20_000]
-    per = args.per_request
-    batches = itertools.cycle([texts[i : i + per] for i in range(0, len(texts) - per + 1, per)])
+    if args.serve:
+        sentence_transformers_server(args.model)
+        return
+    texts = read_texts(args.texts)["text"][:40_000]
     encoder = open_encoder(args.model, precision="auto")
-    rates = [offline(encoder, texts)]
-    command = [sys.executable, "-m", "contrastive_st.cli", "api", args.model, "--port", "0"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=dict(os.environ)) as server:
-        assert server.stdout is not None
-        address, process = server.stdout.readline().strip(), psutil.Process(server.pid)
-        asyncio.run(press(address, args, batches, 5))
-        memory = [process.memory_info().rss]
-        started = time.perf_counter()
-        load = asyncio.run(press(address, args, batches, args.seconds))
-        rate = load.texts / (time.perf_counter() - started)
-        memory.append(process.memory_info().rss)
-        rates.append(offline(encoder, texts))
-        last = asyncio.run(press(address, args, batches, 8, lambda: server.send_signal(signal.SIGTERM)))
-        code = server.wait(60)
-    p50, p99 = (1000 * float(np.quantile(load.seconds, q)) for q in (0.5, 0.99))
-    print(f"{args.clients} clients, {args.seconds:.0f} s, {per} texts a request: {dict(load.statuses)}")
-    print(f"  p50 {p50:.0f} ms, p99 {p99:.0f} ms, {rate:,.0f} texts/s; encode {', '.join(f'{r:,.0f}' for r in rates)} "
-          f"texts/s; ratio {rate / statistics.mean(rates):.2f}")  # fmt: skip
-    print(
-        f"  memory of the server: {memory[0] / 2**20:,.0f} MiB after 5 s, {memory[1] / 2**20:,.0f} MiB after the load"
-    )
-    print(f"  SIGTERM under load: {dict(last.statuses)}, exit code {code}")
+    with ExitStack() as stack:
+        servers = {"api": stack.enter_context(served(["-m", "contrastive_st.cli", "api", args.model, "--port", "0"]))}
+        if "sentence-transformers" in args.systems:
+            servers["st"] = stack.enter_context(served([__file__, args.model, "--serve"]))
+        for shape in args.shapes:
+            own = shaped(texts, shape)
+            print(
+                f"{shape}: {len(own):,} texts, {statistics.mean(map(len, own)):.0f} characters; {args.clients} clients"
+            )
+            for per in args.per_request:
+                compare(args, servers, encoder, own, per)
+        api = servers["api"]
+        memory = api.process.memory_info().rss
+        requests = requests_of(shaped(texts, "sentence"), 32, "base64")
+        last = asyncio.run(press(api.port, args.clients, requests, 8, lambda: api.child.send_signal(signal.SIGTERM)))
+        print(f"memory of the server {memory / 2**20:,.0f} MiB; SIGTERM under load: {dict(last.statuses)}, exit code "
+              f"{api.child.wait(60)}")  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.safety.folders import read_json
+from contrastive_st.files.reading import read_json
 from contrastive_st.terminal import Parser, run
 from methods import (
     CONTEXT_COLUMNS,
@@ -273,8 +273,8 @@ def measure(method: Method, folder: Path, flags: Sequence[str], data: str | None
         logger.info(f"{method.label}: measured before, in {folder}")
         return before
     from contrastive_st.evaluation.suite import evaluate
-    from contrastive_st.hub.metadata import read_training_metadata
-    from contrastive_st.training.cli import train
+    from contrastive_st.scripts.cli import train
+    from contrastive_st.training.metadata import read_training_metadata
 
     logger.info(f"{method.label}: training, {folder.name}")
     if train([method.script, *flags, "--output_dir", str(folder), "--overwrite_output_dir", "true"]):

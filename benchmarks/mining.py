@@ -77,7 +77,7 @@ def recall(args: argparse.Namespace, folder: Path, count: int = 200) -> float:
     import numpy as np
     import pyarrow.parquet as pq
 
-    from contrastive_st.models.default import open_encoder
+    from contrastive_st.models.protocol import open_encoder
 
     rows = pq.read_table(folder / "mined.parquet").slice(0, count).to_pylist()
     encoder, k = open_encoder(), args.num_negatives

@@ -34,7 +34,7 @@ def main(corpus: str) -> None:
 
 def one(corpus: str, size: int, cache: str) -> None:
     from contrastive_st.data import read_texts
-    from contrastive_st.evaluation.neighbors import first_of_each, neighbors
+    from contrastive_st.evaluation.neighbor_search import first_of_each, neighbors
     from contrastive_st.models.protocol import FunctionEncoder
 
     projection = np.random.default_rng(0).normal(size=(256, WIDTH)).astype(np.float32)

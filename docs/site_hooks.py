@@ -15,10 +15,21 @@ import griffe
 from mkdocs.structure.files import File
 
 from contrastive_st import cli
-from contrastive_st.training.cli import script_files, train
+from contrastive_st.scripts.cli import script_files, train
 
 ROOT = Path(__file__).parents[1]
-PACKAGES = ("losses", "data", "models", "training", "evaluation", "search", "hub", "integrations", "safety")
+PACKAGES = (
+    "losses",
+    "data",
+    "models",
+    "training",
+    "evaluation",
+    "classification",
+    "search",
+    "hub",
+    "integrations",
+    "files",
+)
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 
 

@@ -34,14 +34,14 @@ from contrastive_st import (
     read_examples,
     read_texts,
     run,
+    scripts,
 )
 from contrastive_st.data import Translator, back_translate, write_pairs
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch, package_task
 from contrastive_st.evaluation.fine_tuning import fine_tuned_accuracy, labelled_parts
-from contrastive_st.training import script
-from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments
+from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments
 
 DEFAULTS = {
     "output_dir": "out/cert",
@@ -98,7 +98,7 @@ def read_pairs(data: DataArguments, own: CERTArguments, folder: Path):
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (DataArguments, EncoderArguments, CERTArguments, ContrastiveTrainingArguments)
-    data, encoder, own, training = script.start(groups, DEFAULTS, argv)
+    data, encoder, own, training = scripts.start(groups, DEFAULTS, argv)
     folder = Path(training.output_dir)
 
     # data: a sentence and its back-translation; and the labelled rows
@@ -111,21 +111,21 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         parts = labelled_parts(*task, own.label_samples)
 
     # model: InfoNCE over the projected first token
-    model, tokenizer = script.open_encoder(
-        encoder, script.every_text(pairs), training.resume_from_checkpoint, pooling="cls", loss="info_nce",
+    model, tokenizer = scripts.open_encoder(
+        encoder, scripts.every_text(pairs), training.resume_from_checkpoint, pooling="cls", loss="info_nce",
         temperature=own.temperature,
     )  # fmt: skip
-    rows = script.tokenized(pairs, model, tokenizer, training, data.preprocessing_num_workers)
+    rows = scripts.tokenized(pairs, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training: `momentum_queue` makes the trainer keep a moving average and a queue
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=rows, data_collator=PairCollator(tokenizer),
         processing_class=tokenizer, evaluator=(sts_evaluator if data.train_file else docs.evaluator)(tokenizer),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, own)
+    scripts.describe_data(trainer, data.train_file, data, encoder, own)
     if own.task:
         trainer.save_model(str(folder / "before"))
-    figures = script.finish(trainer)
+    figures = scripts.finish(trainer)
     if not own.task or trainer.sigterm.stopped:
         return figures
 

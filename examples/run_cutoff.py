@@ -20,10 +20,10 @@ from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
     run,
+    scripts,
 )
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.training import script
-from contrastive_st.training.arguments import (
+from contrastive_st.scripts.arguments import (
     DataArguments,
     EncoderArguments,
     MatryoshkaArguments,
@@ -61,32 +61,32 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         WordsLossArguments,
         Arguments,
     )
-    data, validation, encoder, loss, matryoshka, words, own, training = script.start(
+    data, validation, encoder, loss, matryoshka, words, own, training = scripts.start(
         (*groups, ContrastiveTrainingArguments), DEFAULTS, argv
     )
 
     # data: one column (texts), two (pairs) or more (hard negatives)
     kinds = ("texts", "pairs", "triplets")
-    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
+    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
 
     # model: it cuts its own input while it trains; InfoNCE, and the divergence of the two views
     settings = matryoshka.over(loss.settings("consistent_info_nce"))
     settings |= {"cutoff": own.cutoff, "cutoff_ratio": own.cutoff_ratio, **words.settings}
-    if script.recorded_pooling(encoder) is None and rows.kind == "texts":  # a new head
+    if scripts.recorded_pooling(encoder) is None and rows.kind == "texts":  # a new head
         settings["mlp_only_train"] = True
-    model, tokenizer = script.open_encoder(
-        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, pooling="cls", **settings
+    model, tokenizer = scripts.open_encoder(
+        encoder, scripts.every_text(rows.texts), training.resume_from_checkpoint, pooling="cls", **settings
     )
-    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
+    tokens = scripts.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
         data_collator=rows.collator(tokenizer, **words.masking), evaluator=sts_evaluator(tokenizer),
-        **script.validation_parts(rows, model, tokenizer, training),
+        **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

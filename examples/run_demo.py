@@ -17,11 +17,12 @@ from contrastive_st import (
     PairCollator,
     SentenceEncoder,
     run,
+    scripts,
 )
 from contrastive_st.data.docs_sets import positive_pairs
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.models import load_tokenizer
-from contrastive_st.training import script
+from contrastive_st.plots import training_curve
 
 DEFAULTS = {
     "output_dir": "out/demo",
@@ -40,7 +41,7 @@ DEFAULTS = {
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    (training,) = script.start((ContrastiveTrainingArguments,), DEFAULTS, argv)
+    (training,) = scripts.start((ContrastiveTrainingArguments,), DEFAULTS, argv)
 
     # data: a thousand first lines and paragraphs are held out; near copies of them are not trained on
     docs = DocsSearch.load()
@@ -51,10 +52,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     model = AutoModelForCL.from_pretrained("static-minilm", loss="info_nce", temperature=0.05, symmetric=True)
     trainer = ContrastiveTrainer(
         model=model, args=training, processing_class=tokenizer, data_collator=PairCollator(tokenizer),
-        train_dataset=script.tokenized(positive_pairs(docs.training), model, tokenizer, training),
+        train_dataset=scripts.tokenized(positive_pairs(docs.training), model, tokenizer, training),
         evaluator=docs.evaluator(tokenizer),
     )  # fmt: skip
-    script.describe_data(trainer, None)
+    scripts.describe_data(trainer, None)
     before = trainer.evaluate()
     trainer.train(resume_from_checkpoint=training.resume_from_checkpoint)
     after = trainer.evaluate()
@@ -63,7 +64,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # the table, with intervals, and what to do next
     if trainer.is_world_process_zero():
         Path(training.output_dir, "results.json").write_text(json.dumps({"before": before, "after": after}, indent=2))
-        script.training_curve(trainer.state.log_history, Path(training.output_dir, "training_curve.png"))
+        training_curve(trainer.state.log_history, Path(training.output_dir, "training_curve.png"))
         print(docs.report(before, SentenceEncoder(model, tokenizer)))
         print(f"\ncheckpoint in {training.output_dir}/; what to run next:")
         print(f"  contrastive-st index --installed_docs --model {training.output_dir}")

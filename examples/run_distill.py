@@ -38,6 +38,7 @@ from contrastive_st import (
     TeacherCollator,
     read_texts,
     run,
+    scripts,
     student_of,
 )
 from contrastive_st.data import TeacherRows, order_corpus, path_lengths
@@ -46,10 +47,9 @@ from contrastive_st.distributed import from_first
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.embedding_store import default_cache
-from contrastive_st.evaluation.neighbors import embedding_blocks
+from contrastive_st.evaluation.neighbor_search import embedding_blocks
 from contrastive_st.models.protocol import as_encoder
-from contrastive_st.training import script
-from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
+from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
 
 LossArguments = loss_arguments(["relational_distillation", "embedding_distillation"])
 DEFAULTS = {
@@ -101,7 +101,7 @@ def sizes(encoder, texts: list[str]) -> str:
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (DataArguments, EncoderArguments, LossArguments, DistillArguments, ContrastiveTrainingArguments)
-    data, encoder, loss, own, training = script.start(groups, DEFAULTS, argv)
+    data, encoder, loss, own, training = scripts.start(groups, DEFAULTS, argv)
     if own.layers and (own.teacher is None or encoder.model_name_or_path or encoder.prompts or encoder.lora_r):
         raise InputError("--layers are those of --teacher; leave out --model_name_or_path, --prompts and --lora_r")
 
@@ -127,7 +127,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         )
         model, tokenizer = student.model, student.tokenizer
     else:
-        model, tokenizer = script.open_encoder(encoder, texts, training.resume_from_checkpoint, "mean", **settings)
+        model, tokenizer = scripts.open_encoder(encoder, texts, training.resume_from_checkpoint, "mean", **settings)
     ids = tokenizer(texts, truncation=True, max_length=tokenizer.model_max_length)["input_ids"]
 
     # training; the evaluation is search of held-out documentation, or STS-B dev, if CONTRASTIVE_ST_DATA has it
@@ -135,8 +135,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         model=model, args=training, train_dataset=TeacherRows(ids, embeddings, order), processing_class=tokenizer,
         data_collator=TeacherCollator(tokenizer), evaluator=(docs.evaluator if docs else sts_evaluator)(tokenizer),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, own)
-    figures = script.finish(trainer)
+    scripts.describe_data(trainer, data.train_file, data, encoder, loss, own)
+    figures = scripts.finish(trainer)
     if trainer.is_world_process_zero() and not trainer.sigterm.stopped:
         print(f"teacher: {sizes(teacher, texts)}")
         print(f"student: {sizes(SentenceEncoder(training.output_dir), texts)}")

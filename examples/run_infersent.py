@@ -29,14 +29,14 @@ from contrastive_st import (
     embedding_matrix,
     read_word_vectors,
     run,
+    scripts,
     train_word_tokenizer,
     vector_tokenizer,
 )
-from contrastive_st.data import installed_docs, lsa_word_vectors, read_pairs, sample, split_by_first, tokenize_pairs
+from contrastive_st.data import installed_docs, lsa_word_vectors, read_pairs, sample, split_by_first, tokenize
 from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.evaluation.labels import label_accuracy
-from contrastive_st.training import script
-from contrastive_st.training.arguments import ScriptArguments
+from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.training.callbacks import DevDecay
 
 DEFAULTS = {
@@ -83,7 +83,7 @@ class InferSentArguments(ScriptArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    own, training = script.start((InferSentArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+    own, training = scripts.start((InferSentArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
 
     # data: `first`, `second` and `label`; no first text of dev and test is trained on
     with training.main_process_first(desc="read"):
@@ -102,7 +102,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         tokenizer = train_word_tokenizer(texts, own.vocab_size, own.max_length)
         matrix = lsa_word_vectors(texts, tokenizer, own.embedding_size)
     with training.main_process_first(desc="tokenize"):
-        rows, dev, test = (tokenize_pairs(part, tokenizer, own.max_length) for part in (train, dev, test))
+        rows, dev, test = (tokenize(part, tokenizer, own.max_length) for part in (train, dev, test))
 
     # model: the loss is a softmax over u, v, |u - v| and u * v of the two sentences
     config = InferSentConfig(
@@ -116,12 +116,12 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=rows, data_collator=LabelledPairCollator(tokenizer),
         processing_class=tokenizer, callbacks=[DevDecay()],
-        evaluator=script.measures(
+        evaluator=scripts.measures(
             tokenizer, dev_accuracy=partial(accuracy, rows=dev), test_accuracy=partial(accuracy, rows=test)
         ),
     )  # fmt: skip
-    script.describe_data(trainer, own.train_file, own)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, own.train_file, own)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

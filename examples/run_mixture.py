@@ -11,11 +11,18 @@ from dataclasses import dataclass, field
 from itertools import chain
 
 import contrastive_st.data
-from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError, Mixture, MixtureCollator, run
+from contrastive_st import (
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    InputError,
+    Mixture,
+    MixtureCollator,
+    run,
+    scripts,
+)
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.training import script
-from contrastive_st.training.arguments import EncoderArguments, MatryoshkaArguments
-from contrastive_st.training.mixture_file import read_mixture
+from contrastive_st.scripts.arguments import EncoderArguments, MatryoshkaArguments
+from contrastive_st.scripts.mixture_file import read_mixture
 
 DEFAULTS = {
     "output_dir": "out/mixture",
@@ -44,7 +51,7 @@ class Arguments:
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (EncoderArguments, MatryoshkaArguments, Arguments, ContrastiveTrainingArguments)
-    encoder, matryoshka, own, training = script.start(groups, DEFAULTS, argv)
+    encoder, matryoshka, own, training = scripts.start(groups, DEFAULTS, argv)
     if own.mixture is None:
         raise InputError("give --mixture, a .yaml file that lists data sets")
 
@@ -57,7 +64,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     for task in tasks.values():
         task.pop("truncate_dim", None)  # of the encoder, not of a loss
     truncate = {} if matryoshka.truncate_dim is None else {"truncate_dim": matryoshka.truncate_dim}
-    model, tokenizer = script.open_encoder(
+    model, tokenizer = scripts.open_encoder(
         encoder, chain(*(one.texts() for one in sets)), training.resume_from_checkpoint, loss="mixture", tasks=tasks,
         **truncate,
     )  # fmt: skip
@@ -74,8 +81,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         model=model, args=training, train_dataset=mixture, processing_class=tokenizer,
         data_collator=MixtureCollator(collators), evaluator=sts_evaluator(tokenizer),
     )  # fmt: skip
-    script.describe_data(trainer, [one.source for one in sets], encoder, matryoshka)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, [one.source for one in sets], encoder, matryoshka)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

@@ -24,11 +24,10 @@ from transformers import (
     PreTrainedTokenizerBase,
 )
 
-from contrastive_st import ContrastiveTrainingArguments, InputError, read_texts, run, train_wordpiece
+from contrastive_st import ContrastiveTrainingArguments, InputError, read_texts, run, scripts, train_wordpiece
 from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.data.docs_sets import texts_of
-from contrastive_st.training import script
-from contrastive_st.training.arguments import ScriptArguments
+from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.trainer import Learning
 
@@ -85,13 +84,13 @@ def open_model(args: MLMArguments, texts: Dataset, column: str) -> tuple[BertFor
         return model, AutoTokenizer.from_pretrained(args.model_name_or_path, model_max_length=args.block_size)
     sample = texts.select(range(0, len(texts), 4)).iter(10_000)
     tokenizer = train_wordpiece((t for batch in sample for t in batch[column]), args.vocab_size, args.block_size)
-    config = script.small_bert(len(tokenizer), args.hidden_size, args.num_layers or 3, args.block_size)
+    config = scripts.small_bert(len(tokenizer), args.hidden_size, args.num_layers or 3, args.block_size)
     config.attention_probs_dropout_prob = 0.1
     return BertForMaskedLM(config), tokenizer
 
 
 def main(argv: list[str] | None = None) -> None:
-    args, training = script.start((MLMArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+    args, training = scripts.start((MLMArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
     if args.train_file:
         texts = read_texts(args.train_file)
     else:
@@ -123,7 +122,7 @@ def main(argv: list[str] | None = None) -> None:
         learning.check(trainer.state)
     trainer.save_model()
     if trainer.is_world_process_zero():
-        script.report(trainer, {}, {})
+        scripts.report(trainer, {}, {})
 
 
 if __name__ == "__main__":

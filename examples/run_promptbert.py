@@ -24,11 +24,11 @@ from contrastive_st import (
     ContrastiveTrainingArguments,
     InputError,
     run,
+    scripts,
 )
 from contrastive_st.data import TemplatePairCollator, read_template
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.training import script
-from contrastive_st.training.arguments import (
+from contrastive_st.scripts.arguments import (
     DataArguments,
     EncoderArguments,
     MatryoshkaArguments,
@@ -70,7 +70,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         WordsLossArguments,
         Arguments,
     )
-    data, validation, encoder, loss, matryoshka, words, own, training = script.start(
+    data, validation, encoder, loss, matryoshka, words, own, training = scripts.start(
         (*groups, ContrastiveTrainingArguments), DEFAULTS, argv
     )
     if not 1 <= len(own.templates) <= 2 or encoder.pooling is not None:
@@ -79,18 +79,18 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # data: single texts; with one template also pairs, or triplets
     two = len(own.templates) == 2
     kinds = ("texts",) if two else ("texts", "pairs", "triplets")
-    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
+    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
 
     # model: InfoNCE over the states at [MASK], less those of the template alone; the tokenizer adds the first template
     settings = {
         **matryoshka.over(loss.settings("info_nce")),
         **words.settings,
-        **script.no_prompts(encoder, "a template"),
+        **scripts.no_prompts(encoder, "a template"),
     }
-    model, tokenizer = script.open_encoder(
-        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, template=own.templates[0], **settings
+    model, tokenizer = scripts.open_encoder(
+        encoder, scripts.every_text(rows.texts), training.resume_from_checkpoint, template=own.templates[0], **settings
     )
-    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
+    tokens = scripts.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
     if two:
         first, second = (read_template(text, tokenizer) for text in own.templates)
         collator = TemplatePairCollator(tokenizer, templates=(first, second), **words.masking)
@@ -101,10 +101,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, processing_class=tokenizer, data_collator=collator,
         evaluator=sts_evaluator(tokenizer),
-        **script.validation_parts(rows, model, tokenizer, training),
+        **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

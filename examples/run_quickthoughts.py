@@ -19,13 +19,23 @@ et al. 2019, https://arxiv.org/abs/1902.09229):
     accelerate launch examples/run_quickthoughts.py --targets tfidf_bin --hidden_size 300 --output_dir out/tfidf
     accelerate launch examples/run_quickthoughts.py --row_loss block --context_size 3 --hidden_size 300 \
         --output_dir out/curl
+
+The published loss compares dot products and takes the rest of the document for negatives. For embeddings that are
+compared by cosine, other settings are far better (docs/quickthoughts.md has the figures): cosines, the mean of the
+states, word vectors fitted to the text, one table of them, and no negatives of one's own document:
+
+    accelerate launch examples/run_quickthoughts.py --scores cosine --own_document mask --run_length 8 \
+        --readout mean --word_vectors corpus --shared_embeddings true --hidden_size 300 --embedding_size 300 \
+        --learning_rate 2e-3 --targets next --output_dir out/next
 """
 
 import itertools
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
+import torch
 
 from contrastive_st import (
     ContextWindowCollator,
@@ -39,14 +49,15 @@ from contrastive_st import (
     embedding_matrix,
     read_word_vectors,
     run,
+    scripts,
     train_word_tokenizer,
     vector_tokenizer,
 )
-from contrastive_st.data import corpus_texts, fit_idf
+from contrastive_st.data import corpus_texts, corpus_word_vectors, fit_idf, sif_weights, word_counts
+from contrastive_st.errors import input_errors
 from contrastive_st.models import load_tokenizer
+from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments, SuiteArguments
 from contrastive_st.tokens import token_ids
-from contrastive_st.training import script
-from contrastive_st.training.arguments import CorpusArguments, ScriptArguments, SuiteArguments, told
 
 DEFAULTS = {
     "output_dir": "out/quickthoughts",
@@ -76,8 +87,23 @@ class QuickThoughtsArguments(ScriptArguments):
     context_weights: list[float] | None = field(
         default=None, metadata={"help": "One weight for each distance, nearest first; by default all 1."}
     )
+    scores: str = field(default="dot", metadata={"help": "dot or cosine."})
     temperature: float | None = field(
+        default=None, metadata={"help": "Temperature of the scores; by default 1 for dot, 0.05 for cosine."}
+    )
+    own_document: str = field(
+        default="negatives",
+        metadata={"help": "Candidates of the sentence's own document that are no positives: negatives, or mask."},
+    )
+    target_temperature: float | None = field(
         default=None, metadata={"help": "Temperature of the targets of counts (default 1) and tfidf (default 0.1)."}
+    )
+    run_length: int | None = field(
+        default=None,
+        metadata={
+            "help": "Batches are made of runs of this many consecutive sentences, drawn from the whole corpus; by "
+            "default a batch is one run."
+        },
     )
     label_smoothing: float = field(
         default=0.0, metadata={"help": "Total mass of each row of targets that is spread evenly."}
@@ -85,17 +111,28 @@ class QuickThoughtsArguments(ScriptArguments):
     surrogate: str = field(
         default="logistic", metadata={"help": "Surrogate of the block and pairwise losses: logistic or hinge."}
     )
-    encoder: str = field(default="gru", metadata={"help": "gru, lstm, bigru, bilstm or transformer."})
-    hidden_size: int = field(default=1000, metadata={"help": "Width of one tower; the embedding has twice that."})
+    encoder: str = field(
+        default="gru", metadata={"help": "gru, lstm, bigru, bilstm, transformer, or mean (of the word vectors)."}
+    )
+    hidden_size: int = field(default=1000, metadata={"help": "Width of a tower; two give twice that."})
     embedding_size: int = field(default=620, metadata={"help": "Dimension of the word vectors without a file of them."})
     num_layers: int = field(default=1, metadata={"help": "Layers of a tower."})
     readout: str = field(default="last", metadata={"help": "last, max or mean."})
+    towers: int = field(default=2, metadata={"help": "2 (f and g), or 1 that is compared with itself."})
     dropout: float = field(
         default=0.0, metadata={"help": "Dropout on word vectors, between layers and on the readout."}
     )
     shared_embeddings: bool = field(default=False, metadata={"help": "Share the word vectors of f and g."})
     word_vectors: str | None = field(
-        default=None, metadata={"help": "GloVe, word2vec or fastText file: its words and vectors to start from."}
+        default=None,
+        metadata={
+            "help": "GloVe, word2vec or fastText file: its words and vectors to start from. corpus: vectors fitted to "
+            "the training text (PPMI and a truncated SVD)."
+        },
+    )
+    word_weights: str | None = field(
+        default=None,
+        metadata={"help": "sif: multiply word vectors by a / (a + frequency), a = 1e-3 (Arora et al. 2017)."},
     )
     word_vectors_use: str = field(
         default="trained", metadata={"help": "trained, frozen, or multichannel (a frozen and a trained channel)."}
@@ -109,17 +146,19 @@ class QuickThoughtsArguments(ScriptArguments):
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (CorpusArguments, QuickThoughtsArguments, SuiteArguments, ContrastiveTrainingArguments)
-    data, own, suite, training = script.start(groups, DEFAULTS, argv)
+    data, own, suite, training = scripts.start(groups, DEFAULTS, argv)
+    if own.word_weights not in (None, "sif"):
+        raise InputError(f"--word_weights {own.word_weights} is unknown; give sif, or leave it out")
     if own.word_vectors is None and own.word_vectors_use != "trained":
         raise InputError(f"--word_vectors_use {own.word_vectors_use} needs a file of vectors; give --word_vectors")
 
     # data: sentences in order, read from disk while training
-    files, heldout = script.corpus_files(data.train_file, training)
+    files, heldout = scripts.corpus_files(data.train_file, training)
     columns = (data.text_column, data.document_column)
 
     # tokenizer: the words of the vectors, or the most frequent ones of the corpus
     resume, vectors = training.resume_from_checkpoint, None
-    if own.word_vectors:
+    if own.word_vectors not in (None, "corpus"):
         vectors = read_word_vectors(own.word_vectors, limit=own.vocab_size)
     if resume:
         tokenizer = load_tokenizer(resume)
@@ -127,43 +166,55 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         tokenizer = vector_tokenizer(vectors, own.max_length)
     else:
         tokenizer = train_word_tokenizer(corpus_texts(files, *columns), own.vocab_size, own.max_length)
-    corpus = SentenceCorpus(files, tokenizer, own.max_length, *columns)
+    corpus = SentenceCorpus(files, tokenizer, own.max_length, *columns, run_length=own.run_length)
+
+    # word vectors: of the file, or fitted to the sentences of the corpus
+    def sentences() -> Iterator[list[int]]:
+        texts = corpus_texts(files, *columns)
+        while some := list(itertools.islice(texts, 10_000)):
+            yield from token_ids(tokenizer, some, own.max_length)
+
+    matrix = None if vectors is None else embedding_matrix(vectors, tokenizer)
+    if own.word_vectors == "corpus" and not resume:
+        matrix = corpus_word_vectors(sentences(), len(tokenizer), own.embedding_size, seed=training.seed)
 
     # model: two towers (f for a sentence, g for its neighbours) and the loss
-    matrix = None if vectors is None else embedding_matrix(vectors, tokenizer)
-    with told("the model"):
+    with input_errors("the model"):
         config = QuickThoughtsConfig(
             vocab_size=len(tokenizer), embedding_size=own.embedding_size if matrix is None else matrix.shape[1],
             hidden_size=own.hidden_size, encoder=own.encoder.removeprefix("bi"),
             bidirectional=own.encoder.startswith("bi"), num_layers=own.num_layers, readout=own.readout,
             word_vectors=own.word_vectors_use, shared_embeddings=own.shared_embeddings, dropout=own.dropout,
+            towers=own.towers, word_weights=own.word_weights is not None,
         )  # fmt: skip
     model = QuickThoughtsGRU(
         config, targets=own.targets, row_loss=own.row_loss, context_size=own.context_size,
         context_weights=own.context_weights and tuple(own.context_weights), label_smoothing=own.label_smoothing,
-        temperature=own.temperature or (0.1 if own.targets == "tfidf" else 1.0), surrogate=own.surrogate,
+        target_temperature=own.target_temperature or (0.1 if own.targets == "tfidf" else 1.0),
+        scores=own.scores, temperature=own.temperature, own_document=own.own_document, surrogate=own.surrogate,
     )  # fmt: skip
     if matrix is not None:
         model.set_word_vectors(matrix)
+    if own.word_weights and not resume:
+        model.set_word_weights(torch.from_numpy(sif_weights(word_counts(sentences(), len(tokenizer)))))
 
     # collator: places in the corpus for windows; bags of words, weighted by IDF, for shared words
     if own.targets in ("next", "window"):
-        script.check_window(training, corpus, own.context_size)
+        scripts.check_window(training, corpus, own.context_size, own.run_length)
         collator = ContextWindowCollator(tokenizer)
     else:
         idf = None
         if own.targets != "counts":
-            some = list(itertools.islice(corpus_texts(files, *columns), own.idf_sentences))
-            idf = np.asarray(fit_idf(token_ids(tokenizer, some, own.max_length), len(tokenizer)))
+            idf = np.asarray(fit_idf(itertools.islice(sentences(), own.idf_sentences), len(tokenizer)))
         collator = CooccurrenceCollator(tokenizer, own.targets, idf)
 
     # training; the evaluation is a classifier of the embeddings
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=corpus, data_collator=collator, processing_class=tokenizer,
-        evaluator=script.suite_evaluator(tokenizer, suite, heldout),
+        evaluator=scripts.suite_evaluator(tokenizer, suite, heldout),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, own)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, data.train_file, data, own)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

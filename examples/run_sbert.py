@@ -22,12 +22,13 @@ from contrastive_st import (
     ContrastiveTrainingArguments,
     InputError,
     run,
+    scripts,
 )
 from contrastive_st.data.docs_sets import labelled_docs, triplets_of
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch
-from contrastive_st.training import script
-from contrastive_st.training.arguments import (
+from contrastive_st.losses.base import loss_class
+from contrastive_st.scripts.arguments import (
     DataArguments,
     EncoderArguments,
     MatryoshkaArguments,
@@ -55,7 +56,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         DataArguments, ValidationArguments, EncoderArguments, LossArguments, MatryoshkaArguments,
         ContrastiveTrainingArguments,
     )  # fmt: skip
-    data, validation, encoder, loss, matryoshka, training = script.start(groups, DEFAULTS, argv)
+    data, validation, encoder, loss, matryoshka, training = scripts.start(groups, DEFAULTS, argv)
 
     # data: two columns of text and `label` or `score`, or three columns of text; without a file documentation
     docs = None if data.train_file else DocsSearch.load()
@@ -63,38 +64,37 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         settings = loss.settings("softmax")
         labelled = labelled_docs(docs.training)
         if settings["loss"] == "triplet":
-            rows = script.Rows(triplets_of(labelled).shuffle(training.seed), "triplets")
+            rows = scripts.Rows(triplets_of(labelled).shuffle(training.seed), "triplets")
         elif settings["loss"] == "softmax":
-            rows = script.Rows(labelled.remove_columns("score").shuffle(training.seed), "labelled_pairs")
+            rows = scripts.Rows(labelled.remove_columns("score").shuffle(training.seed), "labelled_pairs")
         else:
-            rows = script.Rows(labelled.remove_columns("label").shuffle(training.seed), "scored_pairs")
+            rows = scripts.Rows(labelled.remove_columns("label").shuffle(training.seed), "scored_pairs")
     else:
-        rows = script.read_rows(data, validation, training, list(LOSSES))
+        rows = scripts.read_rows(data, validation, training, list(LOSSES))
         settings = loss.settings(LOSSES[rows.kind][0])
     if settings["loss"] not in LOSSES[rows.kind]:
         raise InputError(f"--loss {settings['loss']} does not train such rows; choose {', '.join(LOSSES[rows.kind])}")
-    if settings["loss"] == "softmax":
-        settings["num_labels"] = max(rows.texts["label"]) + 1
+    settings = loss_class(settings["loss"]).settings_from(rows.texts) | settings
 
     # model: mean pooling, or what the encoder to start from records; for labels the loss has a classifier
-    model, tokenizer = script.open_encoder(
+    model, tokenizer = scripts.open_encoder(
         encoder,
-        script.every_text(rows.texts),
+        scripts.every_text(rows.texts),
         training.resume_from_checkpoint,
         pooling="mean",
         **matryoshka.over(settings),
     )
-    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
+    tokens = scripts.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is search of held-out documentation, or STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
         data_collator=rows.collator(tokenizer),
         evaluator=docs.evaluator(tokenizer) if docs else sts_evaluator(tokenizer),
-        **script.validation_parts(rows, model, tokenizer, training),
+        **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, matryoshka, licence=rows.texts.info.license)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, data.train_file, data, encoder, loss, matryoshka, licence=rows.texts.info.license)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

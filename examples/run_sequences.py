@@ -26,14 +26,14 @@ from contrastive_st import (
     InputError,
     SentenceEncoder,
     run,
+    scripts,
 )
 from contrastive_st.data import FramePairCollator, kmer_tokenizer, tokenize_frames
 from contrastive_st.data.sequence_families import by_family, make_families, read_families, split_families, write_fasta
 from contrastive_st.evaluation.families import find_families, kmer_counting, mean_over_frames
 from contrastive_st.models import load_tokenizer
+from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.tokens import token_ids
-from contrastive_st.training import script
-from contrastive_st.training.arguments import ScriptArguments
 
 DEFAULTS = {
     "output_dir": "out/sequences",
@@ -93,7 +93,7 @@ class SequenceArguments(ScriptArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    own, training = script.start((SequenceArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+    own, training = scripts.start((SequenceArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
     folder = Path(training.output_dir)
 
     # data: sequences by family; generated ones are written beside the checkpoint; those held out are not trained on
@@ -134,7 +134,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         )
 
     # model: symmetric InfoNCE over a BERT or the mean of k-mer vectors
-    config = script.small_bert(len(tokenizer), own.hidden_size, own.num_layers, own.max_length)
+    config = scripts.small_bert(len(tokenizer), own.hidden_size, own.num_layers, own.max_length)
     model = BertForCL(config, pooling="mean", loss="info_nce", temperature=own.temperature, symmetric=True)
 
     # training; the evaluation finds each held-out family by its first member
@@ -146,10 +146,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         model=model, args=training, train_dataset=rows, data_collator=collator, processing_class=tokenizer,
         evaluator=find if heldout else None,
     )  # fmt: skip
-    script.describe_data(trainer, own.fasta, own)
+    scripts.describe_data(trainer, own.fasta, own)
     if own.fasta is None:
         trainer.metadata["data"] |= {"name": "generated families of sequences", "from": "the script itself"}
-    figures = script.finish(trainer)
+    figures = scripts.finish(trainer)
 
     # the baseline: counting k-mers and longer ones, on the same families
     if heldout and trainer.is_world_process_zero() and not trainer.sigterm.stopped:

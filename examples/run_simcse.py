@@ -28,10 +28,10 @@ from contrastive_st import (
     InputError,
     SentenceCorpus,
     run,
+    scripts,
 )
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.training import script
-from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
+from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
 
 DEFAULTS = {
     "output_dir": "out/simcse",
@@ -70,20 +70,20 @@ class SimCSEArguments(ScriptArguments):
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (DataArguments, ValidationArguments, EncoderArguments, SimCSEArguments, ContrastiveTrainingArguments)
-    data, validation, encoder, own, training = script.start(groups, DEFAULTS, argv)
+    data, validation, encoder, own, training = scripts.start(groups, DEFAULTS, argv)
 
     # data: one column (texts), two (pairs) or more (hard negatives)
     kinds = ("texts", "pairs", "triplets")
-    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
+    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
     texts, single = rows.texts, rows.kind == "texts"
 
     # model: InfoNCE over the first token, through a head that is dropped after unsupervised training
     names = ("temperature", "hard_negative_weight", "symmetric", "do_mlm", "mlm_weight", "mlp_only_train")
     settings = {name: value for name in names if (value := getattr(own, name)) is not None}
-    if script.recorded_pooling(encoder) is None and single:  # else the head stays what the encoder records
+    if scripts.recorded_pooling(encoder) is None and single:  # else the head stays what the encoder records
         settings.setdefault("mlp_only_train", True)
-    model, tokenizer = script.open_encoder(
-        encoder, script.every_text(texts), training.resume_from_checkpoint, pooling="cls", loss="info_nce", **settings
+    model, tokenizer = scripts.open_encoder(
+        encoder, scripts.every_text(texts), training.resume_from_checkpoint, pooling="cls", loss="info_nce", **settings
     )
 
     # rows: tokenized once, or read from disk while training
@@ -94,16 +94,16 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             data.train_file, tokenizer, tokenizer.model_max_length, texts.column_names[0], "", own.shuffle_buffer
         )
     else:
-        tokens = script.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
+        tokens = scripts.tokenized(texts, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
         data_collator=rows.collator(tokenizer, do_mlm=own.do_mlm, mlm_probability=own.mlm_probability),
-        evaluator=sts_evaluator(tokenizer), **script.validation_parts(rows, model, tokenizer, training),
+        evaluator=sts_evaluator(tokenizer), **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, own, licence=texts.info.license)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, data.train_file, data, encoder, own, licence=texts.info.license)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

@@ -32,13 +32,14 @@ from contrastive_st import (
     SkipThoughts,
     SkipThoughtsConfig,
     run,
+    scripts,
     train_word_tokenizer,
 )
 from contrastive_st.data import corpus_texts
-from contrastive_st.evaluation.neighbors import as_markdown, as_text, neighbors
+from contrastive_st.errors import input_errors
+from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, neighbors
 from contrastive_st.models import load_tokenizer
-from contrastive_st.training import script
-from contrastive_st.training.arguments import CorpusArguments, ScriptArguments, SuiteArguments, told
+from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments, SuiteArguments
 
 DEFAULTS = {
     "output_dir": "out/skipthoughts",
@@ -71,20 +72,20 @@ class SkipThoughtsArguments(ScriptArguments):
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (CorpusArguments, SkipThoughtsArguments, SuiteArguments, ContrastiveTrainingArguments)
-    data, own, suite, training = script.start(groups, DEFAULTS, argv)
+    data, own, suite, training = scripts.start(groups, DEFAULTS, argv)
 
     # data: sentences in order, read from disk while training
-    files, heldout = script.corpus_files(data.train_file, training)
+    files, heldout = scripts.corpus_files(data.train_file, training)
     columns, resume = (data.text_column, data.document_column), training.resume_from_checkpoint
     tokenizer = (
         load_tokenizer(resume) if resume
         else train_word_tokenizer(corpus_texts(files, *columns), own.vocab_size, own.max_length)
     )  # fmt: skip
     corpus = SentenceCorpus(files, tokenizer, own.max_length, *columns)
-    script.check_window(training, corpus)
+    scripts.check_window(training, corpus)
 
     # model: an encoder, and two decoders that generate the sentences before and after; the loss is that of the decoders
-    with told("the model"):
+    with input_errors("the model"):
         config = SkipThoughtsConfig(
             vocab_size=len(tokenizer), embedding_size=own.embedding_size, hidden_size=own.hidden_size,
             bidirectional=own.bidirectional,
@@ -93,10 +94,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # training; the evaluation is a classifier of the embeddings
     trainer = ContrastiveTrainer(
         model=SkipThoughts(config), args=training, train_dataset=corpus, processing_class=tokenizer,
-        data_collator=ContextWindowCollator(tokenizer), evaluator=script.suite_evaluator(tokenizer, suite, heldout),
+        data_collator=ContextWindowCollator(tokenizer), evaluator=scripts.suite_evaluator(tokenizer, suite, heldout),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, own)
-    figures = script.finish(trainer)  # without the decoders
+    scripts.describe_data(trainer, data.train_file, data, own)
+    figures = scripts.finish(trainer)  # without the decoders
 
     # the nearest sentences of a few
     if trainer.is_world_process_zero() and not trainer.sigterm.stopped:

@@ -14,11 +14,10 @@ it trains a small BERT on the Python documentation of this machine, offline:
 import sys
 from dataclasses import dataclass, field
 
-from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run
+from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run, scripts
 from contrastive_st.data import DeletionCollator
 from contrastive_st.evaluation import sts_evaluator
-from contrastive_st.training import script
-from contrastive_st.training.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
+from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
 
 DEFAULTS = {
     "output_dir": "out/tsdae",
@@ -40,27 +39,27 @@ class Arguments(ScriptArguments):
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (DataArguments, ValidationArguments, EncoderArguments, Arguments, ContrastiveTrainingArguments)
-    data, validation, encoder, own, training = script.start(groups, DEFAULTS, argv)
+    data, validation, encoder, own, training = scripts.start(groups, DEFAULTS, argv)
 
     # data: single texts, of which the collator deletes tokens
     kinds = ("texts",)
-    rows = script.read_rows(data, validation, training, kinds) if data.train_file else script.documentation_rows()
+    rows = scripts.read_rows(data, validation, training, kinds) if data.train_file else scripts.documentation_rows()
 
     # model: its loss is a decoder that shares the encoder's layers, and is dropped after training
-    model, tokenizer = script.open_encoder(
-        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, pooling="cls_before_pooler",
-        loss="tsdae", **script.no_prompts(encoder, "TSDAE"),
+    model, tokenizer = scripts.open_encoder(
+        encoder, scripts.every_text(rows.texts), training.resume_from_checkpoint, pooling="cls_before_pooler",
+        loss="tsdae", **scripts.no_prompts(encoder, "TSDAE"),
     )  # fmt: skip
-    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
+    tokens = scripts.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
 
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
         data_collator=DeletionCollator(tokenizer, own.deletion_ratio), evaluator=sts_evaluator(tokenizer),
-        **script.validation_parts(rows, model, tokenizer, training),
+        **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, own, licence=rows.texts.info.license)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, data.train_file, data, encoder, own, licence=rows.texts.info.license)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

@@ -37,16 +37,17 @@ from contrastive_st import (
     UniversalSentenceEncoder,
     read_texts,
     run,
+    scripts,
     tokenize,
     train_word_tokenizer,
 )
-from contrastive_st.data import corpus_texts, installed_docs, read_pairs, split_by_first, split_pairs, tokenize_pairs
+from contrastive_st.data import corpus_texts, installed_docs, read_pairs, split_by_first, split_pairs
 from contrastive_st.data.docs_sets import labelled_docs
+from contrastive_st.errors import input_errors
 from contrastive_st.evaluation import retrieval_evaluator
 from contrastive_st.evaluation.labels import label_accuracy
 from contrastive_st.models import load_tokenizer
-from contrastive_st.training import script
-from contrastive_st.training.arguments import ScriptArguments, told
+from contrastive_st.scripts.arguments import ScriptArguments
 
 DEFAULTS = {
     "output_dir": "out/use",
@@ -96,12 +97,12 @@ class UniversalArguments(ScriptArguments):
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
-    own, training = script.start((UniversalArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
+    own, training = scripts.start((UniversalArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
     given = [file for file in (own.corpus_file, own.answer_file, own.nli_file) if file]
 
     # data of the three tasks
     pairs, heldout = split_pairs(installed_docs(), 1000) if len(given) < 3 else ([], [])
-    (corpus,), _ = script.corpus_files(own.corpus_file and [own.corpus_file], training)
+    (corpus,), _ = scripts.corpus_files(own.corpus_file and [own.corpus_file], training)
     with training.main_process_first(desc="read"):
         answers = read_texts(own.answer_file) if own.answer_file else Dataset.from_dict(
             {"input": [pair.title for pair in pairs], "response": [pair.text for pair in pairs]}
@@ -120,13 +121,13 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         rows = {
             "neighbours": SentenceCorpus(corpus, tokenizer, own.max_length),
             "answers": tokenize(answers, tokenizer, own.max_length),
-            "nli": tokenize_pairs(train, tokenizer, own.max_length),
+            "nli": tokenize(train, tokenizer, own.max_length),
         }
-        dev_rows = tokenize_pairs(dev, tokenizer, own.max_length)
-    script.check_window(training, rows["neighbours"])
+        dev_rows = tokenize(dev, tokenizer, own.max_length)
+    scripts.check_window(training, rows["neighbours"])
 
     # model: one encoder, a loss for each task
-    with told("the model"):
+    with input_errors("the model"):
         config = UniversalConfig(
             len(tokenizer), own.encoder, own.embedding_size, own.hidden_size, own.num_layers, num_attention_heads=4,
             intermediate_size=4 * own.hidden_size,
@@ -143,10 +144,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=Mixture(rows, dict(zip(TASKS, own.task_weights, strict=True))),
         data_collator=MixtureCollator({name: kind(tokenizer) for name, kind in kinds.items()}),
-        processing_class=tokenizer, evaluator=script.measures(tokenizer, **told_of),
+        processing_class=tokenizer, evaluator=scripts.measures(tokenizer, **told_of),
     )  # fmt: skip
-    script.describe_data(trainer, given, own)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, given, own)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

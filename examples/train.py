@@ -11,6 +11,7 @@ Fine-tune any encoder on pairs, and stop when the validation pairs stop getting 
 | one                                      | each text is its own positive, by dropout | info_nce          |
 | two                                      | pairs                                    | info_nce          |
 | three or more                            | pairs with hard negatives                | info_nce          |
+| three or more and a teacher's scores     | the teacher's ranking of the candidates  | kl_distillation   |
 | two and `score`                          | pairs with a score of their similarity   | cosine_similarity |
 | two and `label`                          | pairs with a class                       | softmax           |
 | one and `label`                          | texts with a class, paired by it         | cosine_similarity |
@@ -22,15 +23,15 @@ the encoder stay as they are. The settings are usual ones for fine-tuning; each 
 import sys
 from dataclasses import dataclass, field
 
-from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError, run
+from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError, run, scripts
 from contrastive_st.data import GuidedRows
 from contrastive_st.data.roles import KINDS
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
 from contrastive_st.losses import suitable
+from contrastive_st.losses.base import loss_class
 from contrastive_st.models.protocol import as_encoder
-from contrastive_st.training import script
-from contrastive_st.training.arguments import (
+from contrastive_st.scripts.arguments import (
     DataArguments,
     EncoderArguments,
     MatryoshkaArguments,
@@ -67,10 +68,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         DataArguments, ValidationArguments, EncoderArguments, LossArguments, MatryoshkaArguments, Arguments,
         ContrastiveTrainingArguments,
     )  # fmt: skip
-    data, validation, encoder, loss, matryoshka, own, training = script.start(groups, DEFAULTS, argv)
+    data, validation, encoder, loss, matryoshka, own, training = scripts.start(groups, DEFAULTS, argv)
 
     # data: a column of text for each view, then the score or the label
-    rows = script.read_rows(data, validation, training)
+    rows = scripts.read_rows(data, validation, training)
 
     # model: the loss is one that trains such rows
     settings = loss.settings("guided_info_nce" if own.guide else KINDS[rows.kind].loss)
@@ -79,24 +80,23 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
             f"{data.train_file} holds {KINDS[rows.kind].words}, which --loss {settings['loss']} does not train; choose "
             f"{', '.join(suitable(rows.kind))}"
         )
-    if settings["loss"] == "softmax":
-        settings["num_labels"] = max(rows.texts["label"]) + 1
-    model, tokenizer = script.open_encoder(
-        encoder, script.every_text(rows.texts), training.resume_from_checkpoint, **matryoshka.over(settings)
+    settings = loss_class(settings["loss"]).settings_from(rows.texts) | settings
+    model, tokenizer = scripts.open_encoder(
+        encoder, scripts.every_text(rows.texts), training.resume_from_checkpoint, **matryoshka.over(settings)
     )
-    tokens = script.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
+    tokens = scripts.tokenized(rows.texts, model, tokenizer, training, data.preprocessing_num_workers)
     if own.guide:
-        every = list(script.every_text(rows.texts))
+        every = list(scripts.every_text(rows.texts))
         tokens = GuidedRows(tokens, rows.texts, EmbeddingStore(as_encoder(own.guide), every, default_cache()))
 
     # training; beside the validation rows the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, data_collator=rows.collator(tokenizer),
         processing_class=tokenizer, evaluator=sts_evaluator(tokenizer),
-        **script.validation_parts(rows, model, tokenizer, training),
+        **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
-    script.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
-    return script.finish(trainer)
+    scripts.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)
+    return scripts.finish(trainer)
 
 
 if __name__ == "__main__":

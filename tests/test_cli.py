@@ -12,7 +12,7 @@ from datasets import Dataset
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import GROUPS, _parser, main
-from contrastive_st.training.cli import script_files
+from contrastive_st.scripts.cli import script_files
 
 COMMANDS_OF_HELP = [*(name for names in GROUPS.values() for name in names)]
 

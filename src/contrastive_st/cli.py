@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st import __version__
+from contrastive_st.classification.cli import add_commands as add_classification_commands
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.cli import add_commands as add_evaluation_commands
 from contrastive_st.hub.cli import add_commands as add_hub_commands
 from contrastive_st.precision import VECTOR_PRECISIONS
+from contrastive_st.scripts.cli import add_commands as add_training_commands, train
 from contrastive_st.search.cli import add_commands as add_search_commands
 from contrastive_st.serve.cli import add_commands as add_serve_commands
 from contrastive_st.terminal import (
@@ -29,17 +31,17 @@ from contrastive_st.terminal import (
     snake_case_flags,
     suggestion,
 )
-from contrastive_st.training.cli import add_commands as add_training_commands
-from contrastive_st.training.cli import train
 
 #: The commands as `--help` lists them
 GROUPS = {
     "train": ("mine", "train", "distill", "soup"),
     "judge": ("evaluate", "similarity", "neighbors", "classify", "curl-bounds"),
     "publish": ("push", "pull", "card", "convert", "merge", "export"),
-    "search": ("encode", "index", "search", "similar", "collections", "trends", "duplicates", "serve", "api"),
+    "search": (
+        "encode", "index", "search", "similar", "delete", "collections", "trends", "duplicates", "group", "serve", "api"
+    ),
     "this machine": ("doctor",),
-}
+}  # fmt: skip
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -81,6 +83,7 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     _add_own_commands(commands)
     add_training_commands(commands)
     add_evaluation_commands(commands)
+    add_classification_commands(commands)
     add_hub_commands(commands)
     add_search_commands(commands)
     add_serve_commands(commands)
@@ -135,6 +138,9 @@ def _encode(args: argparse.Namespace) -> None:
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
     what = f"{done.rows:,} vectors of {done.dimension} dimensions in {args.output}"
     print(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}", file=sys.stderr)
+    if done.truncated:
+        print(f"{done.truncated:,} of the texts encoded are longer than the model reads: their vectors are of their "
+              "beginnings", file=sys.stderr)  # fmt: skip
 
 
 def _stdin_lines() -> Iterator[str]:
@@ -145,7 +151,7 @@ def _stdin_lines() -> Iterator[str]:
 
 
 def _similarity(args: argparse.Namespace) -> None:
-    from contrastive_st.models.default import open_encoder
+    from contrastive_st.models.protocol import open_encoder
 
     others = [args.second] if args.second is not None else [line for line in _stdin_lines() if line]
     if not others:

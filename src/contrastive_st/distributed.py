@@ -173,7 +173,7 @@ class Gather:
         """The greatest `width` of all processes."""
         return width
 
-    def goes_round(self, numbers: int) -> bool:
+    def uses_ring(self, numbers: int) -> bool:
         """Whether candidates of this many numbers in all are passed around the ring instead of gathered."""
         return False
 
@@ -222,7 +222,7 @@ class ProcessGather(Gather):
 
     Args:
         group: by default the group of all processes.
-        gathered: most numbers that are gathered; with more candidates than that, `goes_round` is true and the loss
+        gathered: most numbers that are gathered; with more candidates than that, `uses_ring` is true and the loss
             passes them around the ring. By default 2^27, which is 512 MiB in float32.
     """
 
@@ -255,7 +255,7 @@ class ProcessGather(Gather):
     def widest(self, width: int) -> int:
         return max(self.sizes(width))
 
-    def goes_round(self, numbers: int) -> bool:
+    def uses_ring(self, numbers: int) -> bool:
         return numbers > self.gathered
 
     def whole(self) -> Gather:

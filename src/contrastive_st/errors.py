@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
+
 _LONGEST = 300  # characters of an error that are shown
 
 
@@ -27,3 +30,22 @@ def first_line(error: BaseException) -> str:
     """
     lines = (line.strip() for line in str(error).splitlines())
     return next(filter(None, lines), type(error).__name__)[:_LONGEST]
+
+
+@contextlib.contextmanager
+def input_errors(what: str) -> Iterator[None]:
+    """Turn errors of transformers, torch or a missing package into an `InputError` of one line.
+
+    Example:
+        >>> with input_errors("optim apollo_adamw"):
+        ...     raise ImportError("install apollo_torch")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: optim apollo_adamw: install apollo_torch
+    """
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, TypeError, ImportError) as error:
+        raise InputError(f"{what}: {first_line(error)}") from error

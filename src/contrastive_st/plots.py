@@ -9,7 +9,7 @@ from typing import Any
 
 from transformers.utils import logging
 
-from contrastive_st.safety.writing import written_whole
+from contrastive_st.files.writing import atomic_write
 
 logger = logging.get_logger(__name__)
 
@@ -27,7 +27,7 @@ def training_curve(log_history: Sequence[Mapping[str, Any]], path: str | Path) -
     content = training_curve_png(log_history)
     if content is None:
         return None
-    with written_whole(path, overwrite=True) as file:
+    with atomic_write(path, overwrite=True) as file:
         file.write_bytes(content)
     return Path(path)
 

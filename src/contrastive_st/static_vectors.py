@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from pathlib import Path
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.vectors import unit_vectors
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
@@ -52,6 +54,7 @@ class StaticVectors:
     pooling = "mean"
     max_length: int | None = None  # every text is read to its end
     prompts: Mapping[str, str] = {}
+    bucket_limits: Mapping[str, float] = {"max_padding": 1.0, "max_tokens": 16_384}  # nothing is padded here
 
     def __init__(
         self,
@@ -100,6 +103,19 @@ class StaticVectors:
         if tokenizer.get_vocab_size() > len(table):
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
         return cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
+
+    def save_pretrained(self, folder: str | Path) -> None:
+        """Write a folder that opens here, in `SentenceEncoder` and in model2vec: a copy of the one it was loaded from.
+
+        Raises:
+            InputError: it was made in memory.
+        """
+        if self.folder is None:
+            raise InputError(f"{self.name} was made in memory; save it as a StaticEncoder")
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        for path in self.folder.iterdir():
+            if path.suffix in (".json", ".safetensors", ".py") and not path.name.endswith(CLASSIFIER):
+                shutil.copyfile(path, Path(folder, path.name))
 
     @property
     def dimension(self) -> int:
@@ -200,6 +216,10 @@ class StaticVectors:
         """
         return self._tokenize([prompt + text for text in texts] if prompt else texts, 0)
 
+    def truncated(self, texts: Sequence[str], rows: Sequence[Sequence[int]], prompt: str = "") -> list[int]:
+        """No position: every text is read to its end."""
+        return []
+
     def encode_rows(
         self, rows: Sequence[Sequence[int]], normalize_embeddings: bool | None = None
     ) -> NDArray[np.float32]:
@@ -217,6 +237,11 @@ class StaticVectors:
         if self.normalize if normalize_embeddings is None else normalize_embeddings:
             return unit_vectors(vectors)
         return vectors
+
+    def encode_buckets(self, buckets: Iterable[tuple[Sequence[Sequence[int]], str]]) -> Iterator[NDArray[np.float32]]:
+        """Vectors `[n, d]` of each bucket of a stream, for a server; the prompts beside the rows are empty."""
+        for rows, _ in buckets:
+            yield self.encode_rows(rows)
 
     def _tokenize(self, texts: Sequence[str], first: int) -> list[list[int]]:
         for number, text in enumerate(texts, first):

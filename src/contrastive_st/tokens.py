@@ -352,13 +352,13 @@ def in_buckets(
     return in_order(outputs, buckets)
 
 
-def true_places(mask: Tensor, count: int | None = None) -> Tensor:
+def flat_indices(mask: Tensor, count: int | None = None) -> Tensor:
     """Positions in the flattened mask at which it is true, `[count]`.
 
     If `count` is given, the host need not wait for the device to count them.
 
     Example:
-        >>> true_places(torch.tensor([[True, False], [False, True]]), 2).tolist()
+        >>> flat_indices(torch.tensor([[True, False], [False, True]]), 2).tolist()
         [0, 3]
     """
     flat = mask.flatten()

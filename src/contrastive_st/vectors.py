@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,29 @@ def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None,
     order = order[place < k]
     width = min(k, known.shape[1] + scores.shape[1])
     return values[order].reshape(len(known), width), labels[order].reshape(len(known), width)
+
+
+def top_k_in_blocks(
+    compare: Callable[[slice], NDArray[np.floating[Any]]], queries: int, count: int, k: int, block: int
+) -> Best:
+    """`top_k` of all candidates, scored a block at a time, so that memory does not grow with their number.
+
+    Args:
+        compare: returns the scores `[Q, n]` of the candidates of a slice.
+        queries: Q.
+        count: number of candidates.
+        k: how many to return.
+        block: most candidates at a time. In all blocks but the first, few scores are high enough to be sorted.
+
+    Example:
+        >>> scores = np.array([[0.1, 0.9, 0.5, 0.7]])
+        >>> top_k_in_blocks(lambda part: scores[:, part], 1, 4, k=2, block=3)[1].tolist()
+        [[1, 3]]
+    """
+    best: Best = top_k(np.empty((queries, 0), dtype=np.float32), k)
+    for start in range(0, count, block):
+        best = top_k(compare(slice(start, min(start + block, count))), k, best, first=start)
+    return best
 
 
 # --- Quantization to a byte or a bit per number.

@@ -116,6 +116,29 @@ def test_the_sampler_makes_contiguous_batches_for_workers_too(tokenizer, tmp_pat
     assert list(loader) == expected
 
 
+@pytest.mark.parametrize("batch", [6, 7])
+def test_runs_come_from_everywhere_and_are_consecutive(tokenizer, tmp_path, batch):
+    path = tmp_path / "text.txt"
+    path.write_text("\n".join(f"word{i}" for i in range(60)))
+    corpus = SentenceCorpus(path, tokenizer, 8, run_length=3)
+    sampler = corpus.sampler(batch, seed=1)
+    order = list(sampler)
+    assert sorted(order) == list(range(60))
+    runs = np.array(order).reshape(20, 3)  # the batch may cut them
+    assert (np.diff(runs, axis=1) == 1).all()
+    assert not (np.diff(runs[:, 0]) == 3).all()
+    assert order == list(corpus.sampler(batch, seed=1)) != list(corpus.sampler(batch, seed=2))
+    assert len(list(SentenceCorpus(path, tokenizer, 8).sampler(batch, seed=1))) == 60
+
+
+@pytest.mark.parametrize("options", [{"run_length": 0}, {"run_length": 4, "shuffle_buffer": 100}])
+def test_runs_are_not_empty_and_not_shuffled(tokenizer, tmp_path, options):
+    path = tmp_path / "text.txt"
+    path.write_text("a\nb")
+    with pytest.raises(InputError, match="run_length"):
+        SentenceCorpus(path, tokenizer, 8, **options)
+
+
 def test_a_pickled_corpus_reads_the_same(tokenizer, tmp_path):
     texts, documents = many(100)
     corpus = SentenceCorpus(write(tmp_path / "a.parquet", texts, documents), tokenizer, 8, shuffle_buffer=50)
@@ -204,7 +227,7 @@ def test_bad_parquet_is_one_line(tokenizer, tmp_path, message):
         ("a.txt", b"", "the file is empty"),
         ("a.txt", b"\n \n", "every line is blank"),
         ("a.txt", b"caf\xe9\n", "line 1: byte 0xe9 is not UTF-8"),
-        ("a.csv", b"text\n", "must be a .txt or a .parquet file"),
+        ("a.csv", b"text\n", "must be a .txt, .parquet or .jsonl file"),
         ("none.txt", None, "there is no such file"),
     ],
 )

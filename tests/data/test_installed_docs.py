@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from contrastive_st.data.docstrings import pair_of
-from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs, unique_pairs
+from contrastive_st.data.documentation import DocPair, installed_docs, split_pairs, unique_pairs
 from contrastive_st.errors import InputError
 
-MODULE = importlib.import_module("contrastive_st.data.installed_docs")  # the package has a function of that name
+MODULE = importlib.import_module("contrastive_st.data.documentation")  # the package has a function of that name
 TITLE = "Compute the height of the tide."
 PROSE = "The height is the sum of the waves that the moon and the sun raise."
 

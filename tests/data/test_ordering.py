@@ -6,8 +6,7 @@ import time
 import numpy as np
 import pytest
 
-from contrastive_st.data import TeacherCollator, TeacherRows, ordering
-from contrastive_st.data import ordering as path_moves
+from contrastive_st.data import TeacherCollator, TeacherRows, ordering, ordering as path_moves
 from contrastive_st.data.ordering import lower_bound, order_corpus, path_length, path_lengths
 from contrastive_st.errors import InputError
 from contrastive_st.vectors import unit_vectors

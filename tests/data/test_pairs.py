@@ -7,7 +7,7 @@ from contrastive_st.data import (
     PAIR_SETS,
     LabelledPairCollator,
     read_pairs,
-    tokenize_pairs,
+    tokenize,
 )
 from contrastive_st.errors import InputError
 
@@ -103,7 +103,7 @@ def test_what_cannot_be_read_says_where(tmp_path, text, message):
 
 def test_pairs_become_batches(tokenizer):
     pairs = datasets.Dataset.from_dict({"first": ["the cat", "a dog"], "second": ["rain", "he ran"], "label": [2, 0]})
-    rows = tokenize_pairs(pairs, tokenizer, 16)
+    rows = tokenize(pairs, tokenizer, 16)
     batch = LabelledPairCollator(tokenizer)(list(rows))
     assert batch["targets"].tolist() == [2, 0]
     assert batch["input_ids"].shape[:2] == (2, 2)

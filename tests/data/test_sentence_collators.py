@@ -35,14 +35,16 @@ def test_places_and_padding(words, rows):
 
 def test_tfidf_similarities_are_those_of_scikit_learn(words, rows):
     idf = fit_idf([row["input_ids"] for row in rows[:4]], len(words))
-    bags = CooccurrenceCollator(words, "tfidf", idf)(rows[:4])["targets"]
+    bags = CooccurrenceCollator(words, "tfidf", idf)(rows[:4])["targets"][:, 1:]
     vectors = TfidfVectorizer().fit_transform(SENTENCES[:4])
     np.testing.assert_allclose(overlap(bags, bags).numpy(), (vectors @ vectors.T).toarray(), atol=1e-6)
 
 
 def test_counts_are_of_a_binary_bag_without_special_tokens(tokenizer):
     ids = tokenizer(["the cat sat", "the cat and the dog"])["input_ids"]
-    bags = CooccurrenceCollator(tokenizer)([{"input_ids": own} for own in ids])["targets"]
+    targets = CooccurrenceCollator(tokenizer)([{"input_ids": own} for own in ids])["targets"]
+    assert targets[:, 0].tolist() == [[-1, -1]] * len(ids)  # no documents
+    bags = targets[:, 1:]
     assert tokenizer.cls_token_id in ids[0]
     assert overlap(bags, bags).tolist() == [[3, 2], [2, 4]]
 

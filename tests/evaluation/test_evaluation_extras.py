@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import torch
 from datasets import Dataset
-from evaluation_files import ANIMALS, TOOLS, bag_of_words, write, write_all
+from evaluation_files import bag_of_words, write, write_all
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, ContrastiveTrainer, InputError, SentenceEncoder
@@ -18,11 +18,10 @@ from contrastive_st.data import DropoutPairCollator
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.evaluation.cli import add_commands
 from contrastive_st.evaluation.datasets.senteval import read_polarity
-from contrastive_st.evaluation.scorers.few_shot import METHODS, MeanClassifier, centroids, nearest, score_few_shot
+from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, nearest, score_few_shot
 from contrastive_st.evaluation.suite import EvaluationCallback, SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
-from contrastive_st.models.protocol import FunctionEncoder
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 
@@ -54,22 +53,6 @@ def test_keywords_are_the_typical_words():
     y = np.array([1, 1, 1, 0, 0, 0])
     predicted = METHODS["keywords"](None, y, texts, None, ["it froze today", "what lovely weather"])
     assert predicted.tolist() == [1, 0]
-
-
-def test_centroids_are_saved_with_the_model_and_refuse_another(tmp_path):
-    model = FunctionEncoder("words", bag_of_words, fingerprint="1")
-    classifier = MeanClassifier.fit(model, [f"a {w}" for w in ANIMALS + TOOLS], ["animal"] * 4 + ["tool"] * 4)
-    classifier.save(tmp_path, "nouns")
-    loaded = MeanClassifier.load(model, tmp_path, "nouns")
-    texts = ["the old dog", "a new saw is bad", "horse"]
-    assert [label for label, _ in loaded.predict(texts)] == ["animal", "tool", "animal"]
-    np.testing.assert_allclose(loaded.scores(texts), classifier.scores(texts), atol=1e-6)
-    with pytest.raises(InputError, match="another model"):
-        MeanClassifier.load(FunctionEncoder("words", bag_of_words, fingerprint="2"), tmp_path, "nouns")
-    with pytest.raises(InputError, match=r"there: nouns"):
-        MeanClassifier.load(model, tmp_path, "verbs")
-    with pytest.raises(InputError, match="two labels"):
-        MeanClassifier.fit(model, ["cat"], ["animal"])
 
 
 def test_metrics_combine_and_equal_the_functions():
@@ -164,28 +147,6 @@ def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_pa
     with pytest.raises(InputError, match="not evaluated: missing-model"):
         run("evaluate", checkpoint, "missing-model", "--data", root, "--tasks", "STSB", "--cache", "none")
     assert "tiny" not in capsys.readouterr().out
-
-
-def test_the_classify_command_learns_saves_loads_and_compares(checkpoint, tmp_path, capsys):
-    for name, words in (("animal", ANIMALS), ("tool", TOOLS)):
-        write(tmp_path / f"{name}.txt", [f"the {word} is old" for word in words])
-    examples = [f"{name}={tmp_path / name}.txt" for name in ("animal", "tool")]
-    run("classify", "--model", checkpoint, "--examples", *examples, "--test", *examples)
-    out, err = capsys.readouterr()
-    assert all(name in out for name in METHODS)
-    assert "4 animal, 4 tool" in err
-    run("classify", tmp_path / "tool.txt", "--model", checkpoint)
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4
-    assert all(line.split("\t")[0] in ("animal", "tool") for line in lines)
-    with pytest.raises(InputError, match="LABEL=FILE"):
-        run("classify", "--model", checkpoint, "--examples", "animal")
-    for name in ("../../x", "a/b", "..", ""):
-        with pytest.raises(InputError, match="give a plain name"):
-            run("classify", "--model", checkpoint, "--examples", *examples, "--classifier", name)
-    assert not list(tmp_path.parent.glob("x*"))
-    with pytest.raises(InputError, match="nothing to do"):
-        run("classify", "--model", checkpoint)
 
 
 # ------------------------------------------------------------------ in training

@@ -12,8 +12,8 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.data import train_word_tokenizer
-from contrastive_st.evaluation import neighbors as module
-from contrastive_st.evaluation.neighbors import (
+from contrastive_st.evaluation import neighbor_search as module
+from contrastive_st.evaluation.neighbor_search import (
     as_markdown,
     as_text,
     embedding_blocks,

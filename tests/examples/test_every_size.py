@@ -14,8 +14,8 @@ from safetensors.torch import load_file
 from contrastive_st import BertForCL, ContrastiveTrainingArguments
 from contrastive_st.cli import main
 from contrastive_st.data import train_wordpiece
-from contrastive_st.training import distill
-from contrastive_st.training.cli import script_files
+from contrastive_st.scripts import distill
+from contrastive_st.scripts.cli import script_files
 
 ROOT = Path(__file__).parents[2]
 SIZES = (1, 2, 60, pytest.param(3000, marks=pytest.mark.slow))
@@ -54,6 +54,8 @@ RUNS = {
     "use": ["train", "use", "--corpus_file", "texts.txt", "--answer_file", "pairs.csv", "--nli_file", "labelled.csv",
             *TOWERS],
     "infersent": ["train", "infersent", "--train_file", "labelled.csv", *TOWERS, "--head_hidden", "4"],
+    "static": ["train", "static", "--train_file", "documents.txt"],
+    "neighbors": ["train", "neighbors", "--train_file", "documents.txt", "--model_name_or_path", "base"],
     "sequences": ["train", "sequences", "--fasta", "families.fasta", "--hidden_size", "16"],
     "static student": ["distill", "base", "--train_file", "texts.txt", "--dim", "8"],
     "layer student": ["distill", "base", "--student", "layers=0", "--train_file", "texts.txt"],
@@ -74,6 +76,7 @@ def write_data(folder, count):
         "\n".join([head, *(",".join(map(str, row)) for row in zip(*columns, strict=True))])
     )
     Path(folder, "texts.txt").write_text("\n".join(a))
+    Path(folder, "documents.txt").write_text("\n\n".join("\n".join(a[i : i + 6]) for i in range(0, count, 6)))
     csv("pairs.csv", "anchor,positive", a, b)
     csv("triplets.csv", "anchor,positive,negative", a, b, c)
     csv("scored.csv", "sentence1,sentence2,score", a, b, [i % 5 / 4 for i in range(count)])

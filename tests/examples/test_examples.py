@@ -18,6 +18,16 @@ BERT = ["--hidden_size", "64", "--vocab_size", "200"]
 RUNS = {
     "train.py": ["--train_file", "pairs.csv", *BERT, *TRAIN],
     "run_demo.py": [*TRAIN, "--save_strategy", "no", "--eval_strategy", "no"],
+    "run_static.py": ["--train_file", "documents.txt", "--hidden_size", "8", "--heldout", "8", *TRAIN],
+    "run_neighbors.py": [
+        "--train_file",
+        "documents.txt",
+        "--model_name_or_path",
+        "teacher",
+        "--heldout",
+        "8",
+        *TRAIN,
+    ],
     "run_tsdae.py": [*BERT, *TRAIN],
     "run_promptbert.py": [*BERT, *TRAIN],
     "run_cutoff.py": [*BERT, *TRAIN],
@@ -87,13 +97,16 @@ def folder(tmp_path, monkeypatch, bert_config, tokenizer):
     pairs = [DocPair(f"{a} {i}", f"{b} and more {i}", f"p{i % 4}.m{i % 3}.f{i}")
              for i, (a, b) in enumerate((a, b) for a in SENTENCES for b in SENTENCES)]  # fmt: skip
     split = lambda found, heldout=1000: (list(found)[:40], list(found)[40:])
-    homes = ("data", "data.docs_sets", "evaluation.docs_search", "training.script")
+    homes = ("data", "data.docs_sets", "evaluation.docs_search", "scripts.rows")
     for module in (f"contrastive_st.{name}" for name in homes):
         monkeypatch.setattr(f"{module}.installed_docs", lambda *args, **kwargs: pairs)
         monkeypatch.setattr(f"{module}.split_pairs", split)
     BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "teacher")
     tokenizer.save_pretrained(tmp_path / "teacher")
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))
+    (tmp_path / "documents.txt").write_text(
+        "\n\n".join("\n".join(f"{a} and {b}" for b in SENTENCES) for a in SENTENCES)
+    )
     rows = [(a, b) for a in SENTENCES for b in SENTENCES[:3]]
     (tmp_path / "pairs.csv").write_text("\n".join(["question,answer", *(f"{a},{b}" for a, b in rows)]))
     scored = ["sentence1,sentence2,score", *(f"{a},{b},{i % 5 / 4}" for i, (a, b) in enumerate(rows))]

@@ -20,8 +20,8 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.cli import main
+from contrastive_st.files.folders import ADAPTER, ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.models import Qwen3ForCL, add_lora
-from contrastive_st.safety.folders import ADAPTER, ADAPTER_WEIGHTS, TRAINED
 
 TRAIN = ["--per_device_train_batch_size", "4", "--disable_tqdm", "true", "--learning_rate", "1e-2", "--bf16", "false",
          "--report_to", "none", "--max_length", "16"]  # fmt: skip

@@ -10,8 +10,8 @@ from conftest import SENTENCES
 from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.losses import CoSENTLoss, InfoNCE, SoftmaxLoss
-from contrastive_st.training import mixture_file
-from contrastive_st.training.mixture_file import read_mixture
+from contrastive_st.scripts import mixture_file
+from contrastive_st.scripts.mixture_file import read_mixture
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--vocab_size", "100", "--per_device_train_batch_size", "4",
         "--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none",
@@ -204,7 +204,7 @@ def test_a_data_set_has_prompts_of_its_own_and_the_encoder_those_of_all(folder, 
     assert sorted(seen.values()) == sorted(wanted)
     encoder = SentenceEncoder(folder / "out")
     assert encoder.prompts == {"query": "a dog ", "document": "quiet ", "topic": "rain "}
-    assert not encoder.recorded.include_prompt
+    assert not encoder.checkpoint.include_prompt
 
 
 @pytest.mark.parametrize(

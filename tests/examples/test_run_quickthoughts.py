@@ -48,6 +48,25 @@ def train(corpus, folder, *flags):
         ("--targets", "counts", "--row_loss", "l2"),
         ("--targets", "tfidf", "--label_smoothing", "0.1"),
         ("--targets", "tfidf_bin", "--chunk_size", "5"),
+        (
+            "--targets",
+            "next",
+            "--scores",
+            "cosine",
+            "--own_document",
+            "mask",
+            "--run_length",
+            "2",
+            "--encoder",
+            "mean",
+            "--towers",
+            "1",
+            "--word_vectors",
+            "corpus",
+            "--word_weights",
+            "sif",
+        ),
+        ("--targets", "tfidf_bin", "--scores", "cosine", "--temperature", "0.1", "--own_document", "mask"),
     ],
     ids=lambda flags: "-".join(flags[1::2]),
 )
@@ -77,6 +96,17 @@ def test_words_from_a_file_of_vectors_frozen(corpus, tmp_path):
     assert encoder.tokenizer("the lamp")["input_ids"] == [2, 9]
 
 
+def test_vectors_and_weights_of_the_corpus_are_what_training_starts_from(corpus, tmp_path):
+    flags = ("--word_vectors", "corpus", "--word_weights", "sif", "--word_vectors_use", "frozen")
+    model = SentenceEncoder.from_pretrained(train(corpus, tmp_path / "out", *flags)).model
+    table = model.get_input_embeddings().weight.detach()
+    torch.testing.assert_close(table[1:].norm(dim=1)[1:], torch.ones(len(table) - 2))
+    words = SentenceEncoder.from_pretrained(tmp_path / "out").tokenizer.get_vocab()
+    weights = model.word_weights
+    assert 0 < weights[words["the"]] < weights[words["cat"]] < 1  # two of five words are "the"
+    assert weights[words["the"]].item() == pytest.approx(0.001 / (0.001 + 0.4), abs=1e-6)
+
+
 @pytest.mark.parametrize(
     ("flags", "words"),
     [
@@ -85,6 +115,9 @@ def test_words_from_a_file_of_vectors_frozen(corpus, tmp_path):
         (("--word_vectors_use", "frozen"), "needs a file of vectors"),
         (("--encoder", "elman"), "gru, lstm, transformer"),
         (("--targets", "bm25"), "tfidf_bin"),
+        (("--scores", "euclidean"), "dot, cosine"),
+        (("--run_length", "1"), "shorter than a window"),
+        (("--word_weights", "idf"), "give sif"),
     ],
 )
 def test_bad_input_is_one_clear_line(corpus, tmp_path, flags, words):

@@ -47,7 +47,7 @@ def test_scores_are_ranked_if_asked_for(loss, tmp_path, monkeypatch):
     prompts = ["--prompts", "query=the cat ", "document=town: ", "--include_prompt", "false"]
     load("run_sbert").main([*write("scored", tmp_path), "--loss", loss, "--chunk_size", "3", *prompts])
     encoder = SentenceEncoder(tmp_path / "out")
-    assert (encoder.prompts, encoder.recorded.include_prompt) == ({"query": "the cat ", "document": "town: "}, False)
+    assert (encoder.prompts, encoder.checkpoint.include_prompt) == ({"query": "the cat ", "document": "town: "}, False)
     assert json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]["loss"] == loss
 
 

@@ -9,7 +9,7 @@ from scripts import load
 
 from conftest import SENTENCES
 from contrastive_st import ContrastiveTrainer, InputError, SentenceEncoder
-from contrastive_st.models.default import open_encoder
+from contrastive_st.models.protocol import open_encoder
 
 TINY = ["--num_layers", "1", "--hidden_size", "16", "--per_device_train_batch_size", "4", "--max_steps", "3"]
 TINY += ["--disable_tqdm", "true", "--learning_rate", "1e-3", "--logging_steps", "1", "--report_to", "none"]
@@ -119,7 +119,7 @@ def test_prompts_are_trained_with_saved_and_found_again(num_columns, flags, befo
     seen.clear()  # a folder with prompts is trained on with them
     run("--model_name_or_path", str(tmp_path / "out"), text_file=path, output=tmp_path / "again")
     assert torch.equal(seen[0][1] == 0, seen[0][1] == 0)
-    assert SentenceEncoder(tmp_path / "again").recorded.include_prompt == ("include_prompt" not in flags)
+    assert SentenceEncoder(tmp_path / "again").checkpoint.include_prompt == ("include_prompt" not in flags)
     assert (seen[0][1][0] == 0).sum() >= 3
 
 
@@ -196,3 +196,36 @@ def test_it_takes_scores_and_labels_for_what_they_are(kind, tmp_path, monkeypatc
     assert encoder.encode(SENTENCES).shape == (8, 16)
     recipe = json.loads((tmp_path / "out" / "training_metadata.json").read_text())
     assert recipe["loss"]["name"] == loss
+
+
+@pytest.mark.parametrize(
+    "flags", ["", "--loss margin_mse --chunk_size 3", "--loss kl_distillation --in_batch_negatives true"]
+)
+@pytest.mark.parametrize("scale", [1, 10])
+def test_candidates_with_scores(flags, scale, tmp_path):
+    """FlagEmbedding's format, with rows of one and of two negatives, needs no flag."""
+    rows = [
+        {"query": text, "pos": [SENTENCES[i - 1]], "neg": SENTENCES[i - 3 : i - 2 + i % 2], "pos_scores": [0.9 * scale],
+         "neg_scores": [0.2 * scale] * (1 + i % 2)}
+        for i, text in enumerate(SENTENCES) if i > 2
+    ]  # fmt: skip
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run(*flags.split(), "--validation_split", "0.4", text_file=tmp_path / "t.jsonl", output=tmp_path / "out")
+    contrastive = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
+    assert contrastive["loss"] == ("margin_mse" if "margin" in flags else "kl_distillation")
+    if "margin" not in flags:
+        assert contrastive["teacher_temperature"] == (0.05 if scale == 1 else 1.0)
+    assert SentenceEncoder(tmp_path / "out").encode(SENTENCES).shape == (8, 16)
+    results = json.loads((tmp_path / "out" / "results.json").read_text())
+    assert {"eval_loss", "eval_mrr"} <= set(results["after"])
+
+
+@pytest.mark.parametrize("flags", ["", "--guide static-minilm"])
+def test_lists_of_negatives_without_scores(flags, tmp_path, monkeypatch):
+    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
+    rows = [{"query": text, "pos": [SENTENCES[i - 1]], "neg": SENTENCES[i - 3 : i - 2 + i % 2]}
+            for i, text in enumerate(SENTENCES) if i > 2]  # fmt: skip
+    (tmp_path / "t.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    run(*flags.split(), text_file=tmp_path / "t.jsonl", output=tmp_path / "out")
+    contrastive = json.loads((tmp_path / "out" / "config.json").read_text())["contrastive"]
+    assert contrastive["loss"] == ("guided_info_nce" if flags else "info_nce")

@@ -43,7 +43,7 @@ DEVICE = os.environ.get("CONTRASTIVE_ST_TEST_DEVICE", "cpu")
 TASKS = {
     "neighbours": {"loss": "targets", "targets": "next"}, "answers": {"loss": "info_nce"}, "nli": {"loss": "softmax"},
 }  # fmt: skip
-NCE = ("info_nce", "consistent_info_nce")
+NCE = ("info_nce", "consistent_info_nce", "document_info_nce")
 UNIVERSAL = UniversalConfig(60, embedding_size=6, hidden_size=8, bigram_buckets=30)
 
 
@@ -66,10 +66,12 @@ def cut_bert(kind):
     ](dropout)
 
 
-def towers(encoder="gru", **settings):
+def towers(encoder="gru", count=2, **settings):
     def make(dropout):
         shape = {"vocab_size": 60, "embedding_size": 6, "hidden_size": 8, "num_attention_heads": 2}
-        return QuickThoughtsGRU(QuickThoughtsConfig(**shape, encoder=encoder, dropout=dropout), **settings)
+        return QuickThoughtsGRU(
+            QuickThoughtsConfig(**shape, encoder=encoder, towers=count, dropout=dropout), **settings
+        )
 
     return 1, make
 
@@ -156,16 +158,28 @@ METHODS = {
     "window-pairwise": towers(targets="window", row_loss="pairwise", surrogate="hinge"),
     "counts-kl": towers(targets="counts"),
     "counts-l2": towers(targets="counts", row_loss="l2"),
-    "tfidf-cross_entropy": towers(targets="tfidf", row_loss="cross_entropy", temperature=0.2),
+    "tfidf-cross_entropy": towers(targets="tfidf", row_loss="cross_entropy", target_temperature=0.2),
     "tfidf_bin-kl": towers("transformer", targets="tfidf_bin"),
+    "next-cosine": towers("mean", targets="next", scores="cosine", temperature=0.2, own_document="mask"),
+    "window-one_mean_tower": towers("mean", 1, targets="window", scores="cosine", own_document="mask"),
+    "window-block-mask": towers(targets="window", row_loss="block", own_document="mask"),
+    "counts-cosine": towers(targets="counts", scores="cosine", own_document="mask"),
+    "tfidf-dot-mask": towers(targets="tfidf", target_temperature=0.2, own_document="mask"),
+    "tfidf_bin-cosine": towers("lstm", targets="tfidf_bin", scores="cosine", own_document="mask"),
     "classification-sbert": bert(2, loss="softmax", pooling="mean"),
     "classification-infersent": bert(2, loss="softmax", features=("u", "v", "abs(u-v)", "u*v"), head_hidden=7),
     "regression": bert(2, loss="cosine_similarity", pooling="max"),
     "triplet": bert(3, loss="triplet"),
     "cosent": bert(2, loss="cosent", pooling="mean"),
     "angle": bert(2, loss="angle"),
+    "candidates-margin_mse": bert(4, loss="margin_mse", pooling="mean"),
+    "candidates-kl": bert(4, loss="kl_distillation", pooling="mean", temperature=0.3),
+    "candidates-kl_in_batch": bert(4, loss="kl_distillation", in_batch_negatives=True, temperature=0.3),
+    "candidates-info_nce": bert(4, pooling="max"),
     "guided-V2": bert(2, loss="guided_info_nce", margin=0.1, contrast_anchors=True, contrast_positives=True),
     "guided-V3": bert(3, loss="guided_info_nce", margin=0.05, margin_strategy="relative", symmetric=True),
+    "documents-V2": bert(2, loss="document_info_nce", pooling="mean"),
+    "documents-V3": bert(3, loss="document_info_nce", symmetric=True),
     "consistent": bert(3, loss="consistent_info_nce", js_weight=0.7),
     "prompted": bert(3, pooling="mean", include_prompt=False),
     "token_cutoff": cut_bert("token"),
@@ -194,12 +208,15 @@ METHODS = {
     "static-info_nce": (2, lambda dropout: StaticEncoder(StaticConfig(60, 6))),
 }
 CUT = ("token_cutoff", "span_cutoff", "feature_cutoff")
-TOWERS = ("next", "window-smoothed", "window-block", "window-pairwise", "counts", "tfidf", "relational-similarities")
+TOWERS = (
+    "next", "window-smoothed", "window-block", "window-pairwise", "window-one_mean", "counts", "tfidf",
+    "relational-similarities",
+)  # fmt: skip
 METHODS |= {f"{name}-matryoshka": in_cuts(*METHODS[name]) for name in METHODS if not name.startswith(CUT + TOWERS)}
 # once is enough
 ONCE = (
-    "decoder", "mlm", "classification", "regression", "triplet", "cosent", "angle", "multi_task", "mixture", "prompted",
-    "static", "user",
+    "decoder", "mlm", "classification", "regression", "triplet", "candidates", "cosent", "angle", "multi_task",
+    "mixture", "prompted", "static", "user", "documents-V3",
 )  # fmt: skip
 GRID = [
     case
@@ -236,17 +253,26 @@ def batches(num_views, kind):
             chosen = (torch.rand(ids.shape, generator=generator) < 0.3) & (mask == 1)
             batch["mlm_input_ids"] = batch["input_ids"].masked_fill(chosen, 4)
             batch["mlm_targets"] = ids.masked_fill(~chosen, -100)
+        if kind == "candidates":  # some rows have one negative less
+            there = torch.arange(num_views) < 3 + torch.arange(ROWS)[:, None] % (num_views - 2)
+            there[7] = there[1]
+            batch["input_ids"], batch["attention_mask"] = (x * there[..., None] for x in (ids * mask, mask))
+            scores = torch.randn(ROWS, num_views - 1, generator=generator)
+            batch["targets"] = scores.masked_fill(~there[:, 1:], float("nan"))
         if kind == "guided":
             guide = torch.randn(ROWS, num_views, 5, generator=generator)
             guide[7], guide[5, 1] = guide[1], guide[2, 1]  # the same texts, and others that the guide cannot tell apart
             batch["targets"] = guide
+        if kind == "documents":
+            batch["targets"] = torch.arange(ROWS) // 3  # one of them on both ranks
         if num_views == 1:
             words = torch.randint(0, 12, (ROWS, 4), generator=generator)
             weights = torch.rand(ROWS, 4, generator=generator).where(
                 torch.arange(4) < 4 - torch.tensor([[i // 6] for i in range(ROWS)]), 0
             )
             teachers = {"relational": weights, "embeddings": weights.repeat(1, 4)}
-            batch["targets"] = torch.stack([words, weights], -1) if kind in BAGS else teachers.get(kind, places)
+            bags = torch.cat([places[:, None], torch.stack([words, weights], -1)], 1)
+            batch["targets"] = bags if kind in BAGS else teachers.get(kind, places)
         yield batch
 
 
@@ -256,7 +282,7 @@ def share(batch, rank, world):
     own = {name: tensor[cut[rank] : cut[rank + 1]] for name, tensor in batch.items()}
     targets = own.get("targets")
     if targets is not None and targets.dim() == 3 and targets.shape[-1] == 2:  # a collator pads bags to its widest row
-        own["targets"] = targets[:, : int((targets[..., 1] > 0).sum(1).max())]
+        own["targets"] = targets[:, : 1 + int((targets[:, 1:, 1] > 0).sum(1).max())]
     return own
 
 

@@ -5,7 +5,7 @@ import types
 import torch
 
 
-def loop_loss(views, temperature, weight=0.0, keys=None, symmetric=False):
+def loop_loss(views, temperature, weight=0.0, keys=None, symmetric=False, documents=None):
     """The definition, one scalar at a time."""
 
     def cosine(a, b):
@@ -21,6 +21,7 @@ def loop_loss(views, temperature, weight=0.0, keys=None, symmetric=False):
                     keys[j, positive_view] in (keys[i, anchor_view], keys[i, positive_view])
                     or keys[j, anchor_view] == keys[i, anchor_view]
                 )
+                same = same or (documents is not None and documents[j] == documents[i])
                 if j != i and not same:
                     terms.append(cosine(views[i, anchor_view], views[j, positive_view]) / temperature)
                 for v in negatives:
@@ -66,12 +67,19 @@ def loop_overlap(bags):
     return torch.tensor([[sum(a[w] * b.get(w, 0.0) for w in a) for b in words] for a in words], dtype=torch.float64)
 
 
-def loop_targets_loss(loss_fn, f, g, raw, keys=None):
+def loop_targets_loss(loss_fn, f, g, raw, keys=None, documents=None):
     """The loss of anchors f `[N, d]` against candidates g with raw targets `[N, N]`, from its definition."""
     n, losses = len(f), []
     for i in range(n):
         allowed = [j for j in range(n) if j != i and (keys is None or keys[j] != keys[i] or raw[i, j] > 0)]
-        scores = {j: (f[i] * g[j]).sum() for j in allowed}
+        if loss_fn.own_document == "mask":
+            positives = [j for j in allowed if raw[i, j] > 0]
+            if loss_fn.targets == "tfidf_bin" and positives:
+                positives = [max(positives, key=lambda j: raw[i, j])]
+            allowed = [j for j in allowed if documents[j] != documents[i] or documents[i] < 0 or j in positives]
+        scores = {j: (f[i] * g[j]).sum() / loss_fn.score_temperature for j in allowed}
+        if loss_fn.scores == "cosine":
+            scores = {j: score / (f[i].square().sum() * g[j].square().sum()).sqrt() for j, score in scores.items()}
         if loss_fn.row_loss == "l2":
             if allowed:
                 losses.append(sum((scores[j] - raw[i, j]) ** 2 for j in allowed) / len(allowed))
@@ -82,7 +90,7 @@ def loop_targets_loss(loss_fn, f, g, raw, keys=None):
         if loss_fn.targets == "tfidf_bin":
             weights = {max(weights, key=lambda j: weights[j]): 1.0}
         elif loss_fn.targets in ("counts", "tfidf") and loss_fn.row_loss not in ("block", "pairwise"):
-            weights = {j: torch.exp(raw[i, j] / loss_fn.temperature).item() for j in allowed}
+            weights = {j: torch.exp(raw[i, j] / loss_fn.target_temperature).item() for j in allowed}
         total = sum(weights.values())
         target = {j: w / total for j, w in weights.items()}
         if loss_fn.row_loss in ("block", "pairwise"):

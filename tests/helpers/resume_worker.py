@@ -55,7 +55,8 @@ def data(case, tokenizer, folder):
         return rows.shuffle(seed=1, buffer_size=20)
     if case.startswith("corpus"):
         path = folder / "text.txt"
-        return SentenceCorpus(path, tokenizer, 16, shuffle_buffer=1024 * ("mixed" in case))
+        own = {"run_length": 2} if "runs" in case else {"shuffle_buffer": 1024 * ("mixed" in case)}
+        return SentenceCorpus(path, tokenizer, 16, **own)
     return tokenize(Dataset.from_dict({"text": TEXTS}), tokenizer, 16)
 
 

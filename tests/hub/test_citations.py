@@ -7,9 +7,9 @@ import pytest
 from huggingface_hub import ModelCard
 
 from contrastive_st.hub.cards import write_card
-from contrastive_st.hub.metadata import method_of, references
 from contrastive_st.losses import LOSSES
-from contrastive_st.models.checkpoint import FAMILIES
+from contrastive_st.models.auto import FAMILIES
+from contrastive_st.training.methods import method_of, references
 
 ARCHITECTURES = {
     "bert": "devlin2019bert", "roberta": "liu2019roberta", "xlm-roberta": "conneau2020unsupervised",
@@ -42,8 +42,12 @@ OF_LOSSES = [
     ({"loss": "triplet"}, {}, "Triplets", ["reimers2019sentence"]),
     ({"loss": "embedding_distillation"}, {}, "Distillation of embeddings", []),
     ({"loss": "relational_distillation"}, {}, "Relational distillation", ["park2019relational"]),
+    ({"loss": "margin_mse"}, {"collator": "CandidatesCollator"}, "MarginMSE", ["hofstatter2020improving"]),
+    ({"loss": "kl_distillation"}, {"collator": "CandidatesCollator"}, "Distillation of rankings",
+     ["lin2020distilling"]),
     ({"loss": "skip_thoughts"}, {}, "Skip-Thoughts", ["kiros2015skip"]),
     ({"loss": "tsdae"}, {}, "TSDAE", ["wang2021tsdae"]),
+    ({"loss": "document_info_nce"}, {}, "InfoNCE of neighbouring sentences", ["oord2018representation"]),
     ({"loss": "info_nce"}, {"collator": "PairCollator", "soup": [{"name": "a", "weight": 1.0, "figure": None}]},
      "InfoNCE on pairs", ["oord2018representation", "wortsman2022model"]),
     ({"loss": "info_nce"}, {"collator": "PairCollator", "adapter": {"kind": "LoRA"}}, "InfoNCE on pairs",

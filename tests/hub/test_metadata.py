@@ -17,6 +17,7 @@ from contrastive_st import (
     SentenceEncoder,
     tokenize,
 )
+from contrastive_st.hub import cards
 from contrastive_st.training import publishing
 
 TOKEN = "hf_abcdefghijklmnop"
@@ -118,7 +119,7 @@ def test_a_failure_in_recipe_or_card_loses_no_checkpoint(make, tmp_path, monkeyp
         raise RuntimeError(f"broken, and says {TOKEN}")
 
     monkeypatch.setattr(publishing, "training_metadata", broken)
-    monkeypatch.setattr(publishing, "write_card", broken)
+    monkeypatch.setattr(cards, "write_card", broken)
     trainer = make()
     trainer.train()
     trainer.save_model()

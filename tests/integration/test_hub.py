@@ -244,3 +244,23 @@ def test_the_example_pushes_and_opens_what_it_pushed(hub, client, checkpoint):
     said = works(client(checkpoint, "alice/example", code=example.read_text(encoding="utf-8")))
     assert said.endswith("largest difference of the vectors: 0.0")
     assert "license: apache-2.0" in hub.content("alice/example", "README.md").decode()
+
+
+def test_a_classifier_goes_to_the_hub_and_back(hub, client, tmp_path):
+    make = (
+        "from contrastive_st import SentenceClassifier\n"
+        "classifier = SentenceClassifier().fit(['a hot day', 'snow and ice'], ['warm', 'cold'])\n"
+        "print(classifier.push_to_hub('alice/weather'), classifier.predict_proba(['snow']).tolist())"
+    )
+    address, shares = works(client(code=make)).split(" ", 1)
+    assert address.endswith("alice/weather")
+    assert not [name for name in hub.repos["alice/weather"].files("main") if name.endswith((".bin", ".pkl", ".joblib"))]
+    assert "one of the labels cold, warm" in hub.content("alice/weather", "README.md").decode()
+    reopened = (
+        "from contrastive_st import SentenceClassifier\n"
+        "print(SentenceClassifier.from_pretrained('alice/weather').predict_proba(['snow']).tolist())"
+    )
+    assert works(client(code=reopened, token=None, cache="new")) == shares
+    (tmp_path / "new.txt").write_text("snow\n")
+    command = ("classify", "new.txt", "--model", "alice/weather")
+    assert works(client(*command, token=None, cache="new", HF_HUB_OFFLINE="1")).startswith("cold\t")

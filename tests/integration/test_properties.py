@@ -18,8 +18,7 @@ import traceback
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL
@@ -152,7 +151,7 @@ def command_lines(draw, data):
         ],
         "classify": lambda: [
             data, "-m", "model", "--examples", f"a={data}", f"b={data}", "-o", ".",
-            *draw(options("classifier", "pooling", "test")),
+            *draw(options("classifier", "pooling", "test", "columns", "separator", "head")),
         ],
         "neighbors": lambda: [
             "model", "--corpus", data, "--query", draw(words), "--cache", "none",

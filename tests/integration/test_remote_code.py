@@ -15,8 +15,8 @@ from transformers import AutoConfig, AutoModel, AutoTokenizer, PreTrainedTokeniz
 
 from contrastive_st import InputError
 from contrastive_st.models import ForCL, QuickThoughtsConfig, QuickThoughtsGRU
-from contrastive_st.models.checkpoint import load_config
-from contrastive_st.models.recorded import RemoteCodeMixin
+from contrastive_st.models.auto import load_config
+from contrastive_st.models.saving import RemoteCodeMixin
 
 WORDS = ["the", "cat", "sat", "on", "mat", "rain", "a", "dog", "ran"]
 SENTENCES = ["the cat sat on the mat", "rain", "a dog ran", "unheard words here", ""]

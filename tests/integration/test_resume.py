@@ -12,10 +12,14 @@ import torch
 WORKER = Path(resume_worker.__file__)
 CASES = {
     1: [
-        "plain", "cached", "accumulated", "mlm", "corpus", "corpus-mixed-workers", "stream", "momentum",
+        "plain", "cached", "accumulated", "mlm", "corpus", "corpus-runs-workers", "corpus-mixed-workers", "stream",
+        "momentum",
         "mixture-cached-workers", "mixture-stream-accumulated", "lora",
     ],
-    2: ["plain", "cached", "corpus", "stream-workers", "momentum-cached", "mixture", "mixture-stream-cached-workers"],
+    2: [
+        "plain", "cached", "corpus", "corpus-runs", "stream-workers", "momentum-cached", "mixture",
+        "mixture-stream-cached-workers",
+    ],
 }  # fmt: skip
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("resume")]  # the processes run once
 

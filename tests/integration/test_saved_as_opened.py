@@ -18,12 +18,12 @@ from contrastive_st import (
     ContrastiveTrainingArguments,
     PairCollator,
     SentenceEncoder,
+    model_soup,
     tokenize,
 )
 from contrastive_st.hub.convert import convert, merge
 from contrastive_st.models import add_lora, load_tokenizer, student_of
 from contrastive_st.models.export import export
-from contrastive_st.training import model_soup
 from contrastive_st.training.gradcache import gradcache_step
 
 pytestmark = pytest.mark.allow_warnings

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 import pytest
 import torch
@@ -262,11 +263,21 @@ def test_a_token_closes_every_door(shards):
             assert answer.status == 200
 
 
+def test_a_token_comes_from_a_file_and_is_not_in_the_list_of_processes(shards, tmp_path, capsys):
+    (tmp_path / "token").write_text("a-token-of-my-own\n")
+    for address in started("serve", shards[0], "--port", "0", "--token_file", str(tmp_path / "token")):
+        assert address.endswith("?token=a-token-of-my-own")
+        commands = [path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists()]
+        assert not any(b"a-token-of-my-own" in command for command in commands)
+    assert main(["serve", "--token=a-token-of-my-own", shards[0]]) == 2  # which could be read in that list
+    assert "token_file" in capsys.readouterr().err
+
+
 def test_bad_arguments_are_one_line(shards, capsys):
     for arguments in (
         [*shards, "-m", "a"],
         ["/no/such/folder", "--store", "/no/such/store"],
-        [shards[0], "--token", "x"],
+        [shards[0], "--token_file", "/no/such/file"],
     ):
         assert main(["serve", *arguments]) == 2
         assert capsys.readouterr().err.splitlines()[-1].startswith("error: ")

@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import RelationalDistillationLoss
-from contrastive_st.losses import functional as blocks
+from contrastive_st.losses import RelationalDistillationLoss, functional as blocks
 from contrastive_st.models import BertForCL, QuickThoughtsConfig, QuickThoughtsGRU
 
 WEIGHTS = {"similarities": (1.0, 0.0, 0.0), "distances": (0.0, 1.0, 0.0), "angles": (0.0, 0.0, 1.0)}

@@ -9,8 +9,7 @@ from torch import nn
 
 from contrastive_st.data import DropoutPairCollator, GuidedRows, PairCollator
 from contrastive_st.errors import InputError
-from contrastive_st.losses import GuidedInfoNCE, InfoNCE, MatryoshkaLoss
-from contrastive_st.losses import functional as blocks
+from contrastive_st.losses import GuidedInfoNCE, InfoNCE, MatryoshkaLoss, functional as blocks
 from contrastive_st.losses.info_nce import Queue
 
 

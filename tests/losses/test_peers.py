@@ -6,9 +6,18 @@ import pytest
 import torch
 from torch import nn
 
-from contrastive_st.losses import AnglELoss, CoSENTLoss, GuidedInfoNCE, InfoNCE, MatryoshkaLoss
+from contrastive_st.losses import (
+    AnglELoss,
+    CoSENTLoss,
+    GuidedInfoNCE,
+    InfoNCE,
+    KLDistillationLoss,
+    MarginMSELoss,
+    MatryoshkaLoss,
+)
 
 peers = pytest.importorskip("sentence_transformers.sentence_transformer.losses")
+pairwise_cos_sim = pytest.importorskip("sentence_transformers.util").pairwise_cos_sim
 SCORES = torch.tensor([0.0, 0.25, 0.5, 0.5, 0.9, 1.0, 0.25], dtype=torch.float64)
 
 
@@ -90,3 +99,30 @@ def test_matryoshka_of_guided(tokenizer):
     peer = peers.MatryoshkaLoss(model, peers.GISTEmbedLoss(model, Guide(tokenizer)), [8, 3])
     ours = MatryoshkaLoss(GuidedInfoNCE(0.01, contrast_anchors=True, contrast_positives=True), (8, 3))
     agree(ours(views, guide), peer(columns(views, guide), None), views)
+
+
+def candidates(negatives):
+    return drawn(negatives + 2), torch.randn(7, negatives + 1, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("negatives", [1, 4])
+def test_margins(negatives):
+    views, scores = candidates(negatives)
+    agree(MarginMSELoss()(views, scores), peers.MarginMSELoss(Embeddings())(columns(views), scores), views)
+
+
+@pytest.mark.parametrize("negatives", [1, 4])
+def test_margins_of_cosines(negatives):
+    views, scores = candidates(negatives)
+    peer = peers.MarginMSELoss(Embeddings(), lambda a, b: pairwise_cos_sim(a, b) / 0.1)
+    agree(MarginMSELoss("cosine", 0.1)(views, scores), peer(columns(views), scores), views)
+
+
+@pytest.mark.parametrize("negatives", [1, 4])
+@pytest.mark.parametrize(("ours", "theirs"), [(1.0, 1.0), (2.0, 2.0), (0.5, 3.0)])
+def test_distributions_over_candidates(negatives, ours, theirs):
+    """Their loss is ours times the square of the student's temperature."""
+    views, scores = candidates(negatives)
+    peer = peers.DistillKLDivLoss(Embeddings(), student_temperature=ours, teacher_temperature=theirs)
+    loss = KLDistillationLoss("dot", ours, theirs)(views, scores) * ours**2
+    agree(loss, peer(columns(views), scores), views)

@@ -1,15 +1,16 @@
 """Targets and their losses against plain loops, and against the matrices of the post that introduced them."""
 
 import itertools
+import math
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 import torch
 from plain import loop_overlap, loop_targets_loss, loop_window
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import TargetsLoss
-from contrastive_st.losses import targets as build
+from contrastive_st.losses import TargetsLoss, targets as build
 from contrastive_st.losses.targets import BAGS, PLACES, ROW_LOSSES
 
 # Sentences that share words in the pattern of the post's examples, so that its numbers come out
@@ -65,18 +66,23 @@ def sentences(bags, n=9, seed=0):
     """Views and what their targets are built from, with two documents and a gap, and a bag that shares nothing."""
     generator = torch.Generator().manual_seed(seed)
     views = torch.randn(n, 2, 5, dtype=torch.float64, generator=generator)
+    places = torch.tensor([[0, 0], [0, 1], [0, 2], [0, 4], [0, 5], [3, 0], [3, 1], [3, 2], [7, 0]])[:n]
     if not bags:
-        return views, torch.tensor([[0, 0], [0, 1], [0, 2], [0, 4], [0, 5], [3, 0], [3, 1], [3, 2], [7, 0]])[:n]
+        return views, places
     ids = torch.randint(0, 6, (n, 3), generator=generator)
     ids = torch.stack([torch.randperm(6, generator=generator)[:3] for _ in range(n)])
     ids[-1] = torch.tensor([20, 21, 22])
     weights = torch.rand(n, 3, dtype=torch.float64, generator=generator)
     weights[2, 1:] = 0  # a short bag, padded
-    return views, torch.stack([ids.double(), weights], dim=-1)
+    return views, torch.cat([places[:, None].double(), torch.stack([ids.double(), weights], dim=-1)], dim=1)
 
 
 def raw_targets(loss_fn, targets):
-    return loop_overlap(targets) if loss_fn.targets in BAGS else loop_window(targets, loss_fn.offsets)
+    return loop_overlap(targets[:, 1:]) if loss_fn.targets in BAGS else loop_window(targets, loss_fn.offsets)
+
+
+def documents_of(targets):
+    return targets.flatten(1)[:, 0]
 
 
 def value_and_gradient(function, views):
@@ -87,12 +93,22 @@ def value_and_gradient(function, views):
 
 
 GRID = [
-    TargetsLoss(targets, loss, size, weights, temperature, smoothing, surrogate)
+    TargetsLoss(
+        targets,
+        loss,
+        size,
+        weights,
+        *scores,
+        target_temperature=temperature,
+        label_smoothing=smoothing,
+        surrogate=surrogate,
+    )
     for targets, loss in itertools.product(PLACES + BAGS, ROW_LOSSES)
     for size, weights in (((1, None), (2, (1.0, 0.5))) if targets in PLACES else ((1, None),))
     for temperature in ((1.0, 0.3) if targets in ("counts", "tfidf") else (1.0,))
     for smoothing in ((0.0, 0.1) if loss in ("kl", "cross_entropy") else (0.0,))
     for surrogate in (("logistic", "hinge") if loss in ("block", "pairwise") else ("logistic",))
+    for scores in (("dot", 1.0, "negatives"), ("cosine", 0.2, "mask"))
 ]
 
 
@@ -106,8 +122,46 @@ def test_equals_a_plain_loop(loss_fn, duplicates):
         keys[4, 0] = keys[3, 0]  # neighbours with the same text stay each other's positives
     raw = raw_targets(loss_fn, targets)
     ours = value_and_gradient(lambda x: loss_fn(x, targets, text_hashes=keys), views)
-    plain = value_and_gradient(lambda x: loop_targets_loss(loss_fn, x[:, 0], x[:, 1], raw, keys[:, 0]), views)
+    documents = documents_of(targets)
+    plain = value_and_gradient(
+        lambda x: loop_targets_loss(loss_fn, x[:, 0], x[:, 1], raw, keys[:, 0], documents), views
+    )
     torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize(("scores", "own_document"), [("dot", "mask"), ("cosine", "negatives")])
+@pytest.mark.parametrize("targets", PLACES + BAGS)
+def test_scores_and_own_document_do_not_depend_on_each_other(targets, scores, own_document):
+    loss_fn = TargetsLoss(targets, scores=scores, temperature=0.7, own_document=own_document)
+    views, given = sentences(targets in BAGS)
+    raw, documents = raw_targets(loss_fn, given), documents_of(given)
+    ours = value_and_gradient(lambda x: loss_fn(x, given), views)
+    plain = value_and_gradient(lambda x: loop_targets_loss(loss_fn, x[:, 0], x[:, 1], raw, documents=documents), views)
+    torch.testing.assert_close(ours, plain, rtol=1e-9, atol=1e-9)
+
+
+def test_the_rest_of_its_document_is_left_out():
+    """Sentences 0 1 2 are a document, 3 4 another: with the next sentence as the positive, 0 has 2 for a negative."""
+    places = torch.tensor([[0, 0], [0, 1], [0, 2], [1, 0], [1, 1]])
+    zeros = torch.zeros(5, 2, 4)
+    as_negatives, masked = (TargetsLoss("next", own_document=own)(zeros, places) for own in ("negatives", "mask"))
+    assert as_negatives.item() == pytest.approx(math.log(4))  # four candidates each
+    assert masked.item() == pytest.approx((2 * math.log(3) + math.log(4)) / 3)  # 0: 1 3 4; 1: 2 3 4; 3: 4 0 1 2
+
+
+def test_texts_without_a_document_are_no_document():
+    views, given = sentences(bags=True)
+    given[:, 0] = -1
+    assert TargetsLoss("tfidf_bin", own_document="mask")(views, given) == TargetsLoss("tfidf_bin")(views, given)
+
+
+def test_cosines_do_not_depend_on_lengths_and_have_a_temperature_of_their_own():
+    views, places = sentences(False)
+    cosine = TargetsLoss("window", scores="cosine")
+    assert (cosine.score_temperature, TargetsLoss("window").score_temperature) == (0.05, 1.0)
+    assert replace(TargetsLoss(), scores="cosine").score_temperature == 0.05  # of a changed loss too
+    scaled = views * torch.arange(1, 10)[:, None, None]
+    torch.testing.assert_close(cosine(scaled, places), cosine(views, places))
 
 
 @pytest.mark.parametrize("targets", ["window", "tfidf", "tfidf_bin"])
@@ -170,6 +224,9 @@ def test_metrics_say_how_many_anchors_have_a_positive():
         ({"targets": "bert"}, "tfidf_bin"),
         ({"row_loss": "mse"}, "cross_entropy"),
         ({"temperature": 0.0}, "positive"),
+        ({"target_temperature": -1.0}, "positive"),
+        ({"scores": "euclidean"}, "dot, cosine"),
+        ({"own_document": "keep"}, "negatives, mask"),
         ({"label_smoothing": 1.0}, r"\[0, 1\)"),
         ({"row_loss": "block", "surrogate": "ramp"}, "logistic or hinge"),
     ],
@@ -187,7 +244,7 @@ def test_documents_of_one_sentence_have_nothing_to_learn_from(loss):
 
 
 def test_sentences_without_a_common_word_have_nothing_to_learn_from():
-    bags = torch.tensor([[[1, 1.0]], [[2, 1.0]]])
+    bags = torch.tensor([[[0, 0], [1, 1.0]], [[0, 1], [2, 1.0]]])
     with pytest.raises(InputError, match="share a word"):
         TargetsLoss("tfidf")(torch.randn(2, 2, 4), bags)
 

@@ -13,12 +13,12 @@ from transformers import AutoModel, AutoTokenizer, BertForMaskedLM, BertModel, D
 from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, BertForCL, DistilBertForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
+from contrastive_st.files.folders import ADAPTER, ADAPTER_WEIGHTS
 from contrastive_st.hub.convert import convert, merge
 from contrastive_st.hub.push import dry_run
 from contrastive_st.models import Qwen3ForCL, add_lora, pool
 from contrastive_st.models.adapters import has_adapter
-from contrastive_st.models.checkpoint import load_tokenizer
-from contrastive_st.safety.folders import ADAPTER, ADAPTER_WEIGHTS
+from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.vectors import unit_vectors
 
 POOLINGS = ["mean", "cls", "last", "avg_first_last"]
@@ -212,7 +212,8 @@ def test_an_adapter_of_a_model_of_the_hub_is_pushed_with_its_name(adapter, base,
 
     asked = []
     monkeypatch.setattr(
-        "contrastive_st.models.recorded.local_folder", lambda name, revision: asked.append((name, revision)) or base
+        "contrastive_st.files.download.download",
+        lambda name, revision, *patterns, **options: asked.append((name, revision)) or base,
     )
     assert SentenceEncoder(adapter).encode(SENTENCES).shape == (8, 16)
     assert set(asked) == {("alice/base", "abc")}
@@ -252,18 +253,16 @@ def test_a_broken_adapter_is_one_line(adapter, entry, case):
 
 
 def test_the_base_is_fetched_with_the_token_that_was_given(adapter, base, tmp_path, monkeypatch):
-    from contrastive_st.models import recorded
-
     asked, folder = [], tmp_path / "private"
     shutil.copytree(adapter, folder)
     about = json.loads((folder / "adapter_config.json").read_text())
     (folder / "adapter_config.json").write_text(json.dumps(about | {"base_model_name_or_path": "user/private"}))
 
-    def fetched(name, revision=None, **options):
-        asked.append((str(name), options))
+    def fetched(name, revision, *patterns, **options):
+        asked.append((name, options))
         return base
 
-    monkeypatch.setattr(recorded, "local_folder", fetched)
+    monkeypatch.setattr("contrastive_st.files.download.download", fetched)
     SentenceEncoder(folder, token="hf_secret")
     assert asked
     assert all(name == "user/private" and options.get("token") == "hf_secret" for name, options in asked)

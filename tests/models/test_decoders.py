@@ -13,7 +13,7 @@ from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
 from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.models import pool
-from contrastive_st.models.checkpoint import load_tokenizer
+from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.decoders import DECODERS, Gemma2ForCL, Gemma3ForCL, GemmaForCL, LlamaForCL, Qwen3ForCL
 
 BIDIRECTIONAL = [False, True]

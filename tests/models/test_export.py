@@ -21,9 +21,10 @@ from transformers import (
 from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
-from contrastive_st.models.checkpoint import PooledModel
+from contrastive_st.models.auto import PooledModel
 from contrastive_st.models.decoders import Qwen3ForCL
-from contrastive_st.models.export import _openvino_graph, _to_int8, export
+from contrastive_st.models.export import _to_int8, export
+from contrastive_st.models.graph import _openvino_graph
 
 onnx = pytest.importorskip("onnx")
 pytest.importorskip("onnxscript")

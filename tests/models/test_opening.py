@@ -26,7 +26,7 @@ from contrastive_st.models import (
     UniversalConfig,
     UniversalSentenceEncoder,
 )
-from contrastive_st.models.checkpoint import load_tokenizer
+from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.search.exact import ExactIndex
 

@@ -14,9 +14,9 @@ from contrastive_st import AutoModelForCL, BertForCL, InputError, PairCollator, 
 from contrastive_st.data import DropoutPairCollator, SentenceCorpus, train_word_tokenizer
 from contrastive_st.hub.convert import convert
 from contrastive_st.models import StaticConfig, StaticEncoder
-from contrastive_st.models.checkpoint import load_tokenizer
-from contrastive_st.models.default import open_encoder
+from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.static_vectors import StaticVectors
 from contrastive_st.tokens import prompt_length
 

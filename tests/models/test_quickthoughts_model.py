@@ -18,8 +18,9 @@ KINDS = [
     {"encoder": "lstm", "bidirectional": True},
     {"encoder": "transformer", "num_layers": 2},
     {"encoder": "transformer", "positions": "learned"},
+    {"encoder": "mean", "embedding_size": 8},
 ]
-KIND_NAMES = ["gru", "bigru2", "bilstm", "transformer", "learned"]
+KIND_NAMES = ["gru", "bigru2", "bilstm", "transformer", "learned", "mean"]
 IDS = torch.tensor([[5, 6, 7, 0, 0], [0, 0, 0, 0, 0], [8, 0, 0, 0, 0], [9, 2, 3, 4, 5], [6, 5, 0, 0, 0]])
 
 
@@ -93,16 +94,20 @@ def test_recurrence_in_bf16_is_near_float32(kind):
 
 
 def plain_embedding(model, ids):
-    """`[f; g]` of one sentence of ids, by torch's modules and written-out readouts."""
+    """`[f; g]` (or f) of one sentence of ids, by torch's modules and written-out readouts."""
     config, found = model.config, []
-    for which, tower in enumerate((model.f, model.g)):
+    for which, tower in enumerate([model.f, model.g] if config.towers == 2 else [model.f]):
         width = config.embedding_size
         words = [model.frozen_embeddings(ids)] if config.word_vectors != "trained" else []
         if config.word_vectors != "frozen":
             start = 0 if config.shared_embeddings else which * width
             words.append(model.word_embeddings(ids)[:, start : start + width])
         words = torch.cat(words, 1)
-        if config.encoder == "transformer":
+        if config.word_weights:
+            words = torch.stack([model.word_weights[i] * word for i, word in zip(ids, words, strict=True)])
+        if config.encoder == "mean":
+            states, directions = words, 1
+        elif config.encoder == "transformer":
             states, directions = plain_transformer(tower.encoder, words, config), 1
         else:
             states, directions = plain_rnn(tower.encoder, [words]), 1 + config.bidirectional
@@ -152,6 +157,36 @@ def test_embedding_is_the_plain_one_in_value_and_gradient(kind, readout):
     assert mine.keys() == theirs.keys() == dict(model.named_parameters()).keys()
     for name, grad in theirs.items():
         torch.testing.assert_close(mine[name], grad)
+
+
+@pytest.mark.parametrize("encoder", ["gru", "mean"])
+@pytest.mark.parametrize("shared", [False, True])
+def test_one_tower_and_word_weights_are_the_plain_ones_too(encoder, shared, tmp_path):
+    model = make(encoder=encoder, towers=1, shared_embeddings=shared, word_weights=True).double()
+    model.set_word_vectors(torch.randn(12, 6, dtype=torch.float64))
+    model.set_word_weights(torch.rand(12))
+    embeddings = model(IDS, (IDS > 0).long()).pooler_output
+    assert embeddings.shape == (5, model.config.projection_dim) == (5, 8 if encoder == "gru" else 6)
+    mine = gradients(model, embeddings.square().sum())
+    expected = [plain_embedding(model, row[row > 0]) for row in IDS if row.any()]
+    torch.testing.assert_close(embeddings[IDS.any(1)], torch.stack(expected))
+    theirs = gradients(model, torch.stack(expected).square().sum())
+    assert mine.keys() == theirs.keys() == dict(model.named_parameters()).keys()  # weights of words are not trained
+    for name, grad in theirs.items():
+        torch.testing.assert_close(mine[name], grad)
+    model.save_pretrained(tmp_path)
+    again = QuickThoughtsModel.from_pretrained(tmp_path)
+    assert torch.equal(again.word_weights, model.word_weights)
+    model.resize_token_embeddings(15, mean_resizing=False)  # new words have a weight of 1
+    torch.testing.assert_close(model(IDS, (IDS > 0).long()).pooler_output, embeddings)
+    assert model.word_weights[12:].tolist() == [1, 1, 1]
+
+
+def test_word_weights_are_of_every_word():
+    with pytest.raises(ValueError, match=r"weights are \[3\]"):
+        make(word_weights=True).set_word_weights(torch.ones(3))
+    with pytest.raises(ValueError, match="word_weights"):
+        make().set_word_weights(torch.ones(12))
 
 
 @pytest.mark.parametrize(
@@ -300,6 +335,8 @@ def test_bad_settings():
     for bad, message in [
         ({"encoder": "rnn"}, "unknown encoder 'rnn'; choose one of gru, lstm, transformer"),
         ({"readout": "first"}, "unknown readout"),
+        ({"towers": 3}, "unknown towers 3; choose one of 1, 2"),
+        ({"encoder": "mean", "num_layers": 2}, "no directions and no layers"),
         ({"word_vectors": "glove"}, "unknown word_vectors"),
         ({"positions": "none"}, "unknown positions"),
         ({"hidden_size": 9, "bidirectional": True}, "hidden_size 9 cannot be split"),

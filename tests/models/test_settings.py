@@ -66,3 +66,9 @@ def test_damaged_settings_are_told_in_a_line(settings, words):
     with pytest.raises(InputError, match=words) as error:
         parse_loss(settings)
     assert "\n" not in str(error.value)
+
+
+def test_no_setting_of_a_loss_is_one_of_the_model():
+    """The section is flat: a setting of both would be the model's alone."""
+    own = set(ContrastiveConfig.own_names())
+    assert not {name: shared for name, loss in LOSSES.items() if (shared := own & set(loss.setting_names()))}

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from contrastive_st import InputError
+from contrastive_st.search import near_pairs
 from contrastive_st.search.analysis import duplicates
 from contrastive_st.search.analysis.duplicates import find_duplicates, save
 from contrastive_st.search.exact import ExactIndex
@@ -44,8 +45,8 @@ def plain(ids, vectors, threshold):
 @pytest.mark.parametrize("threshold", [0.8, 0.9, 0.95, 1.0])
 @pytest.mark.parametrize("head", [4, 64, 200])
 def test_every_group_is_found_whatever_the_blocks(threshold, head, monkeypatch):
-    monkeypatch.setattr(duplicates, "ROWS", 64)
-    monkeypatch.setattr(duplicates, "COLUMNS", 128)
+    monkeypatch.setattr(near_pairs, "ROWS", 64)
+    monkeypatch.setattr(near_pairs, "COLUMNS", 128)
     monkeypatch.setattr(duplicates, "HEAD", head)
     index, ids, vectors = random_index()
     wanted, best = plain(ids, vectors, threshold)
@@ -96,3 +97,12 @@ def test_files_hold_the_groups(tmp_path):
     ]
     content = json.loads(save(groups, tmp_path / "d.json").read_text())
     assert [[member["id"] for member in group] for group in content] == [[m.id for m in group] for group in groups]
+
+
+def test_texts_that_differ_in_a_number_alone():
+    texts = ["Year 36 BC (XXXVI)", "Year 37 BC (XXXVII)", "a cat", "the cat", "Year 36 BC (XXXVI)"]
+    vectors = np.array([[1, 0], [1, 0], [0, 1], [0, 1], [1, 0]], dtype=np.float32)
+    index = ExactIndex(np.arange(5), texts, vectors)
+    assert [[member.id for member in group] for group in find_duplicates(index)] == [[0, 1, 4], [2, 3]]
+    kept = find_duplicates(index, ignore_numbers=True)
+    assert sorted([member.id for member in group] for group in kept) == [[0, 4], [2, 3]]

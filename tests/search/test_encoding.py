@@ -11,8 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from datasets import Dataset
 
+from contrastive_st import BertForCL
+from contrastive_st.cli import main
 from contrastive_st.errors import InputError
-from contrastive_st.models.default import open_encoder
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search import encoding
 from contrastive_st.search.encoding import encode_file
 from contrastive_st.static_vectors import StaticVectors
@@ -45,12 +47,28 @@ def saved(array):
     return file.getvalue()
 
 
+def test_texts_that_are_cut_are_counted_and_said(tmp_path, source, bert_config, tokenizer, capsys):
+    """Those that fill the length of the model exactly are not cut."""
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "tiny")
+    tokenizer.save_pretrained(tmp_path / "tiny")
+    longest = len(tokenizer("the cat sat on the mat")["input_ids"])
+    tokenizer_config = json.loads((tmp_path / "tiny" / "tokenizer_config.json").read_text())
+    tokenizer_config["model_max_length"] = longest
+    (tmp_path / "tiny" / "tokenizer_config.json").write_text(json.dumps(tokenizer_config))
+    Path(source).write_text("the cat sat on the mat\nthe cat sat on the mat today\n" * 4 + "a cat\n")
+    assert main(["encode", source, "-o", str(tmp_path / "v.npy"), "-m", str(tmp_path / "tiny")]) == 0
+    assert "4 of the texts encoded are longer than the model reads" in capsys.readouterr().err
+    Path(source).write_text("a cat\n")
+    assert main(["encode", source, "-o", str(tmp_path / "w.npy"), "-m", str(tmp_path / "tiny")]) == 0
+    assert "longer" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize("precision", ["float32", "int8", "ubinary"])
 @pytest.mark.parametrize("normalize", [False, True])
 def test_the_file_is_what_numpy_saves_of_the_vectors(tmp_path, source, wanted, precision, normalize):
     output = tmp_path / "v.npy"
     done = encode_file(source, output, precision=precision, normalize=normalize)
-    assert done == (12, 256, 12)
+    assert done == (12, 256, 12, 0)
     ranges = quantization_ranges(wanted[:5]) if precision == "int8" else None
     assert output.read_bytes() == saved(quantize(wanted, precision, ranges))
     there = {"texts.txt", "v.npy"}
@@ -129,7 +147,7 @@ def test_an_interrupted_run_goes_on_where_it_was(tmp_path, monkeypatch, source, 
     assert not output.exists()
     with open(tmp_path / f"{name}.part" / "rows", "ab") as file:
         file.write(b"half a piece")
-    assert encode_file(source, output, precision=precision) == (12, 256, (7, 2, 0)[after - 1])
+    assert encode_file(source, output, precision=precision)[:3] == (12, 256, (7, 2, 0)[after - 1])
     assert output.read_bytes() == whole.read_bytes()
     assert not (tmp_path / f"{name}.part").exists()
     if precision == "int8":

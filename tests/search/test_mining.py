@@ -16,6 +16,7 @@ from contrastive_st import (
     SentenceEncoder,
     StaticEncoder,
     mine_hard_negatives,
+    read_examples,
     read_texts,
     write_hard_negatives,
 )
@@ -54,6 +55,10 @@ def drawn(count=60, anchors=40, seed=0):
         rows["anchor"].append(f"question {random.integers(anchors)}")
         rows["positive"].append(random.choice([own, own.upper(), own.replace(" ", "   ")]))
     return Dataset.from_dict(rows)
+
+
+def unit(vector):
+    return vector / np.linalg.norm(vector)
 
 
 def plain(text):
@@ -457,3 +462,18 @@ def test_a_cross_encoder_needs_sentence_transformers(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "sentence_transformers", None)
     with pytest.raises(InputError, match="pip install sentence-transformers"):
         mine_hard_negatives(drawn(), space(), cross_encoder="any/name")
+
+
+@pytest.mark.parametrize("output_format", ["n-tuple", "triplet"])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_scores_are_those_of_the_judge(output_format, ending, tmp_path):
+    pairs, judge = drawn(), space(seed=7)
+    options = {"num_negatives": 2, "guide": judge, "output_format": output_format, "output_scores": True}
+    write_hard_negatives(pairs, tmp_path / f"mined{ending}", space(), **options)
+    rows, roles = read_examples(tmp_path / f"mined{ending}")
+    assert (roles.kind, len(rows) > 10) == ("scored_candidates", True)
+    plainly = mine_hard_negatives(pairs, space(), **{**options, "output_scores": False})
+    assert plainly[:] == rows.remove_columns("scores")[:]
+    for row in rows:
+        anchor, *candidates = (unit(judge.encode([text])[0]) for name, text in row.items() if name != "scores")
+        assert row["scores"] == pytest.approx([float(anchor @ other) for other in candidates], abs=2e-3)

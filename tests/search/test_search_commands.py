@@ -370,3 +370,20 @@ def test_a_database_killed_while_it_builds_the_index_is_one_line(tmp_path):
 def test_serve_says_one_line_where_there_is_nothing_to_serve(tmp_path, capsys):
     assert main(["serve", "--store", str(tmp_path), "--host", "0.0.0.0", "--port", "0"]) == 2
     assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_groups_of_a_file_with_a_typical_text(capsys, tmp_path):
+    texts = ["a cat sleeps", "the cat is sleeping", "a sleeping cat", "shares fell", HOSTILE, ""]
+    (tmp_path / "t.jsonl").write_text("\n".join(json.dumps({"text": text}) for text in texts))
+    output = tmp_path / "groups.csv"
+    group = ["group", str(tmp_path / "t.jsonl"), "--threshold", "0.5", "--min_community_size", "2"]
+    assert main([*group, "--output", str(output)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("3 texts: ")
+    assert printed.err.endswith("1 groups of 3 of 5 texts\n")
+    header, *rows = output.read_text().splitlines()
+    assert header == "group,typical,text"
+    assert sorted(row.rpartition(",")[2] for row in rows) == sorted(texts[:3])
+    assert "--overwrite" in refused(capsys, *group, "--output", str(output))
+    assert ".csv" in refused(capsys, *group, "--output", str(tmp_path / "groups.txt"))
+    assert "--limit -1" in refused(capsys, *group, "--limit", "-1")

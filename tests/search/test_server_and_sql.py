@@ -49,6 +49,15 @@ def test_the_last_user_stops_it_and_a_killed_one_comes_back(place):
         time.sleep(0.05)
 
 
+def test_no_other_account_can_hold_the_locks(place):
+    """One that holds a lock on these files would stop every command of their owner; older files are closed too."""
+    place.mkdir(exist_ok=True)
+    (place / "users.lock").touch(mode=0o644)
+    with EmbeddedServer(place):
+        modes = {path.name: path.stat().st_mode & 0o777 for path in place.glob("*.lock")}
+    assert modes == {"start.lock": 0o600, "users.lock": 0o600}
+
+
 def test_only_the_servers_own_processes_are_ended(place):
     """A shell, an editor or a copied program in the data folder lives on; a worker that computes is ended."""
     import psycopg

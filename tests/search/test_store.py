@@ -3,8 +3,7 @@
 import math
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from concurrent.futures import TimeoutError as NotYet
+from concurrent.futures import ThreadPoolExecutor, TimeoutError as NotYet
 
 import numpy as np
 import pytest

@@ -10,8 +10,7 @@ import pytest
 from search_fakes import TOPICS, WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
-from contrastive_st.search.analysis import projection as maps
-from contrastive_st.search.analysis import topics as trends
+from contrastive_st.search.analysis import projection as maps, topics as trends
 from contrastive_st.search.analysis.projection import draw_map, draw_sizes, lay_out, new_figure, place_labels, project
 from contrastive_st.search.analysis.topics import distinctive_terms, find_trends, group_values, table
 from contrastive_st.search.index import sample

@@ -15,7 +15,8 @@ from starlette.testclient import TestClient
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
-from contrastive_st.models.default import open_encoder
+from contrastive_st.cli import main
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.serve import api
 from contrastive_st.serve.api import ApiError, Batcher, IndexServed, Served, make_api
 
@@ -25,8 +26,8 @@ def encoder(bert_config, tokenizer):
     return SentenceEncoder(BertForCL(bert_config, pooling="mean"), tokenizer, name="tiny")
 
 
-def client(*encoders, indices=None, base_url="http://localhost", refuse_long=False, **options):
-    models = {encoder.name: Served(encoder, refuse_long) for encoder in encoders}
+def client(*encoders, indices=None, base_url="http://localhost", truncate=True, **options):
+    models = {encoder.name: Served(encoder, truncate) for encoder in encoders}
     return TestClient(make_api(models, indices, **options), base_url=base_url, raise_server_exceptions=False)
 
 
@@ -120,7 +121,7 @@ LONG = "the cat sat on the mat and a dog ran far away today in the old town wher
     ("/nowhere", {}, 404, "Not Found"),
 ])  # fmt: skip
 def test_what_cannot_be_answered_is_one_line(encoder, route, body, status, words):
-    with client(encoder, refuse_long=True) as http:
+    with client(encoder, truncate=False) as http:
         answer = http.post(route, json=body)
         assert answer.status_code == status
         error = answer.json()["error"]
@@ -130,13 +131,21 @@ def test_what_cannot_be_answered_is_one_line(encoder, route, body, status, words
 
 
 def test_long_texts_are_cut_or_refused_as_asked(encoder):
-    with client(encoder) as cutting, client(encoder, refuse_long=True) as refusing:
+    with client(encoder) as cutting, client(encoder, truncate=False) as refusing:
         for http, asked in ((cutting, {}), (refusing, {"truncate": True})):
             found = http.post("/embed", json={"inputs": LONG, **asked}).json()
             np.testing.assert_allclose(found, units(encoder, [LONG]), atol=1e-6)
         assert cutting.post("/embed", json={"inputs": LONG, "truncate": False}).status_code == 413
         exact = encoder.tokenizer.decode(encoder.token_rows([LONG])[0], skip_special_tokens=True)
         assert refusing.post("/embed", json={"inputs": exact}).status_code == 200
+
+
+@pytest.mark.parametrize(("flags", "truncate"), [([], True), (["--no_truncate"], False), (["--no-truncate"], False)])
+def test_the_command_truncates_unless_it_is_told_otherwise(flags, truncate, monkeypatch):
+    seen = []
+    monkeypatch.setattr(api, "run", seen.append)
+    assert main(["api", *flags]) == 0
+    assert seen[0].truncate is truncate
 
 
 def test_bodies_tokens_and_hosts(encoder, monkeypatch):
@@ -171,35 +180,35 @@ class Slow:
     def __init__(self):
         self.passes = []
 
-    def __call__(self, rows):
-        time.sleep(0.02)
-        self.passes.append([list(row) for row in rows])
-        if any(99 in row for row in rows):
-            raise ValueError("ninety-nine")
-        return np.array([[sum(row), len(row)] for row in rows], np.float32)
+    def __call__(self, buckets):
+        for rows, _ in buckets:
+            time.sleep(0.02)
+            self.passes.append([list(row) for row in rows])
+            if any(99 in row for row in rows):
+                raise ValueError("ninety-nine")
+            yield np.array([[sum(row), len(row)] for row in rows], np.float32)
 
 
 def test_requests_are_encoded_together_and_each_gets_its_own():
     slow = Slow()
 
     async def many():
-        batcher = Batcher(slow, batch_tokens=30)
+        batcher = Batcher(slow, {"max_tokens": 30})
         return await asyncio.gather(*(batcher.submit([[i], [i, i]][: 1 + i % 2]) for i in range(40)))
 
     answers = asyncio.run(many())
     for i, vectors in enumerate(answers):
         assert vectors.tolist() == [[i, 1], [2 * i, 2]][: 1 + i % 2]
     assert sum(map(len, slow.passes)) == 60
-    assert len(slow.passes) <= 4
+    assert len(slow.passes) <= 6
     assert all(sum(map(len, rows)) <= 30 for rows in slow.passes)
-    assert [row[0] for rows in slow.passes for row in rows if len(row) == 1] == list(range(40))  # in their order
 
 
 def test_what_waits_is_bounded_and_a_pass_that_fails_is_the_answer_to_its_own_requests():
     slow = Slow()
 
     async def crowd():
-        batcher = Batcher(slow, batch_tokens=1, most_waiting=5)  # so 16 is one too many
+        batcher = Batcher(slow, {"max_rows": 1}, most_waiting=5)  # so 16 is one too many
         first = await asyncio.gather(*(batcher.submit([[i]]) for i in (11, 12, 99, 14, 15, 16)), return_exceptions=True)
         with pytest.raises(ApiError, match="at most 5"):
             await batcher.submit([[1] * 6])
@@ -208,5 +217,119 @@ def test_what_waits_is_bounded_and_a_pass_that_fails_is_the_answer_to_its_own_re
     (a, b, failed, c, d, refused), later, waiting = asyncio.run(crowd())
     assert [own.tolist() for own in (a, b, c, d)] == [[[11, 1]], [[12, 1]], [[14, 1]], [[15, 1]]]
     assert str(failed) == "ninety-nine"
-    assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
+    assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
     assert (later, waiting) == ([[15, 2]], 0)
+
+
+def test_the_oldest_row_does_not_wait_for_ever():
+    """A long row beside short ones that always fill a bucket better."""
+    slow = Slow()
+
+    async def crowd():
+        batcher = Batcher(slow, {"max_tokens": 8, "min_tokens": 1, "max_padding": 0.0})
+        first = asyncio.ensure_future(batcher.submit([[1] * 5]))
+        short = [asyncio.ensure_future(batcher.submit([[2], [3], [4], [5], [6], [7], [8], [9]])) for _ in range(20)]
+        await first
+        return sum(future.done() for future in short)
+
+    assert asyncio.run(crowd()) <= 3
+
+
+def test_what_nobody_waits_for_is_not_computed():
+    slow = Slow()
+
+    async def crowd():
+        batcher = Batcher(slow, {"max_rows": 1})
+        gone = [asyncio.ensure_future(batcher.submit([[i]])) for i in range(20)]
+        stays = asyncio.ensure_future(batcher.submit([[50]]))
+        await asyncio.sleep(0.01)
+        for future in gone:
+            future.cancel()
+        return (await stays).tolist(), batcher.waiting
+
+    assert asyncio.run(crowd()) == ([[50, 1]], 0)
+    assert len(slow.passes) < 8
+
+
+def test_a_fault_before_the_first_bucket_is_an_answer_too():
+    def broken(buckets):
+        raise MemoryError("no room")
+        yield
+
+    async def ask():
+        await Batcher(broken).submit([[1]])
+
+    with pytest.raises(MemoryError, match="no room"):
+        asyncio.run(ask())
+
+
+# --- What a request may ask for.
+
+
+@pytest.mark.parametrize(("body", "words"), [
+    (b'{"input":[' + b'"",' * 5000 + b'""]}', "4,096 inputs"),
+    (b'{"input":[' + b'"a \\" b",' * 5000 + b'""]}', "4,096 inputs"),
+    (b'{"input":[' + b'"\\\\",' * 9000 + b'""]}', "4,096 inputs"),
+    (b'{"input":[' + b"[5]," * 5000 + b"[5]]}", "4,096 inputs"),
+    (b'{"input":[' + b"null," * ((1 << 20) + 1) + b"null]}", "so many values"),
+    (b'{"input":[' + b"5," * ((1 << 20) + 1) + b"5]}", "so many values"),
+    (b'{"input":' + b"[" * 100_000 + b"]" * 100_000 + b"}", "4,096 inputs"),
+    (b'{"input":"' + b"a" * ((1 << 21) + 1) + b'"}', "characters at most"),
+], ids=["empty", "quotes", "backslashes", "rows", "nulls", "ids", "deep", "long"])  # fmt: skip
+@pytest.mark.parametrize("route", ["/v1/embeddings", "/embed", "/"])
+def test_what_is_too_much_is_refused(encoder, route, body, words):
+    with client(encoder) as http:
+        headers = {"content-type": "application/json"}
+        body = body if route == "/v1/embeddings" else body.replace(b'"input"', b'"inputs"')
+        answer = http.post(route, content=body, headers=headers)
+        assert answer.status_code == 413
+        error = answer.json()["error"]
+        assert words in (error["message"] if route == "/v1/embeddings" else error)
+        assert http.post("/embed", json={"inputs": "a"}).status_code == 200
+
+
+def test_a_limit_is_what_it_says(encoder):
+    """4,096 inputs with every mark that is counted, in texts and between them."""
+    texts = ['["a, \\" b"], [', "\\\\", "{[,\\"] * 1365 + ["\u00fc"]
+    with client(encoder) as http:
+        found = http.post("/embed", json={"inputs": texts}).json()
+        assert len(found) == 4096
+        np.testing.assert_allclose(found[:6], units(encoder, texts[:6]), atol=1e-6)
+
+
+def test_one_element_that_is_no_text_is_one_error(encoder):
+    with client(encoder) as http:
+        for bad, number in ((["a", None, 5, None], 1), ([[5], ["a"]], 1), ([[5], [True]], 1), ([None], 0)):
+            error = http.post("/embed", json={"inputs": bad}).json()["error"]
+            assert f"element {number} is none" in error
+            assert len(error) < 100
+
+
+def test_what_all_requests_hold_is_bounded(encoder, monkeypatch):
+    monkeypatch.setattr(api, "ALL_FLOATS", 16 * 3)
+    with client(encoder) as http:
+        assert http.post("/embed", json={"inputs": ["a"] * 3}).status_code == 200
+        refused = http.post("/embed", json={"inputs": ["a"] * 4})
+        assert (refused.status_code, refused.headers["retry-after"]) == (429, "1")
+        assert http.post("/embed", json={"inputs": ["a"] * 3}).status_code == 200  # nothing is held any more
+    monkeypatch.setattr(api, "ALL_BYTES", 100)
+    with client(encoder) as http:
+        assert http.post("/embed", json={"inputs": "a" * 100}).status_code == 429
+        assert http.post("/embed", json={"inputs": "a" * 50}).status_code == 200
+    monkeypatch.setattr(api, "MOST_UNDER_WAY", 0)
+    with client(encoder) as http:
+        assert http.post("/embed", json={"inputs": "a"}).status_code == 429
+        assert http.get("/health").status_code == 200
+
+
+def test_large_answers_come_in_parts_that_make_one(encoder, monkeypatch):
+    monkeypatch.setattr("contrastive_st.serve.answers._BYTES", 100)
+    monkeypatch.setattr("contrastive_st.serve.answers._FLOATS", 32)
+    with client(encoder) as http:
+        answer = http.post("/v1/embeddings", json={"input": SENTENCES})
+        assert "content-length" not in answer.headers
+        found = np.array([item["embedding"] for item in answer.json()["data"]])
+        np.testing.assert_array_equal(found.astype(np.float32), units(encoder, SENTENCES))
+        np.testing.assert_array_equal(
+            np.float32(http.post("/embed", json={"inputs": SENTENCES}).json()), np.float32(found)
+        )

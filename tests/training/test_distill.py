@@ -12,9 +12,9 @@ from contrastive_st.cli import _parser
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, SentenceEncoder
 from contrastive_st.models.students import student_of
+from contrastive_st.scripts import distill
+from contrastive_st.scripts.distill import Training, layer_student, read_pairs_of, reader_of, step_loss
 from contrastive_st.static_vectors import StaticVectors
-from contrastive_st.training import distill
-from contrastive_st.training.distill import Training, layer_student, read_pairs_of, reader_of, step_loss
 
 WORDS = ["<pad>", "<unk>", "<s>", "</s>", *"abcdefghijklmnop", *(f"word{i}" for i in range(40))]
 

@@ -21,10 +21,9 @@ from contrastive_st import (
     PairCollator,
     tokenize,
 )
-from contrastive_st.losses import GuidedInfoNCE, InfoNCE, MatryoshkaLoss
-from contrastive_st.losses import functional as blocks
+from contrastive_st.losses import GuidedInfoNCE, InfoNCE, MatryoshkaLoss, functional as blocks
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.training.momentum import OF_TOKENS, MomentumQueue
+from contrastive_st.training.momentum import TOKEN_KEYS, MomentumQueue
 
 
 def cosine(a, b):
@@ -137,7 +136,7 @@ def test_training_is_that_of_a_plain_moco_loop(tokenizer, bert_config, tmp_path,
     loader = trainer.get_train_dataloader()
     batches = [batch for epoch in range(3) for _ in [loader.set_epoch(epoch)] for batch in loader][:5]
     for batch in batches:
-        own = [{name: batch[name][:, v] for name in OF_TOKENS if name in batch} for v in range(num_texts)]
+        own = [{name: batch[name][:, v] for name in TOKEN_KEYS if name in batch} for v in range(num_texts)]
         assert all(("text_mask" in view) == bool(prompt) for view in own)
         keys = [average(**view).pooler_output.detach() for view in own[1:]]
         views = torch.stack([model(**own[0]).pooler_output, *keys], 1)

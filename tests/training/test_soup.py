@@ -21,9 +21,9 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.data import train_wordpiece
+from contrastive_st.evaluation import dev_score
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU, load_tokenizer
 from contrastive_st.models.static_encoder import static_tokenizer
-from contrastive_st.training import dev_score
 
 
 @pytest.fixture
@@ -82,8 +82,8 @@ def test_the_card_tells_what_is_in_it(save, tmp_path):
     folders = [save(name, i, training={**common, "seed": i}) for i, name in enumerate("ab")]
     model_soup(folders, tmp_path / "soup", weights=[1, 3])
     record = json.loads((tmp_path / "soup" / "training_metadata.json").read_text())
-    assert record == {**common, "soup": [{"name": "a", "weight": 0.25, "figure": None},
-                                         {"name": "b", "weight": 0.75, "figure": None}]}  # fmt: skip
+    assert record == {**common, "soup": [{"name": "a", "weight": 0.25, "score": None},
+                                         {"name": "b", "weight": 0.75, "score": None}]}  # fmt: skip
     card = (tmp_path / "soup" / "README.md").read_text()
     assert "| `b` | 0.750 |" in card
     assert "wortsman2022model" in card
@@ -155,12 +155,12 @@ def test_a_greedy_soup_keeps_what_does_not_lower_the_figure(save, tmp_path):
     target = np.mean([vectors[2], vectors[0]])
     seen = []
 
-    def figure(encoder):
+    def score(encoder):
         value = -abs(float(encoder.encode(SENTENCES)[:, 0].mean()) - target)
         seen.append(value)
         return value
 
-    taken = model_soup(folders, tmp_path / "soup", figure=figure)
+    taken = model_soup(folders, tmp_path / "soup", score=score)
     alone, order = seen[:4], np.argsort([-value for value in seen[:4]], kind="stable")
     states = [weights(folder) for folder in folders]
     chosen, best, trials = [int(order[0])], alone[order[0]], iter(seen[4:])
@@ -169,12 +169,12 @@ def test_a_greedy_soup_keeps_what_does_not_lower_the_figure(save, tmp_path):
         if found >= best:
             chosen, best = [*chosen, int(i)], found
     assert next(trials, None) is None
-    assert [own.figure for own in taken] == alone
+    assert [own.score for own in taken] == alone
     assert [own.weight for own in taken] == [(i in chosen) / len(chosen) for i in range(4)]
     for name, tensor in weights(tmp_path / "soup").items():
         expected = sum(states[i][name].double() for i in chosen) / len(chosen)
         torch.testing.assert_close(tensor, expected.float(), rtol=0, atol=1e-7)
-    assert figure(SentenceEncoder(tmp_path / "soup")) == pytest.approx(best, abs=1e-6)
+    assert score(SentenceEncoder(tmp_path / "soup")) == pytest.approx(best, abs=1e-6)
     assert best >= max(alone)
 
 

@@ -23,8 +23,8 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.plots import training_curve
+from contrastive_st.scripts.arguments import ValidationArguments
 from contrastive_st.training import validation
-from contrastive_st.training.arguments import ValidationArguments
 from contrastive_st.training.validation import shares, validation_metrics
 
 

@@ -24,6 +24,7 @@ from contrastive_st.tokens import pad_rows
 # --- words.
 
 WEIGHTINGS = ("counts", "tfidf", "tfidf_bin")
+_EXACT = 1 << 24  # integers below it are exact in float32
 
 
 @dataclass
@@ -61,6 +62,7 @@ class CooccurrenceCollator:
     """Collate sentences with their bags of words, from which the loss builds co-occurrence or TF-IDF targets.
 
     A bag is a list of (token id, weight) without special tokens, padded with weight 0 to the largest bag of the batch.
+    The place of the sentence is before it: (document, position), or (-1, -1) if the rows have no such columns.
 
     Args:
         tokenizer: its tokens are the words of the bags. Batches are padded on the right.
@@ -71,9 +73,9 @@ class CooccurrenceCollator:
     Example:
         ::
 
-            [{"input_ids": [7, 8, 7]},      input_ids  [[[7, 8, 7]], [[8, 9, 0]]]
-             {"input_ids": [8, 9]}]     ->  targets    [[[7, 1], [8, 1]],
-                                                        [[8, 1], [9, 1]]]
+            [{"input_ids": [7, 8, 7], "document": 0, "position": 4},      input_ids  [[[7, 8, 7]], [[8, 9, 0]]]
+             {"input_ids": [8, 9],    "document": 1, "position": 0}]  ->  targets    [[[0, 4], [7, 1], [8, 1]],
+                                                                                      [[1, 0], [8, 1], [9, 1]]]
     """
 
     tokenizer: PreTrainedTokenizerBase
@@ -85,16 +87,18 @@ class CooccurrenceCollator:
             raise InputError(f"unknown weighting {self.weighting!r}; choose one of {', '.join(WEIGHTINGS)}")
         if (self.idf is None) != (self.weighting == "counts"):
             raise InputError(f"weighting {self.weighting!r}: tfidf and tfidf_bin need idf (by fit_idf), counts none")
-        if len(self.tokenizer) > 1 << 24:
+        if len(self.tokenizer) > _EXACT:
             raise InputError("the vocabulary has more than 16,777,216 words, too many for bags with float32 ids")
         self._left_out = np.array(sorted(self.tokenizer.all_special_ids), dtype=np.int64)
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
         batch = pad_sentences(self.tokenizer, rows)
         bags = [self._bag(token_ids_of(row)) for row in rows]
-        targets = torch.zeros(len(bags), max(max(map(len, bags)), 1), 2)
-        for i, bag in enumerate(bags):
-            targets[i, : len(bag)] = torch.from_numpy(bag)
+        targets = torch.zeros(len(bags), 1 + max(max(map(len, bags)), 1), 2)
+        for i, (row, bag) in enumerate(zip(rows, bags, strict=True)):
+            place = row.get("document", -1), row.get("position", -1)
+            targets[i, 0] = torch.tensor(place) % _EXACT if min(place) >= 0 else -1
+            targets[i, 1 : 1 + len(bag)] = torch.from_numpy(bag)
         batch["targets"] = targets
         return batch
 
@@ -267,6 +271,48 @@ class DropoutPairCollator(PairCollator):
 
 
 @dataclass
+class CropPairCollator(PairCollator):
+    """Collate rows with one text, whose two views are random crops of it: stretches of its tokens.
+
+    Special tokens at the ends of a text, such as [CLS] and [SEP], are kept. The random seed is a hash of the batch, so
+    that a resumed run draws the same crops.
+
+    Args:
+        shares: the least and the greatest share of the tokens in a crop, drawn uniformly; at least one token.
+
+    Example:
+        ::
+
+            [{"input_ids": [2, 7, 8, 9, 6, 3]}]  ->  input_ids  [[[2, 7, 8, 3], [2, 8, 9, 6, 3]]]
+    """
+
+    shares: tuple[float, float] = field(default=(0.4, 0.8), kw_only=True)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.shares[0] <= self.shares[1] <= 1:
+            raise InputError(f"shares of a crop {self.shares}: give the least and the greatest, above 0 and at most 1")
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        texts = [token_ids_of(row) for row in rows]
+        if any(len(ids) and not isinstance(ids[0], (int, np.integer)) for ids in texts):
+            raise InputError("a row has several texts, and crops are made of one; use PairCollator")
+        random = np.random.default_rng(zlib.crc32(repr([list(ids) for ids in texts]).encode()))
+        special = set(self.tokenizer.all_special_ids)
+        crops = [{**row, "input_ids": [self._crop(ids, special, random) for _ in range(2)]}
+                 for row, ids in zip(rows, texts, strict=True)]  # fmt: skip
+        return super().__call__(crops)
+
+    def _crop(self, ids: Sequence[int], special: set[int], random: np.random.Generator) -> Sequence[int]:
+        inner = [i for i, token in enumerate(ids) if token not in special]
+        if not inner:
+            return ids
+        first, end = inner[0], inner[-1] + 1
+        size = max(round((end - first) * random.uniform(*self.shares)), 1)
+        start = first + int(random.integers(end - first - size + 1))
+        return [*ids[:first], *ids[start : start + size], *ids[end:]]
+
+
+@dataclass
 class TemplatePairCollator(PairCollator):
     """Collate rows with one text, tokenized inside a template; the second view has another template (PromptBERT).
 
@@ -341,7 +387,8 @@ class DeletionCollator:
 class NLITripletCollator(PairCollator):
     """Collate rows of an anchor, a positive and one or more hard negatives.
 
-    In supervised SimCSE these are a premise, an entailed sentence and a contradictory one.
+    In supervised SimCSE these are a premise, an entailed sentence and a contradictory one. Where a row has fewer
+    negatives than the others, an empty list of ids takes the place of one.
 
     Example:
         ::
@@ -378,4 +425,29 @@ class LabelledPairCollator(PairCollator):
         batch = super().__call__(rows)
         values = [row[name] for row in rows]
         batch["targets"] = torch.tensor(values, dtype=torch.long if name == "label" else torch.float32)
+        return batch
+
+
+@dataclass
+class CandidatesCollator(NLITripletCollator):
+    """Collate rows of an anchor and its candidates with `scores`, a teacher's, which become the targets `[B, C]`.
+
+    The first candidate is the positive. Where a row has fewer candidates than the others, it has an empty list of ids
+    and NaN.
+
+    Example:
+        ::
+
+            [{"input_ids": [[2, 7, 3], [2, 8, 3], [2, 9, 3]], "scores": [8.5, 2.0]},
+             {"input_ids": [[2, 5, 3], [2, 6, 3], []], "scores": [7.0, nan]}]
+
+            ->  input_ids  [[[2, 7, 3], [2, 8, 3], [2, 9, 3]],   targets  [[8.5, 2.0],
+                            [[2, 5, 3], [2, 6, 3], [0, 0, 0]]]             [7.0, nan]]
+    """
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        if "scores" not in rows[0]:
+            raise InputError("rows have no scores; read candidates and their scores with read_examples")
+        batch = super().__call__(rows)
+        batch["targets"] = torch.tensor([row["scores"] for row in rows], dtype=torch.float32)
         return batch

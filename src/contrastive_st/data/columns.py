@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import median
+from typing import Any
 
 TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "negative", "score", "label"
-ROLES = (TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL)
+#: A teacher's scores: of the positive, of the negatives, or of the positive and then the negatives in one list
+POSITIVE_SCORE, NEGATIVE_SCORE, SCORES = "positive_score", "negative_score", "scores"
+CANDIDATE_SCORES = (SCORES, POSITIVE_SCORE, NEGATIVE_SCORE)
+ROLES = (TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL, *CANDIDATE_SCORES)
+#: Names of the columns of a data set to train on that are not text
+TARGETS = (LABEL, SCORE, SCORES)
 #: The role of columns that training does not use, by name: numbers of rows, splits, dates, parse trees, ...
 BESIDE = "beside"
 
@@ -23,8 +30,9 @@ NAMES: dict[str, tuple[str, ...]] = {
         "positive", "answer", "sentence2", "sentence_2", "sent1", "hypothesis", "text2", "text_2", "sentence_b",
         "question2", "second", "#2_string", "title2", "body2", "caption2", "pos", "back", "passage", "document",
         "response", "abstract", "body", "summary", "simplified", "compressed", "paraphrase", "evidence", "non_english",
-        "target", "tgt",
+        "target", "tgt", "positives",
     ),
+    SCORES: ("scores", "teacher_scores"),
     SCORE: ("score", "similarity", "similarity_score", "sim", "relatedness_score", "sts_score"),
     LABEL: (
         "label", "labels", "class", "category", "sentiment", "intent", "gold_label", "entailment_judgment",
@@ -40,10 +48,12 @@ NAMES: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 _ROLE_OF = {name: role for role, names in NAMES.items() for name in names}
 _NEGATIVE = re.compile(r"((hard_?)?neg(ative)?s?|hard)(_?\d+)?")
+_OF_SCORES = re.compile(r"(pos(itive)?s?|(hard_?)?neg(ative)?s?(_?\d+)?)_?scores?(_?\d+)?")
 _BESIDE = re.compile(
     r"(.*_)?(q|gu|uu|u)?id\d*|(pair|caption|prompt)id|label_?\d|sentence_?\w_\w*(parse|original|dataset)"
 )
 _PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source beside a target is a text
+_FLAG_EMBEDDING = ("query", "pos")  # columns beside which FlagEmbedding has an instruction and a kind of task
 #: Lowest and highest value in a score column, by its name; in other columns scores are from 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
 #: Scores that data sets give beside a label of the same pairs: taken only when they are named
@@ -69,10 +79,16 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
     Example:
         >>> role_of("Hard-Neg 2"), role_of("pairID"), role_of("source"), role_of("source", ["source", "target"])
         ('negative', 'beside', 'beside', 'anchor')
+        >>> role_of("neg_scores"), role_of("negative_2_score"), role_of("positive_score")
+        ('negative_score', 'negative_score', 'positive_score')
     """
     plain = plain_name(name)
     if _NEGATIVE.fullmatch(plain):
         return NEGATIVE
+    if _OF_SCORES.fullmatch(plain):
+        return POSITIVE_SCORE if plain.startswith("pos") else NEGATIVE_SCORE
+    if plain in ("prompt", "type") and set(_FLAG_EMBEDDING) <= set(map(plain_name, names)):
+        return BESIDE
     if set(_PARTNERS.get(plain, ())) & set(map(plain_name, names)):
         return ANCHOR
     return _ROLE_OF.get(plain) or (BESIDE if _BESIDE.fullmatch(plain) else None)
@@ -81,6 +97,21 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
 def plain_name(name: str) -> str:
     """A column name as `NAMES` has it: in lower case, with one underscore for spaces and hyphens."""
     return re.sub(r"[\s-]+", "_", name.strip().lower())
+
+
+def items_of(cell: Any) -> list[Any] | None:
+    """The items of a list, which a table may hold as JSON; None for a cell that is no list.
+
+    Example:
+        >>> items_of(["a", "b"]), items_of("[0.9, 0.2]"), items_of("a")
+        (['a', 'b'], [0.9, 0.2], None)
+    """
+    if isinstance(cell, str) and cell.strip()[:1] == "[":
+        try:
+            cell = json.loads(cell)
+        except ValueError:
+            return None
+    return cell if isinstance(cell, list) else None
 
 
 @dataclass(frozen=True)

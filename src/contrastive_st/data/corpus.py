@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from filelock import FileLock
 from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
 
-from contrastive_st.data.readers import check_file, check_utf8, numbered_lines, path_of, reading
+from contrastive_st.data.readers import check_file, check_utf8, numbered_lines, parse_json, path_of, reading
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import prompt_length, token_ids
 
@@ -28,7 +30,8 @@ from contrastive_st.tokens import prompt_length, token_ids
 class BlockSampler(Sampler[int]):
     """Yield the row numbers `0 .. rows-1`, each once, in contiguous blocks; `(seed, epoch)` alone decides the order.
 
-    If a block is as long as a batch or a multiple of it, every batch has neighbouring rows. Fewer than `block` rows are
+    If a block is as long as a batch or a multiple of it, every batch has neighbouring rows; with shorter blocks, it has
+    several from anywhere in the corpus. Fewer than `block` rows are
     left over, at the start and the end of the corpus, and they differ from epoch to epoch. They come last, so that
     `drop_last` of the batch sampler drops or keeps them without a change to the other batches. Memory: one number per
     block.
@@ -87,9 +90,9 @@ Chunk = tuple[pa.Array, np.ndarray]  # texts, and which of them start a document
 
 def block_file(path: Path, text_column: str, document_column: str | None) -> Path:
     """The file of blocks of a corpus, written now if it is not in the cache; for the arguments see `SentenceCorpus`."""
-    read = {".txt": _text_chunks, ".parquet": _parquet_chunks}.get(path.suffix.lower())
+    read = {".txt": _text_chunks, ".parquet": _parquet_chunks, ".jsonl": _json_chunks}.get(path.suffix.lower())
     if read is None:
-        raise InputError(f"{path}: a corpus of documents must be a .txt or a .parquet file; convert it to one of them")
+        raise InputError(f"{path}: a corpus of documents must be a .txt, .parquet or .jsonl file; convert it to one")
     facts = check_file(path, path)
     with reading(path):
         given = [str(path.resolve()), facts.st_size, facts.st_mtime_ns, text_column, document_column, _DOCUMENT]
@@ -178,6 +181,61 @@ def _parquet_chunks(path: Path, text_column: str, document_column: str | None) -
             yield pc.fill_null(batch[text_column].cast(pa.string()), ""), runs.starts(batch)
 
 
+def _json_chunks(path: Path, text_column: str, document_column: str | None) -> Iterator[Chunk]:
+    """Chunks of a file with one JSON object per line, as of a Parquet file with its columns."""
+    rows = numbered_lines(path, str(path))
+    objects = (_object(str(path), number, line) for number, line in rows if line.strip())
+    runs: _Runs | None = None
+    while some := list(islice(objects, _CHUNK)):
+        if runs is None:
+            named = _DOCUMENT if document_column is None and _DOCUMENT in some[0] else document_column
+            runs = _Runs(str(path), named or None)
+        texts = [row.get(text_column) for row in some]
+        if wrong := next((text for text in texts if not isinstance(text, str | None)), None):
+            raise InputError(f"{path}: {text_column!r} is {json.dumps(wrong)[:40]}, not text; name another column")
+        if not any(texts):
+            raise InputError(f"{path}: there is no {text_column!r} in its rows; name one of {', '.join(some[0])}")
+        columns = {text_column: pa.array([text or "" for text in texts], pa.string())}
+        if runs.column is not None:
+            columns[runs.column] = pa.array([row.get(runs.column) for row in some])
+        yield columns[text_column], runs.starts(pa.RecordBatch.from_pydict(columns))
+
+
+def _object(source: str, number: int, line: str) -> dict[str, Any]:
+    row = parse_json(line, source, number)
+    if not isinstance(row, dict):
+        raise InputError(f"{source}, line {number} is not an object; write one {{...}} per line")
+    return row
+
+
+def in_documents(path: str | Path) -> bool:
+    """Whether a file is text in documents: a .txt with blank lines between sentences, or rows with `text` and `doc`.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.txt")
+        ...     _ = path.write_text("one\\ntwo\\n\\nthree\\n")
+        ...     in_documents(path), in_documents(Path(folder, "b.txt"))
+        (True, False)
+    """
+    path = path_of(path)
+    if not path.is_file():
+        return False
+    if path.suffix.lower() == ".txt":
+        blank = [not line.strip() for _, line in islice(numbered_lines(path), _CHUNK)]
+        blank = blank[blank.index(False) :] if False in blank else []  # from the first sentence
+        return True in blank and False in blank[blank.index(True) :]
+    if path.suffix.lower() == ".parquet":
+        with reading(path):
+            return {"text", _DOCUMENT} <= set(pq.read_schema(path).names)
+    if path.suffix.lower() == ".jsonl":
+        first = next((line for _, line in numbered_lines(path) if line.strip()), "0")
+        row = parse_json(first, str(path))
+        return isinstance(row, dict) and {"text", _DOCUMENT} <= set(row)
+    return False
+
+
 class _Runs:
     """Finds where documents start in the batches of one file; a document that comes twice is an error."""
 
@@ -238,24 +296,28 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
     number of the sentence in its document. Blank sentences are dropped but counted, so two rows are neighbours if their
     documents are equal and their positions differ by 1.
 
-    `ContrastiveTrainer` reads the rows in the order of `sampler`: batches of consecutive sentences, in another order
-    each epoch. A resumed run does not read the batches before it again, and a process reads only its own batches.
+    `ContrastiveTrainer` reads the rows in the order of `sampler`: runs of consecutive sentences, in another order each
+    epoch; a run is a batch by default. A resumed run does not read the batches before it again, and a process reads
+    only its own batches.
 
     Args:
-        paths: `.txt` files (one sentence per line, a blank line ends a document), or `.parquet` files. They are copied
-            once to files in the cache of `datasets`, from which any block of sentences can be read.
+        paths: `.txt` files (one sentence per line, a blank line ends a document), `.parquet` or `.jsonl` files. They
+            are copied once to files in the cache of `datasets`, from which any block of sentences can be read.
         tokenizer: any tokenizer of transformers; it is called on each batch when the batch is read.
         max_length: maximum number of tokens, special tokens included; longer sentences are cut.
-        text_column: column of the sentences in Parquet files.
-        document_column: column in Parquet files that names the document of each sentence; rows with the same value must
+        text_column: column of the sentences in Parquet and JSON files.
+        document_column: their column that names the document of each sentence; rows with the same value must
             be consecutive. By default `doc` in files that have it, and other files are one document each. "": each file
             is one document.
         shuffle_buffer: shuffle this many sentences (at least 1,024) before they are batched, for losses that do not use
             neighbours. 0: batches have consecutive sentences.
         prompt: put before every sentence; rows then have its `prompt_length`, as with `tokenize`.
+        run_length: number of consecutive sentences in a run; shorter runs give a batch from more documents. By default
+            the batch of a process. A run that does not fit into a batch continues in the next one.
 
     Raises:
-        InputError: a file cannot be read, or has another form than described here.
+        InputError: `run_length` is below 1, or given with a shuffle buffer; a file cannot be read, or has another form
+            than described here.
 
     Example:
         >>> import pathlib, tempfile
@@ -278,7 +340,11 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         document_column: str | None = None,
         shuffle_buffer: int = 0,
         prompt: str = "",
+        run_length: int | None = None,
     ) -> None:
+        if run_length is not None and (run_length < 1 or shuffle_buffer):
+            raise InputError(f"run_length is {run_length}; give 1 or more consecutive sentences, and no shuffle buffer")
+        self.run_length = run_length
         self.files = [str(block_file(path, text_column, document_column)) for path in _as_list(paths)]
         self.tokenizer, self.max_length, self.pool = tokenizer, max_length, -(-shuffle_buffer // BLOCK)
         length = prompt_length(tokenizer, prompt, max_length)
@@ -301,7 +367,7 @@ class SentenceCorpus(Dataset[dict[str, Any]]):
         """The order for training with batches of `batch_size` per process."""
         if self.pool:
             return BlockSampler(len(self), BLOCK, seed, self.pool)
-        return BlockSampler(len(self), batch_size, seed)
+        return BlockSampler(len(self), self.run_length or batch_size, seed)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
         if not 0 <= index < len(self):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
-from contrastive_st.data.installed_docs import DocPair, installed_docs, split_pairs
+from contrastive_st.data.documentation import DocPair, installed_docs, split_pairs
 
 HELDOUT = 4000  # pairs that the corpus of sentences leaves out
 SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")

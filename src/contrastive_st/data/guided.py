@@ -44,4 +44,11 @@ class GuidedRows(Dataset[dict[str, Any]]):
         return len(self.rows)
 
     def __getitem__(self, index: int) -> dict[str, Any]:
-        return {**self.rows[index], "guide": self.guide(list(self.texts[index].values()))}
+        texts = list(self.texts[index].values())
+        there = [text is not None for text in texts]  # null: no text, where a row has fewer negatives than others
+        vectors = self.guide([text for text in texts if text is not None])
+        if not all(there):
+            found = np.zeros((len(texts), vectors.shape[1]), dtype=vectors.dtype)
+            found[there] = vectors
+            vectors = found
+        return {**self.rows[index], "guide": vectors}

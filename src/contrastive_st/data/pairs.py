@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import datasets
-from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.roles import read_examples
-from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.errors import InputError
 
 
@@ -39,8 +37,3 @@ def read_pairs(
     if roles.gold is None or len(roles.texts) != 2:
         raise InputError(f"{source} has {roles.words}, not two columns of text and one of labels or scores")
     return rows.rename_columns(dict(zip(roles.texts, ("first", "second"), strict=True)))
-
-
-def tokenize_pairs(pairs: datasets.Dataset, tokenizer: PreTrainedTokenizerBase, max_length: int) -> datasets.Dataset:
-    """Rows `{"input_ids": [ids, ids], "label" or "score"}` for `LabelledPairCollator`."""
-    return tokenize(pairs, tokenizer, max_length)

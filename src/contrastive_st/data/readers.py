@@ -30,6 +30,7 @@ from datasets import config
 
 from contrastive_st.data.columns import BESIDE, COMPARED, STS_COLUMNS, find_header, role_of
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.writing import atomic_write
 
 _BATCH = 4096  # rows of a Parquet file that are Python objects at a time
 _SAMPLE = 4 << 20  # bytes in which rows are counted to estimate their number in a file
@@ -75,13 +76,16 @@ class Rows:
         return f"{self.source}, {self.unit} {number}"
 
 
-def open_rows(path: str | Path, source: str | None = None, header: bool | None = None) -> Rows:
+def open_rows(
+    path: str | Path, source: str | None = None, header: bool | None = None, columns: Sequence[str] | None = None
+) -> Rows:
     """Open a file as rows of cells by column; the extension of its name decides the format (`FORMATS`).
 
     Args:
         path: the file.
         source: name of the file in messages.
         header: whether the first row of a table holds the names of its columns; by default it is found out.
+        columns: of a Parquet file, the columns to read; by default all but those of lists and structures.
 
     Raises:
         InputError: the file does not exist, or there is no reader for its extension.
@@ -101,6 +105,8 @@ def open_rows(path: str | Path, source: str | None = None, header: bool | None =
         raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
     with reading(source):
         check_file(path, source)
+        if opener is _parquet:
+            return _parquet(path, source, columns)
         return table(path, source, header) if opener is table else opener(path, source)
 
 
@@ -139,11 +145,11 @@ def content_digest(path: Path) -> str:
             while block := file.read(1 << 20):
                 content.update(block)
     if time.time_ns() - facts.st_mtime_ns > _FRESH:
-        with contextlib.suppress(OSError):  # without a writable cache, the digest is computed each time
-            kept.parent.mkdir(parents=True, exist_ok=True)
-            unfinished = kept.with_suffix(f".{os.getpid()}")
-            unfinished.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
-            unfinished.replace(kept)
+        with (
+            contextlib.suppress(InputError),  # without a writable cache, the digest is computed each time
+            atomic_write(kept, overwrite=True, parents=True) as new,
+        ):
+            new.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
     return content.hexdigest()
 
 
@@ -373,14 +379,14 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
         raise InputError(f"{source}, line {line}: {what}; write shorter numbers") from None
 
 
-def _parquet(path: Path, source: str) -> Rows:
-    """A Parquet file, read a few thousand rows at a time, without columns of lists and structures."""
+def _parquet(path: Path, source: str, columns: Sequence[str] | None = None) -> Rows:
+    """A Parquet file, read a few thousand rows at a time; by default without columns of lists and structures."""
 
     def read() -> Iterator[Row]:
         number = 0
         with pq.ParquetFile(path, memory_map=True) as file:
             flat = [field.name for field in file.schema_arrow if not pa.types.is_nested(field.type)]
-            for batch in file.iter_batches(_BATCH, columns=flat):
+            for batch in file.iter_batches(_BATCH, columns=flat if columns is None else columns):
                 check_utf8(batch, source, number)
                 for number, cells in enumerate(batch.to_pylist(), number + 1):  # noqa: B020 - it goes on counting
                     yield Row(number, cells)

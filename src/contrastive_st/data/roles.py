@@ -13,19 +13,25 @@ from typing import Any, NamedTuple
 import datasets
 import numpy as np
 
+from contrastive_st.data.candidates import read_candidates
 from contrastive_st.data.columns import (
     ANCHOR,
     BESIDE,
+    CANDIDATE_SCORES,
     LABEL,
     NEGATIVE,
+    NEGATIVE_SCORE,
     NLI_LABELS,
     NUMBER,
     POSITIVE,
+    POSITIVE_SCORE,
     ROLES,
     SCALES,
     SCORE,
+    SCORES,
     SECOND_GOLD,
     TEXT,
+    items_of,
     plain_name,
     role_of,
 )
@@ -36,6 +42,8 @@ from contrastive_st.errors import InputError
 logger = logging.getLogger(__name__)
 
 NUMBERS, OTHER, NOTHING = "numbers", "neither text nor numbers", "nothing"
+_TEXTS = (TEXT, ANCHOR, POSITIVE, NEGATIVE)
+_MAY_BE_LISTS = (POSITIVE, NEGATIVE, SCORE, LABEL, *CANDIDATE_SCORES)
 #: Cells that nobody would embed: addresses, dates, digests
 _MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
 _UNLABELLED = ("", "-", "-1")  # "-": annotators did not agree, as in SNLI
@@ -53,6 +61,9 @@ KINDS = {
     "texts": Kind("each sentence is its own positive, by dropout", "DropoutPairCollator", "info_nce"),
     "pairs": Kind("anchors and positives", "PairCollator", "info_nce"),
     "triplets": Kind("anchors, positives and hard negatives", "NLITripletCollator", "info_nce"),
+    "scored_candidates": Kind(
+        "anchors and candidates with a teacher's scores", "CandidatesCollator", "kl_distillation"
+    ),
     "scored_pairs": Kind("pairs with a score of their similarity", "LabelledPairCollator", "cosine_similarity"),
     "labelled_pairs": Kind("pairs with a class", "LabelledPairCollator", "softmax"),
     "labelled_texts": Kind(
@@ -68,10 +79,11 @@ class ColumnRoles:
     Args:
         source: name of the source in messages.
         columns: the role of each column, in the order that collators expect: anchor, positive, negatives, and last the
-            score or the label.
+            score, the label or a teacher's scores.
         left_out: columns that training does not use.
         example: the cells of one row, unchanged.
         by_position: whether several columns of text have their roles by position, because no name is known.
+        lists: columns whose cells are lists: of texts, or of scores.
 
     Example:
         >>> roles = column_roles([{"id": "7", "question": "Why?", "answer": "So.", "score": "0.5"}], source="qa.csv")
@@ -90,11 +102,12 @@ class ColumnRoles:
     left_out: tuple[str, ...]
     example: dict[str, Any]
     by_position: bool = False
+    lists: tuple[str, ...] = ()
 
     @property
     def texts(self) -> list[str]:
         """The text columns, in order."""
-        return [name for name, role in self.columns.items() if role not in (SCORE, LABEL)]
+        return [name for name, role in self.columns.items() if role in _TEXTS]
 
     @property
     def gold(self) -> str | None:
@@ -104,6 +117,8 @@ class ColumnRoles:
     @property
     def kind(self) -> str:
         """The kind of the rows: a key of `KINDS`."""
+        if set(self.columns.values()) & set(CANDIDATE_SCORES):
+            return "scored_candidates"
         if self.gold is None:
             return ("texts", "pairs", "triplets")[min(len(self.texts), 3) - 1]
         return {(1, LABEL): "labelled_texts", (2, LABEL): "labelled_pairs", (2, SCORE): "scored_pairs"}[
@@ -125,11 +140,15 @@ class ColumnRoles:
         """The name of the loss that suits the rows."""
         return KINDS[self.kind].loss
 
+    @property
+    def _width(self) -> int:
+        return max(8, *map(len, self.columns.values()))
+
     def __str__(self) -> str:
         wide = max(map(len, self.columns))
         lines = [f"{self.source}: {KINDS[self.kind].words} ({self.kind})"]
         for name, role in self.columns.items():
-            lines.append(f"  {role:<8}  {name:<{wide}}  {_shown(self.example.get(name))}")
+            lines.append(f"  {role:<{self._width}}  {name:<{wide}}  {_shown(self.example.get(name))}")
         if self.by_position:
             lines.append("  roles taken by position: no column of text has a known name")
         if self.left_out:
@@ -153,6 +172,9 @@ def column_roles(
     `split`, `lang` or `url`, and unknown columns of numbers, dates or addresses. Numbers are only ever scores or
     labels, by name.
 
+    Positives and negatives may be lists. A teacher's scores have columns named after them (`pos_scores`, `neg_scores`;
+    `positive_score`, `negative_1_score`, ...), or one of lists, `scores`: of the positive and then the negatives.
+
     Args:
         rows: the first rows of the table, as cells by column.
         columns: the columns wanted, by name or by position from 0, or as `name=role`. By default all columns with a
@@ -173,26 +195,33 @@ def column_roles(
         raise InputError(f"{source} is empty; it needs at least one row")
     names = list(dict.fromkeys(name for row in rows for name in row))
     cells = {name: [cell for row in rows if not _is_blank(cell := row.get(name))] for name in names}
-    held = {name: _held(found) for name, found in cells.items()}
     given = _given(columns, names, source)
+    lists = _lists(cells, given)
+    cells |= {name: [item for cell in cells[name] for item in items_of(cell) or []] for name in lists}
+    held = {name: _held(found) for name, found in cells.items()}
     if gold is not None and gold not in names:
         raise InputError(f"{source}: there is no column {gold!r}; name one of {', '.join(names)}")
 
     def fault(what: str, mend: str = "") -> InputError:
         return InputError(f"{source}: {what}; {mend or _how(names, held)}")
 
-    told = _told(cells, held, given, gold, fault)
-    roles = _placed(told, bool(given), fault)
-    texts = [name for name, role in roles.items() if role not in (SCORE, LABEL)]
-    by_position = len(texts) > 1 and not any(told[name] for name in texts)
-    for name in texts if by_position and not given else ():
-        if len(cells[name]) >= 5 and len(set(cells[name])) == 1:
-            others = " ".join(other for other in roles if other != name)
-            raise fault(
-                f"every cell of column {name!r} is {_shown(cells[name][0])}", f"leave it out: --columns {others}"
-            )
+    named = _named(cells, held, given, gold, fault, lists)
+    roles = _placed(named, bool(given), fault)
+    texts = [name for name, role in roles.items() if role in _TEXTS]
+    by_position = len(texts) > 1 and not any(named[name] for name in texts)
+    if by_position and not given:
+        _check_varied({name: cells[name] for name in texts}, list(roles), fault)
     example = next((dict(row) for row in rows if not any(_is_blank(row.get(name)) for name in roles)), {})
-    return ColumnRoles(source, roles, tuple(name for name in names if name not in roles), example, by_position)
+    left_out, lists = tuple(name for name in names if name not in roles), [name for name in lists if name in roles]
+    return ColumnRoles(source, roles, left_out, example, by_position, tuple(lists))
+
+
+def _check_varied(cells: Mapping[str, Sequence[Any]], names: Sequence[str], fault: Any) -> None:
+    """Columns that have their roles by position must hold more than one text."""
+    for name, own in cells.items():
+        if len(own) >= 5 and len(set(own)) == 1:
+            others = " ".join(other for other in names if other != name)
+            raise fault(f"every cell of column {name!r} is {_shown(own[0])}", f"leave it out: --columns {others}")
 
 
 def read_examples(
@@ -220,9 +249,9 @@ def read_examples(
         header: as for `read_texts`.
 
     Returns:
-        A data set with the text columns in the order of their roles, then `score` (float, 0 to 1) or `label` (int, 0,
-        1, ...); and the roles. The labels of NLI are entailment 0, neutral 1, contradiction 2; other classes are
-        numbered in the order of their names.
+        A data set with the text columns in the order of their roles, then `score` (float, 0 to 1), `label` (int, 0, 1,
+        ...) or `scores` (of candidates, as `read_candidates` gives them); and the roles. The labels of NLI are
+        entailment 0, neutral 1, contradiction 2; other classes are numbered in the order of their names.
 
     Raises:
         InputError: the source cannot be read, the roles cannot be found, or a score or label is not valid; the message
@@ -242,6 +271,8 @@ def read_examples(
     columns = [columns] if isinstance(columns, (str, int)) else columns
     header = header_of(columns, header)
     roles = column_roles(preview(source, split, header=header), columns, source=source, gold=gold)
+    if roles.lists or roles.kind == "scored_candidates":
+        return read_candidates(source, roles.columns, roles.lists, strict=strict, split=split, header=header), roles
     if scale and roles.gold is not None:
         roles = replace(roles, columns={**roles.columns, roles.gold: SCORE})
     own = roles.gold
@@ -331,19 +362,34 @@ def _given(columns: Sequence[str | int] | None, names: list[str], source: str) -
     return given
 
 
-def _told(
+def _lists(cells: Mapping[str, Sequence[Any]], given: Mapping[str, str | None]) -> list[str]:
+    """The columns that have a role in which a cell may be a list, and whose cells are lists."""
+    found = []
+    for name in given or cells:
+        role = given.get(name) or role_of(name, list(cells))
+        if role in _MAY_BE_LISTS and cells[name] and all(items_of(cell) is not None for cell in cells[name]):
+            found.append(name)
+    return found
+
+
+def _named(
     cells: Mapping[str, Sequence[Any]],
     held: Mapping[str, str],
     given: Mapping[str, str | None],
     gold: str | None,
     fault: Any,
+    lists: Sequence[str] = (),
 ) -> dict[str, str | None]:
     """The columns that training may use, each with the role that its name or the user tells, or None."""
-    told: dict[str, str | None] = {}
+    named: dict[str, str | None] = {}
     for name in given or cells:
         role = given.get(name) or role_of(name, list(cells))
         if gold is not None and (name == gold or role in (SCORE, LABEL)):
             role = (role if role in (SCORE, LABEL) else LABEL) if name == gold else BESIDE
+        if role in (SCORE, LABEL, SCORES):
+            role = SCORES if name in lists else SCORE if role == SCORES else role
+        if role in CANDIDATE_SCORES and held[name] == NOTHING:
+            continue  # of a teacher that was not asked
         if role == LABEL and _graded(cells[name]):
             role = SCORE  # a graded "label", as in GLUE's STS-B
         if role == BESIDE and name in given and name != gold:
@@ -351,42 +397,45 @@ def _told(
         if role == BESIDE or (role is None and name not in given and (held[name] != TEXT or _aside(cells[name]))):
             continue
         _check_held(name, role, cells[name], held[name], fault)
-        told[name] = role
+        named[name] = role
     for second, firsts in SECOND_GOLD.items():
-        if not given and any(plain_name(name) in firsts for name in told):
-            told = {name: role for name, role in told.items() if plain_name(name) != second}
-    return told
+        if not given and any(plain_name(name) in firsts for name in named):
+            named = {name: role for name, role in named.items() if plain_name(name) != second}
+    return named
 
 
 def _check_held(name: str, role: str | None, cells: Sequence[Any], held: str, fault: Any) -> None:
     """A column that has a role must hold what the role needs."""
     if held == NOTHING:
         raise fault(f"column {name!r} holds nothing: every cell of the first rows is blank", _FILL)
-    if role == SCORE and held != NUMBERS and all(_as_number(cell) is None for cell in cells):
+    scores = role == SCORE or role in CANDIDATE_SCORES
+    if scores and held != NUMBERS and all(_as_number(cell) is None for cell in cells):
         raise fault(f"column {name!r} holds {held}, not scores")
     if role == LABEL and held == OTHER:
         raise fault(f"column {name!r} holds {held}, not labels")
-    if role not in (SCORE, LABEL) and held != TEXT:
+    if not scores and role != LABEL and held != TEXT:
         raise fault(f"column {name!r} holds {held}, not sentences")
 
 
 _FILL = "fill it, or name the columns to train on, such as --columns ANCHOR POSITIVE"
 
 
-def _placed(told: dict[str, str | None], asked: bool, fault: Any) -> dict[str, str]:
+def _placed(named: dict[str, str | None], asked: bool, fault: Any) -> dict[str, str]:
     """The roles of all columns that training uses, in the order that collators expect."""
     by_role: dict[str, list[str]] = {role: [] for role in ROLES}
     unknown = []
-    for name, role in told.items():
+    for name, role in named.items():
         by_role[role].append(name) if role else unknown.append(name)
-    gold = [*by_role[SCORE], *by_role[LABEL]]
+    gold = [*by_role[SCORE], *by_role[LABEL], *by_role[SCORES]]
+    scores = [*by_role[POSITIVE_SCORE], *by_role[NEGATIVE_SCORE]]
     anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
-    for role, found in ((ANCHOR, anchors), (POSITIVE, positives), (TEXT, texts), ("score or label", gold)):
+    one = ((ANCHOR, anchors), (POSITIVE, positives), (TEXT, texts), (POSITIVE_SCORE, by_role[POSITIVE_SCORE]))
+    for role, found in (*one, ("score or label", gold)):
         if len(found) > 1:
             raise fault(f"columns {' and '.join(map(repr, found))} would each be the {role}")
-    known = anchors or positives or negatives or texts
-    if len(told) - len(gold) == 1 or not known or (asked and not (anchors or positives or negatives)):
-        ordered = [name for name in told if name not in gold]  # by position
+    known, gold = anchors or positives or negatives or texts, [*gold, *scores]
+    if len(named) - len(gold) == 1 or not known or (asked and not (anchors or positives or negatives)):
+        ordered = [name for name in named if name not in gold]  # by position
         anchors, positives, negatives = ordered[:1], ordered[1:2], ordered[2:]
     elif texts and not (anchors or positives or negatives):
         raise fault(f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}")
@@ -403,15 +452,32 @@ def _placed(told: dict[str, str | None], asked: bool, fault: Any) -> dict[str, s
             raise fault(f"column {other!r} has no role: it is text, and its name says nothing", mend)
     if not anchors:
         raise fault("no column holds text")
-    if gold and (negatives or (not positives and by_role[SCORE])):
-        raise fault(f"a {told[gold[0]]} needs {'two text columns' if by_role[SCORE] else 'one or two text columns'}")
+    if by_role[SCORES] or scores:
+        _check_scores(by_role, positives, negatives, fault)
+    elif gold and (negatives or (not positives and by_role[SCORE])):
+        raise fault(f"a {named[gold[0]]} needs {'two text columns' if by_role[SCORE] else 'one or two text columns'}")
     single = not positives
     roles = {anchors[0]: TEXT if single else ANCHOR, **dict.fromkeys(positives, POSITIVE)}
-    return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: str(told[name]) for name in gold}}
+    return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: str(named[name]) for name in gold}}
+
+
+def _check_scores(by_role: Mapping[str, list[str]], positives: list[str], negatives: list[str], fault: Any) -> None:
+    """Scores of candidates need their texts, and each text its score."""
+    if not (positives and negatives):
+        raise fault("scores of candidates need a positive and negatives")
+    if by_role[SCORES]:
+        if others := [*by_role[SCORE], *by_role[LABEL], *by_role[POSITIVE_SCORE], *by_role[NEGATIVE_SCORE]]:
+            raise fault(f"columns {by_role[SCORES][0]!r} and {others[0]!r} would both be the scores")
+    elif by_role[SCORE] or by_role[LABEL]:
+        raise fault(f"columns {(by_role[SCORE] + by_role[LABEL])[0]!r} and {by_role[NEGATIVE_SCORE][0]!r} are scores")
+    elif not by_role[POSITIVE_SCORE] or len(by_role[NEGATIVE_SCORE]) != len(negatives):
+        found = f"{len(by_role[POSITIVE_SCORE])} of the positive and {len(by_role[NEGATIVE_SCORE])} of the negatives"
+        raise fault(f"there are columns of scores, {found}, for {len(negatives)} of negatives")
 
 
 def _how(names: Iterable[str], held: Mapping[str, str]) -> str:
-    texts = [name for name in names if held[name] == TEXT and role_of(name) not in (BESIDE, SCORE, LABEL)]
+    scores = (BESIDE, SCORE, LABEL, *CANDIDATE_SCORES)
+    texts = [name for name in names if held[name] == TEXT and role_of(name) not in scores]
     shown = " ".join(f"{name}={role}" for name, role in zip(texts, (ANCHOR, POSITIVE), strict=False))
     return f"name their roles, such as --columns {shown or 'NAME=anchor NAME=positive'} (of {', '.join(names)})"
 
@@ -492,7 +558,7 @@ def _is_number(cell: Any) -> bool:
 
 
 def _is_blank(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, str) and not cell.strip())
+    return cell is None or cell == [] or (isinstance(cell, str) and not cell.strip())
 
 
 def _shown(cell: Any) -> str:

@@ -7,16 +7,22 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Columns = dict[str, list[str]]  # some rows of a table, by column
+Columns = dict[str, list[Any]]  # some rows of a table, by column: texts, or lists of numbers
 Write = Callable[[Columns], object]
 
 
-def table_writer(path: Path, names: Sequence[str]) -> AbstractContextManager[Write]:
-    """A context with a function that adds rows to the table; the suffix of the path is one of `FORMATS`.
+def table_writer(path: Path, names: Sequence[str], lists: Sequence[str] = ()) -> AbstractContextManager[Write]:
+    """A context with a function that adds rows to the table.
+
+    Args:
+        path: its suffix is one of `FORMATS`.
+        names: the columns.
+        lists: the columns of lists of numbers, which .csv has as JSON; the others are texts.
 
     Example:
         >>> import tempfile
@@ -27,17 +33,18 @@ def table_writer(path: Path, names: Sequence[str]) -> AbstractContextManager[Wri
         ...     path.read_text()
         'anchor,positive\\na cat,a pet\\n'
     """
-    return _WRITERS[path.suffix](path, names)
+    return _WRITERS[path.suffix](path, names, lists)
 
 
 @contextmanager
-def _parquet(path: Path, names: Sequence[str]) -> Iterator[Write]:
-    with pq.ParquetWriter(path, pa.schema([(name, pa.string()) for name in names])) as writer:
-        yield lambda columns: writer.write_table(pa.table(columns))
+def _parquet(path: Path, names: Sequence[str], lists: Sequence[str]) -> Iterator[Write]:
+    schema = pa.schema([(name, pa.list_(pa.float64()) if name in lists else pa.string()) for name in names])
+    with pq.ParquetWriter(path, schema) as writer:
+        yield lambda columns: writer.write_table(pa.table(columns, schema=schema))
 
 
 @contextmanager
-def _jsonl(path: Path, names: Sequence[str]) -> Iterator[Write]:
+def _jsonl(path: Path, names: Sequence[str], lists: Sequence[str]) -> Iterator[Write]:
     with open(path, "w", encoding="utf-8") as file:
         yield lambda columns: file.writelines(
             json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n"
@@ -46,11 +53,16 @@ def _jsonl(path: Path, names: Sequence[str]) -> Iterator[Write]:
 
 
 @contextmanager
-def _csv(path: Path, names: Sequence[str]) -> Iterator[Write]:
+def _csv(path: Path, names: Sequence[str], lists: Sequence[str]) -> Iterator[Write]:
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
-        yield lambda columns: writer.writerows(zip(*columns.values(), strict=True))
+
+        def write(columns: Columns) -> None:
+            cells = (map(json.dumps, column) if name in lists else column for name, column in columns.items())
+            writer.writerows(zip(*cells, strict=True))
+
+        yield write
 
 
 _WRITERS = {".jsonl": _jsonl, ".csv": _csv, ".parquet": _parquet}

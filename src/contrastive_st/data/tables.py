@@ -128,7 +128,7 @@ def stream_texts(source: str, column: str | int | None = None, name: str | None 
         ...     list(stream_texts(str(path))())
         ['one', '', 'three']
     """
-    rows = _rows(source, name, header=header_of(None if column is None else [column]))
+    rows = rows_of(source, name, header=header_of(None if column is None else [column]))
     _say(rows)
     names, texts = _columns_of(row.cells for row in islice(rows, PREVIEWED))
     report(len(names), 0, 0, rows.unit, rows.source, strict=False)  # a file with only a header has no rows
@@ -136,9 +136,16 @@ def stream_texts(source: str, column: str | int | None = None, name: str | None 
     return lambda: (_as_text(cells.get(chosen), chosen, rows, number).strip() for number, cells in rows)
 
 
-def _rows(source: str, name: str | None = None, split: str = "train", header: bool | None = None) -> Rows:
+def rows_of(
+    source: str,
+    name: str | None = None,
+    split: str = "train",
+    header: bool | None = None,
+    columns: Sequence[str] | None = None,
+) -> Rows:
+    """The rows of a source as a stream; of Parquet files and data sets `columns`, by default those without lists."""
     path = _file(source)
-    return _stored_rows(source, split) if path is None else open_rows(path, name or source, header)
+    return _stored_rows(source, split, columns) if path is None else open_rows(path, name or source, header, columns)
 
 
 def _say(rows: Rows) -> None:
@@ -148,17 +155,18 @@ def _say(rows: Rows) -> None:
 
 def first_row(source: str, fits: Callable[[dict[str, Any]], bool], split: str, header: bool | None) -> str:
     """The place of the first row whose cells fit, for a message; the source if there is none."""
-    rows = _rows(source, split=split, header=header)
+    rows = rows_of(source, split=split, header=header)
     return next((rows.where(number) for number, cells in rows if fits(cells)), rows.source)
 
 
-def _stored_rows(source: str, split: str = "train") -> Rows:
-    """The rows of what `stored` opens, without columns of lists and other nested types."""
+def _stored_rows(source: str, split: str = "train", columns: Sequence[str] | None = None) -> Rows:
+    """The rows of what `stored` opens; by default without columns of lists and other nested types."""
     data = stored(source, split)
     flat = [field.name for field in data.features.arrow_schema if not pa.types.is_nested(field.type)]
+    chosen = flat if columns is None else list(columns)
 
     def read() -> Iterator[Row]:
-        batches = data.select_columns(flat).with_format("arrow").iter(batch_size=CHUNK)
+        batches = data.select_columns(chosen).with_format("arrow").iter(batch_size=CHUNK)
         return (Row(number, cells) for number, cells in enumerate((c for b in batches for c in b.to_pylist()), 1))
 
     return Rows(source, "row", read)
@@ -188,7 +196,12 @@ def preview(
     if path is None:
         data = stored(source, split)
         return list(data.select(range(min(PREVIEWED, len(data)))))
-    return [row.cells for row in islice(open_rows(path, source, header_of(columns, header)), PREVIEWED)]
+    every = None
+    if path.suffix.lower() == ".parquet":
+        check_file(path, source)
+        with reading(source):
+            every = [field.name for field in pq.read_schema(path) if not pa.types.is_struct(field.type)]
+    return [row.cells for row in islice(open_rows(path, source, header_of(columns, header), every), PREVIEWED)]
 
 
 def stored(source: str, split: str = "train", **options: Any) -> Any:

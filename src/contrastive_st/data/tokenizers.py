@@ -173,6 +173,42 @@ def train_word_tokenizer(
     return _fast(backend, max_length)
 
 
+def train_subword_tokenizer(
+    texts: Iterable[str], vocab_size: int = 80_000, max_length: int = 128, lowercase: bool = True
+) -> PreTrainedTokenizerFast:
+    """A tokenizer of text in any script: frequent words are one token, others the pieces of a byte-pair encoding.
+
+    In scripts that write no spaces between words, frequent runs of characters are the tokens. Characters that are in
+    no text of the corpus become the unknown token.
+
+    Args:
+        texts: the corpus; read once.
+        vocab_size: upper bound on the number of ids, the two reserved ones included.
+        max_length: the tokenizer's `model_max_length`, in tokens.
+        lowercase: False to tell capitals.
+
+    Raises:
+        InputError: the texts have no words.
+
+    Example:
+        >>> tokenizer = train_subword_tokenizer(["the cat sat", "cats sat", "\u732b\u304c\u3044\u308b", "the cats"], 60)
+        >>> tokenizer.tokenize("The cats sat; that cat"), len(tokenizer.tokenize("\u732b\u304c"))
+        (['the', 'cats', 'sat', '[UNK]', 't', 'h', 'at', 'cat'], 2)
+    """
+    backend = _backend(models.BPE(unk_token=UNK), lowercase)
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size, min_frequency=2, special_tokens=[PAD, UNK], limit_alphabet=max(vocab_size // 2, 1),
+        max_token_length=_LONGEST, show_progress=False,
+    )  # fmt: skip
+    backend.train_from_iterator(texts, trainer)
+    if backend.get_vocab_size() == 2:
+        raise InputError("the texts have no words to make a vocabulary of; give other texts")
+    return _fast(backend, max_length)
+
+
+_LONGEST = 30  # characters of a token
+
+
 def words_of(tokenizer: PreTrainedTokenizerFast) -> list[str]:
     """The tokens of a tokenizer in the order of their ids, reserved ones included.
 
@@ -336,7 +372,8 @@ def tokenize(
     The result is stored in the cache of `datasets`: the same texts, tokenizer, length and prompts are tokenized once.
 
     Args:
-        texts: one text column, or V >= 2 of them: anchor, positive, hard negatives. Columns of numbers are kept.
+        texts: one text column, or V >= 2 of them: anchor, positive, hard negatives. Columns of numbers are kept. A null
+            is no text, and has no ids: where a row has fewer hard negatives than others.
         tokenizer: any tokenizer of transformers.
         max_length: maximum number of tokens, special tokens included; by default the tokenizer's `model_max_length`.
         num_proc: number of worker processes; useful from some hundred thousand sentences on.
@@ -358,14 +395,17 @@ def tokenize(
         >>> tokenize(Dataset.from_dict({"text": ["b"]}), tokenizer, 8, prompts="a ")[0]  # [CLS] a b [SEP]
         {'input_ids': [2, 5, 6, 3], 'prompt_length': 2}
     """
-    columns = [name for name, feature in texts.features.items() if feature.dtype in ("string", "large_string")]
+    kinds = {name: getattr(feature, "dtype", None) for name, feature in texts.features.items()}  # lists have none
+    columns = [name for name, kind in kinds.items() if kind in ("string", "large_string")]
     before = _prompt_of_each(columns, prompts)
     max_length = tokenizer.model_max_length if max_length is None else max_length
     lengths = [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
 
     def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
-        own = ([prompt + text for text in batch[name]] for name, prompt in before.items())
+        own = ([prompt + (text or "") for text in batch[name]] for name, prompt in before.items())
         views = [token_ids(tokenizer, column, max_length) for column in own]
+        for view, texts in zip(views, (batch[name] for name in before), strict=True):
+            view[:] = [[] if text is None else ids for ids, text in zip(view, texts, strict=True)]
         rows = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
         length: Any = lengths[0] if len(columns) == 1 else lengths
         return {"input_ids": rows, **({"prompt_length": [length] * len(rows)} if any(lengths) else {})}

@@ -1,4 +1,4 @@
-"""`contrastive-st evaluate`, `neighbors`, `classify` and `curl-bounds`."""
+"""`contrastive-st evaluate`, `neighbors` and `curl-bounds`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import argparse
 import os
 import shutil
 import sys
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,7 @@ from contrastive_st.terminal import MODEL_HELP, say
 
 def add_commands(commands: Any) -> None:
     """Add these commands to the subparsers of the command line."""
-    for add in (_add_evaluate, _add_classify, _add_neighbors, _add_curl_bounds):
+    for add in (_add_evaluate, _add_neighbors, _add_curl_bounds):
         add(commands)
 
 
@@ -48,22 +47,6 @@ def _add_evaluate(commands: Any) -> None:
     evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
     evaluate.add_argument("--card", metavar="README.md", help="write the first model's figures into this model card")
     evaluate.set_defaults(function=_evaluate)
-
-
-def _add_classify(commands: Any) -> None:
-    classify = commands.add_parser("classify", help="label texts by the nearest class mean, from a few examples")
-    classify.add_argument("input", nargs="?", help="texts to label: a file, one a line, or - for stdin")
-    classify.add_argument("--model", "-m", help=MODEL_HELP)
-    classify.add_argument("--examples", nargs="+", metavar="LABEL=FILE",
-                          help="a file of examples for each label; their means are saved")  # fmt: skip
-    classify.add_argument("--test", nargs="+", metavar="LABEL=FILE",
-                          help="print the accuracy on these, beside logistic regression and keywords")  # fmt: skip
-    classify.add_argument(
-        "--classifier", default="classes", metavar="NAME", help="name under which the means are saved and loaded"
-    )
-    classify.add_argument("--output", "-o", help="folder for the means (default: the model's)")
-    classify.add_argument("--pooling", help="for checkpoints that record none")
-    classify.set_defaults(function=_classify)
 
 
 def _add_neighbors(commands: Any) -> None:
@@ -136,7 +119,7 @@ def _evaluate(args: argparse.Namespace) -> None:
 
 def _models(args: argparse.Namespace) -> list[str]:
     """The models of the arguments, or the default model."""
-    from contrastive_st.models.default import default_model
+    from contrastive_st.files.repositories import default_model
 
     return args.models or [default_model()]
 
@@ -169,84 +152,12 @@ def _retrieval(path: str) -> Any:
     return retrieval_task(Path(path).stem, pairs)
 
 
-def _classify(args: argparse.Namespace) -> None:
-    if not (args.input or args.examples or args.test):
-        raise InputError("nothing to do: give texts to label, or --examples LABEL=FILE ... to learn from")
-    if Path(args.classifier).name != args.classifier or args.classifier in ("", ".", ".."):
-        raise InputError(f"--classifier {args.classifier}: give a plain name; --output names the folder")
-    if args.test and not args.examples:
-        raise InputError("--test compares classifiers made from the same examples; give --examples too")
-    from contrastive_st.evaluation.scorers.few_shot import MeanClassifier
-    from contrastive_st.models.default import open_encoder
-
-    encoder = open_encoder(args.model, pooling=args.pooling)
-    folder = args.output or (encoder.folder if args.model else None)
-    if folder is None:
-        raise InputError("--model is not a local folder, so the means cannot be saved there; give --output FOLDER")
-    lines = list(_texts(args.input)) if args.input else []  # everything is read before anything is written
-    tests = _labelled_files(args.test or (), "--test")
-    if args.examples:
-        texts, labels = _labelled_files(args.examples, "--examples")
-        classifier = MeanClassifier.fit(encoder, texts, labels)
-        path = classifier.save(folder, args.classifier)
-        counts = ", ".join(f"{labels.count(name)} {name}" for name in classifier.labels)
-        print(f"class means of {counts} in {path}", file=sys.stderr)
-        if args.test:
-            _compare(encoder, texts, labels, *tests)
-    else:
-        classifier = MeanClassifier.load(encoder, folder, args.classifier)
-    for text, (label, score) in zip(lines, classifier.predict(lines) if lines else [], strict=True):
-        say(f"{label}\t{score:.4f}\t{text}")
-
-
-def _compare(
-    encoder: Any, texts: Sequence[str], labels: Sequence[str], tests: Sequence[str], wanted: Sequence[str]
-) -> None:
-    import numpy as np
-
-    from contrastive_st.evaluation.scorers.few_shot import METHODS
-
-    names = sorted(set(labels))
-    if unknown := sorted(set(wanted) - set(names)):
-        raise InputError(f"--test: no examples of {', '.join(unknown)}; the labels are {', '.join(names)}")
-    y, gold = (np.array([names.index(label) for label in column]) for column in (labels, wanted))
-    x, held = encoder.encode(texts), encoder.encode(tests)
-    for name, predict in METHODS.items():
-        accuracy = float(np.mean(predict(x, y, texts, held, tests) == gold))
-        print(f"{name:20} {100 * accuracy:6.2f}  accuracy on {len(gold)}")
-
-
-def _labelled_files(pairs: Sequence[str], option: str) -> tuple[list[str], list[str]]:
-    texts: list[str] = []
-    labels: list[str] = []
-    for pair in pairs:
-        label, equals, path = pair.partition("=")
-        if not (label and equals and path):
-            raise InputError(f"{option} {pair}: write LABEL=FILE, such as frozen=frozen.txt")
-        own = list(_texts(path))
-        texts += own
-        labels += [label] * len(own)
-    return texts, labels
-
-
-def _texts(source: str) -> Iterator[str]:
-    if source == "-":
-        yield from (line.strip() for line in sys.stdin if line.strip())
-        return
-    from contrastive_st.data.readers import read_lines
-
-    lines = [line.strip() for line in read_lines(source) if line.strip()]
-    if not lines:
-        raise InputError(f"{source} is empty; it holds one text a line")
-    yield from lines
-
-
 def _neighbors(args: argparse.Namespace) -> None:
     _check_neighbors(args)
     from contrastive_st.data import read_texts
     from contrastive_st.evaluation.embedding_store import default_cache
-    from contrastive_st.evaluation.neighbors import as_markdown, as_text, first_of_each, neighbors
-    from contrastive_st.models.default import open_encoder
+    from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, first_of_each, neighbors
+    from contrastive_st.models.protocol import open_encoder
 
     queries = _queries(args)
     columns = None if args.column is None else [int(args.column) if args.column.isdigit() else args.column]

@@ -15,6 +15,7 @@ from transformers.utils import logging
 from contrastive_st.distributed import from_first, processes, shared
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Document, Query
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.protocol import Encoder
 
 logger = logging.get_logger(__name__)
@@ -141,10 +142,7 @@ def _write(folder: Path, texts: Sequence[str], vectors: NDArray[np.float32]) -> 
     keys = np.frombuffer(b"".join(map(_key, texts)), dtype=np.uint8).reshape(len(texts), 16)
     name = hashlib.blake2b(keys.tobytes(), digest_size=8).hexdigest()
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        temporary = folder / f".{name}.{os.getpid()}"
-        with open(temporary, "wb") as file:
-            np.savez(file, keys=keys, vectors=vectors)
-        os.replace(temporary, folder / f"{name}.npz")
-    except OSError as error:
-        logger.warning(f"embeddings cannot be kept in {folder}: {error}")
+        with atomic_write(folder / f"{name}.npz", overwrite=True, parents=True) as path:
+            np.savez(path, keys=keys, vectors=vectors)
+    except InputError as error:
+        logger.warning(f"embeddings are not kept: {error}")

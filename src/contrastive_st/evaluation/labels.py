@@ -17,7 +17,7 @@ def label_accuracy(model: Any, tokenizer: Any, rows: Dataset, task: str | None =
     Args:
         model: a model whose loss is `softmax`, or has it for one of its tasks; with its head.
         tokenizer: the tokenizer of the rows.
-        rows: the result of `tokenize_pairs`; not empty.
+        rows: the result of `tokenize`; not empty.
         task: the name of the task, for a model that trains several.
         batch_size: pairs at a time.
     """

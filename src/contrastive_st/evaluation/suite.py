@@ -5,16 +5,12 @@ An evaluation during training does not change the training: the final weights ar
 
 from __future__ import annotations
 
-import contextlib
-import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from contrastive_st.data.readers import MissingData
@@ -29,6 +25,7 @@ from contrastive_st.evaluation.scorers.sts import SPLIT, find_stsb, read_stsb, s
 from contrastive_st.evaluation.tasks import Task, chosen
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder
+from contrastive_st.random_state import preserved_random_state
 
 Data = Mapping[str, Splits | str]  # the data of each task by its name, or the reason why it is missing
 
@@ -155,29 +152,6 @@ def _unused(name: str, report: Report) -> str:
 # --- In the middle of training.
 
 
-@contextlib.contextmanager
-def untouched_random_state() -> Iterator[None]:
-    """Restore the random states of Python, NumPy and torch (all devices) on leaving.
-
-    Example:
-        >>> _ = torch.manual_seed(0)
-        >>> with untouched_random_state():
-        ...     _ = torch.rand(3)
-        >>> torch.initial_seed(), round(torch.rand(1).item(), 4)
-        (0, 0.4963)
-    """
-    python, numpy, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    devices = torch.cuda.get_rng_state_all() if torch.cuda.is_available() and torch.cuda.is_initialized() else None
-    try:
-        yield
-    finally:
-        random.setstate(python)
-        np.random.set_state(numpy)
-        torch.set_rng_state(cpu)
-        if devices is not None:
-            torch.cuda.set_rng_state_all(devices)
-
-
 class SuiteEvaluator:
     """Evaluates tasks during training: `ContrastiveTrainer(evaluator=SuiteEvaluator(tokenizer, "STSB,CR", data))`.
 
@@ -213,7 +187,7 @@ class SuiteEvaluator:
         self.data = load(self.tasks, data)
 
     def __call__(self, model: Any) -> dict[str, float]:
-        with untouched_random_state():
+        with preserved_random_state():
             encoder = SentenceEncoder(model, self.tokenizer, name="the model")
             figures, _ = run(encoder, self.tasks, self.data, distributed=self.distributed)
         quoted = (self._quoted(task.name, task.is_main, figures) for task in self.tasks)

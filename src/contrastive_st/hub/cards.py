@@ -13,7 +13,7 @@ import re
 import shlex
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,14 +22,17 @@ import jinja2
 from huggingface_hub import ModelCard, ModelCardData
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.hub.metadata import CURVE, EVALUATION, TRAINING_METADATA, CheckpointMetadata
-from contrastive_st.safety.folders import ADAPTER, check_folder, read_json
-from contrastive_st.safety.redact import as_block, as_code, as_text
-from contrastive_st.safety.writing import write_files
+from contrastive_st.files.folders import ADAPTER, check_folder
+from contrastive_st.files.markdown import as_block, as_code, as_text
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.writing import write_files
+from contrastive_st.hub.metadata import CURVE, EVALUATION, CheckpointMetadata
+from contrastive_st.training.metadata import TRAINING_METADATA
 
 logger = logging.getLogger(__name__)
 CARD = "README.md"
 _SOURCES = ("config.json", ADAPTER, "modules.json", "tokenizer_config.json", TRAINING_METADATA, CURVE)
+_SENTENCES = ["A sentence.", "Another one."]
 _HEAD = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARK = re.compile(r"\n<!-- contrastive-st card ([0-9a-f]{16}) -->\n\Z")
 
@@ -133,7 +136,7 @@ def body(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str:
     """The text of the card: what it is, use, training, evaluation, limits, citation."""
     shown = _templates(_shown).get_template("card.md.jinja").render(
         checkpoint=checkpoint, name=name, curve=CURVE if curve else None, snippets=snippets(checkpoint, name),
-        training_file=TRAINING_METADATA,
+        training_file=TRAINING_METADATA, classifier_code=partial(classifier_code, name),
     )  # fmt: skip
     return re.sub(r"\n{3,}", "\n\n", shown).strip() + "\n"
 
@@ -147,13 +150,19 @@ def snippets(checkpoint: CheckpointMetadata, name: str) -> dict[str, str]:
     if adapter_of_cls or checkpoint.backend:  # it has the base's head in the adapter's place; it opens no graph
         loaders.remove("transformers")
     filled = {
-        "name": name, "sentences": ["A sentence.", "Another one."], "pooling": checkpoint.pooling,
+        "name": name, "sentences": _SENTENCES, "pooling": checkpoint.pooling,
         "needs_remote_code": checkpoint.needs_remote_code, "backend": checkpoint.backend,
     }  # fmt: skip
     templates = _templates(_literal)
     files = {loader: f"{re.sub('[ -]', '_', loader)}.py.jinja" for loader in loaders}
     code = {loader: templates.get_template(file).render(filled).strip() for loader, file in files.items()}
     return {loader: text for loader, text in code.items() if "embeddings = " in text}
+
+
+def classifier_code(name: str, classifier: str) -> str:
+    """Code that labels two sentences with a classifier of the folder."""
+    filled = {"name": name, "classifier": classifier, "sentences": _SENTENCES}
+    return _templates(_literal).get_template("classifier.py.jinja").render(filled).strip()
 
 
 class _Markdown(str):
@@ -203,16 +212,17 @@ def _marked(text: str) -> str:
 def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before: dict[str, Any]) -> dict[str, Any]:
     base, trained_on = checkpoint.training.get("base_model", {}), checkpoint.training.get("data", {})
     datasets = [*data.datasets, *([trained_on["name"]] if trained_on.get("from") == "hub" else [])]
-    with_modules = checkpoint.opens_in_sentence_transformers
+    with_modules, classifies = checkpoint.opens_in_sentence_transformers, bool(checkpoint.classifiers)
     tags = [
-        *(["sentence-transformers"] if with_modules else []), "sentence-similarity", "feature-extraction",
+        *(["sentence-transformers"] if with_modules else []), *(["text-classification"] if classifies else []),
+        "sentence-similarity", "feature-extraction",
         "contrastive-st", checkpoint.backend, checkpoint.method.tag, *data.tags, *before.get("tags", []),
     ]  # fmt: skip
     found = {
         "language": list(data.language) or before.get("language"),
         "license": data.license or before.get("license"),
         "library_name": "sentence-transformers" if with_modules else "transformers",
-        "pipeline_tag": "sentence-similarity",
+        "pipeline_tag": "text-classification" if classifies else "sentence-similarity",
         "tags": list(dict.fromkeys(tag for tag in tags if tag)),
         "base_model": checkpoint.adapter_base or (base.get("name") if base.get("from") == "hub" else None),
         "base_model_relation": "adapter" if checkpoint.adapter_base else None,

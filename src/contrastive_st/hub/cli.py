@@ -144,9 +144,9 @@ def _merge(args: argparse.Namespace) -> None:
 
 
 def _export(args: argparse.Namespace) -> None:
+    from contrastive_st.files.writing import check_target
     from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.models.export import export
-    from contrastive_st.safety.writing import check_target
 
     if args.calibration and not args.int8:
         raise InputError("--calibration has no effect without --int8; give --int8 too")

@@ -20,20 +20,16 @@ import torch
 from torch import Tensor
 
 from contrastive_st.errors import InputError
-from contrastive_st.hub.metadata import read_training_metadata, write_training_metadata
+from contrastive_st.files.folders import ADAPTER, check_weights
+from contrastive_st.files.repositories import ENCODER, local_folder
+from contrastive_st.files.writing import atomic_write, check_target
 from contrastive_st.models import AutoModelForCL, ContrastiveMixin
-from contrastive_st.models.checkpoint import load_tokenizer, open_trained
+from contrastive_st.models.auto import load_tokenizer, open_trained
+from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.pooling import check_pooling
-from contrastive_st.models.recorded import (
-    CheckpointInfo,
-    read_recorded,
-    write_sentence_transformers,
-    write_tensors,
-)
-from contrastive_st.safety.folders import ADAPTER, check_weights
-from contrastive_st.safety.repositories import ENCODER, local_folder
-from contrastive_st.safety.writing import check_target, written_whole
+from contrastive_st.models.saving import write_sentence_transformers, write_tensors
+from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
 LAYOUTS = ("package", "simcse", "backbone")
 _SIMCSE_FAMILIES = ("bert", "roberta")
@@ -70,12 +66,12 @@ def convert(
     folder = local_folder(source, revision, patterns=patterns, token=token)
     with tempfile.TemporaryDirectory() as scratch:
         opened = in_safetensors(folder, Path(scratch, "opened"), source)
-        recorded = read_recorded(opened, token=token)
-        model, tokenizer = _open(opened, recorded, source, pooling), load_tokenizer(opened, token=token)
+        checkpoint = Checkpoint.read(opened, source, token=token)
+        model, tokenizer = _open(checkpoint, pooling), load_tokenizer(checkpoint)
         if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
             raise InputError(f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}")
         write = {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to]
-        with written_whole(destination, flag="", parents=True) as new:
+        with atomic_write(destination, flag="", parents=True) as new:
             new.mkdir()
             write(model, new)
             tokenizer.save_pretrained(new)
@@ -97,19 +93,18 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
         InputError: it is no adapter, its base cannot be opened or does not fit, or the output folder exists already.
     """
     check_target(output, flag="", parents=True)
-    folder = local_folder(adapter, revision, token=token)
-    recorded = read_recorded(folder)
-    if recorded.adapter is None:
+    checkpoint = Checkpoint.find(adapter, revision, token=token)
+    if checkpoint.adapter is None:
         raise InputError(f"{adapter} is no adapter (it has no {ADAPTER}): there is nothing to merge")
-    training = read_training_metadata(folder)
-    encoder = SentenceEncoder(folder)
-    if recorded.head:  # whose place is in the model
-        encoder.model = AutoModelForCL.from_pretrained(folder, merge_adapter=True)
+    training = read_training_metadata(checkpoint.folder)
+    encoder = SentenceEncoder(checkpoint.folder)
+    if checkpoint.head:  # whose place is in the model
+        encoder.model = AutoModelForCL.from_pretrained(checkpoint, merge_adapter=True)
     loss = training.get("loss", {})
     if loss.get("name") and isinstance(encoder.model, ContrastiveMixin):
         own = {key: value for key, value in (loss.get("settings") or {}).items() if key not in _OF_EMBEDDING}
         encoder.model.change_settings(with_head=False, **own, loss=loss["name"])
-    with written_whole(output, flag="", parents=True) as new:
+    with atomic_write(output, flag="", parents=True) as new:
         new.mkdir()
         encoder.save_pretrained(new)
         if training:
@@ -143,15 +138,15 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     return scratch
 
 
-def _open(folder: Path, recorded: CheckpointInfo, name: object, pooling: str | None) -> ContrastiveMixin:
-    known = "cls" if recorded.head else recorded.pooling
+def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
+    name, known = checkpoint.name, "cls" if checkpoint.head else checkpoint.pooling
     if pooling is not None and known not in (None, check_pooling(pooling)):
         raise InputError(f"{name} records pooling {known}, and --pooling {pooling} would change its embeddings")
-    if recorded.adapter is not None:
+    if checkpoint.adapter is not None:
         raise InputError(
             f"{name} is an adapter; merge it into its base first: contrastive-st merge {name} -o NEW_FOLDER"
         )
-    model = AutoModelForCL.from_pretrained(folder) if recorded.head else open_trained(recorded, name, pooling)
+    model = AutoModelForCL.from_pretrained(checkpoint) if checkpoint.head else open_trained(checkpoint, pooling)
     if not isinstance(model, ContrastiveMixin):
         raise InputError(f"{name} is of the family {model.config.model_type!r}, which has one layout only")
     model.drop_mlm_head()

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +12,15 @@ from huggingface_hub import CommitInfo, CommitOperationAdd, HfApi
 from huggingface_hub.errors import EntryNotFoundError
 from huggingface_hub.utils import filter_repo_objects
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError
+from contrastive_st.files.download import RESUMING, hub_errors
+from contrastive_st.files.folders import ADAPTER, TRAINED, check_folder, check_weights, read_export
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.redact import log_failures
+from contrastive_st.files.repositories import ENCODER, local_folder
+from contrastive_st.files.writing import atomic_write, check_target
 from contrastive_st.hub.cards import CARD, CardData, card_files, was_edited
 from contrastive_st.hub.metadata import EVALUATION
-from contrastive_st.safety.folders import ADAPTER, TRAINED, check_folder, check_weights, read_export, read_json
-from contrastive_st.safety.redact import without_secrets
-from contrastive_st.safety.repositories import ENCODER, RESUMING, in_words, local_folder
-from contrastive_st.safety.writing import check_target, written_whole
 
 logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
@@ -57,7 +58,7 @@ def pull(name: str, revision: str | None = None, to: str | Path | None = None, t
     if to is None:
         return folder
     files = [path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()]
-    with written_whole(to, flag="", parents=True) as new:
+    with atomic_write(to, flag="", parents=True) as new:
         for path in filter_repo_objects(files, allow_patterns=everything, ignore_patterns=list(RESUMING)):
             (new / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(folder / path, new / path)  # the file itself, where the cache has a link
@@ -96,14 +97,14 @@ def push(
             the push.
     """
     folder = _checked(folder)
-    with in_words(repo, revision):
+    with hub_errors(repo, revision):
         api = HfApi(token=token)
         repo = ready_repo(api, repo, private)
         if revision and not revision.startswith("refs/"):
             api.create_branch(repo, branch=revision, exist_ok=True)
     content = _content(folder, repo, data, newer_than, whole, _card_there(api, repo, revision))
     operations = [CommitOperationAdd(path, source) for path, source in content.items()]
-    with in_words(repo, revision):
+    with hub_errors(repo, revision):
         return api.create_commit(
             repo, operations, commit_message=message or "Upload model", revision=revision, create_pr=create_pr
         )
@@ -158,7 +159,7 @@ def _content(
     content |= {p.relative_to(folder).as_posix(): p for sub in whole for p in (folder / sub).rglob("*") if p.is_file()}
     if _is_stale(folder, newer_than):
         content = {path: source for path, source in content.items() if not path.startswith(f"{EVALUATION}/")}
-    with tried("the model is pushed without a new card"):
+    with log_failures("the model is pushed without a new card"):
         _put_card(content, folder, there, name=repo, data=data, newer_than=newer_than)
     return dict(sorted(content.items()))
 
@@ -175,15 +176,6 @@ def publishable_files(folder: str | Path) -> list[str]:
     places = dict.fromkeys([folder, *(folder / path for path in below), folder / EVALUATION])
     files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
     return [path.relative_to(folder).as_posix() for path in files if _may_go(path)]
-
-
-@contextlib.contextmanager
-def tried(failure: str) -> Iterator[None]:
-    """Log an exception inside the block instead of raising it, so that a failing card does not stop a checkpoint."""
-    try:
-        yield
-    except Exception as error:
-        logger.warning("%s: %s: %s", failure, type(error).__name__, without_secrets(first_line(error)))
 
 
 def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:

@@ -14,7 +14,8 @@ import numpy as np
 import torch
 
 from contrastive_st.evaluation.scorers.retrieval import ranking_metrics, relevant_rows
-from contrastive_st.evaluation.scorers.sts import CORRELATIONS, alignment, anisotropy, effective_rank, uniformity
+from contrastive_st.evaluation.scorers.sts import CORRELATIONS
+from contrastive_st.losses.geometry import alignment, anisotropy, effective_rank, uniformity
 
 _VECTOR = datasets.Sequence(datasets.Value("float64"))
 _NUMBER = datasets.Value("float64")

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import ArrayLike
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.default import open_encoder
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.vectors import quantize
 
 

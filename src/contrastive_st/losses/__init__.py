@@ -2,10 +2,11 @@
 
 from contrastive_st.distributed import LOCAL, Gather, ProcessGather, default_gather
 from contrastive_st.losses.base import LOSSES, Loss, parse_loss, suitable
+from contrastive_st.losses.candidates import KLDistillationLoss, MarginMSELoss
 from contrastive_st.losses.custom import CallableLoss, as_loss
 from contrastive_st.losses.distillation import EmbeddingDistillationLoss, RelationalDistillationLoss
 from contrastive_st.losses.functional import angular_similarity, cosine_scores, dot_scores
-from contrastive_st.losses.info_nce import ConsistentInfoNCE, GuidedInfoNCE, InfoNCE
+from contrastive_st.losses.info_nce import ConsistentInfoNCE, DocumentInfoNCE, GuidedInfoNCE, InfoNCE
 from contrastive_st.losses.labelled_pairs import AnglELoss, CoSENTLoss, CosineSimilarityLoss, SoftmaxLoss, TripletLoss
 from contrastive_st.losses.matryoshka import MatryoshkaLoss
 from contrastive_st.losses.multi_task import MixtureLoss, MultiTaskLoss
@@ -19,11 +20,14 @@ __all__ = [
     "CoSENTLoss",
     "ConsistentInfoNCE",
     "CosineSimilarityLoss",
+    "DocumentInfoNCE",
     "EmbeddingDistillationLoss",
     "Gather",
     "GuidedInfoNCE",
     "InfoNCE",
+    "KLDistillationLoss",
     "Loss",
+    "MarginMSELoss",
     "MatryoshkaLoss",
     "MixtureLoss",
     "MultiTaskLoss",

@@ -24,7 +24,7 @@ _held: ContextVar[list[Check] | None] = ContextVar("held", default=None)
 
 
 def require(fine: Tensor, words: Callable[[], str]) -> None:
-    """Raise `InputError` unless a tensor is true; inside `held_checks`, keep the check for later instead.
+    """Raise `InputError` unless a tensor is true; inside `deferred_checks`, keep the check for later instead.
 
     Args:
         fine: a bool `[]`, on any device.
@@ -36,7 +36,7 @@ def require(fine: Tensor, words: Callable[[], str]) -> None:
     Example:
         >>> import torch
         >>> scores = torch.tensor([0.5, 3.0])
-        >>> with held_checks() as checks:
+        >>> with deferred_checks() as checks:
         ...     require((scores <= 1).all(), lambda: f"scores go up to {scores.max():g}")
         >>> [(bool(fine), words()) for fine, words in checks]
         [(False, 'scores go up to 3')]
@@ -53,7 +53,7 @@ def require(fine: Tensor, words: Callable[[], str]) -> None:
 
 
 @contextlib.contextmanager
-def held_checks() -> Iterator[list[Check]]:
+def deferred_checks() -> Iterator[list[Check]]:
     """A context in which `require` reads no values and appends each check to this list; the caller reads them later."""
     checks: list[Check] = []
     token = _held.set(checks)
@@ -143,6 +143,11 @@ class Loss:
         """The names of the settings: all fields except the head and the data set of a batch."""
         found: Any = fields(cls) if is_dataclass(cls) else ()
         return [field.name for field in found if field.init and field.name not in ("head", "task")]
+
+    @classmethod
+    def settings_from(cls, rows: Any) -> dict[str, Any]:
+        """Settings that follow from the rows to train on, as `read_examples` returns them; by default none."""
+        return {}
 
     def settings(self) -> dict[str, Any]:
         """The name and the settings of this loss as JSON values, from which `parse_loss` makes it again.

@@ -8,6 +8,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.autograd.function import once_differentiable
 from torch.nn import functional
 
 from contrastive_st.errors import InputError
@@ -236,6 +237,42 @@ def dot_scores(anchors: Tensor, candidates: Tensor) -> Tensor:
 
 
 def matmul_float32(anchors: Tensor, candidates: Tensor) -> Tensor:
-    """`anchors @ candidates.T` outside autocast."""
+    """`anchors @ candidates.T` outside autocast; large float32 products on a CPU are computed by oneDNN."""
     with torch.autocast(anchors.device.type, enabled=False):
+        if _by_onednn(anchors, candidates):
+            product: Tensor = _OneDNNProduct.apply(anchors, candidates)
+            return product
         return anchors @ candidates.T
+
+
+_LEAST = 1 << 20  # scores; with fewer it gains nothing
+
+
+def _by_onednn(a: Tensor, b: Tensor) -> bool:
+    large = (
+        a.device.type == b.device.type == "cpu" and a.dtype == b.dtype == torch.float32 and len(a) * len(b) >= _LEAST
+    )
+    return large and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+class _OneDNNProduct(torch.autograd.Function):
+    """`a @ b.T` and its gradient. torch's own library for float32 products takes twice as long on AMD processors."""
+
+    @staticmethod
+    def forward(ctx: Any, a: Tensor, b: Tensor) -> Tensor:
+        a, b = a.contiguous(), b.contiguous()  # for rows with gaps, such as every second one, oneDNN has no fast code
+        ctx.save_for_backward(a, b)
+        return _OneDNNProduct.product(a, b)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor]:
+        a, b = ctx.saved_tensors
+        grad = grad.contiguous()
+        return _OneDNNProduct.product(grad, b.T), _OneDNNProduct.product(grad.T, a.T)
+
+    @staticmethod
+    def product(a: Tensor, b: Tensor) -> Tensor:
+        """`a @ b.T`."""
+        found: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
+        return found

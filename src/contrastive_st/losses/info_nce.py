@@ -56,7 +56,7 @@ class InfoNCE(Loss):
     name: ClassVar[str] = "info_nce"
     words: ClassVar[str] = "InfoNCE"
     tag: ClassVar[str] = "info-nce"
-    trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets")
+    trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets", "scored_candidates")
     citation: ClassVar[str] = """
 @misc{oord2018representation,
   title = {Representation Learning with Contrastive Predictive Coding},
@@ -87,7 +87,8 @@ class InfoNCE(Loss):
         Args:
             views: `[B, V, d]`, V >= 2: anchor, positive, then any number of hard negatives.
             targets: only used by `GuidedInfoNCE`; each anchor's target is its own positive.
-            text_hashes: `[B, V]` integers, equal for equal texts, which are not negatives of each other.
+            text_hashes: `[B, V]` integers, equal for equal texts, which are not negatives of each other; `NO_TEXT` for
+                a view without text, which is no candidate: rows may have different numbers of hard negatives.
             gather: collects the candidates of all processes; see `contrastive_st.distributed`.
             queue: candidates from earlier batches, the same on every process.
 
@@ -218,6 +219,8 @@ class Guide(NamedTuple):
     relative: bool
 
 
+#: The hash of a view without text: where a row has fewer hard negatives than the others
+NO_TEXT = torch.iinfo(torch.int64).min
 #: Similarities closer than this count as equal, so that rounding, which depends on the shape of a product, does not
 #: change the mask
 TIE = 1e-6
@@ -237,8 +240,9 @@ class Contrast:
         own: `[B]`, the column of each anchor's own positive; None if the candidates do not include it.
         total: N, the number of sentences over all processes.
         hard: number of hard negatives per anchor.
-        text_hashes: hashes `[B, 2]` of the texts of anchors and positives on this process.
-        columns: hashes `[columns, 2]` of the text of each column, and of the anchor that the column is a positive of.
+        text_hashes: hashes `[B, 2]` of the texts of anchors and positives on this process; with documents `[B, 3]`.
+        columns: hashes `[columns, 2]` of the text of each column, and of the anchor that the column is a positive of;
+            with documents `[columns, 3]`.
         guide: the guide's vectors of the same texts.
         sizes: number of anchors of each process, if candidates are passed around the ring; else empty.
     """
@@ -262,6 +266,7 @@ class Contrast:
         queue: Queue | None = None,
         with_anchors: bool = False,
         with_positives: bool = False,
+        documents: Tensor | None = None,
     ) -> Contrast:
         """Gather the candidates of `views` `[B, V, d]`, and add those of the queue.
 
@@ -272,6 +277,7 @@ class Contrast:
             queue: candidates from earlier batches.
             with_anchors: also contrast anchors with each other.
             with_positives: also contrast positives with each other.
+            documents: `[B]`, the document of each row, 0 or more; positives of the anchor's own document are masked.
         """
         if views.dim() != 3 or views.shape[1] < 2:
             raise InputError(
@@ -284,20 +290,26 @@ class Contrast:
             text_hashes = -1 - own[:, None] * num_views - torch.arange(num_views, device=views.device)
         columns = torch.stack([text_hashes, text_hashes], -1)
         columns[:, 1, 1] = text_hashes[:, 0]  # only positives: a hard negative stays one for equal anchors too
+        anchors_of = text_hashes[:, :2]
+        if documents is not None:
+            documents_of = documents[:, None, None].repeat(1, num_views, 1)
+            documents_of[:, 2:] = -1  # hard negatives are meant to be negatives
+            columns = torch.cat([columns, documents_of], -1)
+            anchors_of = torch.cat([anchors_of, documents[:, None]], 1)
         columns = all_candidates(
             columns, None if queue is None else queue.text_hashes.flip(1), gather, with_anchors, sizes
         )
         held = 0 if queue is None else len(queue.text_hashes)
         total = (len(columns) - held) // (num_views - 1 + with_anchors)
         unit, queued = normalize(views), None if queue is None else queue.embeddings
-        around = queue is None and gather.goes_round(len(columns) * views.shape[2])
+        around = queue is None and gather.uses_ring(len(columns) * views.shape[2])
         return cls(
             unit[:, : 1 + with_positives].flatten(1),
             all_candidates(unit, queued, LOCAL if around else gather, with_anchors, sizes),
             own,
             total,
             num_views - 2,
-            text_hashes[:, :2],
+            anchors_of,
             torch.cat([columns, columns[:total]]) if with_positives else columns,
             sizes=tuple(sizes) if around else (),
         )
@@ -331,10 +343,16 @@ class Contrast:
         return scores[0] if len(scores) == 1 else torch.cat(scores, 1)
 
     def _equal_texts(self, rows: slice) -> Tensor:
-        """True if a column has the text of the anchor or of its positive, or is the positive of an equal anchor."""
-        anchor, positive = self.text_hashes[rows].split(1, dim=1)
-        text, anchor_of = self.columns.unbind(1)
-        excluded: Tensor = (text == anchor) | (text == positive) | (anchor_of == anchor)
+        """True if a column has the text of the anchor or of its positive, is the positive of an equal anchor, or empty.
+
+        A column is empty where a row has fewer hard negatives than the others. With documents a column is also excluded
+        if it is of the anchor's document.
+        """
+        anchor, positive, *document = self.text_hashes[rows].split(1, dim=1)
+        text, anchor_of, *document_of = self.columns.unbind(1)
+        excluded: Tensor = (text == anchor) | (text == positive) | (anchor_of == anchor) | (text == NO_TEXT)
+        for own, other in zip(document, document_of, strict=True):
+            excluded |= own == other
         return excluded
 
     def _alike(self, rows: slice, guide: Guide) -> Tensor:
@@ -359,6 +377,54 @@ def all_candidates(
     given = views.roll(-1, 1)[:, : views.shape[1] - (not with_anchors)]
     candidates = gather(given, sizes).transpose(0, 1).flatten(0, 1)
     return candidates if queued is None else torch.cat([candidates, queued.to(candidates.dtype)])
+
+
+# --- InfoNCE of sentences of documents: what a document says is not contrasted with the rest of it.
+
+
+@dataclass(frozen=True)
+class DocumentInfoNCE(InfoNCE):
+    r"""InfoNCE of pairs from documents: candidates of the anchor's own document are masked, except its positive.
+
+    For the neighbours of a sentence as its positives. Sentences of a document are about the same things; contrasted
+    with each other they teach the encoder to tell apart what belongs together. Hard negatives are not masked.
+
+    Example:
+        >>> views = torch.eye(3)[:, None].repeat(1, 2, 1)  # three pairs, d=3
+        >>> loss = DocumentInfoNCE(temperature=1.0)
+        >>> loss.scores(views, torch.tensor([0, 0, 1]))[0].tolist()  # the first two are of one document
+        [[1.0, -inf, 0.0], [-inf, 1.0, 0.0], [0.0, 0.0, 1.0]]
+    """
+
+    name: ClassVar[str] = "document_info_nce"
+    words: ClassVar[str] = "InfoNCE of neighbouring sentences"
+    tag: ClassVar[str] = "next-sentence"
+    trains: ClassVar[tuple[str, ...]] = ()
+
+    @property
+    def takes_queue(self) -> bool:
+        """False: the documents of earlier batches are not kept."""
+        return False
+
+    def describe(self, anchors: int, num_views: int) -> str:
+        """Describe what a step contrasts."""
+        return f"{super().describe(anchors, num_views)}, but those of its own document"
+
+    def _guide(self, views: Tensor, targets: Tensor | None) -> Tensor | None:
+        """The document of each view, `[B, V]`."""
+        if targets is None or targets.shape != views.shape[:1]:
+            got = "none" if targets is None else str(tuple(targets.shape))
+            raise InputError(
+                f"{self.name} needs the number of the document of each row, [{len(views)}], as targets, got {got}; "
+                "collate the rows of NeighborPairs with NeighborPairCollator"
+            )
+        return targets[:, None].expand(-1, views.shape[1])
+
+    def _contrast(
+        self, views: Tensor, guide: Tensor | None, text_hashes: Tensor | None, gather: Gather, queue: Queue | None
+    ) -> Contrast:
+        assert guide is not None
+        return Contrast.of(views, text_hashes, gather, queue, documents=guide[:, 0])
 
 
 # --- InfoNCE with a consistency term between the two views: the loss of Cutoff.
@@ -464,6 +530,7 @@ class GuidedInfoNCE(InfoNCE):
     name: ClassVar[str] = "guided_info_nce"
     words: ClassVar[str] = "Guided negatives"
     tag: ClassVar[str] = "gistembed"
+    trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets")  # the guide takes the place of scores
     citation: ClassVar[str] = """
 @misc{solatorio2024gistembed,
   title = {{GISTEmbed}: Guided In-sample Selection of Training Negatives for Text Embedding Fine-tuning},

@@ -108,6 +108,11 @@ class SoftmaxLoss(Loss):
         if self.num_labels < 2:
             raise InputError(f"num_labels is {self.num_labels}; a classification needs 2 or more")
 
+    @classmethod
+    def settings_from(cls, rows: Any) -> dict[str, Any]:
+        """`num_labels`, from the labels."""
+        return {"num_labels": max(rows["label"][:]) + 1}
+
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:

@@ -6,7 +6,7 @@ Every function returns `[B, N]`: one row per anchor, one column per sentence of 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -18,7 +18,7 @@ from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses import functional as row_losses
 from contrastive_st.losses.base import Loss, require
-from contrastive_st.losses.functional import at_least_float32, in_blocks, matmul_float32
+from contrastive_st.losses.functional import at_least_float32, in_blocks, matmul_float32, normalize
 
 
 def window_offsets(size: int, weights: Sequence[float] | None = None, *, both_sides: bool = True) -> dict[int, float]:
@@ -213,25 +213,35 @@ def smooth_labels(targets: Tensor, allowed: Tensor, mass: float) -> Tensor:
 
 PLACES, BAGS = ("next", "window"), ("counts", "tfidf", "tfidf_bin")
 ROW_LOSSES = ("kl", "cross_entropy", "l2", "block", "pairwise")
+SCORES = {"dot": 1.0, "cosine": 0.05}  # with the temperature by default
+OWN_DOCUMENT = ("negatives", "mask")
 
 
 @dataclass(frozen=True)
 class TargetsLoss(Loss):
     r"""Compares the scores of towers f and g with rows of targets.
 
-        scores_ij = f(s_i) . g(s_j),   where j are all sentences of the whole batch except i
+        scores_ij = f(s_i) . g(s_j) / temperature,   where j are all sentences of the whole batch except i
         loss      = mean over the anchors that have a positive of KL(targets_i || softmax(scores_i))
+
+    The published scores are plain dot products, and the other sentences of the anchor's document are negatives. For
+    vectors that are compared by cosine later, `scores="cosine"` and `own_document="mask"` are better: sentences of
+    one document belong together, and the loss need not tell them apart.
 
     Args:
         targets: which sentences are positives. `next` and `window`: the sentences after, or around, in the document
             (Logeswaran and Lee 2018, QuickThoughts). `counts` and `tfidf`: a softmax of the shared words, divided by
-            `temperature`. `tfidf_bin`: the other sentence with the most similar TF-IDF.
+            `target_temperature`. `tfidf_bin`: the other sentence with the most similar TF-IDF.
         row_loss: `kl`, `cross_entropy`, `l2` (of the raw weights or counts), or one of Arora et al. 2019: `block`
             compares the mean of the positives with the mean of as many negatives, taken from half a batch away, and
             `pairwise` each pair of a positive and a negative.
         context_size: number of sentences on each side that belong to the window.
         context_weights: one weight per distance, nearest first; all 1 by default.
-        temperature: of the softmax that turns counts and similarities into targets.
+        scores: `dot`, or `cosine`: f(s_i) and g(s_j) are scaled to unit length.
+        temperature: by which scores are divided; by default 1 for dot products and 0.05 for cosines.
+        own_document: what the candidates of the anchor's own document are that are no positives: `negatives`, or left
+            out of the row (`mask`). With soft targets, a positive is a sentence that shares a word.
+        target_temperature: of the softmax that turns counts and similarities into targets.
         label_smoothing: total mass of a row that is distributed equally over all candidates.
         surrogate: `logistic` or `hinge`, for the block and pairwise losses.
 
@@ -258,7 +268,10 @@ class TargetsLoss(Loss):
     row_loss: str = "kl"
     context_size: int = 1
     context_weights: tuple[float, ...] | None = None
-    temperature: float = 1.0
+    scores: str = "dot"
+    temperature: float | None = None
+    own_document: str = "negatives"
+    target_temperature: float = 1.0
     label_smoothing: float = 0.0
     surrogate: str = "logistic"
     offsets: dict[int, float] = field(init=False, repr=False, compare=False)
@@ -269,8 +282,13 @@ class TargetsLoss(Loss):
                 f"targets {self.targets!r} with row_loss {self.row_loss!r}: choose from {', '.join(PLACES + BAGS)} "
                 f"and from {', '.join(ROW_LOSSES)}"
             )
-        if not (0 <= self.label_smoothing < 1 and self.temperature > 0):
-            raise InputError("label_smoothing must be in [0, 1), and the temperature of the targets positive")
+        if self.scores not in SCORES or self.own_document not in OWN_DOCUMENT:
+            raise InputError(
+                f"scores {self.scores!r} with own_document {self.own_document!r}: choose from "
+                f"{', '.join(SCORES)} and from {', '.join(OWN_DOCUMENT)}"
+            )
+        if not (0 <= self.label_smoothing < 1 and self.score_temperature > 0 and self.target_temperature > 0):
+            raise InputError("label_smoothing must be in [0, 1), and the temperatures of scores and targets positive")
         row_losses.margin(torch.zeros(1), self.surrogate)
         offsets = window_offsets(self.context_size, self.context_weights, both_sides=self.targets == "window")
         object.__setattr__(self, "offsets", offsets)
@@ -282,8 +300,8 @@ class TargetsLoss(Loss):
 
         Args:
             views: `[B, V, d]`: the first view is the anchor (f), the last the candidate (g); with V = 1 they are equal.
-            targets: what the target rows are computed from: places `[B, 2]` (document, position), or bags of words
-                `[B, K, 2]` (word id, weight); see `contrastive_st.losses.targets`.
+            targets: what the target rows are computed from: places `[B, 2]` (document, position); for targets from
+                words `[B, 1 + K, 2]`, the place and then the bag of K words (word id, weight).
             text_hashes: `[B, V]` integers, equal for equal texts, which are not negatives of each other.
             gather: collects the candidates and places or bags of all processes.
 
@@ -293,10 +311,11 @@ class TargetsLoss(Loss):
         rows = _Rows.of(self, views, targets, text_hashes, gather)
 
         def rows_loss(anchors: Tensor, candidates: Tensor, part: slice) -> tuple[Tensor, Tensor]:
-            losses, valid = self._losses(rows.scores(anchors, candidates, part), *rows.targets(part), rows.own[part])
+            scores = matmul_float32(anchors, candidates) / self.score_temperature
+            losses, valid = self._losses(scores, *rows.targets(part), rows.own[part])
             return torch.where(valid, losses, 0.0).sum(), valid.sum()
 
-        total, count = in_blocks(at_least_float32(views[:, 0]), rows.candidates, rows_loss)
+        total, count = in_blocks(self._vectors(views[:, 0]), rows.candidates, rows_loss)
         require(gather.sum(count) > 0, self._nothing)
         return gather.mean(total, count)
 
@@ -311,7 +330,7 @@ class TargetsLoss(Loss):
         rows = _Rows.of(self, views, targets, text_hashes, gather)
         everything = slice(0, len(views))
         raw, allowed = rows.targets(everything)
-        scores = rows.scores(at_least_float32(views[:, 0]), rows.candidates, everything)
+        scores = matmul_float32(self._vectors(views[:, 0]), rows.candidates)
         scores = scores.masked_fill(~allowed, float("-inf"))
         weights = raw.masked_fill(~allowed, 0.0)
         valid = weights.sum(1) > 0
@@ -332,7 +351,21 @@ class TargetsLoss(Loss):
             "tfidf": "the similarity of their TF-IDF",
             "tfidf_bin": "the one whose TF-IDF is most similar",
         }[self.targets]
-        return f"{anchors} sentences a step, each against the {anchors - 1} others; targets: {positives}"
+        others = f"the {anchors - 1} others"
+        if self.own_document == "mask":
+            others += " but those of its document that are no positives"
+        scores = "dot products" if self.scores == "dot" else "cosines"
+        scores = f"{scores} / {self.score_temperature:g}"
+        return f"{anchors} sentences a step, each against {others}; {scores}; targets: {positives}"
+
+    @property
+    def score_temperature(self) -> float:
+        """By which scores are divided: `temperature`, or that of the similarity by default."""
+        return SCORES[self.scores] if self.temperature is None else self.temperature
+
+    def _vectors(self, x: Tensor) -> Tensor:
+        """What anchors and candidates are compared by, in float32 or wider."""
+        return normalize(x) if self.scores == "cosine" else at_least_float32(x)
 
     def _losses(self, scores: Tensor, raw: Tensor, allowed: Tensor, own: Tensor) -> tuple[Tensor, Tensor]:
         """The losses `[b]`, and which rows have a loss."""
@@ -361,7 +394,11 @@ class TargetsLoss(Loss):
         if self.targets in PLACES or self.row_loss in ("block", "pairwise"):  # CURL averages
             return normalize_rows(raw.masked_fill(~allowed, 0.0))
         similar = (raw.masked_fill(~allowed, 0.0) > 0).any(1, keepdim=True)  # no shared word, no positive
-        return soften(raw, allowed, self.temperature) * similar
+        return soften(raw, allowed, self.target_temperature) * similar
+
+    def positives(self, raw: Tensor, allowed: Tensor) -> Tensor:
+        """A mask `[b, N]` of the candidates that are positives of each anchor, given raw targets."""
+        return (binarize(raw, allowed) if self.targets == "tfidf_bin" else raw) > 0
 
     def _negatives(self, positives: Tensor, allowed: Tensor, own: Tensor) -> Tensor:
         """Rows that average a block of negatives, which is half a batch further on and as long as the window."""
@@ -381,13 +418,13 @@ class TargetsLoss(Loss):
 
 @dataclass(frozen=True)
 class _Rows:
-    """The anchors of this process and the sentences of all: gives any block of rows of scores and targets."""
+    """The anchors of this process and the sentences of all: gives any block of rows of targets."""
 
+    loss: TargetsLoss
     candidates: Tensor  # [N, d]
     own: Tensor  # [B], the column of each anchor's own sentence
-    local: Tensor
-    everybody: Tensor
-    build: Callable[[Tensor, Tensor], Tensor]
+    local: Tensor  # [B, 1 + K, 2], place and bag; K is 0 for context windows
+    everybody: Tensor  # [N, 1 + K, 2]
     text_hashes: Tensor | None
     all_hashes: Tensor | None
 
@@ -399,32 +436,34 @@ class _Rows:
         if targets is None or targets.dim() != (3 if bags else 2) or targets.shape[-1] != 2:
             collator = "CooccurrenceCollator" if bags else "ContextWindowCollator"
             got = "none" if targets is None else str(tuple(targets.shape))
-            wanted = "[B, K, 2] bags of words" if bags else "[B, 2] places"
+            wanted = "[B, 1 + K, 2] places and bags of words" if bags else "[B, 2] places"
             raise InputError(f"targets {loss.targets!r} are made of {wanted}, got {got}; collate with {collator}")
-        everybody = targets
-        if bags:
-            everybody = functional.pad(targets, (0, 0, 0, gather.widest(targets.shape[1]) - targets.shape[1]))
-        own = gather.offset(len(views)) + torch.arange(len(views), device=views.device)
-        make = overlap if bags else lambda a, b: context_window(a, b, loss.offsets)
+        local = targets if bags else targets[:, None]
         return cls(
-            gather(at_least_float32(views[:, -1])),
-            own,
-            targets,
-            gather(everybody),
-            make,
+            loss,
+            gather(loss._vectors(views[:, -1])),
+            gather.offset(len(views)) + torch.arange(len(views), device=views.device),
+            local,
+            gather(functional.pad(local, (0, 0, 0, gather.widest(local.shape[1]) - local.shape[1])) if bags else local),
             None if text_hashes is None else text_hashes[:, 0],
             None if text_hashes is None else gather(text_hashes[:, 0].contiguous()),
         )
 
-    def scores(self, anchors: Tensor, candidates: Tensor, part: slice) -> Tensor:
-        return matmul_float32(anchors, candidates)
-
     def targets(self, part: slice) -> tuple[Tensor, Tensor]:
         """Raw targets `[b, N]`, and a mask of the candidates that each anchor may be contrasted with."""
-        raw = self.build(self.local[part], self.everybody).to(self.candidates.dtype)
+        local, loss = self.local[part], self.loss
+        places, all_places = local[:, 0], self.everybody[:, 0]
+        if loss.targets in BAGS:
+            raw = overlap(local[:, 1:], self.everybody[:, 1:])
+        else:
+            raw = context_window(places, all_places, loss.offsets)
+        raw = raw.to(self.candidates.dtype)
         allowed = torch.ones_like(raw, dtype=torch.bool).scatter_(1, self.own[part, None], False)
         if self.text_hashes is not None and self.all_hashes is not None:
             allowed &= (self.text_hashes[part, None] != self.all_hashes) | (raw > 0)
+        if loss.own_document == "mask":
+            other = (places[:, :1] != all_places[:, 0]) | (places[:, :1] < 0)  # -1: a text without a document
+            allowed &= other | loss.positives(raw, allowed)
         return raw, allowed
 
 
@@ -434,13 +473,13 @@ class _Rows:
 class WordsLoss(Loss, register=False):
     """Metrics and description of a loss over words instead of views, which the model's `forward` computes."""
 
-    learns_from: ClassVar[str]
+    not_chunkable: ClassVar[str]
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
         raise InputError(
-            f"{self.learns_from}, so it cannot be computed from embeddings in chunks (GradCache); leave out "
+            f"{self.not_chunkable}, so it cannot be computed from embeddings in chunks (GradCache); leave out "
             "chunk_size and chunk_tokens"
         )
 
@@ -464,7 +503,7 @@ class TSDAELoss(WordsLoss):
   year = {2021}
 }
 """
-    learns_from = "TSDAE learns from the words of each sentence"
+    not_chunkable = "TSDAE learns from the words of each sentence"
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -493,7 +532,7 @@ class SkipThoughtsLoss(WordsLoss):
   year = {2015}
 }
 """
-    learns_from = "Skip-Thoughts learns from the words of neighbours"
+    not_chunkable = "Skip-Thoughts learns from the words of neighbours"
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL

@@ -22,8 +22,8 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.models.recorded import write_tensors
-from contrastive_st.safety.folders import ADAPTER_WEIGHTS, check_weights
+from contrastive_st.files.folders import ADAPTER_WEIGHTS, check_weights
+from contrastive_st.models.saving import write_tensors
 
 logger = logging.getLogger(__name__)
 ALL = "all-linear"

@@ -1,309 +1,345 @@
-"""Open a checkpoint: its config, its tokenizer and its model, in the class of its family.
+"""`Checkpoint`: how a folder turns a text into a vector, read once: its base, pooling, dense layers, prompts and so on.
 
-Nothing in a checkpoint is executed or unpickled: weights must be safetensors, code from repositories is refused, and
-the user is never prompted for permission.
+This is read from `config.contrastive`, else from the `modules.json` of sentence-transformers. `saving.py` writes both.
 """
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import torch
-from torch import Tensor, nn
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
-from transformers.modeling_outputs import BaseModelOutputWithPooling
+import numpy as np
 
-from contrastive_st.errors import InputError, first_line
-from contrastive_st.models.adapters import open_adapter, train_head
-from contrastive_st.models.configuration import ContrastiveConfig, check_loaded, is_plain_encoder, max_positions
-from contrastive_st.models.pooling import check_pooling, final_layers, needs_all_layers, pool
-from contrastive_st.models.recorded import CheckpointInfo, base_folder, load_dense, load_final_layers, read_recorded
-from contrastive_st.safety.folders import ADAPTER, check_weights, read_json, weight_names
-from contrastive_st.safety.repositories import ENCODER, HUB_OPTIONS, local_folder
+from contrastive_st.errors import InputError
+from contrastive_st.files.folders import ADAPTER, INDICES
+from contrastive_st.files.reading import read_json, read_tensors, weight_names
+from contrastive_st.files.repositories import default_model, local_folder
+from contrastive_st.static_vectors import KINDS as STATIC_KINDS
 
-#: The module and class of each model_type; only the family that is opened is imported
-FAMILIES = {
-    "bert": "families.BertForCL",
-    "roberta": "families.RobertaForCL",
-    "xlm-roberta": "families.XLMRobertaForCL",
-    "camembert": "families.CamembertForCL",
-    "mpnet": "families.MPNetForCL",
-    "distilbert": "families.DistilBertForCL",
-    "electra": "families.ElectraForCL",
-    "deberta-v2": "families.DebertaV2ForCL",
-    "modernbert": "families.ModernBertForCL",
-    "qwen2": "decoders.Qwen2ForCL",
-    "qwen3": "decoders.Qwen3ForCL",
-    "llama": "decoders.LlamaForCL",
-    "mistral": "decoders.MistralForCL",
-    "gemma": "decoders.GemmaForCL",
-    "gemma2": "decoders.Gemma2ForCL",
-    "gemma3_text": "decoders.Gemma3ForCL",
-    "quickthoughts": "word_models.QuickThoughtsGRU",
-    "skipthoughts": "word_models.SkipThoughts",
-    "infersent": "word_models.InferSentBiLSTM",
-    "universal": "word_models.UniversalSentenceEncoder",
-    "static": "static_encoder.StaticEncoder",
-}
-_HEAD = ("pooler.dense.weight", "mlp.dense.weight")
+#: Names of poolings in sentence-transformers, and in this package
+_POOLINGS = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
+PROMPTS_FILE = "config_sentence_transformers.json"
+#: The type in `modules.json` for a pooling that sentence-transformers lacks: it then refuses the folder instead of
+#: using the mean
+MASK_POOLING = "contrastive_st.MaskPooling"
+#: Activations of a dense layer after the pooling, as torch names them
+ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
+Kind = TypeVar("Kind")
 
 
-def family(model_type: object) -> Any:
-    """The ForCL class of a `model_type`, or None if there is none."""
-    if not isinstance(model_type, str) or model_type not in FAMILIES:
-        return None
-    module, _, name = FAMILIES[model_type].rpartition(".")
-    return getattr(importlib.import_module(f"contrastive_st.models.{module}"), name)
+@dataclass(frozen=True)
+class Checkpoint:
+    """What a checkpoint folder records about how a text becomes a vector; everything that opens one asks here.
 
+    `Checkpoint.find("user/name")` finds the folder and reads it. Neither needs torch or transformers.
 
-class AutoModelForCL:
-    """Opens a checkpoint as `BertForCL`, `RobertaForCL`, ..., depending on the family in its config."""
+    Args:
+        name: its folder or Hub name, as it was asked for.
+        folder: the checkpoint folder.
+        model: the folder of the transformer and its tokenizer; usually the checkpoint folder itself.
+        own: whether this package wrote the checkpoint, with settings in `config.contrastive`.
+        pooling: one of `POOLINGS`; None if it is not recorded.
+        include_prompt: whether the tokens of a prompt are pooled.
+        max_length: maximum number of tokens of a text, if `modules.json` limits it.
+        lower_case: whether texts are lowercased before they are tokenized.
+        modules: whether `modules.json` says which layers come after the pooling; else `config.contrastive` does.
+        dense: folders of the dense layers after the pooling.
+        normalized: whether vectors are normalized to unit length after that.
+        foreign: modules that only sentence-transformers can run.
+        prompts: prompts by name.
+        default_prompt_name: the name of the prompt that is put before every text.
+        truncate_dim: number of dimensions to keep.
+        adapter: the folder of an adapter; `model` is then the folder of its base.
+        similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
+    """
 
-    @classmethod
-    def from_pretrained(cls, name: str | Path, **kwargs: Any) -> Any:
-        """Open a folder or Hub name with the pooling recorded there by this package or by sentence-transformers.
-
-        An adapter is opened with its base model; further training changes only the adapter.
-
-        Args:
-            name: folder or Hub name.
-            kwargs: settings such as `pooling` (needed if the checkpoint records none); `merge_adapter=True` to merge an
-                adapter into its base; and the arguments of `ForCL.from_pretrained` and
-                `ContrastiveMixin.from_pretrained`.
-
-        Raises:
-            InputError: the checkpoint does not exist, does not record its pooling, has damaged weights or a pickle,
-                needs remote code, or is of a family without a ForCL class.
-        """
-        hub = {key: kwargs.pop(key) for key in (*HUB_OPTIONS, "revision") if key in kwargs}
-        folder = local_folder(name, patterns=ENCODER, **hub)
-        recorded = read_recorded(folder, **hub)
-        config = kwargs.pop("config", None) or load_config(recorded.model, name)
-        model_class = cls._class(config, name)
-        head, merge, new_layers = None, kwargs.pop("merge_adapter", False), "dense" in kwargs
-        pools = hasattr(model_class, "projection")
-        if "pooling" in kwargs:
-            held = (getattr(config, "contrastive", None) or {}).get("pooling")
-            recorded = recorded.pooled_with(kwargs["pooling"] if kwargs["pooling"] != held else None)
-        elif recorded.foreign and (pools or recorded.own):
-            raise unknown_pooling(recorded, name)
-        elif pools and not recorded.own:
-            if recorded.pooling is None:
-                raise unknown_pooling(recorded, name)
-            head = recorded.head if model_class.has_pooler() else None
-            recorded = recorded.with_head() if head else recorded
-            kwargs = {"new_head": False, **kwargs, "pooling": recorded.pooling}
-            kwargs |= {"mlp_only_train": False} if head else {}
-        if pools:
-            kwargs = {"include_prompt": recorded.include_prompt, **recorded.final_layers, **kwargs}
-        kwargs = {**recorded.use, **({"default_prompt_name": None} if "prompts" in kwargs else {}), **kwargs}
-        loaded = model_class.from_pretrained(recorded.model, config=config, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        if recorded.adapter is not None:
-            open_adapter(getattr(model, "backbone", None), recorded.adapter, name, merge)
-            if not merge:
-                train_head(model)
-        if head is not None:
-            load_dense(head, model.projection.dense)
-        if pools and not new_layers:
-            load_final_layers(recorded, model.after)
-        model.name_or_path = model.config._name_or_path = str(name)
-        return loaded
-
-    @classmethod
-    def from_config(cls, config: PreTrainedConfig, **settings: Any) -> Any:
-        """A newly initialised model of the config's family."""
-        return cls._class(config, "this config")(config, **settings)
-
-    @staticmethod
-    def _class(config: PreTrainedConfig, name: object) -> Any:
-        found = family(config.model_type)
-        if found is None:
-            known = ", ".join(FAMILIES)
-            raise InputError(f"{name} has model_type {config.model_type!r}, which is not supported; use {known}")
-        return found
-
-
-def unknown_pooling(recorded: CheckpointInfo, name: object) -> InputError:
-    """The error for a checkpoint that does not record its pooling."""
-    if recorded.foreign:
-        kinds = ", ".join(recorded.foreign)
-        return InputError(
-            f"{name} has modules of sentence-transformers ({kinds}) that this package's models do not support; "
-            "give --pooling to open its transformer without them"
-        )
-    return InputError(
-        f"{name} does not say how it pools tokens into a sentence vector (no modules.json, not trained by this "
-        "package); give --pooling, for example mean or cls_before_pooler, or last for a decoder"
-    )
-
-
-class PooledModel(nn.Module):
-    """An encoder of a family without a ForCL class, with a pooling and the layers after it; see `ContrastiveMixin`."""
-
-    def __init__(self, backbone: Any, pooling: str, **settings: Any) -> None:
-        super().__init__()
-        self.backbone = backbone.get_encoder() if backbone.config.is_encoder_decoder else backbone
-        self.pooling, self.config = pooling, backbone.config
-        self.settings = ContrastiveConfig.parse({"pooling": pooling, **settings})  # like a ForCL model
-        self.after = final_layers(self.config.hidden_size, self.settings.dense, self.settings.normalize)
-        self.after.to(backbone.dtype)
+    name: str
+    folder: Path
+    model: Path
+    own: bool = False
+    pooling: str | None = None
+    include_prompt: bool = True
+    max_length: int | None = None
+    lower_case: bool = False
+    modules: bool = False
+    dense: tuple[Path, ...] = ()
+    normalized: bool = False
+    foreign: tuple[str, ...] = ()
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt_name: str | None = None
+    truncate_dim: int | None = None
+    similarity: str = "cosine"
+    adapter: Path | None = None
 
     @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return next(self.parameters()).device
+    def tokenizer(self) -> Path:
+        """The folder of the tokenizer: the adapter's if it has one, else the model's."""
+        own = self.adapter
+        return own if own is not None and (own / "tokenizer_config.json").is_file() else self.model
 
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
-    ) -> BaseModelOutputWithPooling:
-        """Encode token ids `[N, L]`, padded on the right.
+    @property
+    def head(self) -> Path | None:
+        """The folder of the first dense layer if it is the projection head of the pooling `cls`: square, with Tanh."""
+        if self.pooling == "cls_before_pooler" and self.include_prompt and self.dense and not self.foreign:
+            about = read_json(self.dense[0] / "config.json", dict)
+            square = about.get("in_features") == about.get("out_features")
+            return self.dense[0] if square and str(about.get("activation_function", "")).endswith(".Tanh") else None
+        return None
+
+    def pooled_with(self, pooling: str | None) -> Checkpoint:
+        """The same with another pooling, if one is given; the layers after it were trained with the recorded one."""
+        if pooling in (None, self.pooling):
+            return self
+        return replace(self, pooling=pooling, modules=True, dense=(), normalized=False, foreign=())
+
+    def with_head(self) -> Checkpoint:
+        """The same with the pooling `cls`, whose projection head is the first dense layer (`head`)."""
+        return replace(self, pooling="cls", dense=self.dense[1:])
+
+    @property
+    def final_layers(self) -> dict[str, Any]:
+        """The layers after the pooling, as settings of a model; nothing if its config has them.
+
+        Raises:
+            InputError: a dense layer has an unknown activation.
+        """
+        if not self.modules:
+            return {}
+        return {"dense": [_dense_settings(folder) for folder in self.dense], "normalize": self.normalized}
+
+    @property
+    def use(self) -> dict[str, Any]:
+        """The prompts, the number of dimensions and the similarity, as settings of a model."""
+        names = ("default_prompt_name", "truncate_dim", "similarity")
+        return {"prompts": dict(self.prompts), **{name: getattr(self, name) for name in names}}
+
+    @property
+    def is_table(self) -> bool:
+        """Whether it is a static model, of this package or of model2vec."""
+        path = self.model / "config.json"
+        return path.is_file() and read_json(path, dict).get("model_type") in STATIC_KINDS
+
+    @property
+    def is_bare(self) -> bool:
+        """Whether there are no prompts and all dimensions are kept."""
+        return self.truncate_dim is None and not any(self.prompts.values())
+
+    @classmethod
+    def find(cls, name: str | Path | None = None, revision: str | None = None, **options: Any) -> Checkpoint:
+        """Find a checkpoint by its folder or Hub name and read what it records.
 
         Args:
-            input_ids: token ids.
-            attention_mask: 1 on real tokens.
-            text_mask: 1 on tokens to pool; by default all real tokens.
+            name: folder or Hub name; by default `default_model()`.
+            revision: branch, tag or commit of a Hub name.
+            options: as for `local_folder`.
+
+        Raises:
+            InputError: as for `local_folder` and `read`.
+
+        Example:
+            >>> checkpoint = Checkpoint.find("static-minilm")
+            >>> checkpoint.is_table, checkpoint.similarity, checkpoint.prompts
+            (True, 'cosine', {})
         """
-        every = needs_all_layers(self.pooling)
-        output = self.backbone(input_ids, attention_mask=attention_mask, output_hidden_states=every)
-        states = output.hidden_states if every else [output.last_hidden_state]
-        pooled = attention_mask if text_mask is None else text_mask
-        vectors = self.after(pool(states, pooled, self.pooling))
-        return BaseModelOutputWithPooling(last_hidden_state=states[-1], pooler_output=vectors)
+        asked = default_model() if name is None else name
+        return cls.read(local_folder(asked, revision, **options), asked, **options)
+
+    @classmethod
+    def read(cls, folder: Path, name: str | Path | None = None, **hub: Any) -> Checkpoint:
+        """Read what a folder records; for an adapter without records of its own, what its base records.
+
+        Args:
+            folder: the checkpoint folder.
+            name: its name in messages; by default the folder.
+            hub: `token`, `cache_dir` and other options of `local_folder`, for the base of an adapter.
+
+        Raises:
+            InputError: a file of the folder is damaged or names code from outside sentence-transformers, or the base of
+                an adapter cannot be found.
+        """
+        name = str(folder if name is None else name)
+        if not (folder / ADAPTER).is_file():
+            return replace(_read_whole(folder), name=name)
+        base = _read_whole(base_folder(folder, **hub))
+        if (folder / "tokenizer_config.json").is_file():  # its length is that of the adapter, not of the base
+            base = replace(base, max_length=None)
+        if not (folder / "modules.json").is_file():
+            return replace(base, name=name, folder=folder, adapter=folder)
+        own = _read_whole(folder)
+        return replace(own, name=name, model=base.model, max_length=own.max_length or base.max_length, adapter=folder)
+
+    @classmethod
+    def in_memory(cls, **fields: Any) -> Checkpoint:
+        """Of a model that has no folder."""
+        return cls("model", Path(), Path(), **fields)
 
 
-def open_trained(recorded: CheckpointInfo, name: object, pooling: str | None = None) -> Any:
-    """Open a checkpoint's model for inference; all weights must be there, and none is newly initialised.
+def of_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of `Checkpoint` that are in `config.contrastive`, except the pooling."""
+    return {
+        "include_prompt": settings.get("include_prompt", True) is not False,
+        "prompts": settings.get("prompts") or {},
+        "default_prompt_name": settings.get("default_prompt_name"),
+        "truncate_dim": settings.get("truncate_dim"),
+        "similarity": settings.get("similarity") or "cosine",
+    }
 
-    An adapter is merged into the weights of its base.
 
-    Args:
-        recorded: what the folder records.
-        name: its name in messages.
-        pooling: replaces the recorded pooling; the layers after it are then left out.
+def base_folder(adapter: Path, **hub: Any) -> Path:
+    """The folder of the model that an adapter was trained on; `hub` as for `Checkpoint.read`.
 
     Raises:
-        InputError: the pooling is not known, the projection head was never trained, or weights are missing.
+        InputError: the base is not recorded, cannot be found, or is an adapter itself.
     """
-    folder, config = recorded.model, load_config(recorded.model, name)
-    if pooling is not None:
-        check_pooling(pooling)
-    elif recorded.pooling is None and not recorded.own:
-        raise unknown_pooling(recorded, name)
-    recorded = recorded.pooled_with(pooling)
-    chosen = recorded.pooling
-    check_weights(folder, name)
-    if chosen == "cls":
-        trained = not is_plain_encoder(config) and any(key.endswith(_HEAD) for key in weight_names(folder))
-        if not trained or config.model_type not in FAMILIES:
-            raise InputError(f"{name} has no trained projection head, which pooling cls needs; use cls_before_pooler")
-    if config.model_type in FAMILIES:
-        settings = {} if recorded.own and pooling is None else {"pooling": chosen, "new_head": False}
-        model_class = AutoModelForCL._class(config, name)
-        if settings and not hasattr(model_class, "projection"):
-            raise InputError(
-                f"{name} ({config.model_type}) has a pooling of its own, which cannot be changed; leave --pooling out"
-            )
-        settings |= recorded.use
-        if hasattr(model_class, "projection"):
-            settings |= {"include_prompt": recorded.include_prompt, **recorded.final_layers}
-        model = model_class.from_pretrained(folder, config=config, **settings)
-        if hasattr(model, "projection"):
-            load_final_layers(recorded, model.after)
-        if recorded.adapter is not None:
-            open_adapter(getattr(model, "backbone", None), recorded.adapter, name, merge=True)
-        model.name_or_path = model.config._name_or_path = str(name)
-        return model
-    from transformers import AutoModel
-
+    path = adapter / ADAPTER
+    about = read_json(path, dict)
+    own = ("revision", "subfolder")  # those of the adapter, not of its base
+    access = {key: value for key, value in hub.items() if key not in own and value is not None}
+    base, revision = (_typed(about, key, str, path) for key in ("base_model_name_or_path", "revision"))
+    if any((adapter / name).is_file() for name in ("model.safetensors", *INDICES)):
+        raise InputError(f"{adapter} has both a whole model and an adapter; move {ADAPTER} away to open the model")
+    if not base:
+        raise InputError(f"{path} names no base model (base_model_name_or_path); write its folder or Hub name there")
     try:
-        model, info = AutoModel.from_pretrained(
-            folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True
-        )
-    except Exception as error:  # damaged files raise errors of any type
-        raise InputError(f"cannot open {name}: {first_line(error)}") from error
-    check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name)
-    if recorded.adapter is not None:
-        open_adapter(model, recorded.adapter, name, merge=True)
-    pooled = PooledModel(
-        model, str(chosen), include_prompt=recorded.include_prompt, **recorded.final_layers, **recorded.use
-    )
-    load_final_layers(recorded, pooled.after)
-    return pooled
-
-
-def load_config(
-    name: str | Path, shown: object | None = None, revision: str | None = None, **options: Any
-) -> PreTrainedConfig:
-    """The config of a folder or Hub name.
-
-    Args:
-        name: folder or Hub name.
-        shown: its name in messages, if that is not `name`.
-        revision: branch, tag or commit of a Hub name.
-        options: as for `local_folder`.
-
-    Raises:
-        InputError: there is no config, or it cannot be read.
-    """
-    folder = local_folder(name, revision, patterns=("config.json", ADAPTER), **options)
+        folder = local_folder(base, revision, **access)
+    except InputError as error:
+        raise InputError(f"{adapter} is an adapter of {base}, which cannot be opened: {error}") from None
     if (folder / ADAPTER).is_file():
-        folder = base_folder(folder, **options)
-    name = name if shown is None else str(shown)
-    if not (folder / "config.json").is_file():
-        raise InputError(f"{name} has no config.json; give the folder of a saved model")
-    content = read_json(folder / "config.json", dict)
-    family(content.get("model_type"))  # importing the family registers this package's own configs
-    try:
-        config: PreTrainedConfig = AutoConfig.from_pretrained(folder, trust_remote_code=False)  # None would prompt
-    except Exception as error:  # damaged files raise errors of any type
-        raise _unreadable(error, "config", name) from error
-    return config
-
-
-def load_tokenizer(name: str | Path, revision: str | None = None, **options: Any) -> PreTrainedTokenizerBase:
-    """The tokenizer of a folder or Hub name, with the checkpoint's maximum length as `model_max_length`.
-
-    Args:
-        name: folder or Hub name.
-        revision: branch, tag or commit of a Hub name.
-        options: as for `local_folder`.
-
-    Raises:
-        InputError: there is no tokenizer, or it is damaged or needs remote code.
-    """
-    folder = local_folder(name, revision, patterns=ENCODER, **options)
-    recorded = read_recorded(folder, **options)
-    try:
-        tokenizer = AutoTokenizer.from_pretrained(recorded.tokenizer, trust_remote_code=False)
-    except Exception as error:  # damaged files raise errors of any type
-        raise _unreadable(error, "tokenizer", name) from error
-    if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one if files are missing
-        raise InputError(f"{name} has no tokenizer files; save the tokenizer in the same folder")
-    limits = [recorded.max_length or tokenizer.model_max_length]
-    if (recorded.model / "config.json").is_file():
-        limits.append(max_positions(load_config(recorded.model, name)))
-    tokenizer.model_max_length = min(limits)
-    if tokenizer.pad_token is None and tokenizer.eos_token is not None:
-        tokenizer.pad_token = tokenizer.eos_token  # decoders often have no padding token; padding is masked anyway
-    if recorded.lower_case and tokenizer.is_fast:
-        _lowercase(tokenizer)
-    return tokenizer
-
-
-def _lowercase(tokenizer: Any) -> None:
-    from tokenizers.normalizers import Lowercase, Sequence
-
-    normalizer = tokenizer.backend_tokenizer.normalizer
-    tokenizer.backend_tokenizer.normalizer = Sequence([Lowercase(), *([normalizer] if normalizer else [])])
-
-
-def _unreadable(error: Exception, what: str, name: object) -> InputError:
-    if "trust_remote_code" in str(error):
-        return InputError(
-            f"{name} needs code from its own repository, which this package does not run; read the code, and open the "
-            "model with transformers' AutoModel.from_pretrained(..., trust_remote_code=True)"
+        raise InputError(
+            f"{adapter} is an adapter of {base}, which is an adapter itself; merge {base} first (contrastive-st merge)"
         )
-    return InputError(f"the {what} of {name} cannot be read: {first_line(error)}")
+    return folder
+
+
+def _read_whole(folder: Path) -> Checkpoint:
+    config = read_json(folder / "config.json", dict) if (folder / "config.json").is_file() else {}
+    settings = config.get("contrastive")
+    if settings is not None and not isinstance(settings, dict):
+        raise InputError(f"{folder / 'config.json'} is damaged: its contrastive is not a JSON object")
+    recorded = Checkpoint(str(folder), folder, folder, own=settings is not None)
+    if settings is not None:
+        recorded = replace(recorded, pooling=_own_pooling(settings), **of_settings(settings))
+    if not (folder / "modules.json").is_file():
+        return recorded
+    entries = [(_kind(entry, folder), folder / entry.get("path", "")) for entry in read_json(folder / "modules.json")]
+    recorded = replace(recorded, modules=True, **_about(folder), **_transformer(folder, entries), **_of_prompt(entries))
+    if settings is not None:
+        past = next((i for i, (kind, _) in enumerate(entries) if kind == "Pooling"), 0) + 1
+        past += settings.get("pooling") == "cls" and not settings.get("mlp_only_train")  # the head is part of the model
+        past += bool(config.get("normalize"))  # a static model normalizes its vectors itself
+        tail = _tail(entries[past:])
+        if "pooling" not in settings and entries[past:]:  # a model that has no such layers
+            tail = {"foreign": tuple(kind for kind, _ in entries)}
+        return replace(recorded, **tail)
+    return replace(recorded, **_pooled(entries))
+
+
+def _own_pooling(settings: dict[str, Any]) -> str | None:
+    pooling = settings.get("pooling")
+    return "cls_before_pooler" if pooling == "cls" and settings.get("mlp_only_train") else pooling
+
+
+def _kind(entry: dict[str, Any], folder: Path) -> str:
+    """The class name of a module; a class from outside sentence-transformers is refused."""
+    name = entry.get("type")
+    if name == MASK_POOLING:
+        return "Pooling"
+    if not isinstance(name, str) or not name.startswith("sentence_transformers."):
+        raise InputError(
+            f"{folder} needs code from its own repository (modules.json names {name}); this package runs no remote code"
+        )
+    return name.rsplit(".", 1)[-1]
+
+
+def _transformer(folder: Path, entries: list[tuple[str, Path]]) -> dict[str, Any]:
+    place = entries[0][1] if entries and entries[0][0] == "Transformer" else folder
+    about: dict[str, Any] = next((read_json(path, dict) for path in sorted(place.glob("sentence_*_config.json"))), {})
+    length = _typed(about, "max_seq_length", int, place)
+    return {"model": place, "max_length": length, "lower_case": bool(about.get("do_lower_case"))}
+
+
+def _of_prompt(entries: list[tuple[str, Path]]) -> dict[str, Any]:
+    pooling = next((path for kind, path in entries if kind == "Pooling"), None)
+    if pooling is None:
+        return {}
+    return {"include_prompt": read_json(pooling / "config.json", dict).get("include_prompt") is not False}
+
+
+def _about(folder: Path) -> dict[str, Any]:
+    path = folder / PROMPTS_FILE
+    if not path.is_file():
+        return {}
+    about = read_json(path, dict)
+    prompts = _typed(about, "prompts", dict, path) or {}
+    if not all(isinstance(prompt, str) for prompt in prompts.values()):
+        raise InputError(f"{path} is damaged: a prompt is not a string")
+    default = _typed(about, "default_prompt_name", str, path)
+    if default is not None and default not in prompts:
+        raise InputError(f"{path} is damaged: its default prompt {default!r} is not one of its prompts")
+    return {
+        "prompts": prompts,
+        "default_prompt_name": default,
+        "truncate_dim": _typed(about, "truncate_dim", int, path),
+        "similarity": _typed(about, "similarity_fn_name", str, path) or "cosine",
+    }
+
+
+def _typed(content: dict[str, Any], key: str, kind: type[Kind], path: Path) -> Kind | None:
+    value = content.get(key)
+    if value is not None and (not isinstance(value, kind) or isinstance(value, bool)):
+        raise InputError(f"{path} is damaged: its {key} is {value!r}, not of type {kind.__name__}")
+    return value
+
+
+def _pooled(entries: list[tuple[str, Path]]) -> dict[str, Any]:
+    kinds = [kind for kind, _ in entries]
+    if kinds[:2] == ["Transformer", "Pooling"]:
+        pooling, past = _pooling(entries[1][1]), 2
+    elif kinds[:3] == ["Transformer", "WeightedLayerPooling", "Pooling"] and _pooling(entries[2][1]) == "mean":
+        pooling, past = _layers(entries[1][1]), 3
+    else:
+        pooling, past = None, 0
+    if pooling is None:
+        return {"foreign": tuple(kinds)}
+    return {"pooling": pooling, **_tail(entries[past:])}
+
+
+def _pooling(folder: Path) -> str | None:
+    about = read_json(folder / "config.json", dict)
+    flags = [name for name, on in about.items() if name.startswith("pooling_mode_") and on is True]
+    mode = about.get("pooling_mode", flags[0] if len(flags) == 1 else None)
+    if not isinstance(mode, str):
+        return None
+    return _POOLINGS.get(mode.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token"))
+
+
+def _layers(folder: Path) -> str | None:
+    """The pooling that a `WeightedLayerPooling` written by this package stands for, or None."""
+    first = read_json(folder / "config.json", dict).get("layer_start")
+    weights = read_tensors(folder / "model.safetensors").get("layer_weights", np.empty(0))
+    if len(weights) < 2 or weights.tolist() != [0.5, *[0.0] * (len(weights) - 2), 0.5]:
+        return None
+    return "avg_first_last" if first == 1 else "avg_top2" if len(weights) == 2 else None
+
+
+def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
+    kinds = [kind for kind, _ in entries]
+    dense = tuple(path for kind, path in entries if kind == "Dense")
+    if kinds not in (["Dense"] * len(dense), [*["Dense"] * len(dense), "Normalize"]):
+        return {"foreign": tuple(kinds)}
+    for about in (read_json(path / "config.json", dict) for path in dense):
+        names = {about.get("module_input_name"), about.get("module_output_name")}
+        if names - {None, "sentence_embedding"} or about.get("use_residual"):
+            return {"foreign": tuple(kinds)}
+    return {"dense": dense, "normalized": kinds[-1:] == ["Normalize"]}
+
+
+def _dense_settings(folder: Path) -> dict[str, Any]:
+    about = read_json(folder / "config.json", dict)
+    name = str(about.get("activation_function") or "torch.nn.modules.linear.Identity")
+    if not name.startswith("torch.nn.modules.") or name.rsplit(".", 1)[-1] not in ACTIVATIONS:
+        raise InputError(f"{folder / 'config.json'}: the activation {name} is not one of {', '.join(ACTIVATIONS)}")
+    bias = "linear.bias" in weight_names(folder)
+    return {"out_features": about.get("out_features"), "bias": bias, "activation": name.rsplit(".", 1)[-1]}

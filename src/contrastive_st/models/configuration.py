@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses import LOSSES, Loss, as_loss
@@ -190,24 +190,3 @@ def max_positions(config: PreTrainedConfig) -> int:
     if config.model_type in ("roberta", "xlm-roberta", "camembert"):
         return limit - int(config.pad_token_id or 0) - 1
     return limit - 2 if config.model_type == "mpnet" else limit
-
-
-def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object) -> None:
-    """Refuse a model with missing weights, which are initialised at random, or with NaN or infinite ones.
-
-    Args:
-        model: the loaded model.
-        missing: names of weights missing in its files; heads that only training uses may be among them.
-        name: its name in messages.
-
-    Raises:
-        InputError: with the name of the first such weight.
-    """
-    prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix or " ") else ""
-    needed = sorted(key for key in missing if key.startswith((prefix, "after.")) and not key.startswith("loss_head."))
-    if needed:
-        more = f" and {len(needed) - 1} more" if len(needed) > 1 else ""
-        raise InputError(f"{name} lacks weights: {needed[0]}{more}; is it a checkpoint of another model?")
-    for key, weight in model.named_parameters():
-        if not weight.isfinite().all():
-            raise InputError(f"{name}: the weights {key} have NaN or infinite values; did training diverge?")

@@ -13,6 +13,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -24,24 +25,19 @@ from tqdm.auto import tqdm
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.download import hub_errors
+from contrastive_st.files.folders import check_weights
+from contrastive_st.files.repositories import ENCODER, default_model, is_local
 from contrastive_st.losses.functional import angular_similarity, normalize
-from contrastive_st.models.checkpoint import PooledModel, load_tokenizer, open_trained, unknown_pooling
+from contrastive_st.models.auto import PooledModel, load_tokenizer, open_trained, unknown_pooling
+from contrastive_st.models.checkpoint import Checkpoint, of_settings
 from contrastive_st.models.configuration import LossConfig, max_positions
-from contrastive_st.models.default import folder_or_name
-from contrastive_st.models.export import GraphModel, backend_of, export_command
+from contrastive_st.models.graph import GraphModel, backend_of, export_command
 from contrastive_st.models.hardware import bf16_is_fast, on_cores, packed_products
-from contrastive_st.models.recorded import (
-    CheckpointInfo,
-    of_settings,
-    read_recorded,
-    write_sentence_transformers,
-    write_use,
-)
+from contrastive_st.models.saving import write_sentence_transformers, write_use
 from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
-from contrastive_st.safety.folders import check_weights
-from contrastive_st.safety.repositories import ENCODER, in_words, local_folder
 from contrastive_st.static_vectors import StaticVectors
 from contrastive_st.tokens import (
     DOCUMENT,
@@ -132,8 +128,8 @@ class SentenceEncoder:
         if max_length is not None and max_length < 1:
             raise InputError(f"max_length is {max_length}; give 1 or more")
         self.folder: Path | None = None
-        self.recorded, self._fingerprint = CheckpointInfo(Path()), None
-        model = folder_or_name(model)
+        self.checkpoint, self._fingerprint = Checkpoint.in_memory(), None
+        model = default_model() if model is None else model
         if isinstance(model, (str, Path)):
             self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
         elif isinstance(model, SentenceEncoder):
@@ -148,11 +144,11 @@ class SentenceEncoder:
             self.model, self.tokenizer, self.name = model, tokenizer, "model"
             settings = getattr(model, "settings", None)
             if isinstance(settings, LossConfig):
-                self.recorded = CheckpointInfo(Path(), **of_settings(settings.section()))
+                self.checkpoint = Checkpoint.in_memory(**of_settings(settings.section()))
         self.name = name or self.name
         self.max_length = self._length(max_length)
         if truncate_dim is not None:
-            self.recorded = replace(self.recorded, truncate_dim=truncate_dim)
+            self.checkpoint = replace(self.checkpoint, truncate_dim=truncate_dim)
         fast = precision == "bf16" or (precision == "auto" and bf16_is_fast(self.device))
         graph = self.model if isinstance(self.model, GraphModel) else None
         fast = fast and graph is None and not getattr(self.model, "is_table", False)
@@ -239,7 +235,7 @@ class SentenceEncoder:
         Raises:
             InputError: the model gives a zero vector, which cannot be normalized.
         """
-        prompt = role_prompt(self.recorded.prompts, DOCUMENT)
+        prompt = role_prompt(self.checkpoint.prompts, DOCUMENT)
         tokenized = ((item, self._tokenize(list(texts_of(item)), prompt)) for item in items)
         for item, rows in prefetch(tokenized):
             yield item, unit_vectors(self._vectors(rows, prompt), of=self.name)
@@ -265,6 +261,20 @@ class SentenceEncoder:
         """
         return self._tokenize(list(texts), prompt, max_length)
 
+    def truncated(self, texts: Sequence[str], rows: Sequence[Sequence[int]], prompt: str = "") -> list[int]:
+        """Positions of the texts that have more tokens than their `token_rows`, which end at `max_length`.
+
+        Example:
+            >>> encoder = SentenceEncoder(max_length=3)
+            >>> texts = ["one two three", "one two three four"]
+            >>> encoder.truncated(texts, encoder.token_rows(texts))
+            [1]
+        """
+        longest = self.max_length
+        full = [] if longest is None else [i for i, row in enumerate(rows) if len(row) >= longest]
+        again = self._tokenize([texts[i] for i in full], prompt, (longest or 0) + 1) if full else []
+        return [i for i, row in zip(full, again, strict=True) if len(row) > (longest or 0)]
+
     def encode_rows(self, rows: Sequence[Sequence[int]], prompt: str = "") -> Vectors:
         """Embeddings `[len(rows), d]` of token ids.
 
@@ -277,9 +287,40 @@ class SentenceEncoder:
         """
         return self._vectors(list(map(list, rows)), prompt)
 
+    def encode_buckets(self, buckets: Iterable[tuple[Sequence[Sequence[int]], str]]) -> Iterator[Vectors]:
+        """Embeddings `[n, d]` of each bucket of a stream; the next buckets are read while one is computed.
+
+        So a server computes without a pause, whatever comes meanwhile.
+
+        Args:
+            buckets: rows of about the same length, as `bucket_rows` with `bucket_limits` makes them, and the prompt
+                that they begin with, for `encode_rows`.
+
+        Raises:
+            InputError: the model gives NaN or infinite numbers.
+
+        Example:
+            >>> [vectors.shape for vectors in SentenceEncoder().encode_buckets([([[5, 6], [7, 8]], ""), ([[9]], "")])]
+            [(2, 256), (1, 256)]
+        """
+        stream = iter(buckets)
+        first = list(islice(stream, 1))
+
+        @torch.inference_mode()
+        def forward(bucket: tuple[Sequence[Sequence[int]], str]) -> Tensor:
+            rows, prompt = [list(row) for row in bucket[0]], bucket[1]
+            longest = max(map(len, rows))
+            width = padded_widths(np.array([longest]), self.max_length or longest)
+            return self._forward(rows, self._unpooled(prompt), int(width[0]))
+
+        tokens = sum(len(row) for rows, _ in first for row in rows)
+        with self._ready(None, many=tokens > _FEW_TOKENS):
+            for found in self._computed(forward, chain(first, stream)):
+                yield self._finite(np.asarray(found.cpu().numpy()))
+
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or vectors: cosines, unless the checkpoint records another kind."""
-        kind = getattr(self.model.config, "similarity", None) or self.recorded.similarity
+        kind = getattr(self.model.config, "similarity", None) or self.checkpoint.similarity
         if kind not in SIMILARITIES:
             raise InputError(f"unknown similarity {kind!r}; choose one of {', '.join(SIMILARITIES)}")
         first, second = (torch.atleast_2d(self._as_vectors(x)).float().cpu() for x in (a, b))
@@ -303,9 +344,14 @@ class SentenceEncoder:
         return len(self.tokenizer)
 
     @property
+    def bucket_limits(self) -> dict[str, float]:
+        """Options of `bucket_rows` for a forward pass on this device."""
+        return dict(_BUCKETS["cpu" if self.device.type == "cpu" else "cuda"])
+
+    @property
     def prompts(self) -> dict[str, str]:
         """The prompts that the checkpoint records, by name."""
-        return dict(self.recorded.prompts)
+        return dict(self.checkpoint.prompts)
 
     @property
     def pooling(self) -> str:
@@ -318,11 +364,11 @@ class SentenceEncoder:
     @property
     def fingerprint(self) -> str:
         """A hash (32 hexadecimal digits) of everything that decides the vectors, except the precision."""
-        prompts = sorted((name, prompt) for name, prompt in self.recorded.prompts.items() if prompt)
-        others = (prompts, self.recorded.include_prompt) if prompts else ()
+        prompts = sorted((name, prompt) for name, prompt in self.checkpoint.prompts.items() if prompt)
+        others = (prompts, self.checkpoint.include_prompt) if prompts else ()
         prompt = self._prompt(None, None)
         after = map(str, getattr(self.model, "after", ()))
-        decides = (self.pooling, self.max_length, self.recorded.truncate_dim, prompt, *after, *others)
+        decides = (self.pooling, self.max_length, self.checkpoint.truncate_dim, prompt, *after, *others)
         return self._fingerprint or model_hash(self.model.state_dict(), self.tokenizer, *decides)
 
     def __repr__(self) -> str:
@@ -350,7 +396,7 @@ class SentenceEncoder:
         tokenizer = copy.copy(self.tokenizer)
         tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
         tokenizer.save_pretrained(folder)
-        write_use(folder, self.recorded)
+        write_use(folder, self.checkpoint)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
         """Save to a repository of the Hub, which is created if needed; returns its address.
@@ -360,7 +406,7 @@ class SentenceEncoder:
         from huggingface_hub import HfApi
 
         api = HfApi(token=token)
-        with tempfile.TemporaryDirectory() as folder, in_words(repo_id):
+        with tempfile.TemporaryDirectory() as folder, hub_errors(repo_id):
             self.save_pretrained(folder)
             url = api.create_repo(repo_id, private=private, exist_ok=True)
             api.upload_folder(repo_id=repo_id, folder_path=folder, commit_message="Add the sentence encoder")
@@ -377,37 +423,34 @@ class SentenceEncoder:
         revision: str | None,
         hub: dict[str, Any],
     ) -> None:
-        folder = local_folder(name, revision, **hub)
-        local = Path(name).is_dir()
-        self.folder = Path(name) if local else None
-        self.name = Path(name).resolve().name if local else str(name)
-        recorded = read_recorded(folder, **hub)
-        if backend := backend_of(folder, runs[0], name):
-            if str(device or "cpu") != "cpu" or pooling not in (None, recorded.pooling):
-                raise InputError(
-                    f"{name} is exported: it runs on the cpu with pooling {recorded.pooling}; give no other"
-                )
-            folder = local_folder(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
-            self.recorded, self.model = recorded, GraphModel(folder, runs[1], name)
-            self.tokenizer, self._fingerprint = load_tokenizer(folder), self.model.fingerprint
+        found = Checkpoint.find(name, revision, **hub)
+        self.checkpoint = found
+        self.folder = found.folder if is_local(name) else None
+        self.name = found.name if self.folder is None else found.folder.resolve().name
+        if backend := backend_of(found.folder, runs[0], name):
+            if str(device or "cpu") != "cpu" or pooling not in (None, found.pooling):
+                raise InputError(f"{name} is exported: it runs on the cpu with pooling {found.pooling}; give no other")
+            if self.folder is None:  # the graph is downloaded too
+                found = Checkpoint.find(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
+            self.model, self.tokenizer = GraphModel(found, runs[1]), load_tokenizer(found)
+            self._fingerprint = self.model.fingerprint
             return
         device = _usable(device)
-        if recorded.foreign and pooling is None:
-            self._wrap(_sentence_transformer(folder, recorded, name, device))
+        if found.foreign and pooling is None:
+            self._wrap(_sentence_transformer(found, device))
             return
-        self.recorded = recorded
-        self.model = open_trained(recorded, name, pooling).to(device).eval()
-        self.tokenizer = load_tokenizer(folder, **{**hub, "subfolder": ""})  # `folder` includes it already
+        self.model = open_trained(found, pooling).to(device).eval()
+        self.tokenizer = load_tokenizer(found)
         if getattr(self.model, "is_table", False):
             self.tokenizer.model_max_length = 1 << 30  # other loaders of static models do not truncate
-            if recorded.as_it_is:
-                self._fingerprint = StaticVectors.from_pretrained(folder).fingerprint
+            if found.is_bare:
+                self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
 
     def _wrap(self, model: Any) -> None:
         """Use a `SentenceTransformer` as the model."""
         self.model, self.tokenizer, self.name = _Modules(model), model.tokenizer, "model"
-        self.recorded = CheckpointInfo(
-            Path(), include_prompt=all(getattr(module, "include_prompt", True) for module in model),
+        self.checkpoint = Checkpoint.in_memory(
+            include_prompt=all(getattr(module, "include_prompt", True) for module in model),
             max_length=model.max_seq_length, prompts=dict(model.prompts),
             default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
             similarity=str(model.similarity_fn_name or "cosine"),
@@ -415,7 +458,7 @@ class SentenceEncoder:
 
     def _length(self, asked: int | None) -> int | None:
         """Maximum number of tokens of a text; None if there is no limit."""
-        asked = asked or self.recorded.max_length or self.tokenizer.model_max_length
+        asked = asked or self.checkpoint.max_length or self.tokenizer.model_max_length
         length = min(asked, max_positions(self.model.config))
         before, after, _ = getattr(self.model.config, "contrastive", {}).get("template") or (0, 0, 0)
         if length <= before + after > 0:
@@ -427,16 +470,18 @@ class SentenceEncoder:
     def _prompt(self, name: str | None, prompt: str | None) -> str:
         if prompt is not None:
             return prompt
-        name = name or self.recorded.default_prompt_name
+        name = name or self.checkpoint.default_prompt_name
         if name is None:
             return ""
-        if name not in self.recorded.prompts:
-            raise InputError(f"{self.name} has no prompt {name!r}; it has {', '.join(self.recorded.prompts) or 'none'}")
-        return self.recorded.prompts[name]
+        if name not in self.checkpoint.prompts:
+            raise InputError(
+                f"{self.name} has no prompt {name!r}; it has {', '.join(self.checkpoint.prompts) or 'none'}"
+            )
+        return self.checkpoint.prompts[name]
 
     def _for_role(self, names: Sequence[str], options: dict[str, Any]) -> dict[str, Any]:
         asked = any(options.get(name) is not None for name in ("prompt", "prompt_name"))
-        return options if asked else {**options, "prompt": role_prompt(self.recorded.prompts, names)}
+        return options if asked else {**options, "prompt": role_prompt(self.checkpoint.prompts, names)}
 
     def _tokenize(self, texts: list[str], prompt: str, max_length: int | None = None) -> list[list[int]]:
         for number, text in enumerate(texts):
@@ -457,29 +502,38 @@ class SentenceEncoder:
     ) -> Vectors:
         if not rows:
             return np.empty((0, self.dimension), dtype=np.float32)
-        before = 0  # tokens at the start of each row that are not pooled
-        if prompt and not self.recorded.include_prompt:
-            with _TOKENIZING:
-                before = prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
+        before = self._unpooled(prompt)
         lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        own = _BUCKETS["cpu" if self.device.type == "cpu" else "cuda"]
-        options = own | {name: limit for name, limit in (limits or {}).items() if limit is not None}
+        own = {name: limit for name, limit in (limits or {}).items() if limit is not None}
         widths = padded_widths(lengths, self.max_length or int(lengths.max()))
-        buckets = bucket_rows(lengths, **options)  # type: ignore[arg-type]
+        buckets = bucket_rows(lengths, **(self.bucket_limits | own))  # type: ignore[arg-type]
         forward = lambda bucket: self._forward([rows[i] for i in bucket], before, int(widths[bucket[0]]))
-        own_threads = self.device.type != "cpu" or isinstance(self.model, GraphModel)
-        computed = _one_ahead if own_threads else on_cores
         output: Vectors | None = None
         with self._ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
-            for bucket, found in zip(buckets, computed(forward, buckets), strict=True):
+            for bucket, found in zip(buckets, self._computed(forward, buckets), strict=True):
                 vectors = np.asarray(found.cpu().numpy())
                 output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
                 output[bucket] = vectors
                 done(len(bucket))
         assert output is not None
-        if not np.isfinite(output).all():
+        return self._finite(output)
+
+    def _computed(self, forward: Callable[[Item], Tensor], buckets: Iterable[Item]) -> Iterator[Tensor]:
+        """`map(forward, buckets)`, as this device computes several buckets fastest."""
+        own_threads = self.device.type != "cpu" or isinstance(self.model, GraphModel)
+        return (_one_ahead if own_threads else on_cores)(forward, buckets)
+
+    def _unpooled(self, prompt: str) -> int:
+        """Number of tokens at the start of each row that are not pooled."""
+        if not prompt or self.checkpoint.include_prompt:
+            return 0
+        with _TOKENIZING:
+            return prompt_length(self.tokenizer, prompt, self.max_length or 1 << 30)
+
+    def _finite(self, vectors: Vectors) -> Vectors:
+        if not np.isfinite(vectors).all():
             raise InputError(f"{self.name} gives NaN or infinite vectors; did training diverge?")
-        return output[:, : self.recorded.truncate_dim]
+        return vectors[:, : self.checkpoint.truncate_dim]
 
     def _forward(self, rows: list[list[int]], before: int, width: int) -> Tensor:
         padded = pad_rows(rows, self.tokenizer.pad_token_id, least=width)
@@ -561,20 +615,20 @@ class _Modules(nn.Module):
         return BaseModelOutputWithPooling(pooler_output=features["sentence_embedding"])
 
 
-def _sentence_transformer(folder: Path, recorded: CheckpointInfo, name: object, device: torch.device) -> Any:
+def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:
     """Open a folder that only sentence-transformers can run; pickles and remote code are refused."""
     try:
         from sentence_transformers import SentenceTransformer
     except ImportError:
         raise InputError(
-            f"{name} has modules that only sentence-transformers runs ({', '.join(recorded.foreign)}); "
+            f"{found.name} has modules that only sentence-transformers runs ({', '.join(found.foreign)}); "
             "pip install sentence-transformers"
         ) from None
-    for place in {path.parent for path in folder.rglob("*.bin")} | {recorded.model}:
-        check_weights(place, name)
-    model = SentenceTransformer(str(folder), device=str(device), trust_remote_code=False)
+    for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
+        check_weights(place, found.name)
+    model = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
     if not hasattr(model[0], "auto_model"):
-        raise unknown_pooling(recorded, name)
+        raise unknown_pooling(found)
     return model
 
 

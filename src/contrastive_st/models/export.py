@@ -17,40 +17,31 @@ cosine to float32 0.990 instead of 0.993 with all-MiniLM-L6-v2.)
 
 from __future__ import annotations
 
-import importlib
 import json
 import logging
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.models.checkpoint import load_config
-from contrastive_st.models.hardware import bf16_is_fast
-from contrastive_st.safety.folders import EXPORTED, INDICES, read_export, read_json
-from contrastive_st.safety.writing import check_target, written_whole
+from contrastive_st.files.folders import EXPORTED, INDICES
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.writing import atomic_write, check_target
+from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.graph import BACKENDS, EMBEDDING, INPUTS, STATES, Arrays, GraphModel, need, open_session
 
-if TYPE_CHECKING:
-    from contrastive_st.models.encoder import SentenceEncoder
-
-#: what a folder of each holds, where sentence-transformers looks for it
-BACKENDS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 CALIBRATION_TEXTS, CALIBRATION_TOKENS = 256, 128  # the most that are read, and of each
 _NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # onnxruntime finds the ranges of int8
 _OPSET = 23  # the first with a whole attention as one operation
 _ROTARY_OPSET = 18  # the rotary embeddings that the exporter writes in 23 take one row at a time in onnxruntime
-_INPUTS = ("input_ids", "attention_mask", "text_mask")
-_EMBEDDING, _STATES = "sentence_embedding", "last_hidden_state"
 _LARGE = 1 << 30  # a protobuf holds 2 GiB at most: larger graphs keep their weights in a file beside them
-Arrays = Mapping[str, NDArray[Any]]
 
 
 def export(
@@ -81,13 +72,13 @@ def export(
         raise InputError(f"unknown format {backend!r}; choose one of {', '.join(BACKENDS)}")
     check_target(folder, overwrite, parents=True)
     for package in ("onnx", "onnxscript", *_NEEDED[backend]):
-        _package(package, backend)
+        need(package, backend)
     with tempfile.TemporaryDirectory() as scratch:
         path = Path(scratch, "model.onnx")
         _trace(encoder, path)
         if calibration is not None:
             _to_int8(path, list(_calibration_rows(encoder, calibration)))
-        with written_whole(folder, overwrite, parents=True) as new:
+        with atomic_write(folder, overwrite, parents=True) as new:
             new.mkdir()
             _write_about(encoder, new, backend, "fp32" if calibration is None else "int8")
             target = new / BACKENDS[backend]
@@ -96,16 +87,9 @@ def export(
                 for file in path.parent.iterdir():
                     (target.parent / file.name).write_bytes(file.read_bytes())
             else:
-                openvino = _package("openvino", backend)
+                openvino = need("openvino", backend)
                 openvino.save_model(openvino.Core().read_model(path), target, compress_to_fp16=False)
     return folder
-
-
-def _package(name: str, backend: str) -> Any:
-    try:
-        return importlib.import_module(name)
-    except ImportError:
-        raise InputError(f"{backend} needs {name}; pip install 'contrastive-st[{backend}]'") from None
 
 
 # --- From a model to a graph.
@@ -138,7 +122,7 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
         raise InputError(f"{name} is a static model, which runs without torch as it is (StaticVectors)")
     if not hasattr(encoder.model, "backbone"):
         raise InputError(f"{name} ({kind}) is no transformer with a pooling after it, which alone can be exported")
-    names = _INPUTS if not encoder.recorded.include_prompt else _INPUTS[:2]
+    names = INPUTS if not encoder.checkpoint.include_prompt else INPUTS[:2]
     rows = {name: torch.ones(2, 7, dtype=torch.long) for name in names}
     rows["input_ids"] += 2  # any token; what is recorded holds for all of them
     opset = _ROTARY_OPSET if getattr(encoder.model.config, "rope_parameters", None) else _OPSET
@@ -149,7 +133,7 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
         try:
             program: Any = torch.onnx.export(
                 _Whole(encoder).eval(), kwargs=rows, dynamo=True, opset_version=opset, verbose=False,
-                input_names=list(names), output_names=[_EMBEDDING, _STATES], dynamic_shapes=shapes,
+                input_names=list(names), output_names=[EMBEDDING, STATES], dynamic_shapes=shapes,
             )  # fmt: skip
             program.save(path)
         except Exception as error:  # of an exporter that follows any code
@@ -180,7 +164,7 @@ def _calibration_rows(encoder: SentenceEncoder, texts: Sequence[str]) -> Iterato
         raise InputError("there are no texts to calibrate int8 with")
     for row in rows:
         ones = np.ones((1, len(row)), np.int64)
-        masks = _INPUTS[1:] if not encoder.recorded.include_prompt else _INPUTS[1:2]
+        masks = INPUTS[1:] if not encoder.checkpoint.include_prompt else INPUTS[1:2]
         yield {"input_ids": np.array([row], np.int64), **dict.fromkeys(masks, ones)}
 
 
@@ -239,7 +223,7 @@ def _ranges(model: Any, watched: list[str], folder: Path, rows: Iterable[Arrays]
     del shown.graph.output[:]
     shown.graph.output.extend(onnx.helper.make_empty_tensor_value_info(name) for name in watched)
     _save(shown, folder / "watched.onnx")
-    session = _session(folder / "watched.onnx")
+    session = open_session(folder / "watched.onnx")
     low, high = np.zeros(len(watched)), np.zeros(len(watched))
     for row in rows:
         values = session.run(watched, dict(row))
@@ -258,113 +242,3 @@ def _int8_weight(name: str, weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
     scale = np.maximum(np.abs(weight).max(0), 1e-12).astype(np.float32) / 127
     rounded = np.round(weight / scale).astype(np.int8)
     return {f"{name}.int8": rounded, f"{name}.scale": scale, f"{name}.zero": np.zeros(len(scale), np.int8)}
-
-
-# --- Running a graph.
-
-
-def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
-    """Which of `BACKENDS` a folder was exported for; None for torch.
-
-    Args:
-        folder: a checkpoint folder, or one written by `export`.
-        asked: the backend that must run it, or `torch`; by default that of the folder.
-        name: its name in messages.
-
-    Raises:
-        InputError: the folder is for another backend; the message has the command that exports it.
-    """
-    if asked not in (None, "torch", *BACKENDS):
-        raise InputError(f"unknown backend {asked!r}; choose one of torch, {', '.join(BACKENDS)}")
-    there = read_export(folder).get("backend", "torch")
-    if asked not in (None, there):
-        if there != "torch":
-            raise InputError(f"{name} is exported for {there}; leave out the backend {asked}, or give the checkpoint")
-        raise InputError(f"{name} is not exported for {asked}: {export_command(name, str(asked))}")
-    return None if there == "torch" else there
-
-
-def export_command(name: object, form: str) -> str:
-    """The command that exports a checkpoint."""
-    return f"contrastive-st export {name} --format {form} --output NEW_FOLDER"
-
-
-class GraphModel(nn.Module):
-    """An exported graph as a model: `forward(...).pooler_output` is the final vector `[N, d]`.
-
-    Args:
-        folder: a folder written by `export`.
-        precision: as for `SentenceEncoder`. OpenVINO can run a float32 graph in bf16, and runs the float32 part of an
-            int8 graph in bf16 if the hardware is faster with it; onnxruntime has no bf16.
-        name: its name in messages.
-
-    Raises:
-        InputError: a package is missing, the graph is missing or damaged, or it cannot run in this precision.
-    """
-
-    def __init__(self, folder: Path, precision: str = "fp32", name: object | None = None) -> None:
-        super().__init__()
-        record, name = read_export(folder), name or folder
-        self.config = load_config(folder, name)
-        self.backend = record["backend"]
-        self.pooling, self.fingerprint = record.get("pooling"), record.get("fingerprint")
-        path, int8 = folder / BACKENDS[self.backend], record.get("precision") == "int8"
-        if not path.is_file():
-            raise InputError(f"{name} lacks its graph, {BACKENDS[self.backend]}; export it again")
-        if precision == "bf16" and (int8 or self.backend == "onnx"):
-            why = "it was exported in int8" if int8 else "onnxruntime has no bf16 on a CPU; --format openvino has"
-            raise InputError(f"{name} does not run in bf16: {why}")
-        faster = (int8 or precision == "auto") and bf16_is_fast("cpu")
-        half = self.backend == "openvino" and (precision == "bf16" or faster)
-        self.precision = "int8" if int8 else "bf16" if half else "fp32"
-        open_graph = {"onnx": _onnx_graph, "openvino": _openvino_graph}[self.backend]
-        try:
-            self._names, self._run = open_graph(path, half)
-        except InputError:
-            raise
-        except Exception as error:  # of bytes from anywhere
-            raise InputError(f"{path} cannot be opened: {first_line(error)}") from error
-
-    @property
-    def device(self) -> torch.device:
-        """Graphs run on the CPU."""
-        return torch.device("cpu")
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
-    ) -> BaseModelOutputWithPooling:
-        """Encode token ids `[N, L]`, padded on the right; the masks are 1 on real tokens, and 1 on those to pool."""
-        masks = (attention_mask, attention_mask if text_mask is None else text_mask)
-        rows = dict(zip(_INPUTS, (input_ids, *masks), strict=True))
-        found = self._run({name: rows[name].numpy() for name in self._names})
-        return BaseModelOutputWithPooling(pooler_output=torch.from_numpy(found))
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Raises `InputError`: copy the folder of the graph instead."""
-        raise InputError("an exported encoder is saved by copying its folder")
-
-
-Graph = tuple[list[str], Callable[[Arrays], NDArray[np.float32]]]  # the names of its inputs, and what runs it
-
-
-def _session(path: Path) -> Any:
-    onnxruntime = _package("onnxruntime", "onnx")
-    options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
-    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
-
-
-def _onnx_graph(path: Path, half: bool) -> Graph:
-    session = _session(path)
-    return [one.name for one in session.get_inputs()], lambda rows: session.run([_EMBEDDING], dict(rows))[0]
-
-
-def _openvino_graph(path: Path, half: bool) -> Graph:
-    openvino = _package("openvino", "openvino")
-    settings = {
-        "INFERENCE_PRECISION_HINT": "bf16" if half else "f32", "INFERENCE_NUM_THREADS": torch.get_num_threads(),
-        "PERFORMANCE_HINT": "LATENCY",
-    }  # fmt: skip
-    model = openvino.Core().compile_model(path, "CPU", settings)
-    names = [one.get_any_name() for one in model.inputs]
-    return names, lambda rows: np.array(model(dict(rows))[_EMBEDDING], np.float32)

@@ -199,7 +199,7 @@ class ElectraForCL(ContrastiveMixin, ElectraPreTrainedModel):
     generator_lm_head: nn.Module
 
     @property
-    def cut_width(self) -> int:
+    def cutoff_dim(self) -> int:
         width: int = self.config.embedding_size  # they are projected to the hidden size later
         return width
 

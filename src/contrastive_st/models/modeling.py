@@ -21,15 +21,17 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.folders import ADAPTER, check_weights
+from contrastive_st.files.reading import weight_names
+from contrastive_st.files.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.losses import LOCAL, LOSSES, TSDAELoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
-from contrastive_st.losses.info_nce import InfoNCE, Queue
+from contrastive_st.losses.info_nce import NO_TEXT, InfoNCE, Queue
 from contrastive_st.models.adapters import has_adapter, save_adapter
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
     LossConfig,
     apply_settings,
-    check_loaded,
     is_plain_encoder,
 )
 from contrastive_st.models.hardware import PackedRows, known_padding, training_attention, use_integer_dropout
@@ -42,10 +44,8 @@ from contrastive_st.models.pooling import (
     scaled_output,
     template_alone,
 )
-from contrastive_st.models.recorded import write_sentence_transformers
-from contrastive_st.safety.folders import ADAPTER, check_weights, weight_names
-from contrastive_st.safety.repositories import HUB_OPTIONS, WEIGHTS, local_folder
-from contrastive_st.tokens import in_buckets, training_buckets, true_places
+from contrastive_st.models.saving import check_loaded, write_sentence_transformers
+from contrastive_st.tokens import flat_indices, in_buckets, training_buckets
 
 # --- The base of all contrastive models: views computed from tokens, and a loss computed from views.
 
@@ -299,7 +299,8 @@ def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Ten
 
     Equal texts have equal hashes; different texts collide with probability of about 2^-63. The hash is computed from
     ids because dropout makes the embeddings of equal texts differ. With a `text_mask`, a text has the same hash as a
-    query, as a document and without a prompt: only the tokens of the text and the first token of the row count.
+    query, as a document and without a prompt: only the tokens of the text and the first token of the row count. A row
+    without tokens has the hash `NO_TEXT`.
     """
     attention_mask = torch.ones_like(input_ids) if attention_mask is None else attention_mask
     if text_mask is not None:
@@ -308,7 +309,8 @@ def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Ten
     weights = places * -7046029254386353131  # odd 64-bit constant; products wrap around
     weights = (weights ^ (weights >> 29)) * -4658895280553007687
     weights = (weights ^ (weights >> 32)) | 1
-    return ((input_ids + 1) * attention_mask * weights).sum(-1)
+    hashes = ((input_ids + 1) * attention_mask * weights).sum(-1)
+    return hashes.masked_fill(places[..., -1] == 0, NO_TEXT)
 
 
 logger = logging.getLogger(__name__)
@@ -525,7 +527,7 @@ class ContrastiveMixin(ForCL):
         return int(dense[-1]["out_features"]) if dense else super().embedding_dim
 
     @property
-    def cut_width(self) -> int:
+    def cutoff_dim(self) -> int:
         """Features of a token that a cutoff removes: those that the embedding layer gives."""
         width: int = self.config.hidden_size
         return width
@@ -565,7 +567,7 @@ class ContrastiveMixin(ForCL):
         settings = self.settings
         cut: contextlib.AbstractContextManager[None] = contextlib.nullcontext()
         if settings.cutoff and self.training:
-            dim = self.cut_width
+            dim = self.cutoff_dim
             factors, attention_mask = draw_cutoff(attention_mask, dim, settings.cutoff, settings.cutoff_ratio)
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
         compiled = self.backbone._compiled_call_impl is not None  # for masks with padding alone, in all batches
@@ -688,7 +690,7 @@ class ContrastiveMixin(ForCL):
 
     def _words_sum(self, states: Tensor, wanted: Tensor, count: int) -> tuple[Tensor, int]:
         """The sum of the cross-entropies of `wanted` words (-100: none) given states `[N, L, d]`, and their number."""
-        places = true_places(wanted != -100, count)  # the head only gets states to predict from
+        places = flat_indices(wanted != -100, count)  # the head only gets states to predict from
         logits = at_least_float32(self.mlm_logits(states.flatten(0, 1)[places]))
         if not count:
             return logits.sum(), 0  # zero, with every parameter in its graph as DDP expects

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import normalize
+from contrastive_st.models.checkpoint import ACTIVATIONS
 
 # --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.
 
@@ -154,7 +155,7 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, 
         return last[torch.arange(len(last), device=last.device), ends]
     mask = attention_mask.unsqueeze(-1).to(last.dtype)
     if pooling == "max":
-        return last.masked_fill(mask == 0, float("-inf")).amax(1)
+        return last.masked_fill(mask == 0, float("-inf")).amax(1).masked_fill(mask.sum(1) == 0, 0.0)
     if needs_all_layers(pooling):
         first, second = _TWO_LAYERS[pooling]
         last = (hidden_states[first] + hidden_states[second]) / 2
@@ -162,8 +163,6 @@ def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, 
 
 
 # --- Layers after the pooling: dense layers with their activations, and `Normalize`.
-
-ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
 
 
 class Normalize(nn.Module):
@@ -207,8 +206,9 @@ def final_layers(dim: int, dense: Sequence[Mapping[str, Any]], normalized: bool)
         normalized: whether `Normalize` is last.
 
     Example:
-        >>> final_layers(16, [dense_settings({"out_features": 4})], True)(torch.ones(2, 16)).norm(dim=1)
-        tensor([1., 1.], grad_fn=<LinalgVectorNormBackward0>)
+        >>> vectors = final_layers(16, [dense_settings({"out_features": 4})], True)(torch.ones(2, 16))
+        >>> [round(length, 4) for length in vectors.norm(dim=1).tolist()]
+        [1.0, 1.0]
     """
     layers = nn.Sequential()
     for layer in dense:

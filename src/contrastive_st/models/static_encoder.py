@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -22,8 +23,8 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
 from contrastive_st.models.modeling import ForCL
-from contrastive_st.models.recorded import RemoteCodeMixin, register, write_tensors
-from contrastive_st.tokens import true_places
+from contrastive_st.models.saving import RemoteCodeMixin, register, write_tensors
+from contrastive_st.tokens import flat_indices
 from contrastive_st.vectors import unit_vectors
 
 
@@ -55,6 +56,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
 """
     code_class = StaticModel
     is_table = True  # bfloat16 would not make it faster, and texts are not truncated
+    sparse_gradient = False  # of the rows of the batch's tokens alone, for `contrastive_st.training.optimizers.RowAdam`
     _keys_to_ignore_on_load_missing = [r"^loss_head\."]
 
     def __init__(self, config: StaticConfig, **settings: Any) -> None:
@@ -143,8 +145,12 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         real = attention_mask != 0
         counts = real.sum(1)
         starts = counts.cumsum(0) - counts
-        tokens = input_ids.flatten()[true_places(real, None if lengths is None else int(lengths.sum()))]
-        means = functional.embedding_bag(tokens, self.embeddings, starts, mode="mean")
+        tokens = input_ids.flatten()[flat_indices(real, None if lengths is None else int(lengths.sum()))]
+        table = self.embeddings
+        if self.sparse_gradient:
+            rows, tokens = tokens.unique(return_inverse=True)
+            table = functional.embedding(rows, table, sparse=True)
+        means = functional.embedding_bag(tokens, table, starts, mode="mean")
         return BaseModelOutputWithPooling(pooler_output=unit(means) if self.config.normalize else means)
 
 
@@ -222,6 +228,65 @@ def silent_ids(tokenizer: Any) -> list[int]:
         "eos_token_id",
     )
     return sorted({int(found) for name in names if (found := getattr(tokenizer, name, None)) is not None})
+
+
+# --- A start without a teacher: random vectors, weighted by how rare the tokens are.
+
+
+def sif_weights(counts: NDArray[np.integer], a: float = 1e-3) -> NDArray[np.float32]:
+    """The weight `a / (a + p)` of each token, where p is its share of all tokens (Arora et al. 2017, SIF).
+
+    Example:
+        >>> sif_weights(np.array([0, 1, 999]), a=1e-3).astype(float).round(3).tolist()
+        [1.0, 0.5, 0.001]
+    """
+    return (a / (a + counts / max(int(counts.sum()), 1))).astype(np.float32)
+
+
+def gram_directions(tokens: Sequence[str], dim: int, seed: int = 0) -> Tensor:
+    """Unit vectors `[V, dim]` of tokens, the sums of random directions of their 2- to 4-grams of characters.
+
+    So words that share a stem are alike, as in fastText (Bojanowski et al. 2017). A `<` and a `>` mark the ends of a
+    token. Grams are hashed into 262,144 directions.
+
+    Example:
+        >>> a, b, c = gram_directions(["walking", "walks", "tree"], 256)
+        >>> bool(a @ b > 0.3), bool(abs(a @ c) < 0.3)
+        (True, True)
+    """
+    marked = (f"<{token}>" for token in tokens)
+    grams = [[zlib.crc32(text[i : i + n].encode()) % _GRAMS for n in (2, 3, 4) for i in range(len(text) - n + 1)]
+             for text in marked]  # fmt: skip
+    lengths = torch.tensor([len(own) for own in grams])
+    directions = torch.randn(_GRAMS, dim, generator=torch.Generator().manual_seed(seed))
+    flat = torch.tensor(list(chain.from_iterable(grams)))
+    return unit(functional.embedding_bag(flat, directions, lengths.cumsum(0) - lengths, mode="sum"))
+
+
+_GRAMS = 1 << 18
+
+
+def untrained_static(
+    tokens: Sequence[str], weights: NDArray[np.floating], dim: int, seed: int = 0, **settings: Any
+) -> StaticEncoder:
+    """A static encoder of `gram_directions` times the weights `[V]` of the tokens.
+
+    Without training, sentences are similar as far as they share words, or words of one stem.
+
+    Args:
+        tokens: the vocabulary.
+        weights: such as `sif_weights`; zero for tokens without a meaning (`silent_ids`).
+        dim: dimension of the vectors.
+        seed: seed of the directions.
+        settings: settings of the loss.
+
+    Example:
+        >>> model = untrained_static(["[UNK]", "cat", "cats"], np.array([0.0, 1.0, 0.5]), dim=4)
+        >>> model.table().norm(dim=1).round(decimals=3).tolist()
+        [0.0, 1.0, 0.5]
+    """
+    table = gram_directions(tokens, dim, seed) * torch.from_numpy(np.asarray(weights, np.float32))[:, None]
+    return StaticEncoder.from_table(table, **settings)
 
 
 # --- The closed-form fit to a teacher: ridge regression of its sentence vectors on token counts.

@@ -20,7 +20,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.checkpoint import AutoModelForCL, load_tokenizer
+from contrastive_st.files.writing import atomic_write
+from contrastive_st.models.auto import AutoModelForCL, load_tokenizer
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.vectors import unit_vectors
 
@@ -246,7 +247,5 @@ def chunk_name(texts: Sequence[str], fingerprint: str) -> str:
 def _write(file: Path, vectors: NDArray[np.float32]) -> None:
     if not np.isfinite(vectors).all():
         raise InputError("the teacher gives NaN or infinite vectors; did its training diverge?")
-    unfinished = file.with_suffix(f".{os.getpid()}.tmp")
-    with open(unfinished, "wb") as handle:
+    with atomic_write(file, overwrite=True) as path, open(path, "wb") as handle:
         np.save(handle, unit_vectors(vectors).astype(np.float16))
-    os.replace(unfinished, file)

@@ -26,7 +26,7 @@ from contrastive_st.models.architectures.quickthoughts import (
 from contrastive_st.models.architectures.skipthoughts import SkipThoughtsConfig, SkipThoughtsModel
 from contrastive_st.models.architectures.universal import UniversalConfig, UniversalModel
 from contrastive_st.models.modeling import ContrastiveOutput, ForCL, text_hashes
-from contrastive_st.models.recorded import RemoteCodeMixin, register
+from contrastive_st.models.saving import RemoteCodeMixin, register
 
 # --- Skip-Thoughts: an encoder trained to generate neighbouring sentences. The generative baseline of QuickThoughts.
 
@@ -247,7 +247,7 @@ class UniversalSentenceEncoder(RemoteCodeMixin, ForCL, UniversalModel):
 class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
     """QuickThoughts (Logeswaran and Lee 2018): the f vector of a sentence must find the g vectors of its neighbours.
 
-    The sentence embedding is `[f; g]`; both towers are GRUs by default.
+    The sentence embedding is `[f; g]`; both towers are GRUs by default. With one tower it is f, compared with itself.
 
     Args:
         config: dimensions, encoder, readout, word vectors.
@@ -277,8 +277,8 @@ class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
         self.settings = parsed
 
     def split_views(self, embeddings: Tensor) -> Tensor:
-        """Split embeddings `[B, 1, 2h]` into the vectors of the two towers, `[B, 2, h]`."""
-        towers: Tensor = embeddings.unflatten(-1, (2, -1))
+        """Split embeddings `[B, 1, 2h]` into the vectors of the two towers, `[B, 2, h]`, or of the one."""
+        towers: Tensor = embeddings.unflatten(-1, (self.config.towers, -1))
         return towers.flatten(1, 2)
 
     def _encode(  # type: ignore[override]

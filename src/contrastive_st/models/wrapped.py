@@ -19,7 +19,7 @@ from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import Loss
 from contrastive_st.models.configuration import LossConfig
 from contrastive_st.models.modeling import ForCL
-from contrastive_st.models.recorded import write_tensors
+from contrastive_st.models.saving import write_tensors
 from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
 
 Pooling = Callable[[Tensor, Tensor], Tensor]

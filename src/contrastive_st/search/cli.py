@@ -1,4 +1,4 @@
-"""`contrastive-st index`, `search`, `similar`, `collections`, `trends`, `duplicates` and `mine`."""
+"""`contrastive-st index`, `search`, `similar`, `delete`, `collections`, `trends`, `duplicates` and `mine`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.precision import MODEL_PRECISIONS, VECTOR_PRECISIONS
 from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, say
 
@@ -36,7 +36,7 @@ def add_commands(commands: Any) -> None:
     search.set_defaults(function=_search)
 
     similar = commands.add_parser("similar", help="find the documents nearest to a document")
-    similar.add_argument("id", type=int, help="id of the document, as search prints it")
+    similar.add_argument("id", help="id of the document, as search prints it, or that of its corpus")
     _add_hits(similar)
     similar.set_defaults(function=_similar)
 
@@ -45,6 +45,16 @@ def add_commands(commands: Any) -> None:
     collections.add_argument("--delete", action="store_true", help="delete the collection and its documents")
     add_store(collections)
     collections.set_defaults(function=_collections)
+
+    delete = commands.add_parser("delete", help="delete documents of a collection, by a filter or by their ids")
+    delete.add_argument("collection", help="name of the collection")
+    which = delete.add_mutually_exclusive_group(required=True)
+    which.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE",
+                       help="condition on metadata, as for search; of several, all must hold")  # fmt: skip
+    which.add_argument("--ids", metavar="FILE", help="a file with an id a line, as search prints it, or that of its "
+                       "corpus (- is stdin)")  # fmt: skip
+    add_store(delete)
+    delete.set_defaults(function=_delete)
 
     trends = commands.add_parser("trends", help="name the clusters of an index; count them by year, source, ...")
     _add_collection(trends)
@@ -58,10 +68,13 @@ def add_commands(commands: Any) -> None:
     duplicates = commands.add_parser("duplicates", help="find near-duplicate documents; every pair is compared")
     _add_collection(duplicates)
     duplicates.add_argument("--threshold", type=float, default=0.95, help="lowest cosine of two duplicates")
+    duplicates.add_argument("--ignore_numbers", action="store_true",
+                            help="leave out texts that differ in nothing but their numbers")  # fmt: skip
     duplicates.add_argument("--limit", type=int, default=20, help="groups to print (default: 20); --output writes all")
     duplicates.add_argument("--output", "-o", metavar="FILE", help="all groups as .csv or .json")
     duplicates.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
     duplicates.set_defaults(function=_duplicates)
+    _add_group(commands)
     _add_mine(commands)
 
 
@@ -77,6 +90,8 @@ def _add_index(commands: Any) -> None:
     index.add_argument(
         "--metadata", nargs="*", metavar="COLUMN", help="metadata columns (default: all with short values)"
     )
+    index.add_argument("--id_column", help="column of ids, by which a row that has changed replaces the former one "
+                       "(default: id, if there is one; '' numbers the rows)")  # fmt: skip
     index.add_argument("--hub_split", default="train", help="split of a data set of the Hub")
     index.add_argument("--split_into", default="whole", choices=("whole", "sentences", "passages"),
                        help="split documents into chunks; each chunk becomes a document")  # fmt: skip
@@ -93,6 +108,23 @@ def _add_index(commands: Any) -> None:
     index.add_argument("--shard_rows", type=int, default=16_384, help="number of rows encoded and committed together")
     index.add_argument("--replace", action="store_true", help="index a corpus again that has changed")
     index.set_defaults(function=_index)
+
+
+def _add_group(commands: Any) -> None:
+    group = commands.add_parser("group", help="group the texts of a file by what they say, each with a typical text")
+    group.add_argument("file", help="texts: any file or data set that train reads")
+    group.add_argument("--column", help="column of the texts, if there are several")
+    group.add_argument("--model", "-m", help=MODEL_HELP)
+    group.add_argument("--pooling", help=POOLING_HELP)
+    group.add_argument(
+        "--threshold", type=float, default=0.75, help="lowest cosine to the typical text (default: 0.75)"
+    )
+    group.add_argument("--min_community_size", type=int, default=10, help="texts of a group at least (default: 10)")
+    group.add_argument("--limit", type=int, default=20, help="groups to print (default: 20); --output writes all")
+    group.add_argument("--examples", type=int, default=2, help="other texts of each group to print (default: 2)")
+    group.add_argument("--output", "-o", metavar="FILE", help="all groups as .csv, .jsonl or .parquet: a row per text")
+    group.add_argument("--overwrite", action="store_true", help="replace an output file that exists")
+    group.set_defaults(function=_group)
 
 
 def _add_mine(commands: Any) -> None:
@@ -122,6 +154,8 @@ def _add_mine(commands: Any) -> None:
     add("--cross_encoder", metavar="MODEL", help="as --guide, a CrossEncoder of sentence-transformers")
     add("--output_format", "--format", choices=("n-tuple", "triplet"), default="n-tuple",
         help="a row per pair, with all negatives, or a row per negative (default: n-tuple)")  # fmt: skip
+    add("--scores", dest="output_scores", action="store_true",
+        help="add a column of scores, of the positive and the negatives, for train to distill")  # fmt: skip
     mine.set_defaults(function=_mine)
 
 
@@ -186,7 +220,7 @@ def _index(args: argparse.Namespace) -> None:
     if args.corpus and Path(args.corpus).expanduser().joinpath(RECORD).is_file():
         _load(args, ShardFolder(args.corpus))
         return
-    from contrastive_st.models.default import SHIPPED
+    from contrastive_st.files.folders import SHIPPED
     from contrastive_st.search.ingest import index_corpus
 
     started = time.perf_counter()
@@ -198,12 +232,14 @@ def _index(args: argparse.Namespace) -> None:
     if args.output:
         rank, world = (int(os.environ.get(name, default)) for name, default in (("RANK", "0"), ("WORLD_SIZE", "1")))
         made_by = (model, encoder.fingerprint, encoder.dimension)
-        encoding = Encoding(*made_by, corpus.name, corpus.fingerprint, args.shard_rows, args.storage or "float32")
+        encoding = Encoding(*made_by, corpus.name, corpus.fingerprint, args.shard_rows,
+                            args.storage or "float32", corpus.own_ids)  # fmt: skip
         outcome = index_corpus(corpus, encoder, ShardFolder(args.output, encoding, rank, world), **options)
         _report(outcome, started, f"shards in {args.output}")
         return
     with _created(args, model, encoder.fingerprint, encoder.dimension) as store:
-        with _loader(store, args, corpus.name, corpus.fingerprint, args.shard_rows, corpus.former) as loader:
+        known = corpus.name, corpus.fingerprint, args.shard_rows, corpus.own_ids, corpus.former
+        with _loader(store, args, *known) as loader:
             outcome = index_corpus(corpus, encoder, loader, **options)
         _finished(store, outcome, args, started)
 
@@ -232,26 +268,33 @@ def _load(args: argparse.Namespace, shards: Any) -> None:
 
     started, encoding = time.perf_counter(), shards.encoding
     with _created(args, encoding.model, encoding.fingerprint, encoding.dimension) as store:
-        with _loader(store, args, encoding.corpus, encoding.corpus_fingerprint, encoding.shard_rows) as loader:
+        known = encoding.corpus, encoding.corpus_fingerprint, encoding.shard_rows, encoding.own_ids
+        with _loader(store, args, *known) as loader:
             outcome = load_shards(shards, loader, progress=sys.stderr.isatty())
         _finished(store, outcome, args, started)
 
 
 def _corpus(args: argparse.Namespace) -> Any:
-    from contrastive_st.search.documents import cut, installed_docs_corpus, open_corpus
+    from contrastive_st.search.documents import cut, identified, installed_docs_corpus, open_corpus
 
     if args.installed_docs:
         corpus = installed_docs_corpus()
     else:
         corpus = open_corpus(args.corpus, column=args.column, metadata=args.metadata, hub_split=args.hub_split)
+    if args.id_column and (args.split_into != "whole" or args.installed_docs):
+        raise InputError("--id_column is of a corpus whose rows are whole documents; leave one of the options out")
     if args.pool and args.split_into == "whole":
         raise InputError("--pool averages the chunks of a document; give --split_into too")
-    next(corpus.read(), None)  # a missing column is an error before a model is loaded and the corpus is registered
-    return cut(corpus, args.split_into, args.pool)
+    first = next(
+        corpus.read(), None
+    )  # a missing column is an error before a model is loaded and the corpus is registered
+    column = args.id_column or ("id" if args.id_column is None and first and "id" in first.metadata else "")
+    whole = args.split_into == "whole" and not args.installed_docs
+    return identified(corpus, column) if column and whole else cut(corpus, args.split_into, args.pool)
 
 
 def _encoder(args: argparse.Namespace) -> Any:
-    from contrastive_st.models.default import open_encoder
+    from contrastive_st.models.protocol import open_encoder
 
     encoder = open_encoder(args.model, precision=args.precision, pooling=args.pooling)
     if args.model is None:
@@ -279,12 +322,18 @@ def _created(args: argparse.Namespace, model: str, fingerprint: str, dimension: 
 
 @contextmanager
 def _loader(
-    store: Any, args: argparse.Namespace, corpus: str, fingerprint: str, shard_rows: int, former: str | None = None
+    store: Any,
+    args: argparse.Namespace,
+    corpus: str,
+    fingerprint: str,
+    shard_rows: int,
+    own_ids: bool,
+    former: str | None = None,
 ) -> Iterator[Any]:
     from contrastive_st.search.ingest import StoreLoader
 
     former = former and f"{former} {shard_rows}"
-    with closing(StoreLoader(store, corpus, f"{fingerprint} {shard_rows}", args.replace, former)) as loader:
+    with closing(StoreLoader(store, corpus, f"{fingerprint} {shard_rows}", args.replace, former, own_ids)) as loader:
         yield loader
 
 
@@ -333,11 +382,12 @@ def _search(args: argparse.Namespace) -> None:
 
 @closes_the_store
 def _similar(args: argparse.Namespace) -> None:
+    from contrastive_st.search.documents import document_id
     from contrastive_st.search.index import check_k, parse_filter
 
     k, filter = check_k(args.k), parse_filter(args.filter)
     with _opened(args) as index:
-        _print(index, index.similar(args.id, k, filter=filter), filter, args.json)
+        _print(index, index.similar(document_id(args.id), k, filter=filter), filter, args.json)
 
 
 def _print(index: Any, hits: Sequence[Any], filter: dict[str, Any], as_json: bool) -> None:
@@ -385,8 +435,40 @@ def _collections(args: argparse.Namespace) -> None:
 
 
 @closes_the_store
+def _delete(args: argparse.Namespace) -> None:
+    from contrastive_st.search.documents import document_id
+    from contrastive_st.search.index import check_columns, parse_filter
+    from contrastive_st.search.opening import open_index
+
+    filter = parse_filter(args.filter)
+    ids = [document_id(line) for line in _lines(args.ids) if line.strip()] if args.ids else []
+    with closing(open_index(args.store, args.collection)) as found:
+        index: Any = found
+        if not hasattr(index, "delete"):
+            raise InputError(f"{args.store} is a folder of shards; encode the corpus without these documents again")
+        deleted = index.delete(ids) if args.ids else index.delete_matching(filter)
+        if filter and not deleted:
+            check_columns(index, filter)
+        asked = f" of {len(set(ids)):,} ids" if args.ids else ""
+        say(f"deleted {deleted:,} documents{asked}; {len(index):,} are left in {args.collection!r}", file=sys.stderr)
+
+
+def _lines(name: str) -> list[str]:
+    """The lines of a file, or of stdin.
+
+    Raises:
+        InputError: the file cannot be read.
+    """
+    try:
+        content = sys.stdin.buffer.read() if name == "-" else Path(name).expanduser().read_bytes()
+        return content.decode().splitlines()
+    except (OSError, ValueError) as error:
+        raise InputError(f"--ids {name}: it cannot be read: {first_line(error)}") from None
+
+
+@closes_the_store
 def _trends(args: argparse.Namespace) -> None:
-    from contrastive_st.safety.writing import check_target, written_whole
+    from contrastive_st.files.writing import atomic_write, check_target
     from contrastive_st.search.analysis.topics import find_trends, table
 
     folder = None if args.output is None else check_target(args.output, args.overwrite)
@@ -401,7 +483,7 @@ def _trends(args: argparse.Namespace) -> None:
     folder.mkdir(exist_ok=True)
     names = ["trends.csv", "trends.md", "trends.json", "map.png", *(["sizes.png"] if trends.values else [])]
     with ExitStack() as stack:
-        paths = [stack.enter_context(written_whole(folder / name, args.overwrite)) for name in names]
+        paths = [stack.enter_context(atomic_write(folder / name, args.overwrite)) for name in names]
         for path in paths[:3]:
             trends.save(path)
         draw_map(layout, paths[3])
@@ -412,7 +494,7 @@ def _trends(args: argparse.Namespace) -> None:
 
 @closes_the_store
 def _duplicates(args: argparse.Namespace) -> None:
-    from contrastive_st.safety.writing import check_target, written_whole
+    from contrastive_st.files.writing import atomic_write, check_target
     from contrastive_st.search.analysis.duplicates import find_duplicates, save
     from contrastive_st.search.index import one_line
 
@@ -424,17 +506,53 @@ def _duplicates(args: argparse.Namespace) -> None:
         check_target(args.output, args.overwrite)
     with _opened(args) as index:
         limit = None if args.output else args.limit
-        groups = find_duplicates(index, args.threshold, progress=sys.stderr.isatty(), limit=limit)
+        options = {"ignore_numbers": args.ignore_numbers, "progress": sys.stderr.isatty(), "limit": limit}
+        groups = find_duplicates(index, args.threshold, **options)
     for group in groups[: args.limit]:
         say(f"{len(group)} documents")
         for member in group:
             say(f"  {member.similarity:.3f}  {member.id}  {one_line(member.text)}")
     if args.output:
-        with written_whole(args.output, args.overwrite) as path:
+        with atomic_write(args.output, args.overwrite) as path:
             save(groups, path)
         say(f"{len(groups):,} groups in {args.output}", file=sys.stderr)
     elif not groups:
         say(f"no two documents have a cosine of {args.threshold} or more", file=sys.stderr)
+
+
+# --- group
+
+
+def _group(args: argparse.Namespace) -> None:
+    from contrastive_st.data.table_writers import FORMATS, table_writer
+    from contrastive_st.data.tables import stream_texts
+    from contrastive_st.files.writing import atomic_write, check_target
+    from contrastive_st.models.protocol import open_encoder
+    from contrastive_st.search.in_memory import community_detection
+    from contrastive_st.search.index import one_line
+
+    if min(args.limit, args.examples) < 0:
+        raise InputError(f"--limit {args.limit}, --examples {args.examples}: give 0 or more")
+    if args.output:
+        if Path(args.output).suffix not in FORMATS:
+            raise InputError(f"--output {args.output}: write one of {', '.join(FORMATS)}")
+        check_target(args.output, args.overwrite)
+    texts = [text for text in stream_texts(args.file, args.column)() if text]
+    shown = sys.stderr.isatty()
+    vectors = open_encoder(args.model, pooling=args.pooling).encode(texts, show_progress_bar=shown)
+    groups = community_detection(vectors, args.threshold, args.min_community_size, show_progress_bar=shown)
+    for group in groups[: args.limit]:
+        say(f"{len(group):,} texts: {one_line(texts[group[0]])}")
+        for number in group[1 : args.examples + 1]:
+            say(f"    {one_line(texts[number])}")
+    if args.output:
+        names = ["group", "typical", "text"]
+        with atomic_write(args.output, args.overwrite) as path, table_writer(path, names) as write:
+            for number, group in enumerate(groups, 1):
+                rows = [(str(number), texts[group[0]], texts[member]) for member in group]
+                write(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
+    grouped = sum(map(len, groups))
+    say(f"{len(groups):,} groups of {grouped:,} of {len(texts):,} texts", file=sys.stderr)
 
 
 # --- mine

@@ -85,17 +85,27 @@ def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
 
 _SAMPLE = 1 << 20  # bytes at each end of a file that enter its former fingerprint
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?")
+_ID = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _LONGEST_VALUE = 1000  # longest text, in characters, that is kept as metadata by default
 
 
 @dataclass(frozen=True)
 class Document:
-    """A row of the index: its text, its metadata, the texts that are encoded for it, and its row in the corpus."""
+    """A row of the index.
+
+    Args:
+        text: its text.
+        metadata: by column.
+        chunks: the texts that are encoded for it.
+        row: its row in the corpus.
+        id: its own id, if the corpus has ids.
+    """
 
     text: str
     metadata: dict[str, Any]
     chunks: tuple[str, ...]
     row: int
+    id: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,6 +118,7 @@ class Corpus:
             other documents.
         read: yields the documents, from the first on.
         rows: about how many rows the source has; None if unknown.
+        own_ids: the documents have the ids of a column of the corpus, not the numbers of their rows.
         former: the fingerprint of earlier releases, made from the ends of a file and without the commit of the Hub.
             Documents that were indexed under it count as unchanged and get the new fingerprint.
     """
@@ -117,6 +128,7 @@ class Corpus:
     read: Callable[[], Iterator[Document]]
     rows: int | None = None
     former: str | None = None
+    own_ids: bool = False
 
 
 def open_corpus(
@@ -171,7 +183,7 @@ def open_corpus(
 def installed_docs_corpus() -> Corpus:
     """A corpus of explanations in the docstrings of the installed packages, with `title`, `source` and `package`."""
     from contrastive_st.data import installed_docs
-    from contrastive_st.data.installed_docs import environment_fingerprint
+    from contrastive_st.data.documentation import environment_fingerprint
 
     pairs = installed_docs()
 
@@ -206,7 +218,7 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
         for document in corpus.read():
             chunks = split(document.text, into) or [document.text]
             if pool:
-                yield replace(document, chunks=tuple(chunks))
+                yield replace(document, chunks=tuple(chunks), id=None)
                 continue
             for number, chunk in enumerate(chunks):
                 place = {"document": document.row, "part": number}
@@ -214,7 +226,42 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
 
     digests = (former and _digest([former, into, str(pool)]) for former in (corpus.fingerprint, corpus.former))
     fingerprint, former = digests
-    return replace(corpus, fingerprint=str(fingerprint), former=former, read=read)
+    return replace(corpus, fingerprint=str(fingerprint), former=former, read=read, own_ids=False)
+
+
+def identified(corpus: Corpus, column: str = "id") -> Corpus:
+    """The corpus with its documents' own ids, in a column of their metadata (see `document_id`).
+
+    So a row that has changed replaces the former one where it is indexed again, and one that has not is left alone.
+
+    Raises:
+        InputError: when it is read: a row has no id, or that of another row.
+
+    Example:
+        >>> talks = texts_corpus("talks", ["On tides", "On rain"], [{"id": 7}, {"id": "b"}])
+        >>> [document.id for document in identified(talks).read()]
+        [7, 4771952420932724666]
+    """
+
+    def read() -> Iterator[Document]:
+        rows: dict[int, int] = {}
+        for document in corpus.read():
+            where = f"{corpus.name}, row {document.row + 1}"
+            if document.metadata.get(column) is None:
+                there = ", ".join(document.metadata) or "nothing"
+                raise InputError(f"{where}: there is no {column}; name another --id_column (its metadata has {there})")
+            try:
+                id = document_id(document.metadata[column])
+            except InputError as error:
+                raise InputError(f"{where}: {error}") from None
+            if rows.setdefault(id, document.row) != document.row:
+                raise InputError(f"{where} has the {column} of row {rows[id] + 1}; give each row its own, or name "
+                                 "another --id_column ('' numbers the rows)")  # fmt: skip
+            yield replace(document, id=id)
+
+    digests = (former and _digest([former, "ids", column]) for former in (corpus.fingerprint, corpus.former))
+    fingerprint, former = digests
+    return replace(corpus, fingerprint=str(fingerprint), former=former, read=read, own_ids=True)
 
 
 @dataclass(frozen=True)
@@ -266,6 +313,26 @@ class _Choice:
             for name, cell in row.items()
             if name != column and (isinstance(cell, (bool, int)) or _is_short(cell) or _is_finite(cell))
         }
+
+
+def document_id(given: Any) -> int:
+    """The 64-bit id of a document with this id of its own: the number itself, or a hash of the text.
+
+    Raises:
+        InputError: it is neither a number of 64 bits nor text.
+
+    Example:
+        >>> document_id(7), document_id(" 7"), document_id("talk-7")
+        (7, 7, 1433482642038159418)
+    """
+    text = given.strip() if isinstance(given, str) else given
+    if isinstance(text, str) and _ID.fullmatch(text):
+        text = int(text)
+    if isinstance(text, int) and not isinstance(text, bool) and -(1 << 63) <= text < 1 << 63:
+        return text
+    if not isinstance(text, str) or not text:
+        raise InputError(f"{given!r} is no id; give a whole number of 64 bits, or text")
+    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
 
 
 def typed(cell: str) -> Any:

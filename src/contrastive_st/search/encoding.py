@@ -22,12 +22,12 @@ from tqdm.auto import tqdm
 
 from contrastive_st.data.tables import stream_texts
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.models.default import open_encoder
+from contrastive_st.files.writing import atomic_write, check_target, locked, write_errors
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.precision import check_precision
 from contrastive_st.prefetch import prefetch
-from contrastive_st.safety.writing import check_target, locked, writing, written_whole
 from contrastive_st.search.documents import open_corpus
-from contrastive_st.vectors import quantization_ranges, quantize
+from contrastive_st.vectors import quantization_ranges, quantize, unit_vectors
 
 PIECE = 16_384  # texts that are encoded and committed together: a kill loses at most one such block
 _FORMATS = (".npy", ".parquet")
@@ -37,11 +37,19 @@ Texts = Callable[[], Iterator[str]]
 
 
 class Encoded(NamedTuple):
-    """Result of a call: the number of vectors in the file, their dimension, and how many of them this call encoded."""
+    """Result of a call.
+
+    Args:
+        rows: number of vectors in the file.
+        dimension: of a vector.
+        encoded: how many of them this call encoded.
+        truncated: how many of these are of a text longer than the model reads, and so of its beginning.
+    """
 
     rows: int
     dimension: int
     encoded: int
+    truncated: int
 
 
 def encode_file(
@@ -86,7 +94,7 @@ def encode_file(
         ...     texts = Path(folder, "texts.txt")
         ...     _ = texts.write_text("a cat sat\\na dog ran\\n")
         ...     encode_file(str(texts), Path(folder, "vectors.npy"))
-        Encoded(rows=2, dimension=256, encoded=2)
+        Encoded(rows=2, dimension=256, encoded=2, truncated=0)
     """
     output = _checked(Path(output), precision, ranges, overwrite)
     given = None if ranges is None else _read_ranges(Path(ranges))
@@ -102,17 +110,30 @@ def encode_file(
             before = growing.rows
             with tqdm(total=total, initial=before, disable=not show_progress_bar, unit=" texts", desc="encode",
                       file=sys.stderr) as bar:  # fmt: skip
-                _grow(growing, texts, encoder, normalize, bar)
-            return Encoded(growing.rows, encoder.dimension, growing.rows - before)
+                truncated = _grow(growing, texts, encoder, normalize, bar)
+            return Encoded(growing.rows, encoder.dimension, growing.rows - before, truncated)
 
 
-def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> None:
-    """Encode the missing texts and finish the file."""
-    options = {"normalize_embeddings": True} if normalize else {}
+def _grow(growing: _Growing, texts: Texts, encoder: Any, normalize: bool, bar: Any) -> int:
+    """Encode the missing texts and finish the file; returns how many were truncated."""
+    truncated = 0
     for piece in prefetch(_pieces(texts(), growing.rows)):
-        growing.add(encoder.encode(piece, **options))
+        vectors, cut = _encoded(encoder, piece, {"normalize_embeddings": True} if normalize else {})
+        truncated += cut
+        growing.add(vectors)
         bar.update(len(piece))
     growing.finish(texts)
+    return truncated
+
+
+def _encoded(encoder: Any, texts: list[str], options: dict[str, Any]) -> tuple[NDArray[np.float32], int]:
+    """The vectors of texts, and how many of these the model does not read to their end; they are tokenized once."""
+    if encoder.max_length is None:
+        return encoder.encode(texts, **options), 0
+    prompt = encoder.prompt_text()
+    rows = encoder.token_rows(texts, prompt)
+    vectors = encoder.encode_rows(rows, prompt)
+    return unit_vectors(vectors) if options else vectors, len(encoder.truncated(texts, rows, prompt))
 
 
 def _checked(output: Path, precision: str, ranges: str | Path | None, overwrite: bool) -> Path:
@@ -138,7 +159,7 @@ def _read_ranges(path: Path) -> NDArray[np.float32]:
 def _part_folder(output: Path) -> Iterator[Path]:
     """The folder of unfinished work; it is removed if it has no complete block."""
     folder = output.with_name(f"{output.name}.part")
-    with writing(output):
+    with write_errors(output):
         folder.mkdir(exist_ok=True)
     with locked(folder / _LOCK, f"another process is encoding into {output}; wait until it ends"):
         try:
@@ -147,7 +168,7 @@ def _part_folder(output: Path) -> Iterator[Path]:
             if not (folder / _STATE).exists():
                 for name in (_ROWS, _WHOLE, _STDIN, _LOCK):
                     (folder / name).unlink(missing_ok=True)
-                for scratch in folder.glob(".*.tmp"):  # left by `written_whole` in a process that was killed
+                for scratch in folder.glob(".*.tmp"):  # left by `atomic_write` in a process that was killed
                     shutil.rmtree(scratch, ignore_errors=True)
                 with contextlib.suppress(OSError):  # the folder has other files
                     folder.rmdir()
@@ -158,7 +179,7 @@ def _opened(source: str, column: str | int | None, folder: Path, output: Path) -
     name = None
     if source == "-":
         name, path = "stdin", folder / _STDIN
-        with writing(output), open(path, "wb") as file:
+        with write_errors(output), open(path, "wb") as file:
             shutil.copyfileobj(sys.stdin.buffer, file, 1 << 20)
         if not path.stat().st_size:
             raise InputError("stdin is empty; pipe one sentence a line, or name a file")
@@ -206,7 +227,7 @@ class _Growing:
         begun = self._begun()
         if self.precision == "int8" and not begun:
             check_target(self.beside, overwrite)
-        with writing(output):
+        with write_errors(output):
             self.file = open(folder / _ROWS, "r+b" if begun else "w+b")  # noqa: SIM115 - closed by close()
             self.file.write(_header(self.kind, (0, self.width)))
             self.file.truncate(self._size())
@@ -226,20 +247,20 @@ class _Growing:
         """Move the output to its final name; a parquet file also gets the texts."""
         self._settle()
         if self.ranges is not None and self.precision == "int8":
-            with written_whole(self.beside, overwrite=True) as path:
+            with atomic_write(self.beside, overwrite=True) as path:
                 np.save(path, self.ranges)
         if self.output.suffix == ".parquet":
             whole = self.folder / _WHOLE
-            with written_whole(whole, overwrite=True) as path:
+            with atomic_write(whole, overwrite=True) as path:
                 self._write_parquet(path, texts())
         else:
             whole = self.folder / _ROWS
-            with writing(self.output):
+            with write_errors(self.output):
                 self.file.seek(0)
                 self.file.write(_header(self.kind, (self.rows, self.width)))
                 self._to_disk()
         check_target(self.output, self.overwrite)
-        with writing(self.output):
+        with write_errors(self.output):
             os.replace(whole, self.output)
         (self.folder / _STATE).unlink()
 
@@ -277,12 +298,12 @@ class _Growing:
             self._writing.result()
 
     def _commit(self, stored: NDArray[Any]) -> None:
-        with writing(self.output):
+        with write_errors(self.output):
             self.file.write(stored.data)
             self._to_disk()
         self.rows += len(stored)
         ranges = None if self.ranges is None else self.ranges.tolist()
-        with written_whole(self.folder / _STATE, overwrite=True) as path:
+        with atomic_write(self.folder / _STATE, overwrite=True) as path:
             path.write_text(json.dumps({"made_of": self.made_of, "rows": self.rows, "ranges": ranges}))
 
     def _to_disk(self) -> None:

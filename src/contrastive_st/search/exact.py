@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.precision import check_precision
-from contrastive_st.safety.writing import written_whole
 from contrastive_st.search.index import (
     Batch,
     Filter,
@@ -31,7 +31,6 @@ from contrastive_st.search.index import (
 )
 from contrastive_st.search.shards import ShardFolder, read_table
 from contrastive_st.vectors import (
-    Best,
     buckets,
     dequantize,
     differing_bits,
@@ -39,6 +38,7 @@ from contrastive_st.vectors import (
     quantize,
     rotated,
     top_k,
+    top_k_in_blocks,
     unit_vectors,
 )
 
@@ -281,11 +281,8 @@ class ExactIndex:
     def _best(self, compare: Callable[[Part], Any], queries: int, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """The k best of all rows, or of the given rows, compared block by block."""
         count = len(self) if rows is None else len(rows)
-        best: Best = top_k(np.empty((queries, 0), dtype=np.float32), k)
-        for start in range(0, count, _BLOCK):
-            stop = min(start + _BLOCK, count)
-            best = top_k(compare(slice(start, stop) if rows is None else rows[start:stop]), k, best, first=start)
-        scores, numbers = best
+        some = compare if rows is None else lambda part: compare(rows[part])
+        scores, numbers = top_k_in_blocks(some, queries, count, k, _BLOCK)
         return numbers if rows is None else rows[numbers], scores
 
     def _matching(self, filter: Filter) -> Ids | None:
@@ -369,7 +366,7 @@ def _laid_out(shards: ShardFolder) -> Path:
     schema = pa.schema([("id", pa.int64()), ("text", pa.string()), ("metadata", pa.string())])
     precision, dim = shards.encoding.precision, shards.encoding.dimension
     with ExitStack() as stack:
-        documents = stack.enter_context(written_whole(place / "documents.arrow", overwrite=True))
+        documents = stack.enter_context(atomic_write(place / "documents.arrow", overwrite=True))
         array = stack.enter_context(_new_array(place, precision, rows, dim))
         filled = 0
         with pa.OSFile(str(documents), "wb") as file, pa.ipc.new_file(file, schema) as writer:
@@ -378,7 +375,7 @@ def _laid_out(shards: ShardFolder) -> Path:
                 _fill(array, filled, stored)
                 writer.write_table(table.select(schema.names).cast(schema))
                 filled += len(table)
-    with written_whole(place / "state.json", overwrite=True) as path:
+    with atomic_write(place / "state.json", overwrite=True) as path:
         path.write_text(json.dumps(state))
     return place
 
@@ -416,7 +413,7 @@ def _make_codes(place: Path, vectors: NDArray[np.float32], precision: str) -> No
     else:
         name, beside = _ROTATION, rotated(np.eye(vectors.shape[1]), _ROTATIONS)
         width, code = beside.shape[1], lambda block: quantize(block @ beside, precision)
-    with written_whole(place / name, overwrite=True) as path:
+    with atomic_write(place / name, overwrite=True) as path:
         np.save(path, beside)
     with _new_array(place, precision, len(vectors), width) as array:
         for block in blocks:
@@ -431,7 +428,7 @@ def _new_array(place: Path, precision: str, rows: int, dim: int) -> Iterator[NDA
         "int8": (np.int8, (rows, dim)),
         "ubinary": (np.uint64, (-(-dim // 64), rows)),
     }
-    with written_whole(place / _FILES.get(precision, "vectors.npy"), overwrite=True) as path:
+    with atomic_write(place / _FILES.get(precision, "vectors.npy"), overwrite=True) as path:
         array = np.lib.format.open_memmap(path, "w+", *kinds[precision])
         yield array
         array.flush()

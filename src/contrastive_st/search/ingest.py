@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
-from contrastive_st.search.index import Ids, Metadata, Vectors, storable
+from contrastive_st.search.index import Ids, Metadata, Vectors, storable, storable_json
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.store import VectorStore
-from contrastive_st.search.postgres.writes import copy_rows
+from contrastive_st.search.postgres.writes import copy_rows, merge_rows
 from contrastive_st.search.shards import FIRST, ShardFolder
 from contrastive_st.vectors import unit_vectors
 
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     )  # imported late: it imports torch, which loading does not need
 
 SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill loses at most one such shard
-Shard = tuple[int, int, list[Document]]  # its number, the place of its first row, its rows
+Shard = tuple[int, int, list[Document]]  # its number, the number of its rows, those that are to be encoded
 
 
 class Sink(Protocol):
@@ -38,7 +40,11 @@ class Sink(Protocol):
 
     def claim(self, shard: int) -> bool: ...
 
-    def add(self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors) -> None: ...
+    def unchanged(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> NDArray[np.bool_]: ...
+
+    def add(
+        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
+    ) -> None: ...
 
     def finish(self, shards: int, rows: int) -> bool: ...
 
@@ -74,10 +80,10 @@ def index_corpus(
     with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index", file=sys.stderr) as bar:
 
         def wanted() -> Iterator[Shard]:
-            for shard, first, documents in _shards(corpus, shard_rows):
-                outcome.rows = first + len(documents)
+            for shard, documents in _shards(corpus, shard_rows):
+                outcome.rows += len(documents)
                 if sink.claim(shard):
-                    yield shard, first, documents
+                    yield shard, len(documents), _changed(sink, documents) if corpus.own_ids else documents
                 else:  # existing shards count as done from the start, or the rate and the time left would be wrong
                     bar.initial = getattr(bar, "initial", 0) + _source_rows(documents)
                     bar.update(_source_rows(documents))
@@ -85,12 +91,13 @@ def index_corpus(
         def texts(shard: Shard) -> list[str]:
             return [chunk for document in shard[2] for chunk in document.chunks]
 
-        for (shard, first, documents), vectors in encoder.encode_stream(wanted(), texts):
-            ids = np.arange(first, first + len(documents), dtype=np.int64)
+        for (shard, count, documents), vectors in encoder.encode_stream(wanted(), texts):
+            first = shard * shard_rows
+            ids = _ids(documents) if corpus.own_ids else np.arange(first, first + count, dtype=np.int64)
             rows = ([document.text for document in documents], [document.metadata for document in documents])
             pooled = _pooled(documents, unit_vectors(vectors, of=f"{corpus.name}, shard {shard}"))
             started = time.perf_counter()
-            sink.add(shard, ids, *rows, pooled)
+            sink.add(shard, ids, *rows, pooled, count)
             outcome.loading += time.perf_counter() - started
             outcome.encoded += len(documents)
             bar.update(_source_rows(documents))
@@ -107,7 +114,8 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
             numbers.append(shard)
             outcome.rows += len(ids)
             if sink.claim(shard):
-                sink.add(shard, ids, texts, metadata, unit_vectors(vectors, of=f"{folder.folder}, shard {shard}"))
+                vectors = unit_vectors(vectors, of=f"{folder.folder}, shard {shard}")
+                sink.add(shard, ids, texts, metadata, vectors)
                 outcome.encoded += len(ids)
             bar.update(1)
     if numbers != list(range(len(numbers))):
@@ -129,17 +137,26 @@ class StoreLoader:
         fingerprint: its fingerprint, which changes with its content.
         replace: delete the earlier documents of the source if its fingerprint has changed.
         former: the fingerprint that earlier releases gave the same content; such a source gets the new one.
+        own_ids: the documents have ids of their own: one that is there already is replaced if it differs.
 
     Raises:
-        InputError: the source has shards of other content, and `replace` is not set.
+        InputError: the source has shards of other content and no ids of its own, and `replace` is not set; or the
+            collection has ids of the other kind.
     """
 
     def __init__(
-        self, store: VectorStore, source: str, fingerprint: str, replace: bool = False, former: str | None = None
+        self,
+        store: VectorStore,
+        source: str,
+        fingerprint: str,
+        replace: bool = False,
+        former: str | None = None,
+        own_ids: bool = False,
     ) -> None:
-        self.store, self.source, self.fingerprint = store, storable(source), fingerprint
+        self.store, self.source, self.own_ids = store, storable(source), own_ids
+        self.fingerprint = fingerprint + _OWN * own_ids
         self.number = store.database.run(lambda connection: self._register(connection, replace, former))
-        self.first = self.number * FIRST
+        self.first = 0 if own_ids else self.number * FIRST
         self._mutex = threading.Lock()
         self._locks: StoreConnection | None = None
         self._done = self._loaded()
@@ -158,9 +175,22 @@ class StoreLoader:
                 )  # an embedded server is started again
                 return self._lock(shard)
 
-    def add(self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors) -> None:
-        """Commit a shard; nothing is written if another process was faster or is replacing the source."""
-        store = self.store
+    def unchanged(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> NDArray[np.bool_]:
+        """Which of these documents are in the collection as they are here."""
+        statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.store.tables.texts)
+        rows = self.store.database.run(lambda connection: connection.execute(statement, (ids.tolist(),)).fetchall())
+        there = {id: (text, known) for id, text, known in rows}
+        own = zip(ids.tolist(), texts, metadata, strict=True)
+        return np.array([there.get(id) == (storable(text), storable_json(item)) for id, text, item in own], np.bool_)
+
+    def add(
+        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
+    ) -> None:
+        """Commit a shard of `rows` rows, of which these are new.
+
+        Nothing is written if another process was faster or is replacing the source.
+        """
+        store, put = self.store, merge_rows if self.own_ids else copy_rows
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
@@ -169,10 +199,10 @@ class StoreLoader:
                     " SELECT collection, number, %s, %s FROM contrastive_st.sources"
                     " WHERE collection = %s AND number = %s AND mark = %s FOR KEY SHARE"
                     " ON CONFLICT DO NOTHING RETURNING shard",
-                    (shard, len(ids), store.collection, self.number, self.fingerprint),
+                    (shard, len(ids) if rows is None else rows, store.collection, self.number, self.fingerprint),
                 ).fetchone()
                 if added:
-                    store.write(connection, ids + self.first, texts, vectors, metadata, put=copy_rows)
+                    store.write(connection, ids + self.first, texts, vectors, metadata, put=put)
 
         store.database.run(work)
         self._done.add(shard)
@@ -209,12 +239,22 @@ class StoreLoader:
                 " FROM contrastive_st.sources AS s WHERE collection = %s AND name = %s",
                 (name, self.source),
             ).fetchone()
+            self._check_kind(connection)
             if row is not None and row[1] == former:
                 connection.execute(
                     "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
                     (self.fingerprint, name, row[0]),
                 )
             if row is not None and row[1] in (self.fingerprint, former):
+                return int(row[0])
+            if row is not None and self.own_ids:  # of every row it is found whether it has changed
+                connection.execute(
+                    "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s", (name, row[0])
+                )
+                connection.execute(
+                    "UPDATE contrastive_st.sources SET mark = %s, shards = NULL WHERE collection = %s AND number = %s",
+                    (self.fingerprint, name, row[0]),
+                )
                 return int(row[0])
             if row is not None:
                 if row[2] and not replace:
@@ -231,6 +271,18 @@ class StoreLoader:
                 (name, number, self.source, self.fingerprint),
             )
             return int(number)
+
+    def _check_kind(self, connection: StoreConnection) -> None:
+        """Numbers of rows and ids of the corpus would be confused in one collection."""
+        statement = "SELECT name FROM contrastive_st.sources WHERE collection = %s AND (mark LIKE %s) != %s"
+        other = connection.execute(statement, (self.store.collection, "%" + _OWN, self.own_ids)).fetchone()
+        if other is not None:
+            kinds = "ids of its own", "the numbers of its rows as ids"
+            this, those = kinds if self.own_ids else kinds[::-1]
+            raise InputError(
+                f"{self.source} has {this}, and {other[0]} in collection {self.store.collection!r} has {those}; choose "
+                "another --collection, or --id_column"
+            )
 
     def _loaded(self) -> set[int]:
         statement = "SELECT shard FROM contrastive_st.shards WHERE collection = %s AND source = %s"
@@ -259,7 +311,21 @@ class StoreLoader:
                 self._locks = None  # the locks ended with the connection
 
 
-def _shards(corpus: Corpus, shard_rows: int) -> Iterator[Shard]:
+_OWN = " ids"  # after the fingerprint of a source whose documents have ids of their own
+
+
+def _ids(documents: Sequence[Document]) -> Ids:
+    return np.array([document.id for document in documents], dtype=np.int64)
+
+
+def _changed(sink: Sink, documents: list[Document]) -> list[Document]:
+    """Those that the sink does not have as they are."""
+    texts, metadata = [document.text for document in documents], [document.metadata for document in documents]
+    same = sink.unchanged(_ids(documents), texts, metadata)
+    return [document for document, known in zip(documents, same, strict=True) if not known]
+
+
+def _shards(corpus: Corpus, shard_rows: int) -> Iterator[tuple[int, list[Document]]]:
     documents = corpus.read()
     for shard in itertools.count():
         rows = list(itertools.islice(documents, shard_rows))
@@ -267,7 +333,7 @@ def _shards(corpus: Corpus, shard_rows: int) -> Iterator[Shard]:
             return
         if shard * shard_rows >= FIRST:
             raise InputError(f"{corpus.name}: more than {FIRST} rows; index it in parts")
-        yield shard, shard * shard_rows, rows
+        yield shard, rows
 
 
 def _source_rows(documents: Sequence[Document]) -> int:

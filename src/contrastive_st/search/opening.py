@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.default import open_encoder
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.index import VectorIndex
 from contrastive_st.search.postgres.server import default_store
 from contrastive_st.search.shards import RECORD

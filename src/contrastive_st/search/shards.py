@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.safety.writing import written_whole
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.search.index import Batch, Ids, Metadata, Vectors, storable, storable_json
 from contrastive_st.vectors import dequantize, quantization_ranges, quantize, unit_vectors
 
@@ -35,6 +35,7 @@ class Encoding:
     corpus_fingerprint: str
     shard_rows: int
     precision: str = "float32"
+    own_ids: bool = False
 
 
 class ShardFolder:
@@ -59,7 +60,7 @@ class ShardFolder:
         record = self.folder / RECORD
         if encoding is not None and not record.exists():
             self.folder.mkdir(parents=True, exist_ok=True)
-            with written_whole(record, overwrite=True) as path:
+            with atomic_write(record, overwrite=True) as path:
                 path.write_text(json.dumps(asdict(encoding), indent=2), encoding="utf-8")
         try:
             recorded = json.loads(record.read_text(encoding="utf-8"))
@@ -77,7 +78,13 @@ class ShardFolder:
         """Whether this process should encode the shard."""
         return shard % self.world == self.rank and not self._path(shard).exists()
 
-    def add(self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors) -> None:
+    def unchanged(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> NDArray[np.bool_]:
+        """None: a folder is encoded from one state of a corpus."""
+        return np.zeros(len(ids), np.bool_)
+
+    def add(
+        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
+    ) -> None:
         """Write a shard."""
         import pyarrow as pa
         import pyarrow.parquet as pq
@@ -93,7 +100,7 @@ class ShardFolder:
                 "embedding": pa.FixedSizeListArray.from_arrays(pa.array(stored.reshape(-1)), stored.shape[1]),
             }
         )
-        with written_whole(self._path(shard), overwrite=True) as path:
+        with atomic_write(self._path(shard), overwrite=True) as path:
             pq.write_table(table, path, use_dictionary=["metadata"])
 
     def finish(self, shards: int, rows: int) -> bool:

@@ -7,30 +7,35 @@ Haystack's OpenAI embedders on `/v1`, `huggingface_hub.InferenceClient` on the a
 from __future__ import annotations
 
 import argparse
-import base64
+import asyncio
 import math
-import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
+from fastapi.routing import APIRoute
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.default import open_encoder
-from contrastive_st.search.index import check_k, parse_filter
+from contrastive_st.models.protocol import open_encoder
+from contrastive_st.search.index import check_k, one_line, parse_filter
 from contrastive_st.search.opening import open_encoder_for, open_named
-from contrastive_st.serve.batcher import COMPUTING, ApiError, Batcher, Rows, Vectors
+from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
+from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
+from contrastive_st.serve.connections import serve as serve_app
 from contrastive_st.serve.gate import (
     App,
     Gate,
@@ -41,15 +46,33 @@ from contrastive_st.serve.gate import (
     Send,
     address,
     is_loopback,
+    read_token,
     reserve,
-    run_app,
+)
+from contrastive_st.serve.limits import (
+    ALL_BYTES,
+    ALL_FLOATS,
+    MOST_BYTES,
+    MOST_CHARACTERS,
+    MOST_FLOATS,
+    MOST_HITS,
+    MOST_INPUTS,
+    MOST_UNDER_WAY,
+    ApiError,
+    Budget,
+    JsonCounter,
 )
 from contrastive_st.terminal import say
 from contrastive_st.tokens import QUERY, role_prompt
 from contrastive_st.vectors import unit_vectors
 
-Texts = str | list[str]
-Input = str | list[str] | list[int] | list[list[int]]  # texts, or token ids of the model's own tokenizer
+_KEYS = 64  # strings and lists of a body besides its inputs
+_READING = ThreadPoolExecutor(2, thread_name_prefix="reading")  # bodies and texts; the event loop must never wait
+_Result = TypeVar("_Result")
+
+
+async def _in_reading(function: Callable[..., _Result], *arguments: Any) -> _Result:
+    return await asyncio.get_running_loop().run_in_executor(_READING, function, *arguments)
 
 
 # --- Models and indices behind the routes.
@@ -61,49 +84,54 @@ class Served:
 
     Args:
         encoder: a `SentenceEncoder` or `StaticVectors`.
-        refuse_long: answer 413 to texts longer than the model reads, where a request does not say `truncate`.
+        truncate: cut texts longer than the model reads; else they are answered with 413. A request may say otherwise.
         batcher: by default with the limits of `Batcher`.
     """
 
     encoder: Any
-    refuse_long: bool = False
+    truncate: bool = True
     batcher: Batcher = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        self.batcher = self.batcher or Batcher(self.encoder.encode_rows)
+        self.batcher = self.batcher or Batcher(self.encoder.encode_buckets, self.encoder.bucket_limits)
+        self.dimension: int = self.encoder.dimension
 
-    def rows(self, given: Input, prompt: str, truncate: bool | None) -> Rows:
-        """Token rows of texts, each with the prompt before it, or those that were given.
+    def rows(self, given: Any, prompt: str, truncate: bool | None) -> Rows:
+        """Token rows of an input: a text, texts, or token ids; each text has the prompt before it.
 
         Raises:
-            ApiError: nothing was given, a text or row is too long and is not to be cut, or an id is no token's.
+            ApiError: it is none of these, or too much, or too long and not to be cut; or an id is no token's.
         """
-        items: list[Any] = [given] if isinstance(given, str) or (given and isinstance(given[0], int)) else list(given)
+        items: list[Any] = given if isinstance(given, list) and not _is_row(given) else [given]
         if not items:
             raise ApiError(400, "input is an empty list; give a text or several")
-        cut = not self.refuse_long if truncate is None else truncate
+        if len(items) > MOST_INPUTS or len(items) * self.dimension > MOST_FLOATS:
+            most = min(MOST_INPUTS, MOST_FLOATS // self.dimension)
+            raise ApiError(413, f"a request has {most:,} inputs at most; send less at once")
+        cut = self.truncate if truncate is None else truncate
         if isinstance(items[0], str):
-            return self._rows_of_texts(items, prompt, cut)
+            return self._rows_of_texts(_checked(items, lambda item: isinstance(item, str)), prompt, cut)
         most, longest = self.encoder.vocabulary_size, self.encoder.max_length
-        if any(not row or min(row) < 0 or max(row) >= most for row in items):
+        if any(not row or min(row) < 0 or max(row) >= most for row in _checked(items, _is_row)):
             raise ApiError(400, f"token ids go from 0 to {most - 1:,}, and a row holds one at least; or send texts")
         if longest is not None and not cut and max(map(len, items)) > longest:
             raise ApiError(413, f"an input has more than the {longest} tokens that the model reads")
         return [row[:longest] for row in items]
 
     def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
+        if sum(map(len, texts)) > MOST_CHARACTERS:
+            raise ApiError(
+                413, f"the texts of a request have {MOST_CHARACTERS:,} characters at most; send less at once"
+            )
         rows: Rows = self.encoder.token_rows(texts, prompt)
-        longest = self.encoder.max_length
-        if not cut and longest is not None:
-            full = [text for text, row in zip(texts, rows, strict=True) if len(row) >= longest]
-            if max(map(len, self.encoder.token_rows(full, prompt, longest + 1)), default=0) > longest:
-                raise ApiError(413, f"a text has more than the {longest} tokens that the model reads; shorten it, "
-                               "or send truncate: true to /embed")  # fmt: skip
+        if not cut and self.encoder.truncated(texts, rows, prompt):
+            raise ApiError(413, f"a text has more than the {self.encoder.max_length} tokens that the model reads; "
+                           "shorten it, or send truncate: true to /embed")  # fmt: skip
         return rows
 
     async def vectors(
         self,
-        given: Input,
+        given: Any,
         *,
         prompt: str | None = None,
         truncate: bool | None = None,
@@ -111,14 +139,26 @@ class Served:
         normalize: bool = True,
     ) -> tuple[Vectors, int]:
         """The vectors `[n, d]` of an input, and how many tokens it has; by default with the checkpoint's own prompt."""
+        if dimensions is not None and not 1 <= dimensions <= self.dimension:
+            raise ApiError(400, f"dimensions {dimensions}: the model has {self.dimension}")
         prompt = self.encoder.prompt_text() if prompt is None else prompt
-        rows = await run_in_threadpool(self.rows, given, prompt, truncate)
-        pooled = getattr(getattr(self.encoder, "recorded", None), "include_prompt", True)
+        rows = await _in_reading(self.rows, given, prompt, truncate)
+        pooled = getattr(getattr(self.encoder, "checkpoint", None), "include_prompt", True)
         vectors = await self.batcher.submit(rows, "" if pooled else prompt)
-        if dimensions is not None and not 1 <= dimensions <= vectors.shape[1]:
-            raise ApiError(400, f"dimensions {dimensions}: the model has {vectors.shape[1]}")
         vectors = vectors[:, :dimensions]
         return unit_vectors(vectors) if normalize else vectors, sum(map(len, rows))
+
+
+def _is_row(item: Any) -> bool:
+    """Whether this is a row of token ids, which may be empty within a list of rows."""
+    return isinstance(item, list) and bool(item) and set(map(type, item)) == {int}
+
+
+def _checked(items: list[Any], fits: Callable[[Any], bool]) -> list[Any]:
+    for number, item in enumerate(items):
+        if not (fits(item) or item == []):
+            raise ApiError(422, f"input: give a text, a list of texts, or token ids (element {number} is none)")
+    return items
 
 
 class IndexServed(NamedTuple):
@@ -129,6 +169,22 @@ class IndexServed(NamedTuple):
 
 
 # --- Requests and answers.
+
+
+def _text_or_list(given: Any) -> Any:
+    """An input, of which nothing is looked at that could be long; `Served.rows` does that in a thread."""
+    if not isinstance(given, (str, list)):
+        raise ValueError("give a text, a list of texts, or token ids")
+    return given
+
+
+_TEXT: Any = {"type": "string"}
+_IDS: Any = {"type": "array", "items": {"type": "integer"}}
+Input = Annotated[
+    Any,
+    AfterValidator(_text_or_list),
+    WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT}, _IDS, {"type": "array", "items": _IDS}]}),
+]  # texts, or token ids of the model's own tokenizer
 
 
 class EmbeddingRequest(BaseModel):
@@ -156,7 +212,7 @@ class Comparison(BaseModel):
     """A sentence, and those it is compared with."""
 
     source_sentence: str
-    sentences: list[str] = Field(min_length=1)
+    sentences: Annotated[list[str], FailFast(), Field(min_length=1)]
 
 
 class SimilarityRequest(BaseModel):
@@ -174,7 +230,7 @@ class SearchRequest(BaseModel):
     query: str
     index: str | None = None
     k: int = 10
-    filter: list[str] = []
+    filter: Annotated[list[str], FailFast(), Field(max_length=_KEYS // 2)] = []
     hybrid: bool = False
 
 
@@ -187,11 +243,46 @@ class Metrics:
         self.requests = Counter("requests", "answered, by route and status", ["route", "status"], **own)
         self.seconds = Histogram("request_seconds", "from request to answer", ["route"], **own)
         self.tokens = Counter("tokens", "encoded", ["model"], **own)
-        rows = Histogram("pass_rows", "texts encoded together", ["model"], buckets=[4**i for i in range(8)], **own)
+        rows = Histogram("batch_rows", "texts encoded together", ["model"], buckets=[4**i for i in range(8)], **own)
         waiting = Gauge("waiting_tokens", "waiting or under way", ["model"], **own)
         for name, model in models.items():
-            model.batcher.passes = rows.labels(name).observe
+            model.batcher.batches = rows.labels(name).observe
             waiting.labels(name).set_function(lambda batcher=model.batcher: batcher.waiting)  # type: ignore[misc]
+
+
+class _Body(Request):
+    """A request whose body is counted while it comes, and parsed in a thread."""
+
+    async def body(self) -> bytes:
+        """The whole body.
+
+        Raises:
+            ApiError: 413, it holds more than a request may; 429, too many bodies are under way.
+        """
+        if not hasattr(self, "_body"):
+            counter, parts = JsonCounter(MOST_INPUTS + _KEYS, MOST_INPUTS + _KEYS, 1 << 20), []
+            async for part in self.stream():
+                self.scope["held"].enter_context(self.app.state.bytes.held(len(part)))
+                counter.add(part)
+                parts.append(part)
+            self._body = b"".join(parts)
+        return self._body
+
+    async def json(self) -> Any:
+        """What it says."""
+        return await _in_reading(orjson.loads, await self.body())
+
+
+class _Route(APIRoute):
+    """Routes whose requests are read as `_Body`."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        answer = super().get_route_handler()
+
+        async def read(request: Request) -> Response:
+            return await answer(_Body(request.scope, request.receive))
+
+        return read
 
 
 class _Routes:
@@ -199,37 +290,32 @@ class _Routes:
 
     def __init__(self, models: Mapping[str, Served], indices: Mapping[str, IndexServed], metrics: Metrics) -> None:
         self.models, self.indices, self.metrics = models, indices, metrics
+        self.floats = Budget(ALL_FLOATS)
 
-    async def v1_embeddings(self, asked: EmbeddingRequest) -> Response:
-        name, vectors, tokens = await self._vectors(asked.model, asked.input, dimensions=asked.dimensions)
-        if asked.encoding_format == "base64":
-            values: list[Any] = [base64.b64encode(row.astype("<f4").tobytes()).decode() for row in vectors]
-        else:
-            values = vectors.tolist()
-        data = [{"object": "embedding", "index": i, "embedding": value} for i, value in enumerate(values)]
-        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
-        return JSONResponse({"object": "list", "data": data, "model": name, "usage": usage})
+    async def v1_embeddings(self, asked: EmbeddingRequest, request: Request) -> Response:
+        name, vectors, tokens = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
+        return Answer(embedding_parts(vectors, asked.encoding_format, name, tokens))
 
     async def v1_models(self) -> Any:
         models = [{"id": name, "object": "model", "owned_by": ""} for name in self.models]
         return {"object": "list", "data": models}
 
-    async def embed(self, asked: EmbedRequest) -> Response:
+    async def embed(self, asked: EmbedRequest, request: Request) -> Response:
         options = asked.model_dump(include={"normalize", "truncate", "dimensions"})
         prompt = self._model(asked.model)[1].encoder.prompt_text(asked.prompt_name)
-        _, vectors, _ = await self._vectors(asked.model, asked.inputs, prompt=prompt, **options)
-        return JSONResponse(vectors.tolist())
+        _, vectors, _ = await self._vectors(request, asked.model, asked.inputs, prompt=prompt, **options)
+        return Answer(json_parts(vectors))
 
-    async def similarity(self, asked: SimilarityRequest) -> Response:
+    async def similarity(self, asked: SimilarityRequest, request: Request) -> Response:
         inputs = asked.inputs
-        _, vectors, _ = await self._vectors(asked.model, [inputs.source_sentence, *inputs.sentences])
-        return JSONResponse((vectors[1:] @ vectors[0]).tolist())
+        _, vectors, _ = await self._vectors(request, asked.model, [inputs.source_sentence, *inputs.sentences])
+        return Answer(json_parts(vectors[1:] @ vectors[0]))
 
-    async def either(self, asked: EmbedRequest | SimilarityRequest) -> Response:
+    async def either(self, asked: EmbedRequest | SimilarityRequest, request: Request) -> Response:
         """What `huggingface_hub.InferenceClient` sends to the address itself."""
-        return await (self.embed(asked) if isinstance(asked, EmbedRequest) else self.similarity(asked))
+        return await (self.embed if isinstance(asked, EmbedRequest) else self.similarity)(asked, request)  # type: ignore[arg-type]
 
-    async def search(self, asked: SearchRequest) -> Any:
+    async def search(self, asked: SearchRequest, request: Request) -> Any:
         if not self.indices:
             raise ApiError(404, "no index is served; start the server with --index")
         name = next(iter(self.indices)) if asked.index is None else asked.index
@@ -237,13 +323,19 @@ class _Routes:
             raise ApiError(404, f"there is no index {name!r}; there is {', '.join(self.indices)}")
         index, model = self.indices[name]
         k, conditions = check_k(asked.k), parse_filter(asked.filter)
+        if k > MOST_HITS:
+            raise ApiError(413, f"k {k}: a request has {MOST_HITS:,} hits at most")
         vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
         words = asked.query if asked.hybrid else None
-        hits = await run_in_threadpool(lambda: index.search(vectors[0], k, filter=conditions, text=words)[0])
-        return {"index": name, "hits": [
-            {"id": hit.id, "score": None if math.isnan(hit.score) else hit.score, "text": hit.text,
-             "metadata": hit.metadata} for hit in hits
-        ]}  # fmt: skip
+
+        def found() -> bytes:
+            hits = index.search(vectors[0], k, filter=conditions, text=words)[0]
+            return orjson.dumps({"index": name, "hits": [
+                {"id": hit.id, "score": None if math.isnan(hit.score) else hit.score, "text": hit.text,
+                 "metadata": hit.metadata} for hit in hits
+            ]})  # fmt: skip
+
+        return Response(await run_in_threadpool(found), media_type="application/json")
 
     async def health(self) -> Any:
         return {"status": "ok", "models": list(self.models), "indices": list(self.indices)}
@@ -257,11 +349,33 @@ class _Routes:
             raise ApiError(404, f"there is no model {name!r}; there is {', '.join(self.models)}")
         return name, self.models[name]
 
-    async def _vectors(self, name: str | None, given: Input, **options: Any) -> tuple[str, Vectors, int]:
+    async def _vectors(
+        self, request: Request, name: str | None, given: Any, **options: Any
+    ) -> tuple[str, Vectors, int]:
         name, model = self._model(name)
-        vectors, tokens = await model.vectors(given, **options)
+        inputs = len(given) if isinstance(given, list) and given and not isinstance(given[0], int) else 1
+        if inputs <= MOST_INPUTS:
+            request.scope["held"].enter_context(self.floats.held(inputs * model.dimension))
+        vectors, tokens = await _unless_gone(request, model.vectors(given, **options))
         self.metrics.tokens.labels(name).inc(tokens)
         return name, vectors, tokens
+
+
+async def _unless_gone(request: Request, work: Awaitable[_Result]) -> _Result:
+    """The result, which nobody waits for any more when the client has gone.
+
+    Raises:
+        ClientDisconnect: the client has gone.
+    """
+    result, gone = asyncio.ensure_future(work), asyncio.ensure_future(request.receive())
+    try:
+        await asyncio.wait((result, gone), return_when=asyncio.FIRST_COMPLETED)
+        if not result.done():
+            raise ClientDisconnect
+        return result.result()
+    finally:
+        result.cancel()
+        gone.cancel()
 
 
 def make_api(
@@ -279,7 +393,8 @@ def make_api(
         token: asked of every request but `/health` as `Authorization: Bearer ...`; None asks for none.
     """
     app, metrics = FastAPI(title="contrastive-st", description="Sentence embeddings.", redoc_url=None), Metrics(models)
-    for kind in (ApiError, InputError, RequestValidationError, HTTPException):
+    app.router.route_class, app.state.bytes = _Route, Budget(ALL_BYTES)
+    for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect):
         app.add_exception_handler(kind, _refusal)
     routes = _Routes(models, indices or {}, metrics)
     posts: list[tuple[str, Callable[..., Any]]] = [
@@ -298,10 +413,11 @@ def make_api(
 
 
 class _Counted:
-    """Counts requests by route and status, and how long they take."""
+    """Counts requests by route and status, and how long they take; lets go what they held when they are answered."""
 
     def __init__(self, app: App, metrics: Metrics, routes: set[str]) -> None:
         self.app, self.metrics, self.routes = app, metrics, routes
+        self.under_way = Budget(MOST_UNDER_WAY)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -316,13 +432,21 @@ class _Counted:
                 self.metrics.seconds.labels(route).observe(time.perf_counter() - started)
             await send(message)
 
-        await self.app(scope, receive, counted)
+        with ExitStack() as scope["held"]:
+            try:
+                if route not in ApiGate.without_token:
+                    scope["held"].enter_context(self.under_way.held(1))
+            except ApiError as error:
+                headers = {**(error.headers or {}), "connection": "close"}
+                await _error(route, error.status_code, error.detail, headers)(scope, receive, counted)
+                return
+            await self.app(scope, receive, counted)
 
 
 class ApiGate(Gate):
     """The gate of the API, with the token as `Authorization: Bearer ...`; `/health` needs none."""
 
-    most_bytes = 32 << 20
+    most_bytes = MOST_BYTES
     without_token = frozenset({"/health"})
     token_help = "send the token of this server as Authorization: Bearer TOKEN"
 
@@ -340,13 +464,11 @@ class ApiGate(Gate):
 async def _refusal(request: Request, error: Exception) -> Response:
     """The answer to a request that raised an error."""
     status, words, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
-    if isinstance(error, ApiError):
-        status = error.status
-    elif isinstance(error, HTTPException):
+    if isinstance(error, HTTPException):
         status, words = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):
         status, words = 422, _what_is_wrong(error)
-    return _error(request.url.path, status, words, headers)
+    return _error(request.url.path, status, one_line(words, 500), headers)
 
 
 def _error(path: str, status: int, words: str, headers: Mapping[str, str]) -> Response:
@@ -376,7 +498,7 @@ def run(args: argparse.Namespace) -> None:
     """Serve until SIGINT or SIGTERM, with the flags of `contrastive-st api`; what was taken is answered first."""
     if min(args.batch_tokens, args.max_waiting_tokens) < 1:
         raise InputError("--batch_tokens and --max_waiting_tokens: give 1 or more")
-    token = _token(args.token_file)
+    token = read_token(args.token_file, "CONTRASTIVE_ST_API_TOKEN")
     with ExitStack() as stack:
         listener = stack.enter_context(reserve(args.host, args.port))
         models, indices = COMPUTING.submit(_opened, args, stack).result()
@@ -384,8 +506,7 @@ def run(args: argparse.Namespace) -> None:
             say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
                 file=sys.stderr)  # fmt: skip
         app = make_api(models, indices, args.host, token)
-        say(address(listener))
-        run_app(app, listener)
+        serve_app(app, listener, address(listener))
 
 
 def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Served], dict[str, IndexServed]]:
@@ -396,8 +517,8 @@ def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Serve
     def serve(encoder: Any) -> Served:
         if encoder.name in models:
             raise InputError(f"two models are called {encoder.name}; rename a folder")
-        batcher = Batcher(encoder.encode_rows, args.batch_tokens, args.max_waiting_tokens)
-        models[encoder.name] = Served(encoder, args.long == "refuse", batcher)
+        batcher = Batcher(encoder.encode_buckets, encoder.bucket_limits, args.batch_tokens, args.max_waiting_tokens)
+        models[encoder.name] = Served(encoder, args.truncate, batcher)
         return models[encoder.name]
 
     for model in args.model or ([] if args.index else [None]):
@@ -408,16 +529,3 @@ def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Serve
         model = next(same, None) or serve(open_encoder_for(index, precision=args.precision))
         indices[Path(name).name] = IndexServed(index, model)
     return models, indices
-
-
-def _token(file: str | None) -> str | None:
-    """The token of a file, or of the environment."""
-    if file is None:
-        return os.environ.get("CONTRASTIVE_ST_API_TOKEN") or None
-    try:
-        token = Path(file).expanduser().read_text(encoding="utf-8").partition("\n")[0].strip()
-    except (OSError, ValueError) as error:
-        raise InputError(f"--token_file {file}: it cannot be read: {error}") from None
-    if not token:
-        raise InputError(f"--token_file {file}: its first line is empty")
-    return token

@@ -1,121 +1,214 @@
-"""`Batcher`: requests of many clients are encoded together."""
+"""`Batcher`: the texts of many clients are encoded together, without a pause."""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import threading
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from contrastive_st.serve.limits import ApiError, overloaded
+from contrastive_st.tokens import bucket_rows
+
 Rows = list[list[int]]
 Vectors = NDArray[np.float32]
-
-
-class ApiError(Exception):
-    """A request that is refused: the status, one line, and headers."""
-
-    def __init__(self, status: int, words: str, **headers: str) -> None:
-        super().__init__(words)
-        self.status, self.headers = status, headers
-
+Bucket = tuple[Rows, str]
 
 # One thread for all that torch computes, opening a model included: each thread that computes has OpenMP threads of its
 # own, and where those of all are more than the cores, they sleep after every product instead of waiting for the next.
-# (Many texts are computed by the threads of `on_cores`, for all passes the same.)
-COMPUTING = ThreadPoolExecutor(1)
+# (Many texts are computed by the threads of `on_cores`.)
+COMPUTING = ThreadPoolExecutor(1, thread_name_prefix="computing")
+_OLDEST = 3  # one bucket of so many is that of the oldest row
+_TURN = 1.0  # seconds after which a busy model lets another one compute
 
 
-class _Job(NamedTuple):
-    rows: Rows
-    unpooled: str
-    tokens: int
-    done: asyncio.Future[Vectors]
+class _Job:
+    """The rows of a request, and their vectors as far as they are there."""
+
+    def __init__(self, rows: Rows, prompt: str, done: asyncio.Future[Vectors]) -> None:
+        self.rows, self.prompt, self.done = rows, prompt, done
+        self.missing, self.vectors = len(rows), np.empty((0, 0), np.float32)
+
+    def fill(self, places: list[int], vectors: Vectors) -> bool:
+        """Take vectors; whether they were the last ones."""
+        if not len(self.vectors):
+            self.vectors = np.empty((len(self.rows), vectors.shape[1]), np.float32)
+        self.vectors[places] = vectors
+        self.missing -= len(places)
+        return not self.missing
+
+
+class _Row(NamedTuple):
+    job: _Job
+    place: int
+
+    @property
+    def tokens(self) -> int:
+        """Its length; a row without tokens costs a little too."""
+        return max(len(self.job.rows[self.place]), 1)
 
 
 class Batcher:
-    """Encodes the rows of many requests together, in the order of their coming, on the thread of all models.
+    """Encodes the rows of many requests together, on the thread of all models.
+
+    The model takes one bucket of rows of about the same length after the other, from all requests that wait: every
+    third time the one with the row that has waited longest, else the one with the most tokens, and so the least
+    padding. So nothing waits for the end of a batch, and a large request does not hold up small ones.
 
     Args:
-        encode: token rows to vectors `[len(rows), d]`; its second argument is a prompt that is not pooled, if any.
-        batch_tokens: a pass takes requests up to so many tokens, and one request at least.
+        encode: vectors `[n, d]` of each bucket of a stream, as `SentenceEncoder.encode_buckets`.
+        limits: options of `bucket_rows` for a bucket.
+        batch_tokens: so many of the tokens that wait, the oldest first, are sorted into buckets.
         most_waiting: tokens that may wait or be under way; a request beyond is refused with the seconds to wait.
         gather: seconds that the first request of an idle server waits for others.
 
     Example:
         >>> async def two_clients():
-        ...     batcher = Batcher(lambda rows: np.array([[sum(row)] for row in rows], np.float32))
+        ...     sums = lambda buckets: (np.array([[sum(row)] for row in rows], np.float32) for rows, _ in buckets)
+        ...     batcher = Batcher(sums)
         ...     return await asyncio.gather(batcher.submit([[1, 2], [3]]), batcher.submit([[4]]))
         >>> [vectors.tolist() for vectors in asyncio.run(two_clients())]
         [[[3.0], [3.0]], [[4.0]]]
     """
 
+    _turns = 0  # batchers whose models wait for the thread
+
     def __init__(
         self,
-        encode: Callable[..., Vectors],
-        batch_tokens: int = 16_384,
+        encode: Callable[[Iterable[Bucket]], Iterator[Vectors]],
+        limits: Mapping[str, float] | None = None,
+        batch_tokens: int = 65_536,
         most_waiting: int = 1 << 20,
         gather: float = 0.003,
     ) -> None:
-        self.encode, self.batch_tokens, self.most_waiting, self.gather = encode, batch_tokens, most_waiting, gather
-        self.waiting = 0
-        self.passes: Callable[[int], object] = lambda rows: None  # told the rows of each pass
-        self._jobs: deque[_Job] = deque()
-        self._task: asyncio.Task[None] | None = None
-        self._rate = 1e4  # tokens a second, of the last passes
+        self.encode, self.limits, self.batch_tokens = encode, dict(limits or {"max_tokens": 2048}), batch_tokens
+        self.most_waiting, self.gather = most_waiting, gather
+        self.waiting = 0  # tokens
+        self.batches: Callable[[int], object] = lambda rows: None  # told the rows of each bucket
+        self._rows: deque[_Row] = deque()
+        self._computed: deque[list[_Row]] = deque()  # buckets that the model has
+        self._mutex = threading.Lock()  # of the rows and of `_running`
+        self._running = False
+        self._taken = 0  # buckets
+        self._rate = 1e4  # tokens a second
 
     async def submit(self, rows: Rows, unpooled: str = "") -> Vectors:
         """The vectors of a request's rows, which begin with a prompt that is not pooled, if any.
 
+        What is cancelled is not computed.
+
         Raises:
             ApiError: 429, too much is waiting; 413, the request alone is more than may wait.
         """
-        tokens = sum(map(len, rows))
+        tokens = sum(max(len(row), 1) for row in rows)
         if tokens > self.most_waiting:
             raise ApiError(413, f"{tokens:,} tokens in one request; at most {self.most_waiting:,} are taken")
         if self.waiting + tokens > self.most_waiting:
-            seconds = max(math.ceil(self.waiting / self._rate), 1)
-            raise ApiError(429, f"too many requests; come again in {seconds} s", **{"Retry-After": str(seconds)})
-        job = _Job(rows, unpooled, tokens, asyncio.get_running_loop().create_future())
-        self._jobs.append(job)
+            raise overloaded(max(math.ceil(self.waiting / self._rate), 1))
+        job = _Job(rows, unpooled, asyncio.get_running_loop().create_future())
         self.waiting += tokens
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._work())
-        return await job.done
-
-    async def _work(self) -> None:
-        await asyncio.sleep(self.gather)
-        while self._jobs:
-            jobs = [self._jobs.popleft()]
-            tokens = jobs[0].tokens
-            while (
-                self._jobs
-                and tokens + self._jobs[0].tokens <= self.batch_tokens
-                and self._jobs[0].unpooled == jobs[0].unpooled
-            ):
-                jobs.append(self._jobs.popleft())
-                tokens += jobs[-1].tokens
-            await self._pass(jobs, tokens)
-
-    async def _pass(self, jobs: Sequence[_Job], tokens: int) -> None:
-        rows, started = [row for job in jobs for row in job.rows], time.perf_counter()
-        unpooled = [jobs[0].unpooled] if jobs[0].unpooled else []
         try:
-            vectors = await asyncio.get_running_loop().run_in_executor(COMPUTING, self.encode, rows, *unpooled)
+            with self._mutex:
+                self._rows.extend(_Row(job, place) for place in range(len(rows)))
+                start, self._running = not self._running, True
+            if start:
+                asyncio.get_running_loop().call_later(self.gather, self._start)
+            return await job.done
+        finally:
+            self.waiting -= tokens
+
+    # ------------------------------------------------------------------ in the thread that computes
+
+    def _start(self) -> None:
+        Batcher._turns += 1
+        COMPUTING.submit(self._run)
+
+    def _run(self) -> None:
+        """Compute what waits; another turn follows if something is left."""
+        Batcher._turns -= 1
+        started, tokens = time.perf_counter(), 0
+        try:
+            for vectors in self.encode(self._buckets(started + _TURN)):
+                bucket = self._computed.popleft()
+                self.batches(len(bucket))
+                self._answer(bucket, vectors)
+                tokens += sum(row.tokens for row in bucket)
+                seconds = max(time.perf_counter() - started, 1e-6)
+                if seconds > 0.1:
+                    self._rate = tokens / seconds
         except Exception as error:  # whatever it is, it is the answer to these requests, and the next are served
-            for job in jobs:
-                if not job.done.done():
-                    job.done.set_exception(error)
-        else:
-            ends = np.cumsum([len(job.rows) for job in jobs])
-            for job, own in zip(jobs, np.split(vectors, ends[:-1]), strict=True):
-                if not job.done.done():  # its client may have gone
-                    job.done.set_result(own)
-        self.waiting -= tokens
-        self.passes(len(rows))
-        self._rate += 0.2 * (tokens / max(time.perf_counter() - started, 1e-6) - self._rate)
+            for job in {row.job for bucket in self._computed or [self._next()] for row in bucket}:
+                _call(job, _fail, job.done, error)
+            self._computed.clear()
+        with self._mutex:
+            self._running = bool(self._rows)
+        if self._running:
+            self._start()
+
+    def _answer(self, bucket: list[_Row], vectors: Vectors) -> None:
+        places: dict[_Job, list[int]] = {}
+        for number, row in enumerate(bucket):
+            places.setdefault(row.job, []).append(number)
+        for job, own in places.items():
+            if job.fill([bucket[number].place for number in own], vectors[own]):
+                _call(job, _finish, job.done, job.vectors)
+
+    def _buckets(self, until: float) -> Iterator[Bucket]:
+        """Buckets as long as rows wait and no other model waits longer than its turn."""
+        while not (Batcher._turns and time.perf_counter() > until):
+            bucket = self._next()
+            if not bucket:
+                return
+            self._computed.append(bucket)
+            yield [row.job.rows[row.place] for row in bucket], bucket[0].job.prompt
+
+    def _next(self) -> list[_Row]:
+        """Rows of a similar length and the same prompt as the oldest row has; empty if none waits."""
+        with self._mutex:
+            window: list[_Row] = []
+            others: list[_Row] = []
+            tokens = 0
+            while self._rows and tokens < self.batch_tokens:
+                row = self._rows.popleft()
+                if row.job.done.done():  # cancelled, or failed in another bucket
+                    continue
+                fits = not window or row.job.prompt == window[0].job.prompt
+                (window if fits else others).append(row)
+                tokens += row.tokens
+            if not window:
+                return []
+            lengths = np.array([row.tokens for row in window])
+            buckets = bucket_rows(lengths, **self.limits)  # type: ignore[arg-type]
+            self._taken += 1
+            if self._taken % _OLDEST:
+                best = max(buckets, key=lambda bucket: lengths[bucket].sum())
+            else:
+                best = next(bucket for bucket in buckets if 0 in bucket)
+            chosen = set(best.tolist())
+            left = [row for number, row in enumerate(window) if number not in chosen]
+            self._rows.extendleft(reversed(left + others))
+            return [window[number] for number in sorted(chosen)]
+
+
+def _call(job: _Job, function: Callable[..., None], *arguments: Any) -> None:
+    """Call a function on the event loop of a job, if that still runs."""
+    loop = job.done.get_loop()
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(function, *arguments)
+
+
+def _finish(done: asyncio.Future[Vectors], vectors: Vectors) -> None:
+    if not done.done():  # its client may have gone
+        done.set_result(vectors)
+
+
+def _fail(done: asyncio.Future[Vectors], error: Exception) -> None:
+    if not done.done():
+        done.set_exception(error)

@@ -31,7 +31,8 @@ def _add_serve(commands: Any) -> None:
                        help="the model of each index, in the same order (default: as recorded)")  # fmt: skip
     serve.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
     serve.add_argument("--port", type=int, default=7860, help="0 takes a free one")
-    serve.add_argument("--token", nargs="?", const="", help="require a token: this one, or a generated one")
+    serve.add_argument("--token", nargs="?", const="", help="require a token, which the command makes and prints")
+    serve.add_argument("--token_file", help="require the token in this file (default: $CONTRASTIVE_ST_SERVE_TOKEN)")
     serve.set_defaults(function=_serve)
 
 
@@ -47,8 +48,10 @@ def _add_api(commands: Any) -> None:
     api.add_argument("--token_file", help="file with the token of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
     api.add_argument("--precision", default="auto", choices=MODEL_PRECISIONS, help="of the models")
     api.add_argument("--pooling", help=POOLING_HELP)
-    api.add_argument("--long", default="cut", choices=("cut", "refuse"), help="what to do with too long texts")
-    api.add_argument("--batch_tokens", type=int, default=16_384, help="most tokens encoded together (default: 16384)")
+    api.add_argument("--no_truncate", dest="truncate", action="store_false",
+                     help="answer 413 to texts longer than the model reads (default: truncate them)")  # fmt: skip
+    api.add_argument("--batch_tokens", type=int, default=65_536,
+                     help="waiting tokens that are sorted into batches together (default: 65536)")  # fmt: skip
     api.add_argument("--max_waiting_tokens", type=int, default=1 << 20,
                      help="most tokens waiting for a model, else 429 (default: 1048576)")  # fmt: skip
     api.set_defaults(function=_api)
@@ -59,19 +62,23 @@ def _add_api(commands: Any) -> None:
 
 @closes_the_store
 def _serve(args: argparse.Namespace) -> None:
+    if args.token:
+        raise InputError("--token: every account could read it in the list of processes; give a --token_file, or "
+                         "--token alone, for which the command makes one")  # fmt: skip
     names = list(dict.fromkeys(args.index or ["documents"]))
     if args.model and len(args.model) != len(names):
         raise InputError(
             f"{len(args.model)} --model for {len(names)} indices; give one for each, in the same order, or none"
         )
     from contrastive_st.search.opening import open_encoder_for, open_named
-    from contrastive_st.serve.gate import is_loopback, reserve
+    from contrastive_st.serve.gate import is_loopback, read_token, reserve
     from contrastive_st.serve.page import import_gradio
     from contrastive_st.serve.serving import check_token, serve
     from contrastive_st.serve.session import SearchSession, Source
 
     import_gradio()
-    token = check_token(secrets.token_urlsafe(24) if args.token == "" else args.token)
+    token = check_token(read_token(args.token_file, "CONTRASTIVE_ST_SERVE_TOKEN"))
+    token = token or (None if args.token is None else secrets.token_urlsafe(24))
     with ExitStack() as stack:
         listener = stack.enter_context(reserve(args.host, args.port))
         sources = []
@@ -91,7 +98,9 @@ def _serve(args: argparse.Namespace) -> None:
 
 @closes_the_store
 def _api(args: argparse.Namespace) -> None:
-    missing = [name for name in ("fastapi", "uvicorn", "prometheus_client") if importlib.util.find_spec(name) is None]
+    missing = [
+        name for name in ("fastapi", "uvicorn", "orjson", "prometheus_client") if importlib.util.find_spec(name) is None
+    ]
     if missing:
         raise InputError(f"the API needs {', '.join(missing)}; pip install 'contrastive-st[api]'")
     from contrastive_st.serve.api import run

@@ -1,15 +1,22 @@
-"""What every server here has: a socket that is taken early, a gate before the application, and an orderly end."""
+"""What every server here has: a socket that is taken early, and a gate before the application."""
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import ipaddress
+import os
 import socket
+import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, MutableMapping
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from starlette.exceptions import HTTPException
+
 from contrastive_st.errors import InputError
+from contrastive_st.serve.limits import BODY_RATE, BODY_SECONDS
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -18,6 +25,7 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = dict[bytes, str]
 Refusal = tuple[int, str]  # status, and one line
+_BOTH = {b"content-length", b"transfer-encoding"}  # which say how long a body is
 
 
 class Gate:
@@ -63,13 +71,14 @@ class Gate:
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         refused = next(self._refusals(scope, headers), None)
+        body = _Body(receive, send, headers, self.most_bytes)
         if refused is None:
             added = self.added_headers(scope, headers)
-            await self.app(scope, self._bounded(receive), _with_headers(send, added) if added else send)
+            await self.app(scope, body.receive, _with_headers(body.send, added) if added else body.send)
         elif scope["type"] == "websocket":
             await send({"type": "websocket.close", "code": 1008})
         else:
-            await self.refuse(*refused, scope)(scope, receive, send)
+            await self.refuse(*refused, scope)(scope, body.receive, body.send)
 
     def is_token(self, given: str) -> bool:
         """Whether this is the token; takes equally long for every wrong one."""
@@ -83,28 +92,54 @@ class Gate:
             yield 401, self.token_help
         if other := self.also_refused(scope, headers):
             yield other
+        if headers.keys() >= _BOTH:  # RFC 9112, 6.3: two servers may differ on where such a request ends
+            yield 400, "a request has Content-Length or Transfer-Encoding, not both"
         declared = headers.get(b"content-length", "0")
         if not declared.isdecimal() or int(declared) > self.most_bytes:
-            yield 413, self._too_large()
+            yield 413, too_large(self.most_bytes)
 
-    def _too_large(self) -> str:
-        return f"a request has {self.most_bytes:,} bytes at most; send less at once"
 
-    def _bounded(self, receive: Receive) -> Receive:
-        """`receive`, which ends a body that is longer than it may be, whatever length it declared."""
-        read = 0
+class _Body:
+    """The body of a request, with a bound on its size and on the time that it takes.
 
-        async def bounded() -> Message:
-            nonlocal read
-            message = await receive()
-            read += len(message.get("body", b""))
-            if read > self.most_bytes:
-                from starlette.exceptions import HTTPException
+    An answer to a request whose body has not been read ends the connection: what follows is not a request.
+    """
 
-                raise HTTPException(413, self._too_large())
-            return message
+    def __init__(self, receive: Receive, send: Send, headers: Headers, most_bytes: int) -> None:
+        self._receive, self._send, self.most_bytes = receive, send, most_bytes
+        self.complete = headers.get(b"content-length", "0") == "0" and b"transfer-encoding" not in headers
+        self.complete = self.complete and not headers.keys() >= _BOTH
+        self._read, self._started = 0, time.monotonic()
 
-        return bounded
+    async def receive(self) -> Message:
+        """The next part.
+
+        Raises:
+            HTTPException: 413, the body is too large, whatever length it declared; 408, it is too slow.
+        """
+        if self.complete:
+            return await self._receive()  # that the client has gone
+        left = self._started + BODY_SECONDS + self._read / BODY_RATE - time.monotonic()
+        try:
+            message = await asyncio.wait_for(self._receive(), max(left, 0))
+        except asyncio.TimeoutError:
+            raise HTTPException(408, "the body of the request comes too slowly") from None
+        self._read += len(message.get("body", b""))
+        if self._read > self.most_bytes:
+            raise HTTPException(413, too_large(self.most_bytes))
+        self.complete = not message.get("more_body", False)
+        return message
+
+    async def send(self, message: Message) -> None:
+        """Send on, with `Connection: close` where the body was not read to its end."""
+        if message["type"] == "http.response.start" and not self.complete:
+            message = {**message, "headers": [*message.get("headers", []), (b"connection", b"close")]}
+        await self._send(message)
+
+
+def too_large(most_bytes: int) -> str:
+    """The words to a request whose body is too large."""
+    return f"a request has {most_bytes:,} bytes at most; send less at once"
 
 
 def is_loopback(host: str) -> bool:
@@ -144,24 +179,21 @@ def address(listener: socket.socket) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 
-def run_app(app: App, listener: socket.socket) -> None:
-    """Serve an application on a reserved socket until SIGINT or SIGTERM; requests that were taken are answered first.
+def read_token(file: str | None, variable: str) -> str | None:
+    """The token of a file, or else of an environment variable; on a command line every account could read it.
 
-    After the signal, answers carry `Connection: close`. Without it a client may send its next request just before the
-    connection ends, and loses it.
+    Raises:
+        InputError: the file cannot be read, or its first line is empty.
     """
-    import uvicorn
-
-    async def until_told(scope: Scope, receive: Receive, send: Send) -> None:
-        async def closing(message: Message) -> None:
-            if message["type"] == "http.response.start" and server.should_exit:
-                message["headers"] = [*message.get("headers", []), (b"connection", b"close")]
-            await send(message)
-
-        await app(scope, receive, closing)
-
-    server = uvicorn.Server(uvicorn.Config(until_told, log_level="warning", access_log=False))
-    server.run(sockets=[listener])
+    if file is None:
+        return os.environ.get(variable) or None
+    try:
+        token = Path(file).expanduser().read_text(encoding="utf-8").partition("\n")[0].strip()
+    except (OSError, ValueError) as error:
+        raise InputError(f"--token_file {file}: it cannot be read: {error}") from None
+    if not token:
+        raise InputError(f"--token_file {file}: its first line is empty")
+    return token
 
 
 def _with_headers(send: Send, added: list[tuple[bytes, bytes]]) -> Send:

@@ -7,7 +7,8 @@ from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from contrastive_st.errors import InputError
-from contrastive_st.serve.gate import App, Gate, Headers, Receive, Refusal, Scope, Send, address, run_app
+from contrastive_st.serve.connections import serve as serve_app
+from contrastive_st.serve.gate import App, Gate, Headers, Receive, Refusal, Scope, Send, address
 from contrastive_st.serve.page import build_page, page_options
 from contrastive_st.serve.session import SearchSession
 
@@ -36,8 +37,7 @@ def make_app(session: SearchSession, host: str = "127.0.0.1", token: str | None 
 def serve(session: SearchSession, listener: socket.socket, token: str | None = None) -> None:
     """Serve the page on a reserved socket until interrupted."""
     app = make_app(session, listener.getsockname()[0], token)
-    print(f"{address(listener)}/{f'?token={token}' if token else ''}", flush=True)
-    run_app(app, listener)
+    serve_app(app, listener, f"{address(listener)}/{f'?token={token}' if token else ''}")
 
 
 class PageGate(Gate):
@@ -88,7 +88,7 @@ def check_token(token: str | None) -> str | None:
         InputError: it is too short, or has other characters.
     """
     if token is not None and (len(token) < 8 or not all(c.isascii() and (c.isalnum() or c in "-_.~") for c in token)):
-        raise InputError("--token: 8 or more letters, digits and -_.~ (python -c 'import secrets; "
+        raise InputError("a token has 8 or more letters, digits and -_.~ (python -c 'import secrets; "
                          "print(secrets.token_urlsafe())' makes one)")  # fmt: skip
     return token
 

@@ -36,11 +36,12 @@ from transformers.training_args import OptimizerNames
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.writing import atomic_write, locked
 from contrastive_st.models.adapters import has_adapter
-from contrastive_st.models.recorded import write_tensors
+from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.wrapped import EncoderForCL
-from contrastive_st.safety.folders import ADAPTER_WEIGHTS, TRAINED, read_json
-from contrastive_st.safety.writing import locked, written_whole
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.resumable import differences, fingerprint, settings_record
 
@@ -181,7 +182,7 @@ class CheckpointTrainer(Trainer):
         if self.args.should_save:
             self.state.save_to_json(str(scratch / name / STATE))
             self._write_own(scratch / name)
-            with written_whole(run / name, overwrite=True) as temporary:
+            with atomic_write(run / name, overwrite=True) as temporary:
                 os.rename(scratch / name, temporary)
             shutil.rmtree(scratch, ignore_errors=True)
             rotate_checkpoints(str(run), self.args.save_total_limit, self.state.best_model_checkpoint)

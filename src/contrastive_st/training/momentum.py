@@ -29,7 +29,7 @@ from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"
 #: The entries of a batch that the encoder needs: tensors `[B, V, L]`, and `lengths` `[B, V]`, known on the host
-OF_TOKENS = ("input_ids", "attention_mask", "token_type_ids", "text_mask", "lengths")
+TOKEN_KEYS = ("input_ids", "attention_mask", "token_type_ids", "text_mask", "lengths")
 
 
 class MomentumQueue:
@@ -146,7 +146,7 @@ class MomentumTrainer(Trainer):
     def key_embeddings(self, inputs: dict[str, Any]) -> Tensor:
         """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""
         queue: Any = self.queue
-        rows = {name: inputs[name][:, 1:] for name in OF_TOKENS if name in inputs}
+        rows = {name: inputs[name][:, 1:] for name in TOKEN_KEYS if name in inputs}
         queue.encoder.train()
         with torch.no_grad(), self.compute_loss_context_manager():
             encoder = queue.encoder

@@ -15,10 +15,9 @@ from transformers.trainer_utils import HubStrategy
 from transformers.utils.hub import PushInProgress
 
 from contrastive_st.errors import InputError
-from contrastive_st.hub.cards import CardData, write_card
-from contrastive_st.hub.metadata import TRAINING_METADATA, Clock, training_metadata, write_training_metadata
-from contrastive_st.hub.push import publishable_files, push, ready_repo, tried
-from contrastive_st.safety.repositories import in_words
+from contrastive_st.files.download import hub_errors
+from contrastive_st.files.redact import log_failures
+from contrastive_st.training.metadata import TRAINING_METADATA, Clock, training_metadata, write_training_metadata
 
 logger = logging.getLogger(__name__)
 _NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads
@@ -30,7 +29,8 @@ class PublishingTrainer(Trainer):
     With `push_to_hub=True` it pushes weights in safetensors, config, tokenizer, the files of sentence-transformers, a
     model card, the training metadata and plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also the files
     for resuming. If a card or a push fails, a warning is logged, and training continues and saves its checkpoints; only
-    the last push, which is waited for, raises an error.
+    the last push, which is waited for, raises an error. `contrastive_st.hub`, which stands above training, is imported
+    when a run publishes.
 
     Attributes:
         metadata: entries of `training_metadata.json` that the trainer cannot know: `data` (name, licence) and
@@ -65,7 +65,7 @@ class PublishingTrainer(Trainer):
             self.args.hub_token = token
         folder = output_dir or self.args.output_dir
         if self.args.should_save:
-            with tried(f"no {TRAINING_METADATA} in {folder}"):
+            with log_failures(f"no {TRAINING_METADATA} in {folder}"):
                 write_training_metadata(training_metadata(self, self.clock, self.metadata), str(folder))
 
     # ------------------------------------------------------------------ the Hub
@@ -76,9 +76,11 @@ class PublishingTrainer(Trainer):
         Raises:
             InputError: the Hub refuses, or the repository is public and should be private.
         """
+        from contrastive_st.hub.push import ready_repo
+
         if self.is_world_process_zero():
             name = self.args.hub_model_id or Path(str(self.args.output_dir)).absolute().name
-            with in_words(name):
+            with hub_errors(name):
                 api = HfApi(token=token or self.args.hub_token)
                 self.hub_model_id = ready_repo(api, name, self.args.hub_private_repo if private is None else private)
             self.push_in_progress: Any = None
@@ -103,10 +105,12 @@ class PublishingTrainer(Trainer):
             recorded: other arguments of transformers (`finetuned_from`, `tasks`, ...), which are not used: the training
                 metadata has this information.
         """
+        from contrastive_st.hub.cards import CardData, write_card
+
         if self.is_world_process_zero():
             data = CardData(license, _listed(language), _listed(dataset_tags), _listed(tags))
             folder, name = Path(str(self.args.output_dir)), self.hub_model_id or model_name
-            with tried(f"no model card in {folder}"):
+            with log_failures(f"no model card in {folder}"):
                 write_card(folder, name=name, data=data, log_history=self.state.log_history, newer_than=self._began)
 
     def push_to_hub(
@@ -131,6 +135,8 @@ class PublishingTrainer(Trainer):
         Raises:
             InputError: the push failed; the model has been saved.
         """
+        from contrastive_st.hub.push import push
+
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         token = token or self.args.hub_token
         if self.hub_model_id is None:
@@ -161,7 +167,7 @@ class PublishingTrainer(Trainer):
             return
         self.callback_handler.on_push_begin(self.args, self.state, self.control)
         words = f"Training in progress, step {self.state.global_step}"
-        with tried(f"{words} was not pushed"):
+        with log_failures(f"{words} was not pushed"):
             staged = self._stage(Path(checkpoint_folder))
             job = self._pushes.run_as_future(self._push_staged, staged, words, self.args.hub_token)
             jobs = [*(self.push_in_progress.jobs if busy else []), job]
@@ -169,11 +175,14 @@ class PublishingTrainer(Trainer):
 
     def _stage(self, checkpoint: Path) -> Path:
         """Copy the files to push, because checkpoints may be deleted or overwritten during the push."""
+        from contrastive_st.hub.cards import write_card
+        from contrastive_st.hub.push import publishable_files
+
         staged = Path(tempfile.mkdtemp(prefix="push-"))
         for path in publishable_files(checkpoint):
             (staged / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(checkpoint / path, staged / path)
-        with tried("no model card"):
+        with log_failures("no model card"):
             write_card(staged, name=self.hub_model_id, log_history=self.state.log_history)
         if self.args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
             last = self.args.hub_strategy == HubStrategy.CHECKPOINT
@@ -182,9 +191,11 @@ class PublishingTrainer(Trainer):
         return staged
 
     def _push_staged(self, staged: Path, words: str, token: str | None) -> None:
+        from contrastive_st.hub.push import push
+
         try:
             options: dict[str, Any] = {"token": token, "revision": self.args.hub_revision, "message": words}
-            with tried(f"{words} was not pushed"):
+            with log_failures(f"{words} was not pushed"):
                 push(staged, str(self.hub_model_id), whole=[p.name for p in staged.glob("*checkpoint*")], **options)
         finally:
             shutil.rmtree(staged, ignore_errors=True)

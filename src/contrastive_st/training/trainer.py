@@ -20,19 +20,20 @@ from transformers.utils import is_liger_kernel_available
 
 from contrastive_st.data.mixture import EndlessStream, Mixture
 from contrastive_st.distributed import add_gradients, any_process, world_size
-from contrastive_st.errors import InputError
-from contrastive_st.evaluation.scorers.sts import effective_rank, uniformity
+from contrastive_st.errors import InputError, input_errors
 from contrastive_st.losses import Loss, default_gather
-from contrastive_st.losses.base import Check, held_checks
+from contrastive_st.losses.base import Check, deferred_checks
+from contrastive_st.losses.geometry import effective_rank, uniformity
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.hardware import keep_freed_memory
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
-from contrastive_st.training.arguments import ContrastiveTrainingArguments, told
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.gradcache import gradcache_step, mlm_step
-from contrastive_st.training.momentum import OF_TOKENS, MomentumTrainer
+from contrastive_st.training.momentum import TOKEN_KEYS, MomentumTrainer
+from contrastive_st.training.optimizers import clip_rows
 from contrastive_st.training.planning import PlanningCollator
 from contrastive_st.training.publishing import PublishingTrainer
 from contrastive_st.training.validation import ValidationTrainer, check_validation
@@ -270,7 +271,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         check_validation(parts["args"], parts.get("eval_dataset"), evaluator)
         if evaluator is not None and parts.get("eval_dataset") is None:
             parts["eval_dataset"] = {}  # the evaluator has its own data
-        with told("training arguments"):
+        with input_errors("training arguments"):
             super().__init__(**parts)
         self.evaluator, self.eval_collator = evaluator, eval_collator
         if isinstance(self.model, EncoderForCL):  # else transformers warns that its config has no such tokens
@@ -367,13 +368,21 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         return output
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        with told(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
+        with input_errors(f"optim {OptimizerNames(self.args.optim).value}, optim_args {self.args.optim_args}"):
             return super().create_optimizer(*args, **kwargs)
 
     def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
         kind, given = SchedulerType(self.args.lr_scheduler_type).value, self.args.lr_scheduler_kwargs
-        with told(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
+        with input_errors(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
             return super().create_scheduler(*args, **kwargs)
+
+    def _clip_grad_norm(self, model: nn.Module) -> Any:
+        norm = clip_rows(model.parameters(), self.args.max_grad_norm)
+        return super()._clip_grad_norm(model) if norm is None else norm
+
+    def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
+        norm = clip_rows(model.parameters(), float("inf")) if grad_norm is None else grad_norm
+        return super()._get_grad_norm(model, norm)
 
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
@@ -408,7 +417,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         cached = any(chunk)
         step = self._gradcache_step if cached else super().training_step
         nothing: contextlib.AbstractContextManager[list[Check]] = contextlib.nullcontext([])
-        with held_checks() if self.reads_late else nothing as checks:
+        with deferred_checks() if self.reads_late else nothing as checks:
             loss = step(model, inputs, num_items_in_batch)
         self._unread.append(Unread(self.state.global_step + 1, self._get_learning_rate(), loss.detach(), checks))
         if not self.reads_late or len(self._unread) >= _UNREAD:
@@ -465,11 +474,11 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         no_sync = lambda: self.accelerator.no_sync(model)
         words = None
         if "mlm_targets" in inputs and getattr(core.settings, "do_mlm", False):
-            names = (*OF_TOKENS, "mlm_input_ids", "mlm_targets", "predicted")
+            names = (*TOKEN_KEYS, "mlm_input_ids", "mlm_targets", "predicted")
             masked = {name: inputs[name] for name in names if name in inputs}
             autocast = self.compute_loss_context_manager
             words = mlm_step(core, masked, self.accelerator.backward, no_sync, **limits, scale=scale, autocast=autocast)
-        rows = {name: inputs[name] for name in OF_TOKENS if name in inputs}
+        rows = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}
         targets, told_task = inputs.get("targets"), {"task": inputs["task"]} if "task" in inputs else {}
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         key_embeddings, queue = None, None

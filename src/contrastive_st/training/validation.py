@@ -7,11 +7,9 @@ measure     of the whole set, whose views are gathered once: see `validation_met
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import math
-import random
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -34,29 +32,18 @@ from contrastive_st.distributed import LOCAL, Gather, default_gather, from_first
 from contrastive_st.errors import InputError
 from contrastive_st.losses import InfoNCE, Loss, MatryoshkaLoss, MixtureLoss, SoftmaxLoss
 from contrastive_st.losses.functional import matmul_float32, normalize
-from contrastive_st.losses.info_nce import TIE
+from contrastive_st.losses.info_nce import NO_TEXT, TIE
 from contrastive_st.losses.multi_task import CandidateHead
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.models.wrapped import own_module
+from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.gradcache import encode_chunks
-from contrastive_st.training.momentum import OF_TOKENS
+from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.planning import PlanningCollator
 
 logger = logging.getLogger(__name__)
 _SCORES = 1 << 22  # scores in memory at a time
-
-
-@contextlib.contextmanager
-def preserved_random_state() -> Iterator[None]:
-    """A context that restores the random states of Python, NumPy and torch at its end."""
-    states = random.getstate(), np.random.get_state()
-    try:
-        with torch.random.fork_rng():
-            yield
-    finally:
-        random.setstate(states[0])
-        np.random.set_state(states[1])
 
 
 # --- The measures of a whole validation set.
@@ -71,6 +58,7 @@ def validation_metrics(
     |--------------------------------|------------------------------------------------------------------------|
     | pairs, with hard negatives     | `mrr`, `accuracy` of finding each anchor's own positive by its cosine  |
     |                                | among all positives and hard negatives of the set                      |
+    | candidates with scores         | the same                                                               |
     | scored pairs                   | `spearman` correlation of cosines and scores                           |
     | labelled pairs                 | `accuracy` of the head of `SoftmaxLoss`                                |
     | others                         | none                                                                   |
@@ -81,7 +69,8 @@ def validation_metrics(
 
     Args:
         views: `[N, V, d]`, the rows of this process.
-        targets: None for pairs, `[N]` scores or `[N]` labels, or `[N, V, D]` vectors of a guide.
+        targets: None for pairs, `[N]` scores or `[N]` labels, `[N, V - 1]` scores of candidates, or `[N, V, D]` vectors
+            of a guide.
         text_hashes: `[N, V]`, equal for equal texts.
         loss_fn: the loss, with its head; inside `MatryoshkaLoss` it is measured with all dimensions.
         gather: collects the rows of all processes; each one computes the ranks of its own.
@@ -124,7 +113,7 @@ def measured(num_views: int, targets: Tensor | None, loss_fn: Any) -> str | None
     inner = loss_fn.inner if isinstance(loss_fn, MatryoshkaLoss) else loss_fn
     if num_views < 2 or (targets is not None and targets.dim() == 3 and targets.shape[1] != num_views):
         return None
-    if targets is None or targets.dim() == 3:
+    if targets is None or targets.dim() == 3 or (num_views > 2 and targets.shape[1:] == (num_views - 1,)):
         return "mrr"
     if targets.dim() != 1 or num_views != 2:
         return None
@@ -152,7 +141,7 @@ def positive_ranks(views: Tensor, text_hashes: Tensor, gather: Gather = LOCAL) -
         anchor, positive = hashes[:, :1], hashes[:, 1:2]
         own = (block[:, 0] * block[:, 1]).sum(-1, keepdim=True)
         wrong = ~(matmul_float32(block[:, 0], candidates) < own - TIE)  # NaN is wrong too
-        wrong &= (text != anchor) & (text != positive) & (anchor_of != anchor)
+        wrong &= (text != anchor) & (text != positive) & (anchor_of != anchor) & (text != NO_TEXT)
         ranks.append(1 + wrong.sum(1))
     return torch.cat(ranks)
 
@@ -366,7 +355,7 @@ class ValidationTrainer(Trainer):
             with self.compute_loss_context_manager():
                 loss, outputs = self.compute_loss(model, inputs, return_outputs=True)
             return loss.detach(), outputs["views"]
-        rows, encode = {name: inputs[name] for name in OF_TOKENS if name in inputs}, self.encoder_of(model)
+        rows, encode = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}, self.encoder_of(model)
         if any(limits):
             views = encode_chunks(rows, encode, *limits, core.positions, even=self.is_fsdp_enabled)
         else:

@@ -15,8 +15,8 @@ from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.report.plots import report_plots
 from contrastive_st.evaluation.scorers import NOT_RUN, Score
 from contrastive_st.evaluation.tasks import Task, tasks
-from contrastive_st.safety.redact import as_text
-from contrastive_st.safety.writing import write_files, written_whole
+from contrastive_st.files.markdown import as_text
+from contrastive_st.files.writing import atomic_write, write_files
 
 _COLUMNS = (
     "model", "task", "split", "metric", "aggregation", "value", "x100 +-", "n", "pooling", "max_length", "note"
@@ -223,7 +223,7 @@ def write_metadata(report: Report, model: str, path: str | Path) -> None:
     data = card.data.to_dict()
     data["model-index"] = model_index(report, model, name=data.get("model_name") or model)
     card.data = ModelCardData(ignore_metadata_errors=False, **data)
-    with written_whole(path, overwrite=True) as file:
+    with atomic_write(path, overwrite=True) as file:
         card.save(file)
 
 

@@ -6,22 +6,16 @@ classes well, even those of few examples.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors.numpy import load_file, save_file
 from sklearn.feature_extraction.text import CountVectorizer
 
-from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.probes import fit_path
-from contrastive_st.models.protocol import Encoder
 from contrastive_st.vectors import unit_vectors
 
 SIZES = (10, 20, 50, 100, 200, 500, 1000, 2000, 5000)
@@ -97,11 +91,11 @@ def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int]
     A class with fewer examples gives all of them; the curve ends where no class has enough. The test split is that of
     the task; if it has none, a quarter of the rows, at most 2,000, is held out once.
     """
-    pool, test = _pool_and_test(splits)
+    pool, test = pool_and_test(splits)
     x, held = embed(pool.columns[0]), embed(test.columns[0])
     scores = []
     for size in sizes:
-        draws = [_draw(pool.gold, size, draw) for draw in range(DRAWS)]
+        draws = [draw_examples(pool.gold, size, draw) for draw in range(DRAWS)]
         if np.bincount(pool.gold).max() < size:
             break
         for name, predict in METHODS.items():
@@ -117,7 +111,8 @@ def score_few_shot(splits: Splits, embed: Embed, task: str, sizes: Sequence[int]
     return scores
 
 
-def _pool_and_test(splits: Splits) -> tuple[Any, Any]:
+def pool_and_test(splits: Splits) -> tuple[Any, Any]:
+    """The rows to draw from and the test rows: a quarter of the rows, at most 2,000, if there is no test split."""
     if "train" in splits and "test" in splits:
         return splits["train"], splits["test"]
     rows = next(iter(splits.values()))
@@ -126,88 +121,8 @@ def _pool_and_test(splits: Splits) -> tuple[Any, Any]:
     return rows.take(np.sort(order[size:])), rows.take(np.sort(order[:size]))
 
 
-def _draw(gold: NDArray[np.integer], size: int, draw: int) -> NDArray[np.int64]:
+def draw_examples(gold: NDArray[np.integer], size: int, draw: int) -> NDArray[np.int64]:
     """At most `size` rows of each class, drawn without replacement; the smaller draws are part of the larger ones."""
     random = np.random.default_rng([SEED, draw])
     chosen = [random.permutation(np.flatnonzero(gold == label))[:size] for label in np.unique(gold)]
     return np.concatenate(chosen)
-
-
-# --- A few-shot text classifier that is saved beside its model: one centroid a class.
-
-SUFFIX = ".centroids.safetensors"
-
-
-@dataclass
-class MeanClassifier:
-    """Texts to classes by the nearest class mean: `labels` of K classes and unit `centres` `[K, d]`.
-
-    Example:
-        >>> from contrastive_st.models.protocol import FunctionEncoder
-        >>> model = FunctionEncoder("vowels", lambda texts: np.array([[t.count("a"), t.count("o")] for t in texts]))
-        >>> classifier = MeanClassifier.fit(model, ["banana", "papaya", "oslo"], ["fruit", "fruit", "town"])
-        >>> classifier.predict(["cassava", "pogo"])
-        [('fruit', 1.0), ('town', 1.0)]
-    """
-
-    encoder: Encoder
-    labels: list[str]
-    centres: NDArray[np.floating]
-
-    @classmethod
-    def fit(cls, encoder: Encoder, texts: Sequence[str], labels: Sequence[str]) -> MeanClassifier:
-        """Average the embeddings of each label's texts.
-
-        Raises:
-            InputError: fewer than two labels.
-        """
-        names = sorted(set(labels))
-        if len(names) < 2:
-            raise InputError(f"all examples are labelled {names[0]!r}; a classifier needs two labels or more")
-        y = np.array([names.index(label) for label in labels])
-        return cls(encoder, names, centroids(_finite(encoder, texts), y))
-
-    def scores(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Cosine with each centroid, `[N, K]`."""
-        cosines: NDArray[np.float64] = unit_vectors(_finite(self.encoder, texts), np.float64) @ self.centres.T
-        return cosines
-
-    def predict(self, texts: Sequence[str]) -> list[tuple[str, float]]:
-        """The nearest label of each text, and its cosine with that label's centroid."""
-        scores = self.scores(texts)
-        return [(self.labels[i], float(row[i])) for row, i in zip(scores, scores.argmax(1), strict=True)]
-
-    def save(self, folder: str | Path, name: str = "classes") -> Path:
-        """Write the centroids into the model's folder or a new one, as `NAME.centroids.safetensors`."""
-        path = Path(folder, name + SUFFIX)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        about = {"labels": json.dumps(self.labels), "model": self.encoder.fingerprint or ""}
-        save_file({"centres": np.asarray(self.centres, dtype=np.float32)}, path, metadata=about)
-        return path
-
-    @classmethod
-    def load(cls, encoder: Encoder, folder: str | Path, name: str = "classes") -> MeanClassifier:
-        """Read what `save` wrote.
-
-        Raises:
-            InputError: the file does not exist, or was made with another model.
-        """
-        path = Path(folder, name + SUFFIX)
-        if not path.is_file():
-            known = ", ".join(sorted(p.name.removesuffix(SUFFIX) for p in Path(folder).glob("*" + SUFFIX))) or "none"
-            raise InputError(f"{path}: no such centroids (there: {known}); make them with --examples FILE")
-        with open(path, "rb") as file:
-            header = json.loads(file.read(int.from_bytes(file.read(8), "little")))
-        about = header["__metadata__"]
-        if about["model"] != (encoder.fingerprint or ""):
-            raise InputError(
-                f"{path} was made with another model or other settings; make it again with --examples FILE"
-            )
-        return cls(encoder, json.loads(about["labels"]), load_file(path)["centres"].astype(np.float64))
-
-
-def _finite(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.floating]:
-    vectors = np.asarray(encoder.encode(list(texts)))
-    if not np.isfinite(vectors).all():
-        raise InputError(f"{encoder.name} returns NaN or infinite embeddings; did training diverge?")
-    return vectors

@@ -25,6 +25,7 @@ from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_labelled_pairs
 from contrastive_st.evaluation.scorers import Score
+from contrastive_st.losses.labelled_pairs import pair_features
 
 # --- L2 logistic regression for many folds and a whole grid of penalties at once, exact to the optimum.
 
@@ -246,20 +247,13 @@ WIDE_GRID = tuple(2.0**power for power in range(-1, 6))  # TREC, MRPC
 TOLERANCE = 1e-5  # of the mean gradient; scikit-learn stops at 1e-4
 
 
-def pair_features(u: NDArray[np.floating], v: NDArray[np.floating]) -> NDArray[np.floating]:
-    """`[N, d], [N, d] -> [N, 2d]`: absolute difference and product, SentEval's features of a pair.
-
-    Example:
-        >>> pair_features(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]])).tolist()
-        [[2.0, 1.0, 3.0, 2.0]]
-    """
-    return np.concatenate([np.abs(u - v), u * v], axis=1)
-
-
 def features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
-    """Embeddings of single sentences, `pair_features` of pairs."""
+    """Embeddings `[N, d]` of single sentences; of pairs `[N, 2d]` absolute difference and product, as in SentEval."""
     vectors = [embed(column) for column in rows.columns]
-    return vectors[0] if len(vectors) == 1 else pair_features(*vectors)
+    if len(vectors) == 1:
+        return vectors[0]
+    first, second = map(torch.from_numpy, vectors)
+    return np.asarray(pair_features(first, second, ("abs(u-v)", "u*v")).numpy())
 
 
 def folds(y: NDArray[np.integer], count: int, task: str = "this task") -> list[NDArray[np.bool_]]:

@@ -13,10 +13,11 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import can_return_tuple
 
 CHOICES = {
-    "encoder": ("gru", "lstm", "transformer"),
+    "encoder": ("gru", "lstm", "transformer", "mean"),
     "readout": ("last", "max", "mean"),
     "word_vectors": ("trained", "frozen", "multichannel"),
     "positions": ("sinusoidal", "learned"),
+    "towers": (1, 2),
 }
 
 
@@ -27,13 +28,17 @@ class QuickThoughtsConfig(PreTrainedConfig):
         vocab_size: rows of every word table, pad and unk included.
         embedding_size: dimension of a word vector.
         hidden_size: dimension of one tower's output; the sentence embedding `[f; g]` is twice as wide.
-        encoder: `gru`, `lstm` or `transformer`.
+        encoder: `gru`, `lstm`, `transformer`, or `mean`: the average of the word vectors, whose dimension is then the
+            `hidden_size` and whose `readout` is `mean`.
         bidirectional: recurrent towers read in both directions, with half of `hidden_size` for each.
         num_layers: number of layers of a tower.
         readout: how a tower pools its states: the `last` one (of each direction), their `max` or their `mean`.
         word_vectors: `trained`; `frozen`, one table for both towers; or `multichannel`, a frozen and a trained vector
             of each word, concatenated.
         shared_embeddings: whether f and g share their trained vectors.
+        towers: 2, or 1: f alone, which serves as g too; the embedding is then f.
+        word_weights: whether every word vector is multiplied by a weight of its word, which is not trained; the weights
+            are 1 until `set_word_weights` is called.
         dropout: dropout of a tower's word vectors, between its layers and of its output.
         num_attention_heads: number of heads of a transformer tower.
         intermediate_size: inner dimension of the feed-forward layers of a transformer tower.
@@ -70,8 +75,15 @@ class QuickThoughtsConfig(PreTrainedConfig):
         max_position_embeddings: int = 512,
         initializer_range: float = 0.1,
         pad_token_id: int = 0,
+        towers: int = 2,
+        word_weights: bool = False,
         **kwargs: Any,
     ) -> None:
+        if encoder == "mean":
+            hidden_size, readout = embedding_size * (2 if word_vectors == "multichannel" else 1), "mean"
+            if bidirectional or num_layers != 1:
+                raise ValueError("an average of word vectors has no directions and no layers; give one layer")
+        self.towers, self.word_weights = towers, word_weights
         self.vocab_size, self.embedding_size, self.hidden_size = vocab_size, embedding_size, hidden_size
         self.encoder, self.bidirectional, self.num_layers, self.readout = encoder, bidirectional, num_layers, readout
         self.word_vectors, self.shared_embeddings = word_vectors, shared_embeddings
@@ -80,7 +92,9 @@ class QuickThoughtsConfig(PreTrainedConfig):
         self.positions, self.max_position_embeddings = positions, max_position_embeddings
         for name, allowed in CHOICES.items():
             if getattr(self, name) not in allowed:
-                raise ValueError(f"unknown {name} {getattr(self, name)!r}; choose one of {', '.join(allowed)}")
+                raise ValueError(
+                    f"unknown {name} {getattr(self, name)!r}; choose one of {', '.join(map(str, allowed))}"
+                )
         heads = num_attention_heads if encoder == "transformer" else 1 + bidirectional
         if hidden_size % heads or (encoder == "transformer" and positions == "sinusoidal" and hidden_size % 2):
             raise ValueError(f"hidden_size {hidden_size} cannot be split over {heads} heads or directions, or is odd")
@@ -89,7 +103,7 @@ class QuickThoughtsConfig(PreTrainedConfig):
     @property
     def projection_dim(self) -> int:
         """Dimension of the sentence embedding `[f; g]`, under the name that sentence-transformers reads."""
-        return 2 * self.hidden_size
+        return self.towers * self.hidden_size
 
 
 # --- Batches without padding, and a GRU over them.
@@ -276,16 +290,21 @@ class QuickThoughtsModel(PreTrainedModel):
     config_class = QuickThoughtsConfig
     base_model_prefix = ""
     main_input_name = "input_ids"
+    word_weights: Tensor
 
     def __init__(self, config: QuickThoughtsConfig) -> None:
         super().__init__(config)
         size, pad = config.embedding_size, config.pad_token_id
         if config.word_vectors != "frozen":  # a row has the vector for f and the vector for g
-            dim = size if config.shared_embeddings else 2 * size
+            dim = size if config.shared_embeddings else config.towers * size
             self.word_embeddings = nn.Embedding(config.vocab_size, dim, padding_idx=pad)
         if config.word_vectors != "trained":
             self.frozen_embeddings = nn.Embedding(config.vocab_size, size, padding_idx=pad)
-        self.f, self.g = Tower(config), Tower(config)
+        if config.word_weights:
+            self.register_buffer("word_weights", torch.ones(config.vocab_size))
+        self.f = Tower(config)
+        if config.towers == 2:
+            self.g = Tower(config)
         self.post_init()
         self._freeze()
 
@@ -315,11 +334,12 @@ class QuickThoughtsModel(PreTrainedModel):
     ) -> BaseModelOutputWithPooling:
         """As `forward`; if not `states`, `last_hidden_state` is None. For `lengths` see `Packing`."""
         packing = Packing(attention_mask, lengths)
-        words_f, words_g = self._look_up(input_ids.flatten()[packing.source])
-        (states_f, f), (states_g, g) = self.f(words_f, packing), self.g(words_g, packing)
+        towers = [self.f, self.g] if self.config.towers == 2 else [self.f]
+        words = self._look_up(input_ids.flatten()[packing.source])
+        read = [tower(own, packing) for tower, own in zip(towers, words, strict=True)]
         return BaseModelOutputWithPooling(
-            last_hidden_state=packing.unpack(torch.cat([states_f, states_g], dim=-1)) if states else None,
-            pooler_output=torch.cat([f, g], dim=-1),
+            last_hidden_state=packing.unpack(torch.cat([own for own, _ in read], dim=-1)) if states else None,
+            pooler_output=torch.cat([embedding for _, embedding in read], dim=-1),
         )
 
     def set_word_vectors(self, vectors: Tensor) -> None:
@@ -342,6 +362,30 @@ class QuickThoughtsModel(PreTrainedModel):
         values[config.pad_token_id] = 0
         table.weight = nn.Parameter(values, requires_grad=table.weight.requires_grad)
         table.num_embeddings = config.vocab_size = len(values)
+        if config.word_weights:
+            self.word_weights = torch.ones(len(values)).to(self.word_weights)
+
+    def set_word_weights(self, weights: Tensor) -> None:
+        """Multiply the vectors of each word by its weight `[V]`, in training and afterwards; see `word_weights`.
+
+        (They are not multiplied into the table: an optimizer such as Adam moves all vectors by about the same length,
+        so that small ones would soon be as long as others.)
+
+        Raises:
+            ValueError: the model has no word weights, or another number of words.
+        """
+        if not self.config.word_weights or weights.shape != (self.config.vocab_size,):
+            raise ValueError(f"weights are {list(weights.shape)}; a model with word_weights takes one for each word")
+        self.word_weights = weights.to(self.word_weights)
+
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
+        """As `PreTrainedModel.resize_token_embeddings`; new words have a weight of 1."""
+        resized = super().resize_token_embeddings(*args, **kwargs)
+        if self.config.word_weights:
+            self.word_weights = functional.pad(
+                self.word_weights, (0, self.config.vocab_size - len(self.word_weights)), value=1.0
+            )
+        return resized
 
     def get_input_embeddings(self) -> nn.Embedding:
         """The trained word table, whose rows have the vectors of f and g; the frozen one if there is no other."""
@@ -358,18 +402,19 @@ class QuickThoughtsModel(PreTrainedModel):
         if self.config.word_vectors != "trained":
             self.frozen_embeddings.requires_grad_(False)
 
-    def _look_up(self, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """The word vectors that f and g read for word ids `[T]`, each `[T, d]`."""
-        towers: list[list[Tensor]] = [[], []]
+    def _look_up(self, ids: Tensor) -> list[Tensor]:
+        """The word vectors that each tower reads for word ids `[T]`, each `[T, d]`."""
+        count = self.config.towers
+        towers: list[list[Tensor]] = [[] for _ in range(count)]
         if self.config.word_vectors != "trained":
             frozen = self.frozen_embeddings(ids)
-            towers = [[frozen], [frozen]]
+            towers = [[frozen]] * count
         if self.config.word_vectors != "frozen":
             trained = self.word_embeddings(ids)
-            halves = (trained, trained) if self.config.shared_embeddings else trained.chunk(2, dim=-1)
-            towers = [[*channels, half] for channels, half in zip(towers, halves, strict=True)]
-        first, second = (torch.cat(channels, dim=-1) for channels in towers)
-        return first, second
+            parts = [trained] * count if self.config.shared_embeddings else trained.chunk(count, dim=-1)
+            towers = [[*channels, part] for channels, part in zip(towers, parts, strict=True)]
+        words = [torch.cat(channels, dim=-1) for channels in towers]
+        return [own * self.word_weights[ids][:, None] for own in words] if self.config.word_weights else words
 
     def _init_weights(self, module: nn.Module) -> None:
         init_weights(module, self.config.initializer_range)
@@ -403,8 +448,10 @@ class Tower(nn.Module):
         self.config = config
         self.dropout = nn.Dropout(config.dropout)
         dim = config.embedding_size * (2 if config.word_vectors == "multichannel" else 1)
-        if config.encoder == "transformer":
-            self.encoder: nn.Module = PackedTransformer(dim, config)
+        if config.encoder == "mean":
+            self.encoder: nn.Module = WordStates()
+        elif config.encoder == "transformer":
+            self.encoder = PackedTransformer(dim, config)
         else:
             self.encoder = (PackedGRU if config.encoder == "gru" else PackedLSTM)(
                 dim,
@@ -430,6 +477,13 @@ class Tower(nn.Module):
             half = states.shape[1] // 2  # the backward half has read everything at the first word
             last = torch.cat([last[:, :half], states[: len(last), half:]], dim=-1)
         return last
+
+
+class WordStates(nn.Module):
+    """The states of packed words `[T, d]` are their vectors."""
+
+    def forward(self, words: Tensor, packing: Packing) -> Tensor:
+        return words
 
 
 class PackedTransformer(nn.Module):

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
+import hashlib
 import json
 import os
+import re
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -16,16 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
-from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import VectorIndex, sample
+from contrastive_st.search.near_pairs import near_pairs
 from contrastive_st.vectors import unit_vectors
 
-ROWS = 2048  # rows and columns of a block of scores: 2048 x 8192 float32 are 64 MiB
-COLUMNS = 8192
 HEAD = 64  # dimensions that are enough to exclude most pairs
-_SLACK = 1e-5  # larger than the float32 rounding of a bound, so that no pair is lost
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,12 @@ Group = list[Member]
 
 
 def find_duplicates(
-    index: VectorIndex, threshold: float = 0.95, *, progress: bool = False, limit: int | None = None
+    index: VectorIndex,
+    threshold: float = 0.95,
+    *,
+    ignore_numbers: bool = False,
+    progress: bool = False,
+    limit: int | None = None,
 ) -> list[Group]:
     """Groups of documents connected by cosines of `threshold` or more, largest first; members ordered by id.
 
@@ -63,6 +67,8 @@ def find_duplicates(
     Args:
         index: any `VectorIndex`.
         threshold: a cosine above 0, at most 1.
+        ignore_numbers: two texts that differ in nothing but their numbers (`numberless`) are no duplicates, such as an
+            article about each year. Equal texts are.
         progress: show a bar with the time left.
         limit: most groups to return; texts are loaded only for these.
 
@@ -71,32 +77,18 @@ def find_duplicates(
     """
     if not 0 < threshold <= 1:
         raise InputError(f"--threshold {threshold}: a cosine above 0 and at most 1, such as 0.95")
-    with _turned_vectors(index) as (ids, heads, vectors):
+    with _turned_vectors(index) as (ids, heads, vectors, wordings):
         links = _Links(len(ids))
-        blocks = [(i, j) for i in range(0, len(ids), ROWS) for j in range(i // COLUMNS * COLUMNS, len(ids), COLUMNS)]
-        for i, j in tqdm(blocks, disable=not progress, unit=" blocks", desc="compare"):
-            links.add(*_pairs_of_block(heads, vectors, i, j, threshold))
+        # the cosine of a text with itself may round to less than 1
+        for rows, columns, cosines in near_pairs(vectors, threshold - 1e-6, heads, progress):
+            if ignore_numbers:
+                same, equal = (wordings[rows] == wordings[columns]).T
+                rows, columns, cosines = (found[equal | ~same] for found in (rows, columns, cosines))
+            links.add(rows, columns, cosines)
     members, roots = links.groups()
     ends = np.flatnonzero(roots[1:] != roots[:-1]) + 1
     groups = sorted(np.split(members, ends), key=len, reverse=True) if len(members) else []
     return [_with_texts(index, group, ids, links) for group in groups[:limit]]
-
-
-def _pairs_of_block(
-    heads: Any, vectors: Any, i: int, j: int, threshold: float
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-    """Rows, columns and cosines of the pairs of one block, with row < column."""
-    # heads are (first dimensions, length of the rest), so their product is the bound
-    rows, columns = np.nonzero(heads[i : i + ROWS] @ heads[j : j + COLUMNS].T >= threshold - _SLACK)
-    rows, columns = rows + i, columns + j
-    upper = rows < columns
-    rows, columns = rows[upper], columns[upper]
-    cosines = np.empty(len(rows), dtype=np.float32)
-    for start in range(0, len(rows), COLUMNS):
-        part = slice(start, start + COLUMNS)
-        cosines[part] = np.einsum("nd,nd->n", vectors[rows[part]], vectors[columns[part]])
-    near = cosines >= threshold - 1e-6  # the cosine of a text with itself may round to less than 1
-    return rows[near], columns[near], cosines[near]
 
 
 class _Links:
@@ -140,24 +132,49 @@ class _Links:
         self.parent[nodes] = lowest[component]
 
 
+_NUMBER = re.compile(r"\d+([.,:/-]\d+)*(st|nd|rd|th)?\b|\d|\b[IVXLCDM]+\b")
+
+
+def numberless(text: str) -> str:
+    """A text with 0 in place of each number, in digits or as a Roman numeral.
+
+    Example:
+        >>> numberless("The 3rd of May 1,999, World War II")
+        'The 0 of May 0, World War 0'
+    """
+    return _NUMBER.sub("0", text)
+
+
+def _wordings(texts: Sequence[str]) -> NDArray[np.int64]:
+    """Hashes `[n, 2]`: of each text without its numbers, and of the whole text."""
+    hashes = [[_hash(numberless(text)), _hash(text)] for text in texts]
+    return np.array(hashes, dtype=np.int64).reshape(-1, 2)
+
+
+def _hash(text: str) -> int:
+    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
 @contextmanager
-def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any, Any]]:
-    """Ids `[N]`, heads `[N, 65]` and rotated unit vectors `[N, d]`; the latter two are memory-mapped files."""
+def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any, Any, NDArray[np.int64]]]:
+    """Ids `[N]`, heads `[N, 65]`, rotated unit vectors `[N, d]`, both memory-mapped files, and `_wordings` `[N, 2]`."""
     basis = _principal_basis(index)
     head = min(HEAD, index.dimension)
     with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
-        found = []
+        found, wordings = [], []
         with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
-            for ids, _, _, batch in index.scan():
+            for ids, texts, _, batch in index.scan():
                 turned = unit_vectors(batch) @ basis
                 rest = np.linalg.norm(turned[:, head:], axis=1)[:, None]
                 turned.tofile(vectors)
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)
                 found.append(ids)
+                wordings.append(_wordings(texts))
         ids = np.concatenate(found)
         turned = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
         bounds = np.memmap(Path(folder, "heads"), dtype=np.float32, mode="r", shape=(len(ids), head + 1))
-        yield ids, bounds, turned
+        yield ids, bounds, turned, np.concatenate(wordings)
 
 
 def _principal_basis(index: VectorIndex) -> NDArray[np.float32]:

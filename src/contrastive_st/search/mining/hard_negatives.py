@@ -21,10 +21,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from contrastive_st.data.columns import SCORES
 from contrastive_st.data.table_writers import FORMATS, Columns, table_writer
 from contrastive_st.errors import InputError
+from contrastive_st.files.writing import atomic_write, check_target
 from contrastive_st.models.protocol import as_encoder
-from contrastive_st.safety.writing import check_target, written_whole
 from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_columns, read_corpus
 from contrastive_st.search.mining.negative_rules import NegativeRules
 from contrastive_st.search.mining.scores import CrossScores, EncoderScores, Scores, open_cross_encoder
@@ -33,6 +34,7 @@ from contrastive_st.terminal import peak_resident
 ANCHORS = 2048  # anchors that are searched for at a time
 ROWS = ("n-tuple", "triplet")
 Numbers = NDArray[np.int64]
+Vectors = NDArray[np.float32]
 
 
 @dataclass
@@ -75,7 +77,8 @@ def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> data
 
     Returns:
         Columns `anchor`, `positive` and `negative_1`, `negative_2`, ...; `negative` with `output_format="triplet"`. The
-        rows of an anchor are adjacent.
+        rows of an anchor are adjacent. With `output_scores` a column `scores` of lists: of the positive, then of each
+        negative, by the cross-encoder or the guide if there is one, else by the model.
 
     Raises:
         InputError: the pairs cannot be read, an option is out of range, or no anchor has enough negatives.
@@ -111,7 +114,7 @@ def write_hard_negatives(
         raise InputError(f"--output {output}: write one of {', '.join(FORMATS)}")
     check_target(output, overwrite)
     mined = HardNegatives(dataset, model, **options)
-    with written_whole(output, overwrite) as path, table_writer(path, mined.columns) as write:
+    with atomic_write(output, overwrite) as path, table_writer(path, mined.columns, [SCORES]) as write:
         for columns in mined:
             write(columns)
     return mined.counts
@@ -132,6 +135,7 @@ class HardNegatives:
         precision: precision of the model and the guide, as for `SentenceEncoder`.
         output_format: `n-tuple` (one row for each pair whose anchor has `num_negatives`) or `triplet` (one row for each
             negative of each pair).
+        output_scores: add the scores by which the negatives were chosen.
         verbose: show progress bars on stderr.
         rules: arguments of `NegativeRules`.
     """
@@ -150,6 +154,7 @@ class HardNegatives:
         pooling: str | None = None,
         precision: str = "fp32",
         output_format: str = "n-tuple",
+        output_scores: bool = False,
         verbose: bool = False,
         **rules: Any,
     ) -> None:
@@ -161,7 +166,8 @@ class HardNegatives:
         self.rules, self.counts, self.verbose = NegativeRules(**rules), MiningCounts(), verbose
         names = [f"negative_{i}" for i in range(1, self.rules.num_negatives + 1)]
         self.columns = ["anchor", "positive", *(names if output_format == "n-tuple" else ["negative"])]
-        self.triplets = output_format == "triplet"
+        self.columns += [SCORES] if output_scores else []
+        self.triplets, self.scored = output_format == "triplet", output_scores
         anchors, positives = pair_columns(dataset, anchor_column_name, positive_column_name)
         searched = [] if corpus is None else [read_corpus(corpus, corpus_column)]
         self._pairs = KnownPairs(anchors, positives, searched)
@@ -183,14 +189,16 @@ class HardNegatives:
             with tqdm(total=count, disable=not self.verbose, unit=" anchors", desc="mine", file=sys.stderr) as bar:
                 for start in range(0, count, ANCHORS):
                     block = self._pairs.block(start, min(start + ANCHORS, count))
-                    yield from self._rows(block, self._negatives(block, finder, judge, random))
+                    yield from self._rows(block, *self._negatives(block, finder, judge, random))
                     bar.update(len(block.anchors))
         if not self.counts.rows:
             few = f"none of {count:,} anchors has {1 if self.triplets else self.rules.num_negatives} negatives"
             raise InputError(f"{few}; allow higher scores or more ranks, or give a corpus")
 
-    def _negatives(self, block: Block, finder: EncoderScores, judge: Scores, random: np.random.Generator) -> Numbers:
-        """The numbers of the negatives, `[Q, num_negatives]`, padded with -1."""
+    def _negatives(
+        self, block: Block, finder: EncoderScores, judge: Scores, random: np.random.Generator
+    ) -> tuple[Numbers, Vectors, Vectors]:
+        """The numbers of the negatives, `[Q, num_negatives]`, padded with -1; their scores and those of the pairs."""
         asked = finder.ask(block.anchors)
         numbers = finder.nearest(asked, self.rules.candidates, self._pairs.searched, block)
         there = numbers >= 0
@@ -202,18 +210,21 @@ class HardNegatives:
         positive = np.full(len(numbers), np.inf, dtype=np.float32)
         np.minimum.at(positive, block.rows, judged[there.sum() :])
         places = self.rules.choose(scores, positive, random)
-        padded = np.concatenate([numbers, np.full((len(numbers), 1), -1)], axis=1)  # index -1 would be the last
-        return np.take_along_axis(padded, places, axis=1)
+        # index -1 is the last
+        padded = np.pad(numbers, ((0, 0), (0, 1)), constant_values=-1)
+        padded_scores = np.pad(scores, ((0, 0), (0, 1)))
+        chosen, found = np.take_along_axis(padded, places, axis=1), np.take_along_axis(padded_scores, places, axis=1)
+        return chosen, found, judged[there.sum() :]
 
-    def _rows(self, block: Block, negatives: Numbers) -> Iterator[Columns]:
-        """The rows of a block of anchors; None if there are none."""
+    def _rows(self, block: Block, negatives: Numbers, scores: Vectors, positive: Vectors) -> Iterator[Columns]:
+        """The rows of a block of anchors, if there are any; arguments as `_negatives` returns them."""
         found = (negatives >= 0).sum(axis=1)
         kept = found >= (1 if self.triplets else self.rules.num_negatives)
         pair = np.flatnonzero(kept[block.rows])  # which of the block's pairs have rows
-        chosen = negatives[block.rows[pair]]
+        chosen, scores = negatives[block.rows[pair]], scores[block.rows[pair]]
         if self.triplets:
             repeats, places = np.nonzero(chosen >= 0)
-            pair, chosen = pair[repeats], chosen[repeats, places][:, None]
+            pair, chosen, scores = pair[repeats], chosen[repeats, places][:, None], scores[repeats, places][:, None]
         counts = self.counts
         counts.anchors, counts.without = counts.anchors + len(found), counts.without + int((~kept).sum())
         counts.rows, counts.negatives = counts.rows + len(pair), counts.negatives + int(found[kept].sum())
@@ -221,4 +232,6 @@ class HardNegatives:
         if len(pair):
             given = self._pairs.given(block.places[pair])
             negative = [self._pairs.documents[column] for column in chosen.T]
-            yield dict(zip(self.columns, [*given, *negative], strict=True))
+            judged = np.concatenate([positive[pair, None], scores], axis=1).astype(np.float64).round(6)
+            columns = [*given, *negative, *([judged.tolist()] if self.scored else [])]
+            yield dict(zip(self.columns, columns, strict=True))

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.folders import check_weights
+from contrastive_st.files.repositories import local_folder
 from contrastive_st.models.protocol import Encoder
-from contrastive_st.safety.folders import check_weights
-from contrastive_st.safety.repositories import local_folder
 from contrastive_st.search.mining.known_pairs import Block, Distinct, Numbers
-from contrastive_st.vectors import top_k, unit_vectors
+from contrastive_st.vectors import top_k_in_blocks, unit_vectors
 
 DOCUMENTS = 16_384  # documents that anchors are compared with at a time: 2048 x 16,384 float32 are 128 MiB
 PAIRS = 8192  # candidates whose vectors are loaded at a time, to score them
@@ -56,13 +56,14 @@ class EncoderScores:
     def nearest(self, asked: Vectors, k: int, searched: int, block: Block) -> Numbers:
         """The k nearest of the first `searched` documents that are not barred, `[Q, k]`, padded with -1."""
         rows, numbers = block.barred
-        best = top_k(np.empty((len(asked), 0), dtype=np.float32), k)
-        for start in range(0, searched, DOCUMENTS):
-            stop = min(start + DOCUMENTS, searched)
-            scores = asked @ self._mapped(start, stop).astype(np.float32).T
-            here = (numbers >= start) & (numbers < stop)
-            scores[rows[here], numbers[here] - start] = -np.inf
-            best = top_k(scores, k, best, first=start)
+
+        def compare(part: slice) -> Vectors:
+            scores: Vectors = asked @ self._mapped(part.start, part.stop).astype(np.float32).T
+            here = (numbers >= part.start) & (numbers < part.stop)
+            scores[rows[here], numbers[here] - part.start] = -np.inf
+            return scores
+
+        best = top_k_in_blocks(compare, len(asked), searched, k, DOCUMENTS)
         return np.where(best[0] > -np.inf, best[1], -1)
 
     def score(self, asked: Vectors, rows: Numbers, numbers: Numbers) -> Vectors:

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import IO, Any, NamedTuple
 
 from contrastive_st.errors import InputError
 from contrastive_st.terminal import say
@@ -80,7 +80,7 @@ class EmbeddedServer:
         self._bin = _reachable_binaries(self._account)
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._users = open(self.folder / "users.lock", "a")  # noqa: SIM115 - held until close
+            self._users = _lock_file(self.folder / "users.lock")  # held until close
         except OSError as error:
             raise InputError(f"{self.folder} cannot hold the store: {error.strerror}; choose another folder") from None
         if self._account and (closed := self._account.closed_parent(self.folder)):  # PostgreSQL's error is less clear
@@ -127,7 +127,7 @@ class EmbeddedServer:
     def _alone(self) -> Iterator[None]:
         import fcntl
 
-        with open(self.folder / "start.lock", "a") as lock:
+        with _lock_file(self.folder / "start.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             yield
 
@@ -214,6 +214,13 @@ class EmbeddedServer:
             )  # fmt: skip
             output.seek(0)
             return done.returncode, output.read().decode("utf-8", "replace")
+
+
+def _lock_file(path: Path) -> IO[str]:
+    """Open a lock file that no other account can open: by holding a lock on it, one could stop this one's commands."""
+    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    os.fchmod(handle, 0o600)  # it may be of an earlier version
+    return os.fdopen(handle, "r+")
 
 
 def _server_start(pgdata: Path) -> float:

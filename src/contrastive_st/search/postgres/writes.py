@@ -16,7 +16,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.search.index import Ids, Metadata, Vectors, as_queries, storable, storable_json
+from contrastive_st.search.index import Ids, Metadata, Vectors, as_jsonpath, as_queries, storable, storable_json
 from contrastive_st.search.postgres.schema import (
     BINARY_LIMIT,
     FLOAT_BYTES,
@@ -182,6 +182,21 @@ class StoreWrites:
             return deleted
 
         return self.database.run(work)
+
+    def delete_matching(self, filter: Mapping[str, Any]) -> int:
+        """Delete the documents that meet a filter (see `VectorIndex`); return how many there were.
+
+        Raises:
+            InputError: the filter is empty or at fault.
+        """
+        if not filter:
+            raise InputError("an empty filter meets every document; delete the collection instead")
+        statement = sql.SQL(
+            "WITH gone AS (DELETE FROM {} WHERE metadata @@ %s::jsonpath RETURNING id)"
+            " DELETE FROM {} AS v USING gone WHERE v.id = gone.id"
+        ).format(self.tables.texts, self.tables.vectors)
+        parameters = (as_jsonpath(filter),)
+        return self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
         """Delete all documents of a source, in the open transaction."""

@@ -1,0 +1,116 @@
+"""Train a static encoder on text in documents, from nothing but that text: no encoder, no labels, no GPU.
+
+    contrastive-st train --train_file text.parquet --output_dir out/mine
+
+`--train_file` is a .txt with a sentence a line and a blank line between documents, or a .parquet or .jsonl with a
+column `text`, a sentence a row in order, and a column `doc` that names its document. The vocabulary is learned from the
+text, in any language. Vectors start as random directions of the letters of a word, with the weights of SIF, and are
+trained by InfoNCE so that a sentence finds the next one among the sentences of other documents. At the end the encoder
+is compared on documents that were held out: with TF-IDF, and with itself before the training.
+
+The checkpoint opens in this package, in sentence-transformers and in model2vec.
+"""
+
+import sys
+from dataclasses import dataclass, field
+from typing import Any
+
+from transformers import TrainerCallback
+
+from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, StaticEncoder, run, scripts
+from contrastive_st.data import (
+    Documents,
+    NeighborPairCollator,
+    NeighborPairs,
+    TokenFile,
+    train_subword_tokenizer,
+)
+from contrastive_st.data.tokenizers import words_of
+from contrastive_st.distributed import is_first_process, world_size
+from contrastive_st.evaluation.held_out_neighbors import HeldOutNeighbors
+from contrastive_st.models import load_tokenizer
+from contrastive_st.models.static_encoder import sif_weights, silent_ids, untrained_static
+from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments
+from contrastive_st.training.optimizers import RowAdam
+
+DEFAULTS = {
+    "output_dir": "out/static",
+    "per_device_train_batch_size": 2048,
+    "learning_rate": 3e-3,
+    "warmup_steps": 0.05,
+    "max_steps": 1000,
+    "max_grad_norm": 0,
+    "logging_steps": 50,
+    "save_strategy": "no",
+    "dataloader_num_workers": 1,
+    "report_to": ["none"],
+}
+
+
+@dataclass
+class StaticArguments(ScriptArguments):
+    """The vocabulary, the vectors, the loss, and what is held out."""
+
+    vocab_size: int = field(default=80_000, metadata={"help": "Most tokens of the vocabulary."})
+    hidden_size: int = field(default=300, metadata={"help": "Dimension of the vectors."})
+    max_length: int = field(default=128, metadata={"help": "Longest sentence in training, in tokens."})
+    sif: float = field(default=1e-3, metadata={"help": "A token of share p starts with the weight sif / (sif + p)."})
+    temperature: float = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
+    heldout: int = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
+
+
+class SilentTokens(TrainerCallback):
+    """Keeps the vectors of tokens without a meaning at zero: other loaders leave these tokens out.
+
+    Args:
+        ids: the tokens.
+    """
+
+    def __init__(self, ids: list[int]) -> None:
+        self.ids = ids
+
+    def on_step_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        getattr(model, "module", model).embeddings.data[self.ids] = 0
+
+
+def main(argv: list[str] | None = None) -> dict[str, float]:
+    groups = (CorpusArguments, StaticArguments, ContrastiveTrainingArguments)
+    corpus, own, training = scripts.start(groups, DEFAULTS, argv)
+
+    # data: documents to train on and held out, their vocabulary, and their token ids on disk
+    files, _ = scripts.corpus_files(corpus.train_file, training)
+    documents = Documents.read(files, corpus.text_column, corpus.document_column, own.heldout)
+    if training.resume_from_checkpoint:
+        tokenizer = load_tokenizer(training.resume_from_checkpoint)
+    else:
+        tokenizer = train_subword_tokenizer(documents.texts(), own.vocab_size)
+    with training.main_process_first(desc="tokenize"):
+        tokens = TokenFile.write(documents, tokenizer, own.max_length)
+
+    # model: directions of the tokens' letters with the weights of SIF; a step updates the rows of its own tokens
+    weights = sif_weights(tokens.counts, own.sif)
+    weights[silent := silent_ids(tokenizer)] = 0
+    model: StaticEncoder = untrained_static(
+        words_of(tokenizer), weights, own.hidden_size, training.seed, loss="document_info_nce",
+        temperature=own.temperature,
+    )  # fmt: skip
+    model.sparse_gradient = world_size() == 1  # DDP sends dense ones
+    optimizer = RowAdam(model.parameters(), lr=training.learning_rate)
+
+    # training
+    held_out = documents.neighbors(own.heldout)
+    found = HeldOutNeighbors(tokenizer, held_out, tokens.frequencies, len(tokens))
+    trainer = ContrastiveTrainer(
+        model=model, args=training, train_dataset=NeighborPairs(tokens), data_collator=NeighborPairCollator(tokenizer),
+        processing_class=tokenizer, optimizers=(optimizer, None), evaluator=found if held_out else None,
+        callbacks=[SilentTokens(silent)],
+    )  # fmt: skip
+    scripts.describe_data(trainer, corpus.train_file, corpus, own)
+    figures = scripts.finish(trainer)
+    if held_out and is_first_process():
+        print(found.report())
+    return figures
+
+
+if __name__ == "__main__":
+    sys.exit(run(main))

@@ -1,0 +1,313 @@
+"""`SentenceClassifier`: texts to labels, in the manner of scikit-learn, saved beside its encoder."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.numpy import load, save
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.preprocessing import MultiLabelBinarizer
+from sklearn.utils.validation import check_is_fitted
+
+from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means
+from contrastive_st.classification.settings import HEADS, TuningSettings
+from contrastive_st.errors import InputError
+from contrastive_st.files.folders import CLASSIFIER
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.repositories import local_folder
+from contrastive_st.files.writing import atomic_write, write_files
+from contrastive_st.models.protocol import as_encoder, open_encoder
+
+SUFFIX, _WEIGHTS = CLASSIFIER
+
+
+class SentenceClassifier(ClassifierMixin, BaseEstimator):
+    """Texts to classes: a sentence encoder and a linear layer over its unit vectors.
+
+    With `tune` the encoder is first trained on pairs of texts of the same and of different classes, as setfit does
+    (Tunstall et al. 2022, https://arxiv.org/abs/2209.11055); the given encoder is not changed.
+
+    A text may have several classes: then `fit` gets a list of labels for each text, or an array `[N, K]` of 0 and 1,
+    and `predict` returns such an array.
+
+    Args:
+        encoder: folder, Hub name or encoder; by default `default_model()`.
+        head: `logistic`, logistic regression; `means`, the nearest class mean; or `differentiable`, a layer trained by
+            gradient, together with the encoder if `tune`.
+        C: inverse strength of the penalty of the logistic regression.
+        tune: train the encoder first.
+        sampling_strategy, num_epochs, max_steps, batch_size, learning_rate, seed: of this training; see
+            `contrastive_st.classification.TuningSettings`.
+        show_progress_bar: show the steps of the training on stderr.
+
+    Attributes:
+        classes_: the K classes, in order.
+        encoder_: the encoder, trained if `tune`.
+        head_: the layer, a `LinearHead`.
+        multi_label_: whether a text may have several classes.
+
+    Example:
+        >>> texts = ["a hot day", "the sun burns", "snow and ice", "a freezing night"]
+        >>> classifier = SentenceClassifier().fit(texts, ["warm", "warm", "cold", "cold"])
+        >>> classifier.predict(["frost on the window"]).tolist()
+        ['cold']
+        >>> classifier.predict_proba(["frost on the window"]).shape, classifier.classes_.tolist()
+        ((1, 2), ['cold', 'warm'])
+    """
+
+    def __init__(
+        self,
+        encoder: Any = None,
+        *,
+        head: str = "logistic",
+        C: float = 1.0,
+        tune: bool = False,
+        sampling_strategy: str = "oversampling",
+        num_epochs: float = 1.0,
+        max_steps: int = -1,
+        batch_size: int = 16,
+        learning_rate: float = 2e-5,
+        seed: int = 42,
+        show_progress_bar: bool = False,
+    ) -> None:
+        self.encoder, self.head, self.C, self.tune = encoder, head, C, tune
+        self.sampling_strategy, self.num_epochs, self.max_steps = sampling_strategy, num_epochs, max_steps
+        self.batch_size, self.learning_rate, self.seed = batch_size, learning_rate, seed
+        self.show_progress_bar = show_progress_bar
+
+    # ------------------------------------------------------------------ learning and predicting
+
+    def fit(self, texts: Sequence[str], labels: Any) -> SentenceClassifier:
+        """Learn from labelled texts.
+
+        Args:
+            texts: N texts.
+            labels: N labels, all strings or all numbers; N lists of labels; or an array `[N, K]` of 0 and 1.
+
+        Raises:
+            InputError: texts and labels do not fit together, there is only one class, an unknown head, or an encoder
+                that cannot be trained.
+        """
+        texts = _checked_texts(texts)
+        classes, y = _numbered(labels)
+        if len(y) != len(texts):
+            raise InputError(f"{len(texts)} texts and {len(y)} labels; give a label for each text")
+        if len(classes) < 2:
+            raise InputError(f"all examples are labelled {classes.item()!r}; a classifier needs two labels or more")
+        if self.head not in HEADS:
+            raise InputError(f"unknown head {self.head!r}; choose one of {', '.join(HEADS)}")
+        self.encoder_, self.head_ = self._fitted(as_encoder(self.encoder), texts, y)
+        self.classes_, self.multi_label_ = classes, y.ndim > 1
+        return self
+
+    def _fitted(self, encoder: Any, texts: list[str], y: NDArray[np.int64]) -> tuple[Any, LinearHead]:
+        if self.tune or self.head == "differentiable":
+            from contrastive_st.classification.tuning import train_head, tune_on_pairs
+
+            settings = TuningSettings(**{spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)})
+            encoder = tune_on_pairs(encoder, texts, y, settings) if self.tune else encoder
+            if self.head == "differentiable":
+                return train_head(encoder, texts, y, self.tune, settings)
+        x = _vectors(encoder, texts)
+        return encoder, fit_means(x, y) if self.head == "means" else fit_logistic(x, y, self.C)
+
+    def decision_function(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Logits `[N, K]`; with the head `means` these are cosines."""
+        check_is_fitted(self, "head_")
+        return self.head_.logits(_vectors(self.encoder_, _checked_texts(texts)))
+
+    def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
+        """Probabilities `[N, K]` of `classes_`; with several labels a text, each is that of its label alone."""
+        logits = self.decision_function(texts)
+        return self.head_.probabilities(logits)
+
+    def predict(self, texts: Sequence[str]) -> NDArray[Any]:
+        """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from a probability of 0.5."""
+        logits = self.decision_function(texts)
+        found: NDArray[Any] = (logits >= 0).astype(np.int64) if self.multi_label_ else self.classes_[logits.argmax(1)]
+        return found
+
+    def score(self, texts: Sequence[str], labels: Any, sample_weight: Any = None) -> float:
+        """Accuracy: the share of texts whose labels are all predicted, and no other."""
+        return float(super().score(texts, self.as_predicted(labels), sample_weight))
+
+    def as_predicted(self, labels: Any) -> NDArray[Any]:
+        """Labels in the form of `predict`: lists of labels become an array `[N, K]` of 0 and 1.
+
+        Raises:
+            InputError: a label is none of `classes_`.
+        """
+        check_is_fitted(self, "head_")
+        if not self.multi_label_ or (isinstance(labels, np.ndarray) and labels.ndim == 2):
+            return np.asarray(labels)
+        known = set(self.classes_.tolist())
+        if unknown := sorted({label for own in labels for label in own} - known, key=str):
+            names, there = (", ".join(map(str, own)) for own in (unknown, self.classes_))
+            raise InputError(f"no examples of {names}; the labels are {there}")
+        found: NDArray[Any] = MultiLabelBinarizer(classes=self.classes_.tolist()).fit_transform(labels)
+        return found
+
+    # ------------------------------------------------------------------ saving and opening
+
+    def save_pretrained(self, folder: str | Path, name: str = "classes") -> Path:
+        """Write the classifier beside its encoder, so that the folder alone opens both; nothing in it is a pickle.
+
+        A new folder gets the encoder too. A folder that has the same encoder, such as that of the model, gets only
+        `NAME.classifier.safetensors` and `NAME.classifier.json`, so it can hold several classifiers.
+
+        Args:
+            folder: a new folder, or one with the same encoder.
+            name: the name of the classifier in its folder.
+
+        Returns:
+            The path of the JSON file.
+
+        Raises:
+            InputError: the folder holds something else, or the encoder is a function, which cannot be saved.
+        """
+        check_is_fitted(self, "head_")
+        folder = Path(folder)
+        if (folder / "config.json").is_file():
+            own = getattr(self.encoder_, "folder", None)
+            opened = self.encoder_ if own is not None and folder.samefile(own) else open_encoder(folder)
+            if opened.fingerprint != self.encoder_.fingerprint:
+                raise InputError(f"{folder} holds another encoder than {self.encoder_.name}; choose a new folder")
+            write_files(folder, self._files(name, str(self.encoder_.fingerprint)))
+        else:
+            if not hasattr(self.encoder_, "save_pretrained"):
+                raise InputError(
+                    f"{self.encoder_.name} is a function, which cannot be saved; give a folder or Hub name"
+                )
+            with atomic_write(folder, flag="", parents=True) as new:
+                self.encoder_.save_pretrained(new)
+                write_files(new, self._files(name, str(open_encoder(new).fingerprint)))
+        return folder / (name + SUFFIX)
+
+    def _files(self, name: str, fingerprint: str) -> dict[str, bytes]:
+        about = {
+            "classes": self.classes_.tolist(), "multi_label": self.multi_label_, "head": self.head, "tuned": self.tune,
+            "encoder": self.encoder_.name, "fingerprint": fingerprint,
+        }  # fmt: skip
+        tensors = {"weights": self.head_.weights, "bias": self.head_.bias}
+        tensors = {key: np.ascontiguousarray(value, dtype=np.float64) for key, value in tensors.items()}
+        return {name + _WEIGHTS: save(tensors), name + SUFFIX: (json.dumps(about, indent=2) + "\n").encode()}
+
+    @classmethod
+    def from_pretrained(
+        cls,
+        source: str | Path,
+        *,
+        name: str | None = None,
+        encoder: Any = None,
+        revision: str | None = None,
+        **options: Any,
+    ) -> SentenceClassifier:
+        """Open what `save_pretrained` wrote or `push_to_hub` pushed.
+
+        Args:
+            source: folder or Hub name.
+            name: which classifier, if there are several.
+            encoder: an encoder that is open already, in place of that of the folder; it must be the same.
+            revision: branch, tag or commit of a Hub name.
+            options: options of `open_encoder`, such as `device`; `token` is used for the Hub.
+
+        Raises:
+            InputError: there is no such classifier, a file is damaged, or the encoder is another than the classifier
+                was fitted with.
+        """
+        folder = local_folder(source, revision, token=options.pop("token", None))
+        path = _file_of(folder, source, name)
+        about = read_json(path, dict)
+        own = as_encoder(folder if encoder is None else encoder, **options)
+        if own.fingerprint != about.get("fingerprint"):
+            given = "the encoder in this folder" if encoder is None else own.name
+            raise InputError(
+                f"{source}: the classifier was fitted with {about.get('encoder')}, and {given} gives other vectors; "
+                "open it with its own encoder, or fit it again"
+            )
+        try:
+            made = cls(own, head=about["head"], tune=about["tuned"])
+            made.classes_, made.multi_label_ = np.array(about["classes"]), about["multi_label"]
+            tensors = load(path.with_name(path.name.removesuffix(SUFFIX) + _WEIGHTS).read_bytes())
+            made.head_ = LinearHead(tensors["weights"], tensors["bias"], made.multi_label_)
+            if made.head_.weights.shape[0] != len(made.classes_) or made.head_.bias.shape != made.classes_.shape:
+                raise ValueError("as many rows as classes are needed")
+        except (KeyError, ValueError, OSError, SafetensorError) as error:
+            raise InputError(f"{path}: the classifier is damaged ({error}); fit it again") from error
+        made.encoder_ = own
+        return made
+
+    def push_to_hub(self, repo_id: str, *, private: bool | None = None, token: str | None = None) -> str:
+        """Save to a repository of the Hub with a model card; it is created if needed. Returns its address.
+
+        Raises:
+            InputError: the Hub refuses it.
+        """
+        from contrastive_st.hub.push import push
+
+        with tempfile.TemporaryDirectory() as folder:
+            self.save_pretrained(Path(folder, "classifier"))
+            commit = push(
+                Path(folder, "classifier"), repo_id, private=private, token=token, message="Add the classifier"
+            )
+        return str(commit.repo_url)
+
+
+def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
+    """The JSON file of a classifier in a folder: of the one there, or of this name."""
+    known = sorted(path.name.removesuffix(SUFFIX) for path in folder.glob("*" + SUFFIX))
+    if name is None and len(known) == 1:
+        return folder / (known[0] + SUFFIX)
+    if name in known:
+        return folder / (str(name) + SUFFIX)
+    if name is None and known:
+        raise InputError(f"{source} has several classifiers; name one of {', '.join(known)}")
+    what = "no classifier" if name is None else f"no classifier {name!r}"
+    raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'}); fit one first")
+
+
+def _checked_texts(texts: Any) -> list[str]:
+    if isinstance(texts, str):
+        raise InputError("the texts are one string; give a list of strings")
+    return list(texts)
+
+
+def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
+    vectors = np.asarray(encoder.encode(texts))
+    if not np.isfinite(vectors).all():
+        raise InputError(f"{encoder.name} returns NaN or infinite embeddings; did training diverge?")
+    return vectors
+
+
+def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """The classes in order, and the number of each label `[N]`, or `[N, K]` of 0 and 1 for several labels a text."""
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        if not np.isin(labels, (0, 1)).all():
+            raise InputError("labels in two dimensions must be 0 and 1, a column for each class")
+        return np.arange(labels.shape[1]), labels.astype(np.int64)
+    labels = list(labels)
+    if not labels:
+        raise InputError("there are no examples; give texts with labels")
+    several = [isinstance(own, (list, tuple, set, np.ndarray)) for own in labels]
+    if any(several):
+        if not all(several):
+            raise InputError("some texts have a list of labels and others a single one; give each text a list")
+        single = [label for own in labels for label in own]
+    else:
+        single = labels
+    kinds = {str if isinstance(label, str) else float for label in single}
+    if len(kinds) != 1:
+        raise InputError("the labels are strings and numbers, or none at all; give one kind")
+    if not any(several):
+        classes, y = np.unique(np.asarray(labels), return_inverse=True)
+        return classes, y.astype(np.int64)
+    classes = np.unique(np.asarray(single))
+    return classes, MultiLabelBinarizer(classes=classes.tolist()).fit_transform(labels).astype(np.int64)

@@ -1,0 +1,177 @@
+"""`contrastive-st classify`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from contrastive_st.classification.settings import HEADS, TuningSettings
+from contrastive_st.errors import InputError
+from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, say
+
+if TYPE_CHECKING:
+    from contrastive_st.classification.classifier import SentenceClassifier
+    from contrastive_st.data.labels import LabelledTexts
+
+_TUNING = [spec for spec in fields(TuningSettings) if "help" in spec.metadata]
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the subparsers of the command line."""
+    parser = commands.add_parser("classify", help="learn labels from examples, and label texts")
+    add = parser.add_argument
+    add("input", nargs="?", help="texts to label: a file, or - for stdin, one a line")
+    add("--model", "-m", help=MODEL_HELP)
+    add("--examples", nargs="+", metavar="FILE", help="files with columns of text and label (csv, tsv, jsonl, "
+        "parquet), or LABEL=FILE for files with texts of one label")  # fmt: skip
+    add("--test", nargs="+", metavar="FILE", help="files as for --examples: print accuracy and macro-F1 on these, "
+        "beside those of simple classifiers")  # fmt: skip
+    add("--columns", nargs="+", metavar="COLUMN", help="the columns of text and label, such as review stars=label")
+    add("--separator", metavar="TEXT", help='separates the labels of texts with several, such as "|"')
+    add("--output", "-o", metavar="FOLDER", help="the classifier: a new folder, or where it is (default: the model's)")
+    add("--classifier", default="classes", metavar="NAME", help="its name in the folder (default: classes)")
+    add("--head", default="logistic", choices=HEADS, help="logistic regression, the nearest class mean, or a layer "
+        "trained by gradient, with --tune together with the encoder (default: logistic)")  # fmt: skip
+    add("--tune", action="store_true", help="first train the encoder on pairs of texts of the same and of different "
+        "classes (SetFit); it is saved in --output")  # fmt: skip
+    for spec in _TUNING:
+        words = f"of --tune: {spec.metadata['help']} (default: {spec.default})"
+        add(f"--{spec.name}", type=type(spec.default), default=spec.default, help=words)
+    add("--pooling", help=POOLING_HELP)
+    parser.set_defaults(function=_classify)
+
+
+def _classify(args: argparse.Namespace) -> None:
+    if not (args.input or args.examples or args.test):
+        raise InputError("nothing to do: give texts to label, or --examples FILE to learn from")
+    if Path(args.classifier).name != args.classifier or args.classifier in ("", ".", ".."):
+        raise InputError(f"--classifier {args.classifier}: give a plain name; --output names the folder")
+    lines = _texts(args.input) if args.input else []  # everything is read before anything is written
+    examples, test = (_labelled(args, option) if getattr(args, option) else None for option in ("examples", "test"))
+    classifier = _learned(args, examples) if examples else _opened(args)
+    if test:
+        _report(classifier, examples, test)
+    for line, (labels, score) in zip(lines, _labels(classifier, lines), strict=True):
+        say(f"{labels}\t{score}\t{line}")
+
+
+def _learned(args: argparse.Namespace, examples: LabelledTexts) -> SentenceClassifier:
+    """Fit a classifier and save it."""
+    from contrastive_st.classification.classifier import SentenceClassifier
+    from contrastive_st.files.writing import check_target
+    from contrastive_st.models.protocol import open_encoder
+
+    encoder = open_encoder(args.model, pooling=args.pooling)
+    folder = args.output or (encoder.folder if args.model and not args.tune else None)
+    if folder is None:
+        why = "--tune changes the encoder" if args.tune else "--model is not a local folder"
+        raise InputError(f"{why}, so the classifier is saved elsewhere; give --output FOLDER")
+    if args.tune:
+        check_target(folder, flag="", parents=True)
+    classifier = SentenceClassifier(
+        encoder, head=args.head, tune=args.tune, show_progress_bar=sys.stderr.isatty(),
+        **{spec.name: getattr(args, spec.name) for spec in _TUNING},
+    ).fit(examples.texts, examples.labels)  # fmt: skip
+    path = classifier.save_pretrained(folder, args.classifier)
+    counts = ", ".join(f"{count} {label}" for label, count in sorted(Counter(_each(examples.labels)).items()))
+    say(f"learned from {counts}; saved as {path}", file=sys.stderr)
+    return classifier
+
+
+def _opened(args: argparse.Namespace) -> SentenceClassifier:
+    """The classifier in --output or in the folder of the model."""
+    from contrastive_st.classification.classifier import SentenceClassifier
+
+    source = args.output or args.model
+    if source is None:
+        raise InputError("there is no classifier yet; give --examples FILE to learn from, or its folder with --output")
+    encoder = args.model if args.output else None
+    options = {} if args.pooling is None else {"pooling": args.pooling}
+    return SentenceClassifier.from_pretrained(source, name=args.classifier, encoder=encoder, **options)
+
+
+def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """For each text its labels, and their probabilities (cosines, if they are class means), separated by `|`."""
+    if not texts:
+        return []
+    logits = classifier.decision_function(texts)
+    chosen = logits >= 0 if classifier.multi_label_ else logits.argmax(1)[:, None] == range(logits.shape[1])
+    scores = logits if classifier.head == "means" else classifier.head_.probabilities(logits)
+    return [
+        ("|".join(map(str, classifier.classes_[own])), "|".join(f"{score:.4f}" for score in row[own]))
+        for own, row in zip(chosen, scores, strict=True)
+    ]
+
+
+def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test: LabelledTexts) -> None:
+    """Print accuracy and macro-F1 on labelled texts, and those of simple classifiers of the same examples."""
+    import numpy as np
+
+    from contrastive_st.classification.measures import measures
+    from contrastive_st.evaluation.scorers.few_shot import METHODS
+    from contrastive_st.models.protocol import as_encoder
+
+    if unknown := sorted(set(_each(test.labels)) - set(map(str, classifier.classes_))):
+        known = ", ".join(map(str, classifier.classes_))
+        raise InputError(f"--test: no examples of {', '.join(unknown)}; the labels are {known}")
+    gold = classifier.as_predicted(test.labels)
+    tuned = "tuned encoder, " if classifier.tune else ""
+    predicted = {f"{tuned}{classifier.head}": classifier.predict(test.texts)}
+    if examples and not classifier.multi_label_:
+        encoder = as_encoder(classifier.encoder)  # before it was tuned
+        y = np.searchsorted(classifier.classes_, examples.labels)
+        x, held = encoder.encode(examples.texts), encoder.encode(test.texts)
+        for name, predict in METHODS.items():
+            predicted[name] = classifier.classes_[predict(x, y, examples.texts, held, test.texts)]
+    wide = max(map(len, predicted))
+    say(f"{'':{wide}}  {'accuracy':21}  macro-F1, with 95% intervals, on {len(gold)} texts")
+    for name, labels in predicted.items():
+        found = measures(gold, labels)
+        say(f"{name:{wide}}  {found['accuracy']!s:21}  {found['macro_f1']}")
+
+
+def _each(labels: Sequence[Any]) -> list[str]:
+    """The labels one by one."""
+    return [label for own in labels for label in ([own] if isinstance(own, str) else own)]
+
+
+def _labelled(args: argparse.Namespace, option: str) -> LabelledTexts:
+    """The texts and labels of files, or of files of one label (LABEL=FILE)."""
+    from contrastive_st.data.labels import LabelledTexts, read_labels
+
+    texts: list[str] = []
+    labels: list[Any] = []
+    for source in getattr(args, option):
+        label, equals, path = source.partition("=")
+        if equals and not Path(source).is_file():
+            if not (label and path):
+                raise InputError(f"--{option} {source}: write LABEL=FILE, such as frozen=frozen.txt, or name a table")
+            own = _texts(path)
+            found = LabelledTexts(own, [label] * len(own))
+        else:
+            found = read_labels(source, args.columns, separator=args.separator)
+        texts += found.texts
+        labels += found.labels
+    return LabelledTexts(texts, labels)
+
+
+def _texts(source: str) -> list[str]:
+    """The texts of stdin or of a file: a line each, or the first column of text of a table."""
+    from contrastive_st.data.readers import TABLES, read_lines
+    from contrastive_st.data.tables import stream_texts
+
+    if source == "-":
+        lines = sys.stdin.read().splitlines()
+    elif Path(source).suffix.lower() in TABLES.keys() - {".txt"}:
+        lines = list(stream_texts(source)())
+    else:
+        lines = read_lines(source)
+    found = [line.strip() for line in lines if line.strip()]
+    if not found and source != "-":
+        raise InputError(f"{source} is empty; it holds one text a line")
+    return found

@@ -1,0 +1,183 @@
+"""Train an encoder and the head of a classifier on a few labelled texts: `ContrastiveTrainer` on pairs of the classes.
+
+Tunstall et al. 2022, "Efficient Few-Shot Learning Without Prompts" (SetFit), https://arxiv.org/abs/2209.11055.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import logging
+import sys
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from torch.nn import functional
+from transformers import PrinterCallback
+
+from contrastive_st.classification.heads import LinearHead
+from contrastive_st.classification.settings import TuningSettings
+from contrastive_st.data import LabelledPairCollator
+from contrastive_st.data.class_pairs import PairRows, class_pairs
+from contrastive_st.errors import InputError
+from contrastive_st.losses import CosineSimilarityLoss
+from contrastive_st.losses.functional import normalize
+from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.graph import GraphModel
+from contrastive_st.models.modeling import ForCL
+from contrastive_st.models.wrapped import contrastive
+from contrastive_st.tokens import prompt_length
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.trainer import ContrastiveTrainer
+
+logger = logging.getLogger(__name__)
+
+#: Settings of the differentiable head: those of setfit
+_HEAD_EPOCHS, _HEAD_BATCH, _HEAD_RATE, _ENCODER_RATE, _HEAD_DECAY = 16, 16, 1e-2, 1e-5, 0.01
+
+
+def tune_on_pairs(
+    encoder: Any, texts: Sequence[str], labels: NDArray[Any], settings: TuningSettings | None = None
+) -> SentenceEncoder:
+    """A copy of an encoder, trained so that texts of a class have a cosine near 1 and those of different ones near 0.
+
+    Args:
+        encoder: a `SentenceEncoder`, or a `StaticVectors` that was opened from a folder.
+        texts: N texts.
+        labels: the class of each text `[N]`, or `[N, K]` of 0 and 1.
+        settings: how pairs are drawn and trained on.
+
+    Raises:
+        InputError: the encoder cannot be trained, or all texts are of one class.
+    """
+    settings = settings or TuningSettings()
+    tuned = _trainable(encoder)
+    pairs, scores = class_pairs(labels, settings.sampling_strategy, settings.seed)
+    steps = -(-len(pairs) // settings.batch_size) * settings.num_epochs
+    steps = steps if settings.max_steps < 0 else settings.max_steps
+    logger.info(f"training {encoder.name} on {len(pairs):,} pairs of {len(texts):,} texts, {steps:,.0f} steps")
+    rows = _rows(tuned, texts, pairs, scores)
+    with tempfile.TemporaryDirectory() as folder:
+        model = contrastive(tuned.model, CosineSimilarityLoss())
+        _train(model, tuned.tokenizer, rows, _arguments(settings, folder))
+    return tuned
+
+
+def train_head(
+    encoder: Any,
+    texts: Sequence[str],
+    labels: NDArray[np.int64],
+    tune: bool = False,
+    settings: TuningSettings | None = None,
+) -> tuple[Any, LinearHead]:
+    """A linear layer trained by gradient on a cross-entropy, setfit's differentiable head; with the encoder if `tune`.
+
+    Args:
+        encoder: as for `tune_on_pairs`.
+        texts: N texts.
+        labels: class numbers `[N]`, or `[N, K]` of 0 and 1, for which each class has a cross-entropy of its own.
+        tune: also train the encoder, end to end, at a rate of 1e-5; that of the layer is 1e-2.
+        settings: its seed and progress bar are used.
+
+    Returns:
+        The encoder (a trained copy if `tune`, else the given one), and the layer.
+    """
+    settings = settings or TuningSettings()
+    tuned, many = _trainable(encoder), labels.ndim > 1
+    torch.manual_seed(settings.seed)
+    loss = LinearLoss(tuned.dimension, labels.shape[1] if many else int(labels.max()) + 1, many)
+    rows = _rows(tuned, texts, np.arange(len(texts))[:, None], labels.astype(np.float32))
+    before = tuned.model.settings.loss if isinstance(tuned.model, ForCL) else None
+    model = contrastive(tuned.model, loss)
+    head = {id(weight) for weight in model.head_parameters()}
+    own = [weight for weight in model.parameters() if weight.requires_grad and id(weight) not in head]
+    for weight in () if tune else own:
+        weight.requires_grad_(False)  # of the copy
+    groups = [{"params": model.head_parameters(), "lr": _HEAD_RATE}]
+    groups += [{"params": own, "lr": _ENCODER_RATE}] if tune else []
+    optimizer = torch.optim.AdamW(groups, weight_decay=_HEAD_DECAY)
+    with tempfile.TemporaryDirectory() as folder:
+        changed = {"per_device_train_batch_size": _HEAD_BATCH, "num_train_epochs": _HEAD_EPOCHS, "max_steps": -1}
+        _train(model, tuned.tokenizer, rows, _arguments(settings, folder, **changed), optimizer)
+    if before is not None:
+        model.change_settings(loss=before)  # what is saved has no need of this one
+    weights, bias = (x.detach().cpu().numpy().astype(np.float64) for x in (loss.linear.weight, loss.linear.bias))
+    return tuned if tune else encoder, LinearHead(weights, bias, many)
+
+
+class LinearLoss(nn.Module):
+    """Cross-entropy of the class of a text, predicted by a linear layer over its unit vector.
+
+    Args:
+        dim: dimension of the vectors.
+        classes: number of classes.
+        multi_label: the classes of a text are predicted one by one, from targets `[B, K]`.
+
+    Example:
+        >>> loss = LinearLoss(4, 2)
+        >>> _ = [nn.init.zeros_(weight) for weight in loss.parameters()]
+        >>> round(loss(torch.ones(3, 1, 4), torch.tensor([0.0, 1.0, 1.0])).item(), 4)  # ln 2
+        0.6931
+    """
+
+    def __init__(self, dim: int, classes: int, multi_label: bool = False) -> None:
+        super().__init__()
+        self.linear, self.multi_label = nn.Linear(dim, classes), multi_label
+
+    def forward(self, views: Tensor, targets: Tensor) -> Tensor:
+        """The mean loss of views `[B, 1, d]` and class numbers `[B]`, or `[B, K]` of 0 and 1."""
+        logits = self.linear(normalize(views[:, 0]))
+        if self.multi_label:
+            return functional.binary_cross_entropy_with_logits(logits, targets)
+        return functional.cross_entropy(logits, targets.long())
+
+
+def _trainable(encoder: Any) -> SentenceEncoder:
+    """A copy of an encoder, whose weights can be trained without changing the given one."""
+    folder = getattr(encoder, "folder", None)
+    if not isinstance(encoder, SentenceEncoder) and folder is None:
+        raise InputError(f"{encoder.name} is a function without weights to train; give a folder or a Hub name")
+    copied = copy.copy(encoder if isinstance(encoder, SentenceEncoder) else SentenceEncoder(folder))
+    if isinstance(copied.model, GraphModel) or copied.precision != "fp32":
+        raise InputError(f"{encoder.name} runs in {copied.precision}; training needs the float32 checkpoint in torch")
+    copied.model, copied.folder, copied._fingerprint = copy.deepcopy(copied.model), None, None
+    return copied
+
+
+def _rows(encoder: SentenceEncoder, texts: Sequence[str], pairs: NDArray[np.int64], targets: NDArray[Any]) -> PairRows:
+    """Rows of the texts, as the encoder reads them."""
+    prompt = encoder.prompt_text()
+    whole = not prompt or encoder.checkpoint.include_prompt
+    before = 0 if whole else prompt_length(encoder.tokenizer, prompt, encoder.max_length or 1 << 30)
+    return PairRows(encoder.token_rows(texts, prompt), pairs, targets, before)
+
+
+def _arguments(settings: TuningSettings, folder: str, **others: Any) -> ContrastiveTrainingArguments:
+    """The arguments of the trainer; `others` replace some of them."""
+    given: dict[str, Any] = {
+        "num_train_epochs": settings.num_epochs, "max_steps": settings.max_steps, "warmup_steps": 0.1,
+        "learning_rate": settings.learning_rate, "per_device_train_batch_size": settings.batch_size,
+        "seed": settings.seed, "disable_tqdm": not settings.show_progress_bar, "dataloader_drop_last": False,
+        "save_strategy": "no", "logging_strategy": "no", "report_to": [],
+    }  # fmt: skip
+    return ContrastiveTrainingArguments(folder, **given | others)
+
+
+def _train(model: Any, tokenizer: Any, rows: PairRows, arguments: Any, optimizer: Any = None) -> None:
+    """Train a contrastive model in place, with its own loss."""
+    with contextlib.redirect_stdout(sys.stderr):  # for what the Trainer prints: stdout has the labels
+        trainer = ContrastiveTrainer(
+            model=model, args=arguments, train_dataset=rows, data_collator=LabelledPairCollator(tokenizer),
+            optimizers=(optimizer, None),
+        )  # fmt: skip
+        trainer.remove_callback(PrinterCallback)
+        trainer.train()
+    trainer.accelerator.unwrap_model(model, keep_fp32_wrapper=False)
+    vars(model).pop("forward", None)  # with autocast around it, in which accelerate would let it encode too
+    model.drop_heads()
+    model.eval()

@@ -1,0 +1,97 @@
+from .back_translation import (
+    Translator as Translator,
+    back_translate as back_translate,
+    write_pairs as write_pairs,
+)
+from .collators import (
+    CandidatesCollator as CandidatesCollator,
+    ContextWindowCollator as ContextWindowCollator,
+    CooccurrenceCollator as CooccurrenceCollator,
+    CropPairCollator as CropPairCollator,
+    DeletionCollator as DeletionCollator,
+    DropoutPairCollator as DropoutPairCollator,
+    LabelledPairCollator as LabelledPairCollator,
+    NLITripletCollator as NLITripletCollator,
+    PairCollator as PairCollator,
+    TeacherCollator as TeacherCollator,
+    TemplatePairCollator as TemplatePairCollator,
+    fit_idf as fit_idf,
+)
+from .cooccurrence import (
+    corpus_word_vectors as corpus_word_vectors,
+    sif_weights as sif_weights,
+    word_counts as word_counts,
+)
+from .corpus import (
+    SentenceCorpus as SentenceCorpus,
+    corpus_texts as corpus_texts,
+    in_documents as in_documents,
+)
+from .documentation import DocPair as DocPair, installed_docs as installed_docs, split_pairs as split_pairs
+from .guided import (
+    GuidedRows as GuidedRows,
+)
+from .mixture import (
+    Mixture as Mixture,
+    MixtureCollator as MixtureCollator,
+)
+from .neighbor_pairs import (
+    Documents as Documents,
+    NeighborPairCollator as NeighborPairCollator,
+    NeighborPairs as NeighborPairs,
+    TokenFile as TokenFile,
+)
+from .ordering import (
+    TeacherRows as TeacherRows,
+    lower_bound as lower_bound,
+    order_corpus as order_corpus,
+    path_length as path_length,
+    path_lengths as path_lengths,
+)
+from .pair_sets import (
+    PAIR_SETS as PAIR_SETS,
+)
+from .pairs import (
+    read_pairs as read_pairs,
+)
+from .roles import (
+    ColumnRoles as ColumnRoles,
+    column_roles as column_roles,
+    pairs_of_labels as pairs_of_labels,
+    read_examples as read_examples,
+)
+from .sequences import (
+    FramePairCollator as FramePairCollator,
+    kmer_tokenizer as kmer_tokenizer,
+    overlapping as overlapping,
+    read_fasta as read_fasta,
+    reading_frames as reading_frames,
+    tokenize_frames as tokenize_frames,
+)
+from .splits import (
+    sample as sample,
+    split_by_first as split_by_first,
+    split_rows as split_rows,
+)
+from .tables import (
+    read_texts as read_texts,
+)
+from .tokenizers import (
+    Template as Template,
+    check_max_length as check_max_length,
+    read_template as read_template,
+    tokenize as tokenize,
+    train_subword_tokenizer as train_subword_tokenizer,
+    train_word_tokenizer as train_word_tokenizer,
+    train_wordpiece as train_wordpiece,
+    with_template as with_template,
+    word_tokenizer as word_tokenizer,
+)
+from .word_vectors import (
+    WordVectors as WordVectors,
+    embedding_matrix as embedding_matrix,
+    expand_vocabulary as expand_vocabulary,
+    lsa_word_vectors as lsa_word_vectors,
+    read_word_vectors as read_word_vectors,
+    vector_tokenizer as vector_tokenizer,
+)

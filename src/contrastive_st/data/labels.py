@@ -1,0 +1,107 @@
+"""Read texts with their classes, as they are written: one label a text, or several."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from contrastive_st.data.columns import LABEL, role_of
+from contrastive_st.data.readers import Rows
+from contrastive_st.data.roles import column_roles
+from contrastive_st.data.tables import header_of, preview, rows_of
+from contrastive_st.errors import InputError
+
+logger = logging.getLogger(__name__)
+
+
+class LabelledTexts(NamedTuple):
+    """N texts, and the label of each: a string, or a list of strings if texts may have several labels."""
+
+    texts: list[str]
+    labels: list[Any]
+
+
+def read_labels(
+    source: str | Path,
+    columns: Sequence[str | int] | None = None,
+    *,
+    separator: str | None = None,
+    split: str = "train",
+) -> LabelledTexts:
+    """Read a column of texts and one of labels, by names (`contrastive_st.data.columns.NAMES`) or as `columns` say.
+
+    Labels stay as they are written; a number becomes its text. A list of labels in JSON or Parquet, or with a
+    `separator` any cell, gives a text several labels, or none. Rows with a blank text are left out, and rows without
+    their one label too; a warning says how many.
+
+    Args:
+        source: a file (csv, tsv, jsonl, json, parquet) or the name of a data set of the Hub.
+        columns: as for `column_roles`, such as `["review", "stars=label"]`.
+        separator: what separates the labels of a cell, such as "|".
+        split: which split of a data set of the Hub.
+
+    Raises:
+        InputError: the source cannot be read, does not have one column of texts and one of labels, or mixes lists and
+            single labels; the message says where.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "talks.csv")
+        ...     _ = path.write_text("text,label\\nOn tides,sea|moon\\nOn bread,kitchen\\n")
+        ...     read_labels(path).labels, read_labels(path, separator="|").labels
+        (['sea|moon', 'kitchen'], [['sea', 'moon'], ['kitchen']])
+    """
+    source, header = str(source), header_of(columns)
+    named = {str(column).rpartition("=")[0] for column in columns or () if str(column).endswith(f"={LABEL}")}
+    first = [
+        {name: _joined(cell) if name in named or role_of(name) == LABEL else cell for name, cell in cells.items()}
+        for cells in preview(source, split, header=header)
+    ]
+    roles = column_roles(first, columns, source=source)
+    if roles.kind != "labelled_texts":
+        raise InputError(
+            f"{source} has {roles.words}; name one column of texts and one of labels: --columns TEXT L=label"
+        )
+    (text,), gold = roles.texts, next(name for name, role in roles.columns.items() if role == LABEL)
+    rows = rows_of(source, split=split, header=header, columns=[text, gold])
+    found = list(_labelled(rows, text, gold, separator))
+    kept = [(own, label) for own, label in found if own and label != ""]
+    if not kept:
+        raise InputError(f"{source}: no row has a text and a label; give labelled rows")
+    if dropped := len(found) - len(kept):
+        logger.warning(f"{source}: left out {dropped} of {len(found)} rows, without a text or a label")
+    return LabelledTexts([own for own, _ in kept], [label for _, label in kept])
+
+
+def _labelled(rows: Rows, text: str, gold: str, separator: str | None) -> Iterator[tuple[str, str | list[str]]]:
+    """The text and the label or labels of each row; what is missing is blank."""
+    several = None
+    for number, cells in rows:
+        own, label = cells.get(text), _labels(cells.get(gold), separator)
+        if own is not None and not isinstance(own, str):
+            raise InputError(f"{rows.where(number)}: {text!r} is no text; name a column of text")
+        if label != "":
+            several = isinstance(label, list) if several is None else several
+            if isinstance(label, list) != several:
+                raise InputError(f"{rows.where(number)}: {gold!r} has a list in some rows only; write one in every row")
+        yield (own or "").strip(), label
+
+
+def _joined(cell: Any) -> Any:
+    """A list of labels as text, for finding out what a column holds."""
+    return ", ".join(map(str, cell)) or "none" if isinstance(cell, (list, tuple)) else cell
+
+
+def _labels(cell: Any, separator: str | None) -> str | list[str]:
+    if isinstance(cell, (list, tuple)):
+        return [str(_one(label)) for label in cell]
+    label = _one(cell)
+    return label if separator is None else [part.strip() for part in label.split(separator) if part.strip()]
+
+
+def _one(cell: Any) -> str:
+    return "" if cell is None else cell.strip() if isinstance(cell, str) else json.dumps(cell, default=str)

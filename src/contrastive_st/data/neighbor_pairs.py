@@ -1,0 +1,306 @@
+"""Pairs of a sentence and its neighbour in a document, read from token ids on disk, and documents that are held out."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import torch
+from datasets import config
+from datasets.fingerprint import Hasher
+from filelock import FileLock
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
+
+from contrastive_st.data.collators import PairCollator
+from contrastive_st.data.corpus import BlockSampler, block_file
+from contrastive_st.errors import InputError
+from contrastive_st.tokens import token_ids
+
+# --- Documents, and some of them that are held out.
+
+
+@dataclass(frozen=True)
+class Documents:
+    """The documents of a corpus: sentences in order, some documents of which are held out.
+
+    Args:
+        files: files of blocks, from `block_file`.
+        sizes: number of sentences of each document, over all files.
+        held_out: for each document whether it is held out.
+    """
+
+    files: tuple[str, ...]
+    sizes: NDArray[np.int64]
+    held_out: NDArray[np.bool_]
+
+    @classmethod
+    def read(
+        cls,
+        paths: Sequence[str | Path],
+        text_column: str = "text",
+        document_column: str | None = None,
+        held_out: int = 2000,
+        seed: int = 0,
+    ) -> Documents:
+        """Count the sentences of each document, and hold out random documents.
+
+        Args:
+            paths: `.txt` files with a sentence a line and a blank line between documents; `.parquet` or `.jsonl` files.
+            text_column: the column of the sentences.
+            document_column: the column that names the document of each sentence; by default `doc`.
+            held_out: documents are held out until they have this many sentences, or a tenth of all.
+            seed: chooses them.
+
+        Raises:
+            InputError: a file cannot be read, or there are fewer than three documents of two sentences or more.
+        """
+        files = tuple(str(block_file(Path(path), text_column, document_column)) for path in paths)
+        counts = [_sizes(file) for file in files]
+        sizes = np.concatenate(counts)
+        if (count := int((sizes > 1).sum())) < 3:
+            names = ", ".join(str(path) for path in paths)
+            raise InputError(
+                f"{names}: {count} documents of two sentences or more are too few, since a sentence is contrasted with "
+                "those of other documents; put a blank line between documents, or name them in a column doc"
+            )
+        wanted = min(held_out, int(sizes.sum()) // 10)
+        order = np.random.default_rng(seed).permutation(np.flatnonzero(sizes > 1))
+        chosen = order[: min(int(np.searchsorted(np.cumsum(sizes[order]), wanted)) + 1, len(order) - 2)]
+        mask = np.zeros(len(sizes), dtype=bool)
+        mask[chosen] = held_out > 0
+        return cls(files, sizes, mask)
+
+    def sentences(self, held_out: bool = False) -> Iterator[tuple[list[str], NDArray[np.int64]]]:
+        """Yield blocks of sentences with the numbers of their documents, those to train on or those held out.
+
+        A document of one sentence has no neighbours, and is left out.
+        """
+        first = 0
+        for file in self.files:
+            last = 0
+            with pa.OSFile(file) as source, pa.ipc.open_file(source) as reader:
+                for i in range(reader.num_record_batches):
+                    block = reader.get_batch(i)
+                    numbers = first + block["document"].to_numpy()
+                    last = int(numbers[-1])
+                    own = (self.held_out[numbers] == held_out) & (self.sizes[numbers] > 1)
+                    if own.any():
+                        texts = block["text"] if own.all() else block["text"].filter(pa.array(own))
+                        yield texts.to_pylist(), numbers[own]
+            first = last + 1
+
+    def texts(self) -> Iterator[str]:
+        """Yield the sentences to train on."""
+        return (text for texts, _ in self.sentences() for text in texts)
+
+    def neighbors(self, most: int = 2000, seed: int = 0) -> list[tuple[str, str]]:
+        """Random pairs of consecutive held-out sentences, without those that are in the training text.
+
+        The positives are distinct texts, none of which is an anchor's own.
+        """
+        texts: list[str] = []
+        documents: list[int] = []
+        for block, numbers in self.sentences(held_out=True):
+            texts += block
+            documents += numbers.tolist()
+        trained = set(texts).intersection(self.texts())
+        pairs: dict[str, tuple[str, str]] = {}
+        for i in np.random.default_rng(seed).permutation(max(len(texts) - 1, 0)):
+            pair = texts[i], texts[i + 1]
+            if documents[i] == documents[i + 1] and pair[0] != pair[1] and not trained.intersection(pair):
+                pairs.setdefault(pair[1], pair)
+            if len(pairs) == most:
+                break
+        return list(pairs.values())
+
+
+def _sizes(file: str) -> NDArray[np.int64]:
+    """Number of sentences of each document of a file of blocks."""
+    with pa.OSFile(file) as source, pa.ipc.open_file(source) as reader:
+        parts = [np.unique(reader.get_batch(i)["document"], return_counts=True)
+                 for i in range(reader.num_record_batches)]  # fmt: skip
+    sizes = np.zeros(int(parts[-1][0][-1]) + 1, np.int64)
+    for documents, counts in parts:
+        sizes[documents] += counts
+    return sizes
+
+
+# --- Their token ids on disk, from which any sentence is read without the others.
+
+_CHUNK = 8192  # sentences tokenized at a time
+_RECORD = np.dtype([("offset", "<i8"), ("document", "<i4"), ("length", "<i4")])
+
+
+@dataclass(frozen=True)
+class TokenFile:
+    """Token ids of the training sentences of documents, in a file from which any sentence is read by itself.
+
+    Memory does not grow with the text.
+
+    Args:
+        path: the ids, int32; a file beside it has the place, the document and the length of each sentence.
+        counts: how often each token occurs, `[V]`.
+        frequencies: in how many sentences each token occurs, `[V]`.
+    """
+
+    path: str
+    counts: NDArray[np.int64]
+    frequencies: NDArray[np.int64]
+
+    @classmethod
+    def write(cls, documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length: int) -> TokenFile:
+        """Tokenize the training sentences into a file in the cache of `datasets`, unless it is there already."""
+        words = sorted(tokenizer.get_vocab().items())
+        given = [documents.files, documents.held_out.tobytes(), words, repr(tokenizer), max_length]
+        target = Path(config.HF_DATASETS_CACHE, "contrastive_st", f"pairs-{Hasher.hash(given)}.ids")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{target}.lock"):  # one process tokenizes, the others wait for it
+            if not target.with_suffix(".npz").exists():
+                _write(documents, tokenizer, max_length, target)
+        with np.load(target.with_suffix(".npz")) as found:
+            return cls(str(target), found["counts"], found["frequencies"])
+
+    def __len__(self) -> int:
+        """Number of sentences."""
+        return os.stat(Path(self.path).with_suffix(".rows")).st_size // _RECORD.itemsize
+
+
+def _write(documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length: int, target: Path) -> None:
+    counts, frequencies = np.zeros((2, len(tokenizer)), np.int64)
+    names = [target.with_suffix(end) for end in (".ids", ".rows", ".npz")]
+    unfinished = [name.with_suffix(f"{name.suffix}.{os.getpid()}") for name in names]
+    offset = 0
+    try:
+        with open(unfinished[0], "wb") as ids, open(unfinished[1], "wb") as rows:
+            for texts, numbers in _chunks(documents.sentences()):
+                block = token_ids(tokenizer, texts, max_length)
+                lengths = np.fromiter(map(len, block), np.int64, len(block))
+                flat = np.fromiter(chain.from_iterable(block), np.int64, int(lengths.sum()))
+                counts += np.bincount(flat, minlength=len(counts))
+                distinct = np.unique(np.repeat(np.arange(len(block)), lengths) * len(counts) + flat) % len(counts)
+                frequencies += np.bincount(distinct, minlength=len(counts))
+                records = np.zeros(len(block), _RECORD)
+                records["offset"] = offset + np.cumsum(lengths) - lengths
+                records["length"], records["document"] = lengths, numbers
+                offset += len(flat)
+                flat.astype("<i4").tofile(ids)
+                records.tofile(rows)
+        with open(unfinished[2], "wb") as file:
+            np.savez(file, counts=counts, frequencies=frequencies)
+        for made, name in zip(unfinished, names, strict=True):
+            os.replace(made, name)
+    finally:
+        for made in unfinished:
+            made.unlink(missing_ok=True)
+
+
+def _chunks(blocks: Iterator[tuple[list[str], NDArray[np.int64]]]) -> Iterator[tuple[list[str], list[int]]]:
+    texts: list[str] = []
+    numbers: list[int] = []
+    for block, own in blocks:
+        texts += block
+        numbers += own.tolist()
+        if len(texts) >= _CHUNK:
+            yield texts, numbers
+            texts, numbers = [], []
+    if texts:
+        yield texts, numbers
+
+
+class NeighborPairs(Dataset[dict[str, Any]]):
+    """Rows `{"input_ids": [ids, ids], "document": int}`: each sentence with the next one of its document.
+
+    The last sentence of a document is paired with the one before it. `ContrastiveTrainer` draws the rows of a batch
+    from everywhere in the corpus, in the order of `sampler`.
+
+    Args:
+        tokens: the sentences.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from contrastive_st.data import word_tokenizer
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "three.txt")
+        ...     _ = path.write_text("a b\\nc\\nb\\n\\nb\\nc\\n\\na\\nc\\n")
+        ...     documents = Documents.read([path], held_out=0)
+        >>> pairs = NeighborPairs(TokenFile.write(documents, word_tokenizer(["a", "b", "c"]), 8))
+        >>> [[ids.tolist() for ids in row["input_ids"]] for row in pairs][:4]
+        [[[2, 3], [4]], [[4], [3]], [[3], [4]], [[3], [4]]]
+    """
+
+    def __init__(self, tokens: TokenFile) -> None:
+        self.path, self.size = Path(tokens.path), len(tokens)
+        self._open()
+
+    def __len__(self) -> int:
+        return self.size
+
+    def sampler(self, batch_size: int, seed: int) -> BlockSampler:
+        """A random order of all rows."""
+        return BlockSampler(self.size, 1, seed)
+
+    def __getitem__(self, index: int) -> dict[str, Any]:
+        if not 0 <= index < self.size:
+            raise IndexError(f"row {index} of {self.size}")
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows of a batch; only their sentences are read."""
+        # read, not mapped: mapped pages count as memory of the process
+        item, rows, ids = _RECORD.itemsize, self._rows.fileno(), self._ids.fileno()
+        first = [min(max(index - 1, 0), self.size - 3) for index in indices]  # of three records around the sentence
+        read = b"".join([os.pread(rows, 3 * item, item * start) for start in first])
+        near = np.frombuffer(read, _RECORD).reshape(-1, 3)
+        every, own = np.arange(len(near)), np.asarray(indices) - first
+        documents = near["document"][every, own]
+        last = (own == 2) | (near["document"][every, np.minimum(own + 1, 2)] != documents)
+        earlier = own - last
+        starts, lengths = near["offset"][every, earlier], near["length"]
+        sizes = np.stack([lengths[every, earlier], lengths[every, earlier + 1]], 1)
+        found = []
+        for start, (size, after), document, turned in zip(
+            starts.tolist(), sizes.tolist(), documents.tolist(), last.tolist(), strict=True
+        ):
+            flat = np.frombuffer(os.pread(ids, 4 * (size + after), 4 * start), "<i4")
+            pair = [flat[:size], flat[size:]]
+            found.append({"input_ids": pair[::-1] if turned else pair, "document": document})
+        return found
+
+    def _open(self) -> None:
+        self._rows, self._ids = (self.path.with_suffix(end).open("rb") for end in (".rows", ".ids"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name not in ("_rows", "_ids")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._open()
+
+
+@dataclass
+class NeighborPairCollator(PairCollator):
+    """Collate rows of `NeighborPairs`; the documents are the targets, for `DocumentInfoNCE`.
+
+    Example:
+        ::
+
+            [{"input_ids": [[2, 7, 3], [2, 8, 3]], "document": 4},       input_ids  [[[2, 7, 3], [2, 8, 3]],
+             {"input_ids": [[2, 5, 3], [2, 6, 3]], "document": 0}]  ->               [[2, 5, 3], [2, 6, 3]]]
+                                                                         targets    [4, 0]
+    """
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Tensor]:
+        if "document" not in rows[0]:
+            raise InputError("rows have no document; give the rows of NeighborPairs")
+        batch = super().__call__(rows)
+        batch["targets"] = torch.tensor([row["document"] for row in rows])
+        return batch

@@ -1,0 +1,15 @@
+from .dev_scores import (
+    dev_score as dev_score,
+)
+from .embedding_store import (
+    EmbeddingStore as EmbeddingStore,
+)
+from .neighbor_search import (
+    neighbors as neighbors,
+)
+from .suite import (
+    SuiteEvaluator as SuiteEvaluator,
+    evaluate as evaluate,
+    retrieval_evaluator as retrieval_evaluator,
+    sts_evaluator as sts_evaluator,
+)

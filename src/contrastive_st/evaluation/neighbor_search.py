@@ -1,0 +1,234 @@
+"""Exact nearest neighbours by cosine over a corpus whose embeddings and scores need not fit in memory."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sys
+import textwrap
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm.auto import tqdm
+
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.files.writing import atomic_write
+from contrastive_st.models.protocol import Encoder
+from contrastive_st.vectors import Best, top_k, unit_vectors
+
+BLOCK = 4096  # sentences that are embedded and searched at a time
+_QUERIES = 1024  # queries that are scored against a block at a time
+
+Neighbor = tuple[float, str]  # the cosine, and the sentence
+
+
+def nearest(queries: NDArray[np.floating], blocks: Iterable[NDArray[np.floating]], k: int = 5) -> Best:
+    """The k candidates with the greatest cosine for each query; of equal ones, those that come first.
+
+    The best candidates so far are merged with those of each block, so only the scores of one block are in memory.
+
+    Args:
+        queries: `[Q, d]`.
+        blocks: candidates, `[n, d]` each, numbered from 0 through all blocks; float16 ones are multiplied in float32.
+        k: how many; all candidates where there are fewer.
+
+    Returns:
+        Cosines `[Q, k]`, highest first, and the candidates' numbers `[Q, k]`. Zero vectors have cosine 0.
+
+    Example:
+        >>> blocks = [np.array([[1.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [3.0, 0.0]])]
+        >>> scores, found = nearest(np.array([[1.0, 0.0]]), blocks, k=3)
+        >>> scores.round(3).tolist(), found.tolist()
+        ([[1.0, 1.0, 0.707]], [[0, 3, 2]])
+    """
+    parts = [unit_vectors(queries[start : start + _QUERIES]) for start in range(0, len(queries), _QUERIES)]
+    best = [top_k(np.empty((len(part), 0), part.dtype), k) for part in parts]
+    first = 0
+    for block in blocks:
+        if len(block):
+            unit = unit_vectors(block)
+            best = [top_k(part @ unit.T, k, own, first) for own, part in zip(best, parts, strict=True)]
+            first += len(block)
+    if not best:
+        return np.empty((0, min(k, first))), np.empty((0, min(k, first)), np.int64)
+    return np.concatenate([scores for scores, _ in best]), np.concatenate([numbers for _, numbers in best])
+
+
+def neighbors(
+    encoder: Encoder, queries: Sequence[str], corpus: Sequence[str], k: int = 5, cache: str | Path | None = None
+) -> list[list[Neighbor]]:
+    """For each query the k nearest sentences of the corpus, nearest first; the query itself is left out.
+
+    Args:
+        encoder: the model.
+        queries: any sentences.
+        corpus: distinct sentences, read in slices: a list, or a column of a data set on disk.
+        k: how many neighbours.
+        cache: folder that keeps the corpus's embeddings, or None.
+
+    Raises:
+        InputError: the model returns NaN, infinities, or an array of another shape; names the model.
+
+    Example:
+        >>> from contrastive_st.models.protocol import FunctionEncoder
+        >>> model = FunctionEncoder("lengths", lambda texts: np.array([[len(text), 3.0] for text in texts]))
+        >>> neighbors(model, ["abc"], ["a", "abc", "abcd"], k=2)
+        [[(0.989949..., 'abcd'), (0.894427..., 'a')]]
+    """
+    embedded = EmbeddingStore(encoder, queries, cache, distributed=False)(queries)
+    scores, numbers = nearest(embedded, embedding_blocks(encoder, corpus, cache), k + 1)
+    found = []
+    for query, own, row in zip(queries, scores.tolist(), numbers.tolist(), strict=True):
+        rows = [(score, corpus[number]) for score, number in zip(own, row, strict=True)]
+        found.append([(score, text) for score, text in rows if text != query][:k])
+    return found
+
+
+def embedding_blocks(
+    encoder: Encoder, corpus: Sequence[str], cache: str | Path | None = None
+) -> Iterator[NDArray[np.float32]]:
+    """The embeddings of a corpus, `[n, d]` float32, block after block; memory is that of one block.
+
+    With a `cache` they are also written to a file there, named by the model and the corpus, and read from it the next
+    time: 4 d bytes a sentence.
+
+    Example:
+        >>> from contrastive_st.models.protocol import FunctionEncoder
+        >>> model = FunctionEncoder("lengths", lambda texts: np.array([[len(text)] for text in texts]))
+        >>> [block.tolist() for block in embedding_blocks(model, ["a", "bcd"])]
+        [[[1.0], [3.0]]]
+    """
+    path = None
+    if cache and encoder.fingerprint:
+        path = Path(cache, encoder.fingerprint, f"corpus-{_hash(corpus)}.npy")
+    if path is not None and path.is_file():
+        yield from _stored(path)
+        return
+    embedded = _embedded(encoder, corpus)
+    yield from embedded if path is None else _kept(embedded, len(corpus), path)
+
+
+def first_of_each(texts: Iterable[str]) -> NDArray[np.int64]:
+    """The position of the first occurrence of each distinct text, in order; 8 bytes are kept per text.
+
+    Example:
+        >>> first_of_each(["b", "a", "b", "c"]).tolist()
+        [0, 1, 3]
+    """
+    keys = np.fromiter((int.from_bytes(_digest(text, 8), "little") for text in texts), dtype=np.uint64)
+    return np.sort(np.unique(keys, return_index=True)[1])
+
+
+def _embedded(encoder: Encoder, corpus: Sequence[str]) -> Iterator[NDArray[np.float32]]:
+    with tqdm(total=len(corpus), desc=encoder.name, unit=" texts", disable=not sys.stderr.isatty()) as bar:
+        for start in range(0, len(corpus), BLOCK):
+            texts = list(corpus[start : start + BLOCK])
+            yield EmbeddingStore(encoder, texts, distributed=False)(texts)
+            bar.update(len(texts))
+
+
+def _kept(blocks: Iterator[NDArray[np.float32]], count: int, path: Path) -> Iterator[NDArray[np.float32]]:
+    """Yield the blocks and write them to `path`, which appears when all of them are written."""
+    with contextlib.ExitStack() as writing:
+        try:
+            temporary = writing.enter_context(atomic_write(path, overwrite=True, parents=True))
+        except InputError as error:
+            raise InputError(f"{error}; give another cache, or none") from error
+        file = writing.enter_context(open(temporary, "wb"))
+        for number, block in enumerate(blocks):
+            if number == 0:
+                shape = {"descr": "<f4", "fortran_order": False, "shape": (count, block.shape[1])}
+                np.lib.format.write_array_header_1_0(file, shape)
+            file.write(np.ascontiguousarray(block, "<f4").data)
+            yield block
+
+
+def _stored(path: Path) -> Iterator[NDArray[np.float32]]:
+    with open(path, "rb") as file:  # read, not mapped: mapped pages count as memory of the process
+        np.lib.format.read_magic(file)
+        (count, width), _, dtype = np.lib.format.read_array_header_1_0(file)
+        for start in range(0, count, BLOCK):
+            size = min(BLOCK, count - start)
+            yield np.frombuffer(file.read(4 * width * size), dtype).reshape(size, width)
+
+
+def _hash(corpus: Sequence[str]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for start in range(0, len(corpus), BLOCK):
+        for text in corpus[start : start + BLOCK]:
+            digest.update(_digest(text, 16))
+    return digest.hexdigest()
+
+
+def _digest(text: str, size: int) -> bytes:
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=size).digest()
+
+
+# --- The nearest neighbours of several models side by side, for a terminal and as Markdown.
+
+Found = Mapping[str, Sequence[Sequence[Neighbor]]]  # for each model: the neighbours of each query, nearest first
+
+
+def as_text(queries: Sequence[str], found: Found, width: int = 120) -> str:
+    """Plain text with one column per model, in lines of at most `width` characters.
+
+    Example:
+        >>> print(as_text(["a cat"], {"A": [[(0.9, "the cat")]], "B": [[(0.5, "a dog")]]}, 41))
+        a cat
+          A                    B
+          0.900 the cat        0.500 a dog
+    """
+    column = max((width - 2) // len(found) - 2, 20)
+    lines: list[str] = []
+    for number, query in enumerate(queries):
+        lines += ["", *textwrap.wrap(query, width)] if lines else textwrap.wrap(query, width)
+        lines.append(_row(list(found), column))
+        for ranked in zip_longest(*(rows[number] for rows in found.values())):
+            cells = [_wrapped(neighbor, column) for neighbor in ranked]
+            lines += [_row(parts, column) for parts in zip_longest(*cells, fillvalue="")]
+    return "\n".join(lines)
+
+
+def as_markdown(queries: Sequence[str], found: Found, caption: str) -> str:
+    """Markdown with one table per query, under a caption.
+
+    Example:
+        >>> print(as_markdown(["a|b"], {"A": [[(0.9, "the cat")]]}, "Nearest."))
+        Nearest.
+        <BLANKLINE>
+        **a\\|b**
+        <BLANKLINE>
+        | cosine | A |
+        |--:|---|
+        | 0.900 | the cat |
+        <BLANKLINE>
+    """
+    parts = [caption, ""]
+    for number, query in enumerate(queries):
+        parts += [f"**{_cell(query)}**", ""]
+        parts += ["| " + " | ".join(f"cosine | {_cell(name)}" for name in found) + " |"]
+        parts += ["|" + "--:|---|" * len(found)]
+        for ranked in zip_longest(*(rows[number] for rows in found.values())):
+            cells = [f"{neighbor[0]:.3f} | {_cell(neighbor[1])}" if neighbor else " | " for neighbor in ranked]
+            parts.append("| " + " | ".join(cells) + " |")
+        parts.append("")
+    return "\n".join(parts)
+
+
+def _wrapped(neighbor: Neighbor | None, column: int) -> list[str]:
+    if neighbor is None:
+        return [""]
+    score = f"{neighbor[0]:.3f} "
+    return textwrap.wrap(score + neighbor[1], column, subsequent_indent=" " * len(score))
+
+
+def _row(cells: Sequence[str], column: int) -> str:
+    return "  " + "  ".join(f"{cell:{column}.{column}}" for cell in cells).rstrip()
+
+
+def _cell(text: str) -> str:
+    return " ".join(text.split()).replace("\\", "\\\\").replace("|", "\\|")

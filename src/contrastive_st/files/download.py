@@ -1,0 +1,111 @@
+"""Download checkpoints from the Hub into the local cache, without pickles and with checked hashes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import re
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import Any
+
+from huggingface_hub import snapshot_download
+from huggingface_hub.errors import (
+    GatedRepoError,
+    HfHubHTTPError,
+    HFValidationError,
+    LocalEntryNotFoundError,
+    RepositoryNotFoundError,
+    RevisionNotFoundError,
+)
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.folders import check_folder
+from contrastive_st.files.redact import without_secrets
+
+# the base of all errors of its HTTP client, which is httpx or httpx2
+_HTTPError: type[Exception] = next(kind for kind in HfHubHTTPError.__mro__ if kind.__name__ == "HTTPError")
+RESUMING = ("last-checkpoint/*", "checkpoint-*/*")  # for resuming a run; not part of the model
+_PASSED = ("token", "cache_dir", "local_files_only", "force_download")
+
+
+def download(name: str, revision: str | None, patterns: Sequence[str], subfolder: str = "", **options: Any) -> Path:
+    """The folder of a repository in the local cache; arguments and errors as for `local_folder`."""
+    wanted = [f"{subfolder}/{pattern}" if subfolder else pattern for pattern in patterns]
+    ignored = None if subfolder else list(RESUMING)
+    passed = {key: options[key] for key in _PASSED if options.get(key) is not None}
+    with hub_errors(name, revision):
+        folder = snapshot_download(name, revision=revision, allow_patterns=wanted, ignore_patterns=ignored, **passed)
+    _check_hashes(Path(folder), wanted, name)
+    return check_folder(Path(folder)) / subfolder
+
+
+@contextlib.contextmanager
+def hub_errors(name: str, revision: str | None = None) -> Iterator[None]:
+    """Turn errors of the Hub and the network into an `InputError` of one line without secrets."""
+    try:
+        yield
+    except (HfHubHTTPError, _HTTPError, OSError, HFValidationError) as error:
+        raise InputError(without_secrets(_words(error, name, revision))) from None
+    except RuntimeError as error:  # of an upload; its cause is the real error
+        if not isinstance(error.__cause__, (HfHubHTTPError, _HTTPError, OSError)):
+            raise
+        raise InputError(without_secrets(_words(error.__cause__, name, revision))) from None
+
+
+def _words(error: Exception, name: str, revision: str | None) -> str:
+    status = getattr(getattr(error, "response", None), "status_code", None)
+    if isinstance(error, HFValidationError):
+        return f"{name}: no such folder, and not a name on the Hub (user/name)"
+    if isinstance(error, GatedRepoError):
+        return f"{name} is gated: ask for access on its page, and log in (hf auth login)"
+    if isinstance(error, RevisionNotFoundError):
+        return f"{name} has no revision {revision!r}; give a branch, a tag or a commit of it"
+    if isinstance(error, RepositoryNotFoundError):
+        return f"there is no {name} on the Hub, or it is private: check the name, or log in (hf auth login)"
+    if status == 401:
+        return f"{name}: the Hub does not accept this token; log in again (hf auth login) or mend HF_TOKEN"
+    if status == 403:
+        return f"{name}: the Hub does not allow this with your token; use one with write access"
+    if status is not None:
+        return f"{name}: the Hub answered {status}: {first_line(error)}; try again"
+    if isinstance(error, LocalEntryNotFoundError):
+        return f"{name} is neither a folder nor in the local cache, and the Hub cannot be reached: {first_line(error)}"
+    if "xet" in str(error):
+        return f"{name}: this Hub has no Xet storage; set HF_HUB_DISABLE_XET=1 ({first_line(error)})"
+    return f"{name}: the transfer failed: {first_line(error)}; try again"
+
+
+def _check_hashes(folder: Path, wanted: list[str], name: str) -> None:
+    """Compare each file of a cached snapshot with its hash, which is the name of its content in the cache.
+
+    The client only compares sizes, so it would not notice a changed byte. A damaged file is removed from the cache.
+    """
+    for path in sorted(path for path in folder.rglob("*") if path.is_symlink()):
+        if not any(fnmatch(path.relative_to(folder).as_posix(), pattern) for pattern in wanted):
+            continue
+        blob = path.parent / os.readlink(path)
+        if path.is_file() and not _has_hash(path, blob.name):
+            blob.resolve().unlink(missing_ok=True)
+            blob.unlink(missing_ok=True)
+            path.unlink()
+            raise InputError(
+                f"{name}: {path.relative_to(folder)} was damaged in the download (its hash is not that of the Hub) "
+                "and has been removed from the cache; try again"
+            )
+
+
+def _has_hash(path: Path, expected: str) -> bool:
+    if re.fullmatch(r"[0-9a-f]{64}", expected):  # large files: SHA-256
+        digest: Any = hashlib.sha256()
+    elif re.fullmatch(r"[0-9a-f]{40}", expected):  # others: git's hash of a blob
+        digest = hashlib.sha1(b"blob %d\0" % path.stat().st_size, usedforsecurity=False)
+    else:
+        return True  # this Hub gives no hash
+    with open(path, "rb") as file:
+        while block := file.read(1 << 20):
+            digest.update(block)
+    same: bool = digest.hexdigest() == expected
+    return same

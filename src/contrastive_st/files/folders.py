@@ -1,0 +1,130 @@
+"""Checks of a checkpoint folder before it is opened, pushed or converted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from contrastive_st.errors import InputError
+from contrastive_st.files.reading import read_json
+
+#: The static model that is part of the package; it is opened by its name, like a model on the Hub
+SHIPPED = Path(__file__).parents[1] / "static-minilm"
+PICKLES = (".bin", ".pt", ".pth", ".pkl", ".pickle", ".ckpt", ".joblib")  # opening one can run code
+CLASSIFIER = (".classifier.json", ".classifier.safetensors")  # files of a `SentenceClassifier` beside its encoder
+ADAPTER, ADAPTER_WEIGHTS = "adapter_config.json", "adapter_model.safetensors"  # names used by peft
+TRAINED = "trained_weights.safetensors"  # of a model with an adapter, in the checkpoints of a run
+INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
+#: The entry of config.json, and the folders of the graphs, by which a folder that `export` wrote is known
+EXPORTED, GRAPHS = "exported", ("onnx", "openvino")
+
+
+def check_folder(folder: str | Path) -> Path:
+    """Refuse a folder that refers to files outside of itself.
+
+    Returns:
+        The folder.
+
+    Raises:
+        InputError: a link leads out of the folder (except links of a Hub cache into its own store), or the path of a
+            weights file or module is absolute or has `..`.
+    """
+    folder = Path(folder)
+    for path in _links(folder):
+        if not any(path.resolve().is_relative_to(root) for root in _roots(folder)):
+            raise InputError(
+                f"{path} is a link to a place outside of its folder; copy the file there, or remove the link"
+            )
+        if not path.exists():
+            raise InputError(f"{path} is a link to a missing file; copy the file there, or remove the link")
+    for index, named in _named_files(folder):
+        place = PurePosixPath(named.replace("\\", "/"))
+        if place.is_absolute() or ".." in place.parts or ":" in named:
+            raise InputError(f"{index} names {named!r}, a place outside of its folder; such folders are not opened")
+    return folder
+
+
+def check_weights(folder: str | Path, name: object | None = None) -> None:
+    """Refuse a folder without safetensors weights of a model or an adapter; a pickle is never opened.
+
+    Args:
+        folder: the folder.
+        name: its name in messages.
+
+    Raises:
+        InputError: there are no safetensors weights (the message has the command that converts a pickle), or an index
+            names files that are not safetensors, which a loader would open as pickles.
+    """
+    folder, name = Path(folder), name or folder
+    if (folder / "model.safetensors").is_file() or (folder / ADAPTER_WEIGHTS).is_file():
+        return
+    if (folder / INDICES[0]).is_file():
+        for _, file in _weight_files(folder / INDICES[0]):
+            if not file.endswith(".safetensors"):
+                raise InputError(f"{name}: {INDICES[0]} names {file!r}, which is not safetensors; convert it first")
+        return
+    if (folder / ADAPTER).is_file():
+        raise InputError(
+            f"{name} is an adapter without {ADAPTER_WEIGHTS}; a pickle (adapter_model.bin) can run code when it is "
+            "opened; save it again with peft"
+        )
+    convert = f"contrastive-st convert {name} NEW_FOLDER --to package"
+    if any(folder.glob("pytorch_model*.bin")):
+        raise InputError(
+            f"{name} has its weights as a pickle only (pytorch_model.bin), which can run code when it is opened; "
+            f"convert it first: {convert}"
+        )
+    if any((folder / backend).is_dir() for backend in GRAPHS):
+        raise InputError(f"{name} is exported and has no weights; give the checkpoint that it was exported from")
+    raise InputError(
+        f"{name} has no safetensors weights (model.safetensors); if it has a pytorch_model.bin, convert that "
+        f"first: {convert}"
+    )
+
+
+def read_export(folder: str | Path) -> dict[str, Any]:
+    """What `contrastive_st.models.export` recorded in an exported folder (backend, precision, ...); else empty.
+
+    Raises:
+        InputError: config.json is damaged, or names an unknown backend.
+    """
+    path = Path(folder) / "config.json"
+    record = read_json(path, dict).get(EXPORTED, {}) if path.is_file() else {}
+    if not isinstance(record, dict):
+        raise InputError(f"{path} is damaged: its {EXPORTED} is no JSON object")
+    if record and record.get("backend") not in GRAPHS:
+        raise InputError(f"{path} is damaged: it is exported for {record.get('backend')!r}")
+    return record
+
+
+def _roots(folder: Path) -> list[Path]:
+    roots = [folder.resolve()]
+    if roots[0].parent.name == "snapshots":  # a Hub cache: snapshots/<commit>/<file> links to blobs/<hash>, its own or
+        roots += [above / "blobs" for above in roots[0].parents[1:3]]  # those that all repositories share
+    return roots
+
+
+def _links(folder: Path) -> Iterator[Path]:
+    for place, folders, files in os.walk(folder):
+        yield from (path for path in (Path(place, name) for name in (*folders, *files)) if path.is_symlink())
+
+
+def _named_files(folder: Path) -> Iterator[tuple[Path, str]]:
+    for index in (folder / name for name in INDICES):
+        if index.is_file():
+            yield from _weight_files(index)
+    modules = folder / "modules.json"
+    if modules.is_file():
+        entries = read_json(modules, list)
+        if not all(isinstance(entry, dict) and isinstance(entry.get("path", ""), str) for entry in entries):
+            raise InputError(f"{modules} is damaged: it is not a list of modules, each with a path")
+        yield from ((modules, entry.get("path", "")) for entry in entries)
+
+
+def _weight_files(index: Path) -> Iterator[tuple[Path, str]]:
+    weights = read_json(index, dict).get("weight_map")
+    if not isinstance(weights, dict) or not all(isinstance(file, str) for file in weights.values()):
+        raise InputError(f"{index} is damaged: it has no weight_map with names of files")
+    yield from ((index, file) for file in dict.fromkeys(weights.values()))

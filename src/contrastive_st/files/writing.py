@@ -1,0 +1,186 @@
+"""Write files and folders atomically: under a temporary name, then fsync and rename."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from safetensors import SafetensorError
+
+from contrastive_st.errors import InputError
+
+
+def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False) -> Path:
+    """Raise an error if a path cannot be written to; call it before you compute what is written there.
+
+    Args:
+        path: path of a new file or folder; an empty folder may exist.
+        overwrite: an existing file or folder may be replaced.
+        flag: the flag for overwriting that the message suggests; "" if there is none.
+        parents: missing parent folders will be created.
+
+    Returns:
+        The path.
+
+    Raises:
+        InputError: the path exists, its folder is missing or read-only, or its name is too long.
+
+    Example:
+        >>> check_target("/no/such/folder/vectors.npy")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: /no/such/folder/vectors.npy: the folder /no/such/folder does not exist; ...
+    """
+    path = Path(path)
+    with write_errors(path):
+        there = _is_there(path)
+        if there and not overwrite:
+            raise InputError(
+                f"{path} is there already; choose another name or {f'give {flag}' if flag else 'remove it'}"
+            )
+        parent = path.absolute().parent
+        while parents and not parent.exists():
+            parent = parent.parent
+        if not parent.is_dir():
+            raise InputError(f"{path}: the folder {parent} does not exist; create it first")
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise InputError(f"{path} cannot be written: {parent} is read-only; choose another folder")
+    return path
+
+
+@contextlib.contextmanager
+def atomic_write(
+    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False
+) -> Iterator[Path]:
+    """A context that gives a temporary path for a file or a folder, and renames it to `path` at the end.
+
+    Everything is on the disk before the rename, so a crash leaves either the old or the new content. If the block
+    fails, what it wrote is removed and the old content is kept.
+
+    Args:
+        path, overwrite, flag, parents: as for `check_target`.
+
+    Yields:
+        A path of the same name in a temporary folder next to `path`; the file or folder does not exist yet.
+
+    Raises:
+        InputError: `check_target` refuses the path, or the disk is full or read-only.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with atomic_write(Path(folder, "a.txt")) as temporary:
+        ...         _ = temporary.write_text("hello")
+        ...     os.listdir(folder)
+        ['a.txt']
+    """
+    path = check_target(path, overwrite, flag, parents)
+    scratch = path.parent / f".{secrets.token_hex(8)}.tmp"
+    try:
+        with write_errors(path):
+            scratch.mkdir(parents=parents)
+            yield scratch / path.name
+            _to_disk(scratch, scratch.stat().st_mode & 0o666)
+            _take_the_name(scratch, path)
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
+    """Write several files into a folder; all are on the disk before the first existing file is replaced.
+
+    Args:
+        folder: the folder, which is created if needed.
+        files: the content of each file, by its path in the folder.
+
+    Returns:
+        The paths of the files, in order.
+
+    Raises:
+        InputError: the disk is full or read-only; the folder was not changed.
+    """
+    folder = Path(folder)
+    paths = [folder / name for name in files]
+    with contextlib.ExitStack() as whole:
+        for path, content in zip(paths, files.values(), strict=True):
+            whole.enter_context(atomic_write(path, overwrite=True, parents=True)).write_bytes(content)
+    return paths
+
+
+@contextlib.contextmanager
+def write_errors(path: Path) -> Iterator[None]:
+    """Turn errors of writing into an `InputError` of one line that names the path.
+
+    Raises:
+        InputError: the disk is full or read-only, or another error of writing.
+    """
+    try:
+        yield
+    except (OSError, SafetensorError) as error:
+        why = (error.strerror if isinstance(error, OSError) else None) or str(error).partition("\n")[0]
+        shown = str(path) if len(str(path)) < 150 else f"{str(path)[:100]}...{str(path)[-40:]}"
+        raise InputError(f"{shown} cannot be written: {why}") from error
+
+
+@contextlib.contextmanager
+def locked(path: Path, error: str) -> Iterator[None]:
+    """Hold a lock file in an existing folder. The lock belongs to this process (not its children) and ends with it.
+
+    Raises:
+        InputError: another process holds the lock; the message is `error`.
+    """
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        yield
+        return
+    with path.open("w") as file:
+        try:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as held:
+            raise InputError(error) from held
+        try:
+            yield
+        finally:
+            path.unlink(missing_ok=True)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        path.lstat()  # of a link itself: a broken link exists too; a name that is too long raises
+    except FileNotFoundError:
+        return False
+    return not path.is_dir() or any(path.iterdir())
+
+
+def _to_disk(path: Path, mode: int) -> None:
+    """fsync a file, or everything in a folder; files get the mode of the user's umask.
+
+    (safetensors writes files that only their owner may read.)
+    """
+    if path.is_dir():
+        for below in path.iterdir():
+            _to_disk(below, mode)
+    else:
+        path.chmod(path.stat().st_mode | mode)
+    _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _take_the_name(scratch: Path, path: Path) -> None:
+    new, old = scratch / path.name, scratch / f"{secrets.token_hex(8)}.old"
+    if new.is_dir() and path.is_dir() and not path.is_symlink():  # a rename can only replace files and empty folders
+        os.replace(path, old)
+    os.replace(new, path)
+    _sync(path.absolute().parent)

@@ -1,0 +1,1 @@
+from .soup import model_soup as model_soup

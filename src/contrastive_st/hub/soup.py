@@ -1,0 +1,224 @@
+"""Model soups: one checkpoint whose weights are the mean of those of several.
+
+If checkpoints were fine-tuned from the same weights with different seeds, data or hyper-parameters, their mean is often
+better than each of them, and costs no more at inference (Wortsman et al. 2022, https://arxiv.org/abs/2203.05482).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from contrastive_st.errors import InputError
+from contrastive_st.files.redact import publishable
+from contrastive_st.files.repositories import local_folder
+from contrastive_st.files.writing import atomic_write, check_target
+from contrastive_st.hub.cards import write_card
+from contrastive_st.models.encoder import SentenceEncoder, model_hash
+from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
+
+Scorer = Callable[[SentenceEncoder], float]
+Opened = Callable[[Sequence[str | Path]], Iterator[SentenceEncoder]]
+State = dict[str, Tensor]
+_OF_TRAINING = ("architectures", "auto_map", "contrastive", "dtype", "torch_dtype", "transformers_version", "use_cache")
+
+
+@dataclass(frozen=True)
+class Ingredient:
+    """A checkpoint of a soup.
+
+    Args:
+        name: the name of its folder, or its name on the Hub.
+        weight: its share of the mean; 0 if it was left out.
+        score: its own score, for a greedy soup.
+    """
+
+    name: str
+    weight: float
+    score: float | None = None
+
+
+def model_soup(
+    checkpoints: Sequence[str | Path],
+    output: str | Path,
+    *,
+    weights: Sequence[float] | None = None,
+    score: Scorer | None = None,
+    pooling: str | None = None,
+) -> list[Ingredient]:
+    """Write a checkpoint whose weights are the mean of those of several checkpoints of one architecture.
+
+    Sums are in float64. Config, tokenizer, prompts and the layers after the pooling are those of the first checkpoint.
+
+    Args:
+        checkpoints: two or more folders or Hub names.
+        output: a new folder.
+        weights: the weight of each checkpoint, divided by their sum; by default all are equal.
+        score: a score, such as `dev_score()`, that makes the soup greedy (Wortsman et al. 2022, recipe 1): checkpoints
+            are tried in descending order of their scores, and each is kept if the score of the mean does not fall.
+        pooling: for checkpoints that record none.
+
+    Returns:
+        The checkpoints and their weights, in the order of `checkpoints`.
+
+    Raises:
+        InputError: checkpoints differ in architecture, pooling, tokenizer or the shape of a weight (the message names
+            the first difference), one cannot be opened, or the folder exists already.
+
+    Example:
+        >>> model_soup(["static-minilm"], "out/soup")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: a mean of 1 checkpoint; give two or more
+    """
+    if len(checkpoints) < 2:
+        raise InputError(f"a mean of {len(checkpoints)} checkpoint; give two or more")
+    shares = _shares(checkpoints, weights)
+    if weights is not None and score is not None:
+        raise InputError("a greedy soup gives its checkpoints equal weights; leave weights out")
+    check_target(output, flag="", parents=True)
+    encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
+    opened = partial(_opened, encoder, pooling)
+    if score is None:
+        taken = _all(encoder, opened(checkpoints), shares)
+    else:
+        taken = _greedy(encoder, checkpoints, opened, score)
+    with atomic_write(output, flag="", parents=True) as folder:
+        folder.mkdir()
+        encoder.save_pretrained(folder)
+        write_training_metadata(_metadata(checkpoints, taken), folder)
+        write_card(folder, name=Path(output).absolute().name)
+    return taken
+
+
+def _shares(checkpoints: Sequence[object], weights: Sequence[float] | None) -> list[float]:
+    given = [1.0] * len(checkpoints) if weights is None else list(weights)
+    if len(given) != len(checkpoints):
+        raise InputError(f"{len(given)} weights for {len(checkpoints)} checkpoints; give one each")
+    total = sum(given)
+    if not (0 < total < float("inf") and min(given) >= 0):
+        raise InputError(f"weights {' '.join(map(str, given))}: give numbers of 0 or more, at least one above 0")
+    return [weight / total for weight in given]
+
+
+def _all(encoder: SentenceEncoder, others: Iterable[SentenceEncoder], shares: Sequence[float]) -> list[Ingredient]:
+    """Set the weights of the encoder to the mean of all checkpoints."""
+    taken, total = [], _Sum(encoder)
+    for other, share in zip(others, shares, strict=True):
+        total.add(_state(other), share)
+        taken.append(Ingredient(other.name, share))
+    _fill(encoder, total.mean())
+    return taken
+
+
+def _greedy(
+    encoder: SentenceEncoder, checkpoints: Sequence[str | Path], opened: Opened, score: Scorer
+) -> list[Ingredient]:
+    """Set the weights of the encoder to the mean of the checkpoints that do not lower the score, best first."""
+    alone = [(other.name, float(score(other))) for other in opened(checkpoints)]
+    order = sorted(range(len(alone)), key=lambda i: -alone[i][1])
+    total, best = _Sum(encoder), float("-inf")
+    chosen: list[int] = []
+    for i in order:
+        (other,) = opened([checkpoints[i]])
+        state = _state(other)
+        total.add(state, 1.0)
+        _fill(encoder, total.mean())
+        found = alone[i][1] if not chosen else float(score(encoder))
+        if found >= best:
+            best = found
+            chosen.append(i)
+        else:
+            total.add(state, -1.0)
+    _fill(encoder, total.mean())
+    return [Ingredient(name, (i in chosen) / len(chosen), own) for i, (name, own) in enumerate(alone)]
+
+
+# --- Weights by name, and checks that checkpoints are compatible.
+
+
+class _Sum:
+    """A weighted sum of states in float64; integer tensors must be the same in all."""
+
+    def __init__(self, like: SentenceEncoder) -> None:
+        first = _state(like)
+        self.whole = {name: tensor.clone() for name, tensor in first.items() if not tensor.is_floating_point()}
+        self.sums = {
+            name: torch.zeros_like(tensor, dtype=torch.float64)
+            for name, tensor in first.items() if name not in self.whole
+        }  # fmt: skip
+        self.weight = 0.0
+
+    def add(self, state: State, weight: float) -> None:
+        for name, tensor in self.whole.items():
+            if not torch.equal(tensor, state[name]):
+                raise InputError(
+                    f"{name} has integers that differ between the checkpoints, which have no mean; average others"
+                )
+        for name, total in self.sums.items():
+            total.add_(state[name].double(), alpha=weight)
+        self.weight += weight
+
+    def mean(self) -> State:
+        return {**self.whole, **{name: total / self.weight for name, total in self.sums.items()}}
+
+
+def _state(encoder: SentenceEncoder) -> State:
+    state: State = encoder.model.state_dict()
+    return state
+
+
+def _fill(encoder: SentenceEncoder, state: State) -> None:
+    encoder.model.load_state_dict({key: state[key] for key in encoder.model.state_dict()})
+
+
+def _opened(
+    first: SentenceEncoder, pooling: str | None, checkpoints: Sequence[str | Path]
+) -> Iterator[SentenceEncoder]:
+    """Open the checkpoints one at a time; raises `InputError` if one is not compatible with the first."""
+    wanted = _traits(first)
+    for name in checkpoints:
+        other = SentenceEncoder(name, pooling=pooling)
+        own = _traits(other)
+        for trait in dict.fromkeys(chain(wanted, own)):
+            here, there = own.get(trait, "nothing"), wanted.get(trait, "nothing")
+            if here != there:
+                both = f"{here} in {other.name} and {there} in {first.name}"
+                raise InputError(f"{name}: the {trait} is {both}; average checkpoints of one architecture")
+        yield other
+
+
+def _traits(encoder: SentenceEncoder) -> dict[str, str]:
+    """The properties that all checkpoints of a soup must share, by name."""
+    config: dict[str, Any] = encoder.model.config.to_dict()
+    of_config = {
+        f"{name} of the config": str(value)
+        for name, value in sorted(config.items())
+        if name not in _OF_TRAINING and "drop" not in name and not name.startswith("_")
+    }
+    return {
+        "architecture": str(config.get("model_type")),
+        "pooling": encoder.pooling,
+        **of_config,
+        "layers after the pooling": ", ".join(map(str, getattr(encoder.model, "after", ()))) or "none",
+        "tokenizer": model_hash({}, encoder.tokenizer)[:8],
+        **{f"shape of {name}": str(list(tensor.shape)) for name, tensor in _state(encoder).items()},
+    }
+
+
+def _metadata(checkpoints: Sequence[str | Path], taken: Sequence[Ingredient]) -> dict[str, Any]:
+    """The training metadata that all checkpoints share, and the checkpoints of the soup."""
+    names = [name for name, own in zip(checkpoints, taken, strict=True) if own.weight]
+    first, *others = [read_training_metadata(local_folder(name)) for name in names]
+    common: Mapping[str, Any] = {
+        key: value for key, value in first.items() if all(other.get(key) == value for other in others)
+    }
+    record: dict[str, Any] = publishable({**common, "soup": [asdict(own) for own in taken]})
+    return record

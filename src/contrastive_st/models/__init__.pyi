@@ -1,0 +1,72 @@
+from .adapters import (
+    add_lora as add_lora,
+)
+from .architectures.infersent import (
+    InferSentConfig as InferSentConfig,
+)
+from .architectures.quickthoughts import (
+    QuickThoughtsConfig as QuickThoughtsConfig,
+)
+from .architectures.skipthoughts import (
+    SkipThoughtsConfig as SkipThoughtsConfig,
+)
+from .architectures.static import (
+    StaticConfig as StaticConfig,
+)
+from .architectures.universal import (
+    UniversalConfig as UniversalConfig,
+)
+from .auto import (
+    AutoModelForCL as AutoModelForCL,
+    load_tokenizer as load_tokenizer,
+)
+from .decoders import (
+    Gemma2ForCL as Gemma2ForCL,
+    Gemma3ForCL as Gemma3ForCL,
+    GemmaForCL as GemmaForCL,
+    LlamaForCL as LlamaForCL,
+    MistralForCL as MistralForCL,
+    Qwen2ForCL as Qwen2ForCL,
+    Qwen3ForCL as Qwen3ForCL,
+)
+from .encoder import (
+    SentenceEncoder as SentenceEncoder,
+)
+from .families import (
+    BertForCL as BertForCL,
+    CamembertForCL as CamembertForCL,
+    DebertaV2ForCL as DebertaV2ForCL,
+    DistilBertForCL as DistilBertForCL,
+    ElectraForCL as ElectraForCL,
+    ModernBertForCL as ModernBertForCL,
+    MPNetForCL as MPNetForCL,
+    RobertaForCL as RobertaForCL,
+    XLMRobertaForCL as XLMRobertaForCL,
+)
+from .modeling import (
+    ContrastiveMixin as ContrastiveMixin,
+    ContrastiveOutput as ContrastiveOutput,
+    ForCL as ForCL,
+)
+from .pooling import (
+    POOLINGS as POOLINGS,
+    pool as pool,
+)
+from .static_encoder import (
+    StaticEncoder as StaticEncoder,
+    fit_static as fit_static,
+    sif_weights as sif_weights,
+    untrained_static as untrained_static,
+)
+from .students import (
+    student_of as student_of,
+)
+from .word_models import (
+    InferSentBiLSTM as InferSentBiLSTM,
+    QuickThoughtsGRU as QuickThoughtsGRU,
+    SkipThoughts as SkipThoughts,
+    UniversalSentenceEncoder as UniversalSentenceEncoder,
+)
+from .wrapped import (
+    EncoderForCL as EncoderForCL,
+)

@@ -1,0 +1,233 @@
+"""Save what other loaders of a checkpoint read: sentence-transformers' modules, and the code of own architectures.
+
+`checkpoint.py` reads the modules again.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+from transformers import AutoConfig, AutoModel, PreTrainedModel
+from transformers.dynamic_module_utils import get_relative_import_files
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.folders import check_weights
+from contrastive_st.models.checkpoint import MASK_POOLING, PROMPTS_FILE, Checkpoint
+from contrastive_st.models.pooling import needs_all_layers
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
+else:
+    _Base = object
+
+_MODULES = "sentence_transformers.models."
+_MODES = {"max": "max_tokens", "last": "lasttoken", "cls": "cls_token", "cls_before_pooler": "cls_token"}
+
+
+def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
+    """Write a safetensors file with the mode of the umask; the library makes it readable for the owner only."""
+    path.touch()
+    mode = path.stat().st_mode
+    save_file(tensors, path, metadata={"format": "pt"})
+    path.chmod(mode)
+
+
+class RemoteCodeMixin(_Base):
+    """Mixin for a model class whose checkpoints include the code that defines `code_class`.
+
+    `code_class` is a base of the class with the same weights. Its file imports only torch, transformers and, by
+    `from .name import`, other such files, including that of its config. If this package is not installed,
+    `AutoModel.from_pretrained(folder, trust_remote_code=True)` returns a `code_class`, and sentence-transformers uses
+    its `pooler_output` as the embedding. If it is installed, both find the registered class (`register`) without the
+    flag.
+    """
+
+    code_class: ClassVar[Any]
+
+    def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
+        """Save weights, config and code."""
+        self.config.auto_map = {"AutoConfig": _address(self.config_class), "AutoModel": _address(self.code_class)}
+        super().save_pretrained(save_directory, **kwargs)
+
+    def write_other_loaders(self, folder: Any, state_dict: dict[str, Tensor] | None) -> None:
+        """Write the code, and the files that tell sentence-transformers that `pooler_output` is the embedding."""
+        classes: tuple[Any, Any] = (self.config_class, self.code_class)
+        for cls in classes:
+            own = inspect.getfile(cls)
+            for file in (own, *get_relative_import_files(own)):
+                shutil.copyfile(file, Path(folder) / Path(file).name)
+        write_pooler_output_module(folder, self.settings)
+
+
+def register(model_class: Any) -> Any:
+    """A decorator that registers `model_class` with `AutoConfig` and `AutoModel` of this process."""
+    AutoConfig.register(model_class.config_class.model_type, model_class.config_class)
+    AutoModel.register(model_class.config_class, model_class)
+    return model_class
+
+
+def write_pooler_output_module(folder: str | Path, settings: Any) -> None:
+    """Write the files that make sentence-transformers use a model's `pooler_output` as the sentence embedding."""
+    files: dict[str, Any] = {
+        "modules.json": [
+            {"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}
+        ],
+        "sentence_bert_config.json": {
+            "transformer_task": "feature-extraction",
+            "modality_config": {"text": {"method": "forward", "method_output_name": "pooler_output"}},
+            "module_output_name": "sentence_embedding",
+        },
+    }
+    for name, content in files.items():
+        _write(Path(folder, name), content)
+    write_use(Path(folder), settings)
+
+
+def write_use(folder: Path, settings: Any) -> None:
+    """Write the prompts, the number of dimensions to keep and the similarity of a model's settings."""
+    about = {"similarity_fn_name": getattr(settings, "similarity", "cosine"),
+             "prompts": dict(getattr(settings, "prompts", {})),
+             "default_prompt_name": getattr(settings, "default_prompt_name", None)}  # fmt: skip
+    dim = getattr(settings, "truncate_dim", None)
+    _write(folder / PROMPTS_FILE, {**about, **({} if dim is None else {"truncate_dim": dim})})
+
+
+def _address(cls: Any) -> str:
+    return f"{cls.__module__.rsplit('.', 1)[-1]}.{cls.__name__}"
+
+
+def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict[str, Tensor] | None = None) -> None:
+    """Write `modules.json`, the pooling, and after it the projection head, the dense layers and `Normalize`.
+
+    Args:
+        model: the model to save.
+        folder: the folder where its weights and config already are.
+        state_dict: the gathered weights if those of the model are sharded.
+    """
+    folder, settings = Path(folder), model.settings
+    dim = model.config.hidden_size
+    modules = [("", "Transformer")]
+    about: dict[str, Any] = {"max_seq_length": None, "do_lower_case": False}
+    if needs_all_layers(settings.pooling):
+        if not (folder / "config.json").is_file():  # an adapter: the config of its base does not return all layers
+            about["config_args"] = {"output_hidden_states": True}
+        modules.append((f"{len(modules)}_WeightedLayerPooling", "WeightedLayerPooling"))
+        _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)
+    _write(folder / "sentence_bert_config.json", about)
+    modules.append((f"{len(modules)}_Pooling", "Pooling"))
+    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
+    mode = _MODES.get(settings.pooling, "mask" if settings.pooling == "mask" else "mean_tokens")
+    flags = {f"pooling_mode_{name}": name == mode for name in names}
+    pooled = {"word_embedding_dimension": dim, **flags, "include_prompt": settings.include_prompt}
+    _write(folder / modules[-1][0] / "config.json", pooled)
+    weights: Mapping[str, Tensor] = model.state_dict() if state_dict is None else state_dict
+    if settings.pooling == "cls" and not settings.mlp_only_train:
+        modules.append((f"{len(modules)}_Dense", "Dense"))
+        _write_dense(folder / modules[-1][0], weights, f"{model.base_model_prefix}.pooler.dense.", "Tanh")
+    for number, layer in enumerate(settings.dense):
+        modules.append((f"{len(modules)}_Dense", "Dense"))
+        _write_dense(folder / modules[-1][0], weights, f"after.{2 * number}.", layer["activation"])
+    if settings.normalize:
+        modules.append((f"{len(modules)}_Normalize", "Normalize"))
+        (folder / modules[-1][0]).mkdir(exist_ok=True)
+    entries = [
+        {"idx": i, "name": str(i), "path": path, "type": _MODULES + name} for i, (path, name) in enumerate(modules)
+    ]
+    if settings.pooling == "mask":
+        entries[1]["type"] = MASK_POOLING
+    _write(folder / "modules.json", entries)
+    write_use(folder, settings)
+
+
+def _write_dense(folder: Path, weights: Mapping[str, Tensor], prefix: str, activation: str) -> None:
+    """Write the linear layer whose weights begin with `prefix`, and its activation."""
+    names = [name for name in ("weight", "bias") if prefix + name in weights]
+    dense = {f"linear.{name}": weights[prefix + name].detach().cpu().contiguous() for name in names}
+    width, kind = dense["linear.weight"].shape, getattr(nn, activation)
+    about = {"in_features": width[1], "out_features": width[0], "bias": "bias" in names,
+             "activation_function": f"{kind.__module__}.{kind.__name__}"}  # fmt: skip
+    _write(folder / "config.json", about)
+    write_tensors(dense, folder / "model.safetensors")
+
+
+def _write_layer_weights(folder: Path, pooling: str, layers: int, dim: int) -> None:
+    first = 1 if pooling == "avg_first_last" else layers - 1
+    _write(folder / "config.json", {"word_embedding_dimension": dim, "layer_start": first, "num_hidden_layers": layers})
+    weights = torch.zeros(layers + 1 - first)
+    weights[0] += 0.5
+    weights[-1] += 0.5
+    write_tensors({"layer_weights": weights}, folder / "model.safetensors")
+
+
+def _write(path: Path, content: Any) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+
+
+# --- Reading weights back.
+
+
+def load_final_layers(checkpoint: Checkpoint, layers: nn.Sequential) -> None:
+    """Copy the weights of the dense layers of `modules.json`, if there is one, into the `after` of a model.
+
+    Raises:
+        InputError: weights are damaged or a pickle, or have another shape.
+    """
+    linears = [layer for layer in layers if isinstance(layer, nn.Linear)] if checkpoint.modules else []
+    for folder, linear in zip(checkpoint.dense, linears, strict=True):
+        load_dense(folder, linear)
+
+
+def load_dense(folder: Path, linear: Any) -> None:
+    """Copy the weights of a dense layer's folder into a layer of a model, such as the projection head.
+
+    Raises:
+        InputError: as for `load_final_layers`.
+    """
+    tensors = {name.removeprefix("linear."): tensor for name, tensor in _tensors(folder).items()}
+    shape = list(tensors["weight"].shape) if "weight" in tensors else []
+    if shape != list(linear.weight.shape):
+        raise InputError(
+            f"{folder}: weights of shape {shape} do not fit {list(linear.weight.shape)}; download it again"
+        )
+    with torch.no_grad():
+        linear.weight.copy_(tensors["weight"])
+        if linear.bias is not None:
+            linear.bias.copy_(tensors.get("bias", torch.zeros(())))
+
+
+def _tensors(folder: Path) -> dict[str, Tensor]:
+    check_weights(folder)
+    try:
+        return load_file(folder / "model.safetensors")
+    except Exception as error:  # damaged files raise errors of any type
+        raise InputError(f"{folder / 'model.safetensors'} is damaged: {first_line(error)}") from error
+
+
+def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object) -> None:
+    """Refuse a model with missing weights, which are initialised at random, or with NaN or infinite ones.
+
+    Args:
+        model: the loaded model.
+        missing: names of weights missing in its files; heads that only training uses may be among them.
+        name: its name in messages.
+
+    Raises:
+        InputError: with the name of the first such weight.
+    """
+    prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix or " ") else ""
+    needed = sorted(key for key in missing if key.startswith((prefix, "after.")) and not key.startswith("loss_head."))
+    if needed:
+        more = f" and {len(needed) - 1} more" if len(needed) > 1 else ""
+        raise InputError(f"{name} lacks weights: {needed[0]}{more}; is it a checkpoint of another model?")
+    for key, weight in model.named_parameters():
+        if not weight.isfinite().all():
+            raise InputError(f"{name}: the weights {key} have NaN or infinite values; did training diverge?")

@@ -1,0 +1,354 @@
+"""Options that training scripts share, in groups: a script takes the groups that it uses."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, make_dataclass
+from typing import Any, get_type_hints
+
+from contrastive_st.errors import InputError
+from contrastive_st.losses.base import LOSSES, loss_class
+from contrastive_st.training.arguments import Ranges, check_ranges
+
+_SCRIPT_RANGES: Ranges = (
+    (
+        "vocab_size hidden_size embedding_size max_train_samples k preprocessing_num_workers max_length lora_r "
+        "truncate_dim label_samples task_batch_size idf_sentences search_sentences families members length",
+        lambda value: value >= 1,
+        "1 or more",
+    ),
+    ("block_size", lambda value: value >= 4, "4 or more"),
+    ("num_layers shuffle_buffer task_seeds head_hidden heldout", lambda value: value >= 0, "0 or more"),
+    (
+        "mlm_weight js_weight order_seconds similarity_weight distance_weight angle_weight task_learning_rate",
+        lambda value: 0 <= value < math.inf,
+        "a number that is not negative",
+    ),
+    ("temperature lora_alpha task_epochs", lambda value: 0 < value < math.inf, "a positive number"),
+    (
+        "dropout mlm_probability lora_dropout deletion_ratio cutoff_ratio",
+        lambda value: 0 <= value < 1,
+        "a number in [0, 1)",
+    ),
+    ("hard_negative_weight", math.isfinite, "a finite number"),
+)
+
+
+class ScriptArguments:
+    """Base of the groups: checks the ranges of the options that have one, and raises `InputError`."""
+
+    def __post_init__(self) -> None:
+        check_ranges(self, _SCRIPT_RANGES)
+
+
+@dataclass
+class DataArguments(ScriptArguments):
+    """The file to train on, whose columns have roles (`contrastive_st.data.read_examples`)."""
+
+    train_file: str | None = field(
+        default=None,
+        metadata={
+            "help": ".txt, .csv, .tsv, .json(l), .parquet or a data set of the Hub. One column of text, two (pairs), "
+            "three or more (hard negatives), or pairs with a score or a label."
+        },
+    )
+    columns: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Columns to use, by name or position, or as name=role: anchor, positive, negative, text, score or "
+            "label."
+        },
+    )
+    score_scale: list[float] | None = field(
+        default=None, metadata={"help": "The lowest and the highest score, such as 0 5; by default 0 1."}
+    )
+    strict: bool = field(
+        default=False, metadata={"help": "Stop at a blank cell instead of dropping and counting its row."}
+    )
+    max_train_samples: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
+    preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that tokenize."})
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.score_scale and (len(self.score_scale) != 2 or self.score_scale[0] >= self.score_scale[1]):
+            given = " ".join(map(str, self.score_scale))
+            raise InputError(f"--score_scale {given}: give the lowest and the highest score, such as 0 5")
+
+
+@dataclass
+class CorpusArguments(ScriptArguments):
+    """Sentences in their order, in documents."""
+
+    train_file: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Sentences in order: .txt (a sentence a line, a blank line ends a document) or .parquet. Without "
+            "it: the documentation of the installed Python packages."
+        },
+    )
+    text_column: str = field(default="text", metadata={"help": "Of parquet files."})
+    document_column: str | None = field(
+        default=None,
+        metadata={
+            "help": "Document column of parquet files; the sentences of a document must be adjacent. By default doc; a "
+            "file without that column is one document."
+        },
+    )
+
+
+@dataclass
+class SuiteArguments(ScriptArguments):
+    """Tasks of SentEval that a script measures."""
+
+    eval_tasks: str = field(
+        default="MR,CR,SST2,TREC",
+        metadata={"help": "Tasks to measure, where CONTRASTIVE_ST_DATA or --eval_data names their files."},
+    )
+    eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
+
+
+@dataclass
+class EncoderArguments(ScriptArguments):
+    """The encoder to start from, or the size of a new one; its prompts; an adapter in place of all weights."""
+
+    model_name_or_path: str | None = field(
+        default=None, metadata={"help": "Encoder to start from; by default a small BERT from scratch."}
+    )
+    pooling: str | None = field(
+        default=None,
+        metadata={
+            "help": "cls (with projection head), cls_before_pooler, mean, max, avg_first_last, avg_top2, last; by "
+            "default what the encoder to start from records."
+        },
+    )
+    max_length: int | None = field(
+        default=None,
+        metadata={
+            "help": "Longest text, in tokens, in training and for the saved encoder; by default that of the encoder "
+            "to start from, 128 from scratch."
+        },
+    )
+    dropout: float | None = field(
+        default=None, metadata={"help": "Dropout of the encoder; by default its own, 0.1 from scratch."}
+    )
+    new_head: bool | None = field(
+        default=None, metadata={"help": "Draw a new projection head; by default when starting from a plain encoder."}
+    )
+    bidirectional: bool | None = field(
+        default=None, metadata={"help": "Let a decoder attend in both directions; by default as its config says."}
+    )
+    num_layers: int = field(default=2, metadata={"help": "Layers of an encoder from scratch."})
+    hidden_size: int = field(default=256, metadata={"help": "Width of an encoder from scratch."})
+    vocab_size: int = field(
+        default=16_000, metadata={"help": "Vocabulary of an encoder from scratch, learned from the training text."}
+    )
+    prompts: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "What is put before each text, in training and by the saved encoder, such as query='query: ' "
+            "document='passage: ': the first of several columns holds queries, the others documents. By default what "
+            "the encoder to start from records."
+        },
+    )
+    default_prompt_name: str | None = field(
+        default=None, metadata={"help": "The prompt of a column without one of its own, and of every other text."}
+    )
+    include_prompt: bool | None = field(
+        default=None,
+        metadata={
+            "help": "false: the prompt is read, but its tokens are not pooled. By default what the encoder to start "
+            "from records, true from scratch."
+        },
+    )
+    lora_r: int | None = field(
+        default=None,
+        metadata={
+            "help": "Freeze the encoder and train a LoRA adapter of this rank (16, say; needs peft). What is saved is "
+            "the adapter; contrastive-st merge makes an ordinary checkpoint of it."
+        },
+    )
+    lora_alpha: float | None = field(default=None, metadata={"help": "Scale of the adapter; by default 2 * lora_r."})
+    lora_dropout: float | None = field(default=None, metadata={"help": "Dropout of the adapter's input; by default 0."})
+    lora_target_modules: list[str] | None = field(
+        default=None, metadata={"help": "Linear layers to adapt, such as query value; by default all of them."}
+    )
+
+    @property
+    def named_prompts(self) -> dict[str, str] | None:
+        """The prompts by name; None if none are given.
+
+        Raises:
+            InputError: a prompt has no name, or two have the same name.
+
+        Example:
+            >>> EncoderArguments(prompts=["query=query: ", "document=passage: "]).named_prompts
+            {'query': 'query: ', 'document': 'passage: '}
+        """
+        if self.prompts is None:
+            return None
+        named: dict[str, str] = {}
+        for given in self.prompts:
+            name, parted, text = given.partition("=")
+            if not name or not parted or name in named:
+                raise InputError(f"--prompts {given!r}: give NAME=TEXT with different names, such as query='query: '")
+            named[name] = text
+        return named
+
+    @property
+    def lora(self) -> dict[str, Any]:
+        """The settings of the adapter that are given, without its rank."""
+        given = {name: vars(self)[f"lora_{name}"] for name in ("alpha", "dropout", "target_modules")}
+        given = {name: value for name, value in given.items() if value is not None}
+        if self.lora_r is None and given:
+            raise InputError(f"--lora_{next(iter(given))} is a setting of an adapter; give its rank with --lora_r")
+        return given
+
+
+@dataclass
+class MatryoshkaArguments(ScriptArguments):
+    """Several dimensions of the embedding, each trained by the loss (Matryoshka)."""
+
+    matryoshka_dims: list[int] | None = field(
+        default=None,
+        metadata={
+            "help": "Train the first dimensions of the embedding alone too: a term of the loss for each number, "
+            "such as 256 128 64. Name the whole embedding as well."
+        },
+    )
+    matryoshka_weights: list[float] | None = field(
+        default=None, metadata={"help": "Weights of these dimensions; by default 1 each."}
+    )
+    truncate_dim: int | None = field(
+        default=None,
+        metadata={"help": "One of these numbers: the saved encoder keeps so many dimensions; by default all."},
+    )
+
+    def over(self, loss: Mapping[str, Any]) -> dict[str, Any]:
+        """The settings of a loss, or of `MatryoshkaLoss` over it if dimensions are given.
+
+        Raises:
+            InputError: weights without dimensions, or `truncate_dim` is not one of the dimensions.
+
+        Example:
+            >>> MatryoshkaArguments(matryoshka_dims=[8, 4]).over({"loss": "cosent"})
+            {'loss': 'matryoshka', 'inner': {'loss': 'cosent'}, 'dims': [8, 4], 'weights': None}
+        """
+        dims, weights, truncate = self.matryoshka_dims, self.matryoshka_weights, self.truncate_dim
+        if dims is None and weights is not None:
+            raise InputError("--matryoshka_weights needs --matryoshka_dims; give it too")
+        if truncate is not None and truncate not in (dims or []):
+            raise InputError(
+                f"--truncate_dim {truncate} is none of --matryoshka_dims; its {truncate} dimensions would not be "
+                "trained"
+            )
+        if dims is None:
+            return dict(loss)
+        settings = {"loss": "matryoshka", "inner": dict(loss), "dims": dims, "weights": weights}
+        return settings if truncate is None else {**settings, "truncate_dim": truncate}
+
+
+@dataclass
+class WordsLossArguments(ScriptArguments):
+    """A masked-language-model loss beside the loss of the script."""
+
+    do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
+    mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
+    mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The settings of the model for it; none without it."""
+        return {"do_mlm": True, "mlm_weight": self.mlm_weight} if self.do_mlm else {}
+
+    @property
+    def masking(self) -> dict[str, Any]:
+        """The settings of a collator for it."""
+        return {"do_mlm": self.do_mlm, "mlm_probability": self.mlm_probability}
+
+
+#: Settings of losses that are read from the data, and so are no options
+_FROM_DATA = ("num_labels", "inner", "tasks", "dims", "weights")
+_OPTION_TYPES = {float: float, int: int, bool: bool, str: str, tuple[str, ...]: list[str]}
+
+
+def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
+    """A group of options with `--loss` and one option for every setting of these losses.
+
+    So a loss that is added to the package needs no code for its options.
+
+    Args:
+        names: names of losses, of which `--loss` chooses one.
+
+    Example:
+        >>> group = loss_arguments(["info_nce", "triplet"])
+        >>> group(loss="triplet", margin=0.5).settings("info_nce")
+        {'loss': 'triplet', 'margin': 0.5}
+        >>> group(margin=0.5).settings("info_nce")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: the loss info_nce has no setting margin; leave out --margin, or give --loss
+    """
+    takers: dict[str, list[str]] = {}
+    kinds: dict[str, Any] = {}
+    for name in names:
+        hints = get_type_hints(LOSSES[name])
+        for setting in LOSSES[name].setting_names():
+            if setting not in _FROM_DATA and hints[setting] in _OPTION_TYPES:
+                takers.setdefault(setting, []).append(name)
+                kinds[setting] = _OPTION_TYPES[hints[setting]]
+    options = [("loss", str | None, field(default=None, metadata={
+        "help": f"One of {', '.join(names)}; by default the first that trains rows of this kind."}))]  # fmt: skip
+    for setting, losses in takers.items():
+        words = f"Of {', '.join(losses)}; see docs/losses.md."
+        options.append((setting, kinds[setting] | None, field(default=None, metadata={"help": words})))
+    return make_dataclass("ChosenLossArguments", options, bases=(LossArguments,))
+
+
+class LossArguments(ScriptArguments):
+    """Base of the groups that `loss_arguments` makes."""
+
+    loss: str | None
+
+    def settings(self, default: str) -> dict[str, Any]:
+        """The name of the loss and those of its settings that are given.
+
+        Args:
+            default: the name without `--loss`.
+
+        Raises:
+            InputError: an option is given that is no setting of this loss.
+        """
+        kind = loss_class(self.loss or default)
+        given = {name: value for name, value in vars(self).items() if name != "loss" and value is not None}
+        for name in given:
+            if name not in kind.setting_names():
+                raise InputError(f"the loss {kind.name} has no setting {name}; leave out --{name}, or give --loss")
+        return {"loss": kind.name, **given}
+
+
+@dataclass
+class ValidationArguments(ScriptArguments):
+    """Rows to validate on: during training their loss and measure are logged, and the best checkpoint is kept."""
+
+    validation_file: str | None = field(
+        default=None,
+        metadata={
+            "help": "A file as --train_file, of which loss and measure are logged ten times a run; the best checkpoint "
+            "is kept. --early_stopping_patience stops the run when they no longer get better."
+        },
+    )
+    validation_split: float | None = field(
+        default=None,
+        metadata={
+            "help": "In its place: a share of the training rows, such as 0.05, which are not trained on. Rows with "
+            "the same first text stay on one side."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.validation_file is not None and self.validation_split is not None:
+            raise InputError("--validation_file and --validation_split are both given; leave one out")
+        if self.validation_split is not None and not 0 < self.validation_split <= 0.5:
+            raise InputError(f"--validation_split {self.validation_split:g}: give a share above 0, at most 0.5")

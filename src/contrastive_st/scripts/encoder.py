@@ -1,0 +1,145 @@
+"""The encoder that a training script starts from: a checkpoint, or a small BERT with a vocabulary of the texts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import chain
+from typing import Any
+
+from transformers import BertConfig, PreTrainedConfig
+
+from contrastive_st.data import check_max_length, read_template, train_wordpiece, with_template
+from contrastive_st.errors import InputError
+from contrastive_st.models import AutoModelForCL, BertForCL
+from contrastive_st.models.adapters import add_lora
+from contrastive_st.models.auto import family, load_config, load_tokenizer
+from contrastive_st.models.checkpoint import Checkpoint
+from contrastive_st.models.configuration import max_positions
+from contrastive_st.scripts.arguments import EncoderArguments
+
+_FROM_SCRATCH = 128  # longest text of an encoder from scratch, in tokens
+_DROPOUTS = (
+    "hidden_dropout_prob", "attention_probs_dropout_prob", "dropout", "attention_dropout", "mlp_dropout",
+    "embedding_dropout",
+)  # fmt: skip
+
+
+def recorded_pooling(args: EncoderArguments) -> str | None:
+    """The pooling that is asked for, or that the encoder to start from records; None for a new one, or a plain BERT."""
+    if args.pooling is not None or args.model_name_or_path is None:
+        return args.pooling
+    return Checkpoint.find(args.model_name_or_path).pooling
+
+
+def no_prompts(args: EncoderArguments, what: str) -> dict[str, Any]:
+    """Settings for `open_encoder` of a method that reads texts without prompts, by an encoder of transformers.
+
+    Args:
+        args: which encoder.
+        what: the name of the method, for the error.
+
+    Raises:
+        InputError: prompts are given, or the encoder is none of transformers.
+
+    Example:
+        >>> no_prompts(EncoderArguments(prompts=["query=query: "]), "TSDAE")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: TSDAE does not work with prompts; leave out --prompts and its flags
+    """
+    if (args.prompts, args.default_prompt_name, args.include_prompt) != (None, None, None):
+        raise InputError(f"{what} does not work with prompts; leave out --prompts and its flags")
+    name = args.model_name_or_path
+    kind = None if name is None else family(load_config(name).model_type)
+    if kind is not None and not hasattr(kind, "projection"):
+        raise InputError(f"{name} is not a transformer, which {what} needs; choose another model")
+    return {"prompts": {}, "include_prompt": True}
+
+
+def open_encoder(
+    args: EncoderArguments,
+    texts: Iterable[str],
+    resume: str | None = None,
+    pooling: str | None = None,
+    template: str | None = None,
+    **settings: Any,
+) -> tuple[Any, Any]:
+    """The encoder to train and its tokenizer: a given checkpoint, or a small BERT whose vocabulary is of the texts.
+
+    Args:
+        args: which encoder, or the size of a new one.
+        texts: the training texts, for the vocabulary of a new encoder.
+        resume: the checkpoint that the run resumes from, whose tokenizer is used in place of a new one.
+        pooling: that of an encoder that records none; without it a new one has `mean`, and a given one is refused.
+        template: put around every text, which is embedded at its [MASK] (PromptBERT).
+        settings: settings of the model, such as those of its loss.
+
+    Raises:
+        InputError: the checkpoint cannot be opened, or an option does not go with it.
+    """
+    settings |= {} if args.pooling is None else {"pooling": args.pooling}
+    settings |= {} if args.named_prompts is None else {"prompts": args.named_prompts}
+    for name in ("default_prompt_name", "include_prompt"):
+        settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
+    if args.model_name_or_path is None:
+        length = check_max_length(args.max_length or _FROM_SCRATCH, 512)
+        words = chain(texts, *[(args.named_prompts or {}).values()] * 2)  # what occurs once is left out
+        tokenizer: Any = load_tokenizer(resume) if resume else train_wordpiece(words, args.vocab_size, length)
+        settings |= _template_settings(template, tokenizer)
+        config = with_dropout(small_bert(len(tokenizer), args.hidden_size, args.num_layers, length), args.dropout)
+        model: Any = BertForCL(config, **{"pooling": pooling or "mean", **settings})
+    else:
+        checkpoint = Checkpoint.find(args.model_name_or_path)
+        if pooling is not None and args.pooling is None and checkpoint.pooling is None:
+            settings["pooling"] = pooling
+        config = with_dropout(load_config(checkpoint), args.dropout)
+        for name in ("new_head", "bidirectional"):
+            settings |= {} if getattr(args, name) is None else {name: getattr(args, name)}
+        tokenizer = load_tokenizer(checkpoint)
+        settings |= _template_settings(template, tokenizer)
+        model = AutoModelForCL.from_pretrained(checkpoint, config=config, with_head=True, **settings)
+        if args.max_length is not None:
+            tokenizer.model_max_length = check_max_length(args.max_length, max_positions(model.config))
+    if template is not None:
+        tokenizer = with_template(tokenizer, read_template(template, tokenizer), tokenizer.model_max_length)
+    lora = args.lora
+    return model if args.lora_r is None else add_lora(model, args.lora_r, **lora), tokenizer
+
+
+def _template_settings(template: str | None, tokenizer: Any) -> dict[str, Any]:
+    return {} if template is None else {"pooling": "mask", "template": read_template(template, tokenizer).shape}
+
+
+def small_bert(vocab_size: int, hidden_size: int, num_layers: int, max_length: int, **others: Any) -> BertConfig:
+    """A BERT with heads about 64 wide, for texts of `max_length` tokens.
+
+    Args:
+        vocab_size: size of its vocabulary.
+        hidden_size: width.
+        num_layers: number of layers.
+        max_length: longest text, in tokens.
+        others: further settings of `BertConfig`.
+
+    Example:
+        >>> config = small_bert(1000, hidden_size=200, num_layers=1, max_length=48)
+        >>> config.num_attention_heads, config.intermediate_size, config.max_position_embeddings
+        (2, 800, 128)
+    """
+    return BertConfig(
+        vocab_size=vocab_size,
+        hidden_size=hidden_size,
+        num_hidden_layers=num_layers,
+        num_attention_heads=max(n for n in range(1, max(hidden_size // 64, 1) + 1) if hidden_size % n == 0),
+        intermediate_size=4 * hidden_size,
+        max_position_embeddings=max(max_length, 128),
+        attention_probs_dropout_prob=0.0,  # for the fused kernel of attention; the other dropouts are unchanged
+        **others,
+    )
+
+
+def with_dropout(config: PreTrainedConfig, probability: float | None) -> PreTrainedConfig:
+    """`config` with every dropout of the encoder set to `probability`; unchanged for None."""
+    for name in _DROPOUTS:
+        if probability is not None and hasattr(config, name):
+            setattr(config, name, probability)
+    return config

@@ -1,0 +1,286 @@
+"""Several data sets to train on, from a YAML file: each with its own columns, loss, prompts and share of the batches.
+
+datasets:
+  - name: nli
+    train_file: nli.csv                # beside this file, or any file or data set that `train` reads
+    columns: {anchor: sentence1, positive: sentence2, negative: hard}
+    loss: {name: info_nce, temperature: 0.05}
+    prompts: {query: "premise: ", document: "hypothesis: "}
+    weight: 2
+  - name: scores
+    train_file: sts.tsv
+    loss: cosent
+    weight: 1
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import datasets
+import yaml
+from transformers import PreTrainedTokenizerBase
+
+from contrastive_st.data import pairs_of_labels, read_examples, tokenize
+from contrastive_st.data.columns import TARGETS
+from contrastive_st.data.readers import TABLES, open_rows, path_of, reading
+from contrastive_st.data.roles import ColumnRoles, column_roles
+from contrastive_st.data.tables import preview, stored
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.losses import Loss, parse_loss, suitable
+from contrastive_st.losses.base import loss_class
+from contrastive_st.models.configuration import LossConfig
+from contrastive_st.terminal import suggestion
+from contrastive_st.tokens import column_prompts, prompt_length, token_ids
+
+logger = logging.getLogger(__name__)
+KEYS = ("name", "train_file", "columns", "loss", "weight", "score_scale", "prompts", "streaming")
+_BUFFER = 10_000  # rows of a stream that are mixed
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """One data set of a mixture file.
+
+    Args:
+        name: its name in the file.
+        source: a file, a folder or a data set of the Hub.
+        roles: roles of its columns.
+        rows: its texts, scores and labels; for a stream, the first rows.
+        loss: the loss that trains them.
+        weight: share of the batches; None for the number of rows.
+        prompts: its own prompts by name, in place of those of the encoder; None if it has none.
+        streaming: read while training.
+        seed: seed of the order of a stream.
+    """
+
+    name: str
+    source: str
+    roles: ColumnRoles
+    rows: datasets.Dataset
+    loss: Loss
+    weight: float | None
+    prompts: dict[str, str] | None
+    streaming: bool
+    seed: int
+
+    def tokenized(self, tokenizer: PreTrainedTokenizerBase, settings: LossConfig) -> Any:
+        """All rows to train on, or a stream of them; each text with its own prompt, else with that of the encoder.
+
+        Args:
+            tokenizer: texts are truncated to its `model_max_length`.
+            settings: those of the model, with its prompts.
+        """
+        columns = [name for name in self.rows.column_names if name not in TARGETS]
+        own = (settings.prompts, settings.default_prompt_name) if self.prompts is None else (self.prompts, None)
+        prompts = {name: prompt for name, prompt in column_prompts(columns, *own).items() if prompt}
+        if self.streaming:
+            before = {name: prompts.get(name, "") for name in columns}
+            return streamed(self.source, before, tokenizer, tokenizer.model_max_length, self.seed)
+        return tokenize(self.rows, tokenizer, tokenizer.model_max_length, prompts=prompts)
+
+    def texts(self) -> Iterator[str]:
+        """All texts, or the first of a stream, and its own prompts; for the vocabulary of a new encoder."""
+        for name in self.rows.column_names:
+            if name not in TARGETS:
+                yield from (text for text in self.rows[name] if text is not None)
+        yield from [*(self.prompts or {}).values()] * 2  # what occurs once is left out of a vocabulary
+
+
+# --- The file.
+
+
+def read_mixture(path: str, seed: int = 0) -> list[TrainingSet]:
+    """Read the data sets of a mixture file.
+
+    Args:
+        path: path of the file; a `train_file` is searched beside it, then as given.
+        seed: seed of the partners of labelled texts (`pairs_of_labels`).
+
+    Raises:
+        InputError: an entry is wrong or cannot be read; names the file, the data set and the key.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     _ = pathlib.Path(folder, "qa.csv").write_text("question,answer\\nWhy?,So.\\n")
+        ...     file = pathlib.Path(folder, "mix.yaml")
+        ...     _ = file.write_text("datasets: [{name: qa, train_file: qa.csv, loss: {name: info_nce, symmetric: on}}]")
+        ...     [(part.name, part.roles.kind, part.loss.symmetric) for part in read_mixture(str(file))]
+        [('qa', 'pairs', True)]
+    """
+    entries = _entries(path)
+    names = [entry["name"] for entry in entries]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"{path}: two data sets are named {twice!r}; rename one of them")
+    parts = [_part(entry, path, seed) for entry in entries]
+    weighted = [part.name for part in parts if part.weight is not None]
+    if weighted and len(weighted) < len(parts):
+        other = next(name for name in names if name not in weighted)
+        raise InputError(f"{path}: {weighted[0]} has a weight and {other} has none; give one to each, or to none")
+    if not weighted and (stream := next((part.name for part in parts if part.streaming), None)):
+        raise InputError(f"{path}, {stream}: a streamed data set has no size; give a weight to each data set")
+    for part in parts:
+        share = "by size" if part.weight is None else f"weight {part.weight:g}"
+        size = "streamed" if part.streaming else f"{len(part.rows)} rows"
+        logger.info(f"{part.name}: {size}, {share}, loss {part.loss.name}\n{part.roles}")
+    return parts
+
+
+def _entries(path: str) -> list[dict[str, Any]]:
+    with reading(path):
+        text = path_of(path).read_bytes()
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, RecursionError, ValueError) as error:
+        mark = getattr(error, "problem_mark", None)
+        where = f"{path}, line {mark.line + 1}" if mark else path
+        raise InputError(f"{where}: not YAML ({getattr(error, 'problem', None) or first_line(error)})") from error
+    _check_keys(content, ("datasets",), path)
+    found = content.get("datasets")
+    if not isinstance(found, list) or not found:
+        raise InputError(f"{path}: no data sets; list them under datasets, each with name and train_file")
+    for number, entry in enumerate(found, 1):
+        where = f"{path}, data set {number}"
+        _check_keys(entry, KEYS, where)
+        for key in ("name", "train_file"):
+            if not isinstance(entry.get(key), str) or not entry[key]:
+                raise InputError(f"{where}: {key} is {entry.get(key)!r}; give a word")
+    return found
+
+
+def _check_keys(content: Any, known: Sequence[str], where: str) -> None:
+    if not isinstance(content, dict):
+        raise InputError(f"{where}: {str(content)[:60]!r} has no keys and values; it takes {', '.join(known)}")
+    for key in content:
+        if key not in known:
+            raise InputError(f"{where}: unknown key {key!r}; {suggestion(str(key), known)}")
+
+
+def _part(entry: Mapping[str, Any], path: str, seed: int) -> TrainingSet:
+    where = f"{path}, {entry['name']}"
+    beside = path_of(path).parent / entry["train_file"]
+    source = str(beside) if beside.exists() else entry["train_file"]
+    streaming = entry.get("streaming", False)
+    if not isinstance(streaming, bool):
+        raise InputError(f"{where}, streaming: {streaming!r}; give true or false")
+    columns, scale = _columns(entry.get("columns"), where), _scale(entry.get("score_scale"), where)
+    with _at(where):
+        if streaming:
+            first = preview(source)
+            roles = column_roles(first, columns, source=source)
+            if roles.gold is not None or roles.lists or roles.kind == "scored_candidates":
+                raise InputError(f"{source} has {roles.words}; a streamed data set may have only texts, and no lists")
+            rows = datasets.Dataset.from_dict(
+                {name: [str(row.get(name) or "") for row in first] for name in roles.texts}
+            )
+        else:
+            rows, roles = read_examples(source, columns, scale=scale)
+            rows = pairs_of_labels(rows, seed) if roles.kind == "labelled_texts" else rows
+    loss = _loss(entry.get("loss", roles.loss), rows, roles, where)
+    weight, prompts = _weight(entry.get("weight"), where), _prompts(entry.get("prompts"), roles.texts, where)
+    return TrainingSet(entry["name"], source, roles, rows, loss, weight, prompts, streaming, seed)
+
+
+def _columns(given: Any, where: str) -> list[str] | None:
+    """The columns for `column_roles`: `{anchor: sentence1, negative: [hard1, hard2]}` is `sentence1=anchor`, ..."""
+    if given is None:
+        return None
+    pairs = given.items() if isinstance(given, dict) else [("", given)]
+    listed = [(role, name) for role, names in pairs for name in (names if isinstance(names, list) else [names])]
+    if not all(isinstance(name, (str, int)) and not isinstance(name, bool) for _, name in listed) or not listed:
+        raise InputError(f"{where}, columns: {given!r}; give roles and names, such as {{anchor: question}}")
+    return [f"{name}={role}" if role else str(name) for role, name in listed]
+
+
+def _scale(given: Any, where: str) -> tuple[float, float] | None:
+    if given is None:
+        return None
+    if not isinstance(given, list) or len(given) != 2 or not all(map(_is_number, given)) or given[0] >= given[1]:
+        raise InputError(f"{where}, score_scale: {given!r}; give the lowest and the highest score, such as [0, 5]")
+    return float(given[0]), float(given[1])
+
+
+def _weight(given: Any, where: str) -> float | None:
+    if given is None:
+        return None
+    if not _is_number(given) or not 0 < given < math.inf:
+        raise InputError(f"{where}, weight: {given!r}; give a positive number, or leave the data set out")
+    return float(given)
+
+
+def _prompts(given: Any, columns: Sequence[str], where: str) -> dict[str, str] | None:
+    if given is None:
+        return None
+    if not isinstance(given, dict) or not all(isinstance(text, str) for pair in given.items() for text in pair):
+        raise InputError(f"{where}, prompts: {given!r}; give texts by name, such as {{query: 'query: '}}")
+    if any(given.values()) and not any(column_prompts(columns, given).values()):
+        raise InputError(
+            f"{where}, prompts: {', '.join(given)} are for no column of {', '.join(columns)}; of several columns the "
+            "first takes query, the others document"
+        )
+    return given
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _loss(given: Any, rows: datasets.Dataset, roles: ColumnRoles, where: str) -> Loss:
+    """The loss of an entry, which must fit the columns."""
+    settings = dict(given) if isinstance(given, dict) else {"name": given}
+    name, fitting = settings.pop("name", None), suitable(roles.kind)
+    if name not in fitting:
+        raise InputError(f"{where}, loss: {name!r} does not train {roles.words}; choose {', '.join(fitting)}")
+    settings = loss_class(name).settings_from(rows) | settings
+    with _at(f"{where}, loss"):
+        return parse_loss({**settings, "loss": name})
+
+
+@contextlib.contextmanager
+def _at(where: str) -> Iterator[None]:
+    """Add the place in the file to an error."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+# --- Rows that are read while training.
+
+
+def streamed(
+    source: str, before: Mapping[str, str], tokenizer: PreTrainedTokenizerBase, max_length: int, seed: int
+) -> datasets.IterableDataset:
+    """Tokenized rows of a file or a data set of the Hub, read while training and mixed in a buffer of 10,000.
+
+    `before` has the prompt of each column. Rows with a blank cell are left out.
+    """
+    columns, lengths = list(before), [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
+    if path_of(source).suffix.lower() in TABLES:
+        kwargs = {"source": source, "columns": tuple(columns)}  # a list would be treated as shards
+        found = datasets.IterableDataset.from_generator(_cells, gen_kwargs=kwargs)
+    else:
+        found = stored(source, streaming=True).select_columns(columns)
+
+    def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
+        texts = [row for row in zip(*(batch[name] for name in columns), strict=True) if all(map(str.strip, row))]
+        own = [[prompt + row[i].strip() for row in texts] for i, prompt in enumerate(before.values())]
+        views = [token_ids(tokenizer, view, max_length) for view in own]
+        ids: list[Any] = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
+        length: Any = lengths[0] if len(columns) == 1 else lengths
+        return {"input_ids": ids, **({"prompt_length": [length] * len(ids)} if any(lengths) else {})}
+
+    return found.shuffle(seed=seed, buffer_size=_BUFFER).map(
+        encode, batched=True, batch_size=64, remove_columns=columns
+    )
+
+
+def _cells(source: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
+    for _, cells in open_rows(path_of(source), source):
+        yield {name: str(cells.get(name) or "") for name in columns}

@@ -1,0 +1,105 @@
+"""The command line of a training script: fields of dataclasses as flags, and errors of one line."""
+
+from __future__ import annotations
+
+import json
+import sys
+import textwrap
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from typing import Any
+
+from transformers import HfArgumentParser, TrainingArguments
+from transformers.integrations import get_reporting_integration_callbacks
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.terminal import Parser, snake_case_flags, suggestion
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
+
+
+class TrainingParser(Parser, HfArgumentParser):
+    """`transformers.HfArgumentParser` with one-line errors; flags may be in snake_case or kebab-case.
+
+    Args:
+        kinds: dataclasses whose fields become flags.
+        kwargs: as for `argparse.ArgumentParser`.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> @dataclass
+        ... class Arguments:
+        ...     max_length: int = 32
+        >>> TrainingParser(Arguments).parse(["--max_length", "64"])
+        [Arguments(max_length=64)]
+    """
+
+    def __init__(self, kinds: Any, **kwargs: Any) -> None:
+        super().__init__(kinds, **kwargs)
+
+    def parse(self, argv: Sequence[str] | None = None, defaults: Mapping[str, Any] | None = None) -> list[Any]:
+        """Parse a command line into one instance of each dataclass.
+
+        Args:
+            argv: the command line; by default that of this process.
+            defaults: replace the defaults of the dataclasses, also in `--help`.
+
+        Raises:
+            InputError: an unknown flag, a value of the wrong type, or one that a dataclass refuses.
+        """
+        self.set_defaults(**(defaults or {}))
+        argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
+        try:
+            found: list[Any] = list(
+                self.parse_args_into_dataclasses(argv, return_remaining_strings=True, look_for_args_file=False)
+            )
+            unknown = found.pop()
+            for args in found:
+                _check_reporting(getattr(args, "report_to", []))
+        except InputError:
+            raise
+        except json.JSONDecodeError as error:
+            raise InputError(f"{error.doc[:60]}: not JSON: {error}") from error
+        except Exception as error:  # transformers raises errors of any type
+            raise InputError(first_line(error)) from error
+        if unknown:
+            flag = unknown[0].partition("=")[0]
+            raise InputError(f"unknown argument {flag}; {self._instead(flag)}")
+        return found
+
+    def format_help(self) -> str:
+        """The options of the script and of contrastive training; those of transformers are only named."""
+        usual = {spec.name for spec in fields(TrainingArguments)} - set(
+            vars(ContrastiveTrainingArguments)["__annotations__"]
+        )
+        lines = [f"usage: {self.prog} [options]", "", str(self.description or ""), "", "options:"]
+        for kind in self.dataclass_types:
+            for spec in fields(kind):
+                if spec.init and spec.name not in usual:
+                    lines += _option(spec.name, str(spec.metadata.get("help", "")), self.get_default(spec.name))
+        changed = {name: value for name, value in self._defaults.items() if name in usual}
+        lines += ["", "Every field of transformers.TrainingArguments is an option too. This script sets:"]
+        words = ", ".join(f"--{name} {_shown(value)}" for name, value in changed.items()) or "none of them"
+        return "\n".join([*lines, *textwrap.wrap(words, 100, initial_indent="  ", subsequent_indent="  ")]) + "\n"
+
+    def _instead(self, flag: str) -> str:
+        flags = [name for name in self._option_string_actions if name.startswith("--")]
+        near = suggestion(flag, flags)
+        return near if near.startswith("did you mean") else "--help lists all arguments"
+
+
+def _option(name: str, words: str, default: Any) -> list[str]:
+    given = words if default is None else f"{words} (default: {_shown(default)})"
+    head = f"  --{name}"
+    body = textwrap.wrap(given, 76) or [""]
+    first = [f"{head:28}{body[0]}"] if len(head) < 27 else [head, " " * 28 + body[0]]
+    return [*first, *(" " * 28 + line for line in body[1:])]
+
+
+def _shown(value: Any) -> str:
+    return " ".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+def _check_reporting(report_to: Sequence[str]) -> None:
+    """Raise if a logger is not installed. (The Trainer would only find out after the data has been read.)"""
+    for callback in get_reporting_integration_callbacks(report_to):
+        callback()

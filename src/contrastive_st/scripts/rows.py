@@ -1,0 +1,210 @@
+"""The rows that a training script reads: texts to train on and to validate on, and their tokens."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow.compute as pc
+from datasets import Dataset
+
+from contrastive_st import data
+from contrastive_st.data import (
+    DocPair,
+    installed_docs,
+    pairs_of_labels,
+    read_examples,
+    split_pairs,
+    split_rows,
+    tokenize,
+)
+from contrastive_st.data.columns import TARGETS
+from contrastive_st.data.docs_sets import texts_of, write_docs_corpus
+from contrastive_st.data.roles import KINDS, ColumnRoles
+from contrastive_st.distributed import is_first_process
+from contrastive_st.errors import InputError
+from contrastive_st.scripts.arguments import DataArguments, ValidationArguments
+from contrastive_st.tokens import column_prompts, token_ids
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
+
+logger = logging.getLogger(__name__)
+
+
+class Rows(NamedTuple):
+    """Rows of text to train on and to validate on.
+
+    Attributes:
+        texts: a column for each view, then the score or the label.
+        kind: the kind of the rows, a key of `contrastive_st.data.roles.KINDS`.
+        held_out: validation rows, or None.
+        held_out_kind: their kind, which may be another.
+    """
+
+    texts: Dataset
+    kind: str
+    held_out: Dataset | None = None
+    held_out_kind: str | None = None
+
+    @property
+    def collator(self) -> Any:
+        """The class of the collator that suits the rows."""
+        return getattr(data, KINDS[self.kind].collator)
+
+
+def read_rows(
+    args: DataArguments,
+    validation: ValidationArguments,
+    training: ContrastiveTrainingArguments,
+    kinds: Sequence[str] = (),
+) -> Rows:
+    """Read the training file, and the validation file or a share of the rows to validate on; prints what they are.
+
+    Texts with a class become pairs with a score (`pairs_of_labels`). With validation rows the run is evaluated
+    regularly and keeps the best checkpoint.
+
+    Args:
+        args: which file, and which of its columns.
+        validation: where the validation rows come from.
+        training: its seed draws rows; `evaluate_regularly` is called if there are validation rows.
+        kinds: the kinds of rows that the script trains; by default any.
+
+    Raises:
+        InputError: there is no file, or its rows are of another kind.
+    """
+    if args.train_file is None:
+        raise InputError("give --train_file, a file or a data set of the Hub")
+    texts, roles = _read(args.train_file, args)
+    if kinds and roles.kind not in kinds:
+        wanted = "; ".join(KINDS[kind].words for kind in kinds)
+        raise InputError(
+            f"{args.train_file} holds {roles.words}, and this script trains {wanted}; name columns with --columns "
+            f"{' '.join(roles.texts)}, or run contrastive-st train --train_file, which trains every kind"
+        )
+    texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
+    held_out, held_out_kind = None, roles.kind
+    if validation.validation_file is not None:
+        held_out, own = _read(validation.validation_file, args)
+        held_out_kind = own.kind
+    elif validation.validation_split is not None:
+        texts, held_out = split_rows(texts, validation.validation_split, training.seed)
+    if held_out is not None:
+        training.evaluate_regularly()
+    parts = []
+    for part, kind in ((texts, roles.kind), (held_out, held_out_kind)):
+        labelled = part is not None and kind == "labelled_texts"
+        parts.append(pairs_of_labels(part, training.seed) if labelled else part)
+    return Rows(parts[0], roles.kind, parts[1], held_out_kind)
+
+
+def _read(file: str, args: DataArguments) -> tuple[Dataset, ColumnRoles]:
+    scale: Any = args.score_scale and tuple(args.score_scale)
+    texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale)
+    if is_first_process():
+        print(roles)
+    return texts, roles
+
+
+def documentation_rows() -> Rows:
+    """Paragraphs of the documentation of the installed Python packages: the texts of a script without a file."""
+    return Rows(texts_of(split_pairs(installed_docs(), 1000)[0]).select_columns(["text"]), "texts")
+
+
+def validation_parts(rows: Rows, model: Any, tokenizer: Any, training: ContrastiveTrainingArguments) -> dict[str, Any]:
+    """The arguments of `ContrastiveTrainer` for the validation rows; none without them.
+
+    Rows of the kind that is trained have a loss and a measure; rows of another kind, such as scored pairs beside texts,
+    have a collator of their own and the measure alone.
+    """
+    if rows.held_out is None:
+        return {}
+    found = {"eval_dataset": tokenized(rows.held_out, model, tokenizer, training)}
+    if rows.held_out_kind != rows.kind:
+        found["eval_collator"] = getattr(data, KINDS[str(rows.held_out_kind)].collator)(tokenizer)
+    return found
+
+
+def tokenized(
+    texts: Dataset, model: Any, tokenizer: Any, training: ContrastiveTrainingArguments, num_proc: int | None = None
+) -> Dataset:
+    """The rows of `contrastive_st.data.tokenize`, each text with the prompt of its column; says how many are truncated.
+
+    Args:
+        texts: columns of text, with columns of numbers beside them.
+        model: its prompts are put before the texts.
+        tokenizer: texts are truncated to its `model_max_length`.
+        training: the first process tokenizes, the others read what it cached.
+        num_proc: processes that tokenize.
+    """
+    columns = [name for name in texts.column_names if name not in TARGETS]
+    own, longest = model.settings, tokenizer.model_max_length
+    prompts = column_prompts(columns, own.prompts, own.default_prompt_name)
+    if any(own.prompts.values()) and not any(prompts.values()):
+        raise InputError(
+            f"the prompts {' '.join(own.prompts)} are for no column of {', '.join(columns)}: name them query for the "
+            "first of several and document for the others, or name one with --default_prompt_name"
+        )
+    if any(prompts.values()):
+        logger.info("prompts: " + ", ".join(f"{prompt!r} before {name}" for name, prompt in prompts.items() if prompt))
+    with training.main_process_first(desc="tokenize"):
+        rows = tokenize(texts, tokenizer, longest, num_proc, {name: text for name, text in prompts.items() if text})
+    if count := _truncated(texts, rows, tokenizer, [prompts.get(name, "") for name in columns]):
+        total = len(rows) * len(columns)
+        logger.warning(f"{count:,} of {total:,} texts are truncated to {longest} tokens; --max_length sets the limit")
+    return rows
+
+
+def _truncated(texts: Dataset, rows: Dataset, tokenizer: Any, prompts: Sequence[str]) -> int:
+    """How many texts have more tokens than the tokenizer's `model_max_length`; those that fill it are read again."""
+    longest = tokenizer.model_max_length
+    ids = rows.with_format("arrow")["input_ids"][:]
+    ids = pc.list_flatten(ids) if len(prompts) > 1 else ids
+    full = np.flatnonzero(pc.greater_equal(pc.list_value_length(ids), min(longest, 1 << 30)).to_numpy())
+    if not len(full):
+        return 0
+    columns = [name for name in texts.column_names if name not in TARGETS]
+    count = 0
+    for i, (name, prompt) in enumerate(zip(columns, prompts, strict=True)):
+        own = texts.select(full[full % len(columns) == i] // len(columns))[name]
+        count += sum(len(row) > longest for row in token_ids(tokenizer, [prompt + text for text in own], longest + 1))
+    return count
+
+
+def check_window(
+    training: ContrastiveTrainingArguments, corpus: Any, context_size: int = 1, run_length: int | None = None
+) -> None:
+    """Check that a batch, or a run of consecutive sentences, holds a sentence and its neighbours on one side.
+
+    Raises:
+        InputError: it does not, or the corpus is too small for it.
+    """
+    batch = min(training.per_device_train_batch_size, len(corpus) // max(training.world_size, 1))
+    if batch <= context_size:
+        raise InputError(
+            f"a batch of {batch} sentences, of {len(corpus)} in the corpus, is smaller than a window of {context_size} "
+            "and the sentence itself; give more sentences, a larger --per_device_train_batch_size, or a smaller window"
+        )
+    if run_length is not None and run_length <= context_size:
+        raise InputError(
+            f"--run_length {run_length} is shorter than a window of {context_size} and the sentence itself"
+        )
+
+
+def corpus_files(
+    files: Sequence[str] | None, training: ContrastiveTrainingArguments
+) -> tuple[list[str], Sequence[DocPair]]:
+    """The files of sentences in order, by default the installed documentation, and its pairs that are held out."""
+    if files:
+        return list(files), []
+    path = Path(str(training.output_dir), "corpus.txt")
+    with training.main_process_first(desc="read the documentation"):
+        heldout = write_docs_corpus(path)
+    return [str(path)], heldout
+
+
+def every_text(rows: Dataset) -> Iterable[str]:
+    """The texts of all columns of text, one column after the other."""
+    columns = [name for name in rows.column_names if name not in TARGETS]
+    return (text for name in columns for batch in rows.iter(10_000) for text in batch[name] if text is not None)

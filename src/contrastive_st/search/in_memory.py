@@ -1,0 +1,283 @@
+"""Search, paraphrase mining and communities of embeddings in memory, as functions; exact, and in blocks.
+
+They have the names, arguments and results of `sentence_transformers.util`. Embeddings are arrays or tensors `[N, d]`,
+compared on the CPU by as many threads as numpy's products have (OMP_NUM_THREADS). For corpora that stay, filters and
+full text, use an index (`open_index`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from threadpoolctl import ThreadpoolController
+
+from contrastive_st.errors import InputError
+from contrastive_st.models.protocol import as_encoder
+from contrastive_st.search.near_pairs import near_pairs
+from contrastive_st.vectors import Best, top_k_in_blocks, unit_vectors
+
+ScoreFunction = Callable[[Any, Any], Any]
+_QUERIES, _CORPUS = 512, 16_384  # scores of a block: 512 x 16,384 float32 are 32 MiB, for each thread
+_SCORES = 1 << 25  # most scores of central embeddings and all others at a time: 128 MiB in float32
+_AHEAD = 4  # chunks of each thread that are computed before the caller has taken the first
+Vectors = NDArray[np.floating[Any]]
+
+
+def semantic_search(
+    query_embeddings: Any,
+    corpus_embeddings: Any,
+    query_chunk_size: int = _QUERIES,
+    corpus_chunk_size: int = _CORPUS,
+    top_k: int = 10,
+    score_function: ScoreFunction | None = None,
+) -> list[list[dict[str, int | float]]]:
+    """The nearest of a corpus for each query, as `sentence_transformers.util.semantic_search` gives them.
+
+    Args:
+        query_embeddings: `[Q, d]`, or `[d]` for one query; an array or a tensor.
+        corpus_embeddings: `[N, d]`.
+        query_chunk_size: queries that are compared at a time.
+        corpus_chunk_size: embeddings of the corpus that they are compared with at a time.
+        top_k: how many of the corpus for each query.
+        score_function: returns scores `[q, n]` of queries `[q, d]` and a part of the corpus `[n, d]`, such as
+            `dot_score` of sentence-transformers; by default the cosine.
+
+    Returns:
+        For each query a list of `{"corpus_id": ..., "score": ...}`, best first; of equal scores the first.
+
+    Raises:
+        InputError: the embeddings have different dimensions, or a number is below 1.
+
+    Example:
+        >>> semantic_search([1.0, 0.0], [[0.0, 1.0], [0.6, 0.8]], top_k=1)
+        [[{'corpus_id': 1, 'score': 0.6}]]
+    """
+    queries, corpus = _embeddings(query_embeddings, "query_embeddings"), _embeddings(corpus_embeddings)
+    if queries.shape[1] != corpus.shape[1]:
+        raise InputError(
+            f"queries of {queries.shape[1]} dimensions and a corpus of {corpus.shape[1]}; encode both by one model"
+        )
+    chunks = query_chunk_size, corpus_chunk_size
+    found = _nearest(queries, corpus, top_k, score_function, chunks)
+    return [
+        [{"corpus_id": i, "score": score} for i, score in zip(*own, strict=True)]
+        for scores, numbers in found
+        for own in zip(numbers.tolist(), scores.tolist(), strict=True)
+    ]
+
+
+def paraphrase_mining(
+    model: Any,
+    sentences: Sequence[str],
+    show_progress_bar: bool = False,
+    batch_size: int | None = None,
+    query_chunk_size: int = _QUERIES,
+    corpus_chunk_size: int = _CORPUS,
+    max_pairs: int = 500_000,
+    top_k: int = 100,
+    score_function: ScoreFunction | None = None,
+    truncate_dim: int | None = None,
+    prompt_name: str | None = None,
+    prompt: str | None = None,
+) -> list[list[float | int]]:
+    """The pairs of sentences that are most alike, as `sentence_transformers.util.paraphrase_mining` gives them.
+
+    Args:
+        model: what encodes the sentences: a model that `SentenceEncoder` opens, a function from texts to vectors, or
+            None for the model of this package.
+        sentences: N texts.
+        show_progress_bar: show the rate of encoding and the time left.
+        batch_size: most texts in a forward pass.
+        query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function: as for `paraphrase_mining_embeddings`.
+        truncate_dim, prompt_name, prompt: as for `SentenceEncoder.encode`.
+
+    Returns:
+        Lists `[score, i, j]` with i < j, numbers of sentences, best first.
+
+    Example:
+        >>> lengths = lambda texts: np.array([[len(text), 5.0] for text in texts])
+        >>> [pair[1:] for pair in paraphrase_mining(lengths, ["one", "three", "two"], max_pairs=1)]
+        [[0, 2]]
+    """
+    options = {
+        "batch_size": batch_size, "truncate_dim": truncate_dim, "prompt_name": prompt_name, "prompt": prompt,
+        "show_progress_bar": show_progress_bar or None,
+    }  # fmt: skip
+    given = {name: value for name, value in options.items() if value is not None}
+    encode: Any = as_encoder(model).encode
+    limits = (query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function)
+    return paraphrase_mining_embeddings(encode(list(sentences), **given), *limits)
+
+
+def paraphrase_mining_embeddings(
+    embeddings: Any,
+    query_chunk_size: int = _QUERIES,
+    corpus_chunk_size: int = _CORPUS,
+    max_pairs: int = 500_000,
+    top_k: int = 100,
+    score_function: ScoreFunction | None = None,
+) -> list[list[float | int]]:
+    """`paraphrase_mining` of embeddings.
+
+    Args:
+        embeddings: `[N, d]`, an array or a tensor.
+        query_chunk_size, corpus_chunk_size: as for `semantic_search`.
+        max_pairs: most pairs to return.
+        top_k: of each embedding, only the pairs with its nearest so many are considered.
+        score_function: as for `semantic_search`; symmetric.
+
+    Returns:
+        Lists `[score, i, j]` with i < j, best first.
+
+    Example:
+        >>> [pair[1:] for pair in paraphrase_mining_embeddings([[1.0, 0.0], [0.0, 1.0], [0.6, 0.8]])]
+        [[1, 2], [0, 2], [0, 1]]
+    """
+    vectors = _embeddings(embeddings)
+    if len(vectors) < 2:
+        return []
+    _check("max_pairs", max_pairs)
+    pairs: list[NDArray[np.int64]] = []
+    values: list[Vectors] = []
+    start, worst = 0, -np.inf
+    chunks = query_chunk_size, corpus_chunk_size
+    for scores, numbers in _nearest(vectors, vectors, _check("top_k", top_k) + 1, score_function, chunks):
+        rows = np.repeat(np.arange(start, start + len(scores)), scores.shape[1]).reshape(scores.shape)
+        start += len(scores)
+        other = numbers != rows
+        other &= np.cumsum(other, axis=1) <= top_k  # itself may not be among them, behind equal ones
+        other &= scores >= worst
+        low, high = np.minimum(rows, numbers)[other], np.maximum(rows, numbers)[other]
+        pairs.append(low * len(vectors) + high)
+        values.append(scores[other])
+        if sum(map(len, pairs)) > 4 * max_pairs:
+            keys, found = _best_pairs(pairs, values, max_pairs)
+            pairs, values = [keys], [found]
+            worst = found[-1] if len(found) == max_pairs else worst
+    keys, found = _best_pairs(pairs, values, max_pairs)
+    first, second = (keys // len(vectors)).tolist(), (keys % len(vectors)).tolist()
+    return [list(pair) for pair in zip(found.tolist(), first, second, strict=True)]
+
+
+def community_detection(
+    embeddings: Any,
+    threshold: float = 0.75,
+    min_community_size: int = 10,
+    batch_size: int = 1024,
+    show_progress_bar: bool = False,
+) -> list[list[int]]:
+    """Groups of embeddings around a central one, as `sentence_transformers.util.community_detection` gives them.
+
+    The embedding with the most neighbours, of cosine `threshold` or more, makes a community with them; then the next
+    with the most, less those that are in a community already, and so on. All pairs are compared; memory grows with N.
+
+    Args:
+        embeddings: `[N, d]`, an array or a tensor.
+        threshold: lowest cosine of a member and the central embedding.
+        min_community_size: members of a community at least, the central one included.
+        batch_size: most central embeddings whose neighbours are found at a time.
+        show_progress_bar: show a bar with the time left.
+
+    Returns:
+        Communities, the largest first; each begins with its central embedding, then the others, the nearest first.
+
+    Raises:
+        InputError: a number is below 1.
+
+    Example:
+        >>> community_detection([[1.0, 0.0], [0.0, 1.0], [0.1, 1.0]], min_community_size=2)
+        [[1, 2]]
+    """
+    _check("min_community_size", min_community_size)
+    _check("batch_size", batch_size)
+    if not len(embeddings):
+        return []
+    vectors = unit_vectors(_embeddings(embeddings))
+    near = (np.einsum("nd,nd->n", vectors, vectors) > 0.5).astype(np.int64)  # itself, unless it is zero
+    for rows, columns, _ in near_pairs(vectors, threshold, progress=show_progress_bar):
+        np.add.at(near, rows, 1)
+        np.add.at(near, columns, 1)
+    order = np.argsort(-near, kind="stable")
+    order = order[near[order] >= min_community_size]
+    used, communities, size = np.zeros(len(near), dtype=bool), [], max(min(batch_size, _SCORES // len(near)), 1)
+    while len(order := order[~used[order]]):
+        centers, order = order[:size], order[size:]
+        for center, scores in zip(centers, vectors[centers] @ vectors.T, strict=True):
+            members = np.flatnonzero(scores >= threshold)
+            members = members[~used[members]]
+            if not used[center] and len(members) >= min_community_size:
+                others = members[members != center]
+                nearest = others[np.argsort(-scores[others], kind="stable")]
+                communities.append([int(center), *nearest.tolist()])
+                used[members] = True
+    return sorted(communities, key=len, reverse=True)
+
+
+def _nearest(
+    queries: Vectors, corpus: Vectors, k: int, score: ScoreFunction | None, chunks: tuple[int, int]
+) -> Iterator[Best]:
+    """Scores and numbers of the k nearest of the corpus, for each chunk of queries in turn."""
+    rows, columns = _check("query_chunk_size", chunks[0]), _check("corpus_chunk_size", chunks[1])
+    _check("top_k", k)
+    if score is None:
+        same = queries is corpus
+        queries = unit_vectors(queries)
+        corpus = queries if same else unit_vectors(corpus)
+
+    def of_chunk(start: int) -> Best:
+        own = queries[start : start + rows]
+
+        def compare(part: slice) -> Vectors:
+            found = own @ corpus[part].T if score is None else score(own, corpus[part])
+            return found.detach().cpu().numpy() if hasattr(found, "detach") else np.asarray(found)
+
+        return top_k_in_blocks(compare, len(own), len(corpus), k, columns)
+
+    starts = range(0, len(queries), rows)
+    libraries = _libraries()
+    threads = max((own.num_threads for own in libraries.lib_controllers), default=1)
+    if len(starts) < threads or threads == 1:
+        yield from map(of_chunk, starts)
+        return
+    with libraries.limit(limits=1), ThreadPoolExecutor(threads) as pool:  # each thread has a product of its own
+        for first in range(0, len(starts), _AHEAD * threads):  # so that few results wait for the caller
+            yield from pool.map(of_chunk, starts[first : first + _AHEAD * threads])
+
+
+@cache
+def _libraries() -> Any:
+    """The libraries that compute numpy's products."""
+    return ThreadpoolController().select(user_api="blas")
+
+
+def _best_pairs(keys: list[NDArray[np.int64]], values: list[Vectors], most: int) -> tuple[NDArray[np.int64], Vectors]:
+    """The `most` best of distinct pairs, each a key and a score; of equal scores the lower key first."""
+    distinct, first = np.unique(np.concatenate(keys), return_index=True)
+    scores = np.concatenate(values)[first]
+    order = np.argsort(-scores, kind="stable")[:most]
+    return distinct[order], scores[order]
+
+
+def _embeddings(given: Any, name: str = "embeddings") -> Vectors:
+    """An array `[N, d]` of floats; a single vector, and a list of vectors, are taken too."""
+    if isinstance(given, (list, tuple)) and len(given) and hasattr(given[0], "detach"):
+        given = [_array(row) for row in given]
+    found = np.atleast_2d(_array(given))
+    if found.ndim != 2 or not np.issubdtype(found.dtype, np.number):
+        raise InputError(f"{name} of shape {found.shape}: give one vector for each text, [N, d]")
+    return found.astype(np.float32) if found.dtype != np.float64 else found
+
+
+def _array(given: Any) -> Any:
+    return given.detach().cpu().float().numpy() if hasattr(given, "detach") else np.asarray(given)
+
+
+def _check(name: str, number: int) -> int:
+    if number < 1:
+        raise InputError(f"{name} {number}: give 1 or more")
+    return number

@@ -1,0 +1,229 @@
+"""The training metadata of a run, `training_metadata.json`: what was trained, on what, how, and where."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import inspect
+import json
+import os
+import platform
+import re
+import sys
+from collections.abc import Mapping
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.errors import InputError
+from contrastive_st.files.reading import read_json
+from contrastive_st.files.redact import publishable, publishable_arguments
+from contrastive_st.files.writing import atomic_write
+from contrastive_st.training.methods import method_of
+
+TRAINING_METADATA = "training_metadata.json"
+_SECTIONS = re.compile(r"^(?:Args|Example|Raises|Attributes):", re.MULTILINE)  # of a docstring
+_PACKAGES = ("contrastive-st", "torch", "transformers", "tokenizers", "accelerate", "datasets", "safetensors")
+_ALWAYS = (
+    "per_device_train_batch_size", "gradient_accumulation_steps", "learning_rate", "lr_scheduler_type", "warmup_steps",
+    "weight_decay", "num_train_epochs", "max_steps", "optim", "max_grad_norm", "bf16", "fp16", "data_seed",
+)  # fmt: skip
+_NEVER = (
+    "output_dir", "logging_dir", "run_name", "resume_from_checkpoint", "local_rank", "hub_token", "hub_model_id",
+    "push_to_hub", "report_to", "disable_tqdm", "dataloader_pin_memory", "debug",
+)  # fmt: skip
+
+
+@dataclasses.dataclass
+class Clock:
+    """Counters of a run: texts encoded so far (each view counts, on all processes) and seconds of training."""
+
+    texts: int = 0
+    seconds: float = 0.0
+    first_step: int = 0
+
+
+def training_metadata(trainer: Any, clock: Clock, given: Mapping[str, Any]) -> dict[str, Any]:
+    """The training metadata of a trainer's run, without secrets and without paths of this machine.
+
+    Args:
+        trainer: a `transformers.Trainer` of a contrastive model.
+        clock: its counters.
+        given: entries that the trainer cannot know, such as `data` (name, licence) and `arguments` (of a job).
+    """
+    args, model = trainer.args, trainer.accelerator.unwrap_model(trainer.model)
+    settings = dict(getattr(model.config, "contrastive", {}))
+    collator = type(trainer.data_collator).__name__
+    tokenizer, of_run = trainer.processing_class, hyper_parameters(args)
+    method = method_of(model.config.model_type, settings, {"collator": collator, "hyper_parameters": of_run})
+    found = {
+        "method": method.name,
+        "loss": {"name": settings.get("loss"), "settings": settings_of(model)},
+        "collator": collator,
+        "model": {
+            "class": type(model).__name__,
+            "type": model.config.model_type,
+            "parameters": sum(p.numel() for p in model.parameters()),
+        },
+        "base_model": base_model(model),
+        "data": {"rows": _rows(trainer.train_dataset), **given.get("data", {})},
+        "max_length": getattr(tokenizer, "model_max_length", None),
+        "hyper_parameters": of_run,
+        "arguments": dict(given.get("arguments", {})),
+        "launch": {"argv": list(sys.argv), "processes": args.world_size},
+        "seed": args.seed,
+        "versions": {"python": platform.python_version(), **versions()},
+        "hardware": hardware(),
+        "run": _run(trainer.state, clock),
+    }
+    if adapter := adapter_of(model):
+        found["adapter"] = adapter
+    shown: dict[str, Any] = publishable(found)
+    shown["loss"] |= words_of(getattr(model, "loss_fn", None))
+    shown["launch"]["argv"] = publishable_arguments(sys.argv)
+    return shown
+
+
+def adapter_of(model: Any) -> dict[str, Any]:
+    """The settings of the adapter that is trained; {} if the whole model is trained."""
+    configs = getattr(getattr(model, "backbone", None), "peft_config", None)
+    if not configs:
+        return {}
+    (config,) = configs.values()
+    return {
+        "kind": "LoRA", "r": config.r, "alpha": config.lora_alpha, "dropout": config.lora_dropout,
+        "target_modules": sorted(config.target_modules),
+        "parameters": sum(p.numel() for p in model.parameters() if p.requires_grad),
+    }  # fmt: skip
+
+
+def words_of(loss: Any) -> dict[str, str]:
+    """Name and formula of a loss, from the docstring of its class.
+
+    Example:
+        >>> from contrastive_st.losses import InfoNCE
+        >>> words_of(InfoNCE())["class"], "loss_i = -log exp" in words_of(InfoNCE())["formula"]
+        ('InfoNCE', True)
+    """
+    text = inspect.getdoc(type(loss)) or ""
+    return {"class": type(loss).__name__, "formula": _SECTIONS.split(text)[0].strip()} if loss else {}
+
+
+def settings_of(model: Any) -> dict[str, Any]:
+    """The settings of the model's loss and of its embedding."""
+    loss, config = getattr(model, "loss_fn", None), getattr(model.config, "contrastive", {})
+    own = {name: value for name, value in loss.settings().items() if name != "loss"} if loss else {}
+    return {**own, **{name: config[name] for name in ("pooling", "mlp_only_train", "do_mlm") if name in config}}
+
+
+def write_training_metadata(content: Mapping[str, Any], folder: str | Path) -> Path:
+    """Write `training_metadata.json` into a checkpoint folder."""
+    path = Path(folder, TRAINING_METADATA)
+    with atomic_write(path, overwrite=True) as file:
+        file.write_text(json.dumps(content, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    return path
+
+
+def read_training_metadata(folder: str | Path) -> dict[str, Any]:
+    """The training metadata of a checkpoint; {} if there is none.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    path = Path(folder, TRAINING_METADATA)
+    content = read_json(path, dict) if path.is_file() else {}
+    for section in ("loss", "data", "base_model", "hyper_parameters", "arguments", "launch", "run", "hardware",
+                    "versions", "model", "adapter"):  # fmt: skip
+        if not isinstance(content.get(section, {}), dict):
+            raise InputError(f"{path} is damaged: {section} is not a JSON object")
+    return content
+
+
+def base_model(model: Any) -> dict[str, Any]:
+    """The source of a model's initial weights: none, a folder (its last name only), or the Hub (name, commit)."""
+    name = getattr(model, "name_or_path", "") or ""
+    if not name:
+        return {"from": "scratch"}
+    if os.path.isdir(name) or os.path.isabs(name):
+        return {"from": "folder", "name": Path(name).resolve().name}
+    return {"from": "hub", "name": name, "commit": getattr(model.config, "_commit_hash", None)}
+
+
+def hyper_parameters(args: Any) -> dict[str, Any]:
+    """Every training argument that differs from its default, and the most important ones in any case."""
+    found = {}
+    for spec in dataclasses.fields(args):
+        value = getattr(args, spec.name, None)
+        if spec.name not in _NEVER and (spec.name in _ALWAYS or not _is_default(value, spec)):
+            found[spec.name] = _plain(value)
+    return found
+
+
+def _is_default(value: Any, field: dataclasses.Field[Any]) -> bool:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return bool(value == type(value)())
+    if field.default is None or field.default is dataclasses.MISSING:  # filled in by the arguments themselves
+        return value is None or value is False or value in ([], {}, "")
+    return bool(value == field.default)
+
+
+def changed_arguments(args: Any, *without: str) -> dict[str, Any]:
+    """The fields of a dataclass of arguments that differ from their defaults."""
+    fields = [spec for spec in dataclasses.fields(args) if spec.name not in without]
+    return {f.name: _plain(getattr(args, f.name)) for f in fields if getattr(args, f.name) != f.default}
+
+
+def hardware() -> dict[str, Any]:
+    """The processor, its usable cores and the accelerators; no names of hosts or users."""
+    import torch
+
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    found: dict[str, Any] = {"cpu": _cpu_name(), "cores": cores}
+    if torch.cuda.is_available():
+        found["gpus"] = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    return found
+
+
+def _cpu_name() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(names, platform.machine())
+
+
+def versions() -> dict[str, str]:
+    """The installed versions of the libraries that training uses."""
+    installed = {}
+    for package in _PACKAGES:
+        try:
+            installed[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return installed
+
+
+def _rows(dataset: Any) -> int | None:
+    try:
+        return len(dataset)
+    except TypeError:  # a stream, or a mixture with one
+        return None
+
+
+def _run(state: Any, clock: Clock) -> dict[str, Any]:
+    run = {"steps": state.global_step, "of_steps": state.max_steps, "epochs": round(state.epoch or 0.0, 4)}
+    if clock.first_step:
+        run["resumed_from_step"] = clock.first_step
+    if clock.seconds and clock.texts:
+        run |= {"seconds": round(clock.seconds, 2), "texts_encoded": clock.texts}
+        run["texts_per_second"] = round(clock.texts / clock.seconds, 1)
+    return run
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.value
+    if isinstance(value, (str, int, float, bool, type(None), list, tuple, dict)):
+        return value
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) and not isinstance(value, type) else str(value)

@@ -1,0 +1,127 @@
+"""The name of a training method, and the works that a model card cites for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Method:
+    """A training method.
+
+    Args:
+        name: for use in a sentence.
+        tag: tag on the Hub.
+        citations: BibTeX entries of the works to cite.
+    """
+
+    name: str
+    tag: str = ""
+    citations: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys of the entries."""
+        return tuple(map(_key, self.citations))
+
+
+def method_of(architecture: str, settings: Mapping[str, Any], training: Mapping[str, Any] | None = None) -> Method:
+    """The training method of a model, from its architecture, its loss and its training metadata.
+
+    Args:
+        architecture: the `model_type` of the config.
+        settings: `config.contrastive`, under its present names; without a loss the method is "not recorded".
+        training: the training metadata; its collator tells how pairs are made.
+
+    Example:
+        >>> method_of("bert", {"loss": "info_nce"}, {"collator": "DropoutPairCollator"}).name
+        'SimCSE, unsupervised'
+        >>> method_of("infersent", {"loss": "softmax"}).keys
+        ('conneau2017supervised',)
+        >>> method_of("bert", {"loss": "softmax"}).keys
+        ('reimers2019sentence', 'devlin2019bert')
+    """
+    from contrastive_st.models.auto import family  # which takes seconds to import
+
+    training = training or {}
+    method = _SYSTEMS.get((architecture, str(settings.get("loss")))) or _of_loss(settings, training)
+    soup = _works("wortsman2022model") if training.get("soup") else ()
+    lora = _works("hu2022lora") if training.get("adapter") else ()
+    own = _entries(getattr(family(architecture), "citation", ""))
+    return Method(method.name, method.tag, tuple(dict.fromkeys((*method.citations, *soup, *lora, *own))))
+
+
+def references() -> dict[str, str]:
+    """Every work that a card may cite, by its key: of all losses, architectures and methods."""
+    from contrastive_st.losses import LOSSES
+    from contrastive_st.models.auto import FAMILIES, family
+
+    classes = [*LOSSES.values(), *map(family, FAMILIES)]
+    return {**_of_methods(), **{_key(entry): entry for kind in classes for entry in _entries(kind.citation)}}
+
+
+@cache
+def _of_methods() -> dict[str, str]:
+    """The works of methods that are neither a loss nor an architecture: the entries of `references.bib`."""
+    text = (resources.files(__package__) / "references.bib").read_text(encoding="utf-8")
+    return {_key(entry): entry for entry in _entries(text)}
+
+
+def _entries(text: str) -> tuple[str, ...]:
+    return tuple(text.strip().split("\n\n")) if text.strip() else ()
+
+
+def _key(entry: str) -> str:
+    return re.split("[{,]", entry, maxsplit=2)[1]
+
+
+def _works(*keys: str) -> tuple[str, ...]:
+    return tuple(_of_methods()[key] for key in keys)
+
+
+def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method:
+    from contrastive_st.losses import LOSSES
+
+    loss = "consistent_info_nce" if settings.get("cutoff") else str(settings.get("loss") or "not recorded")
+    kind = LOSSES.get(loss)
+    own = _entries(kind.citation) if kind else ()
+    if settings.get("pooling") == "mask" and loss != "consistent_info_nce":
+        return Method("PromptBERT", "promptbert", _works("jiang2022promptbert"))
+    if loss == "info_nce" and (training.get("hyper_parameters") or {}).get("momentum_queue"):
+        return Method("CERT", "cert", _works("fang2020cert", "he2020momentum"))
+    if loss == "info_nce" and (found := _PAIRS.get(str(training.get("collator")))):
+        return Method(*found, _works("gao2021simcse") if found[1] == "simcse" else own)
+    if loss == "targets" and settings.get("row_loss") in ("block", "pairwise"):
+        return Method("CURL", "curl", _works("arora2019theoretical"))
+    if loss == "targets" and (named := _TARGETS.get(str(settings.get("targets")))):
+        return Method(*named, own)
+    if loss == "matryoshka":
+        inner = _of_loss(settings.get("inner") or {}, training)
+        return Method(f"{inner.name}, Matryoshka", "matryoshka", (*inner.citations, *own))
+    if loss in ("mixture", "multi_task"):
+        tasks = [_of_loss(task, {}) for task in (settings.get("tasks") or {}).values()]
+        return Method("Several tasks", "multi-task", tuple(work for method in tasks for work in method.citations))
+    return Method(vars(kind).get("words", loss), vars(kind).get("tag", ""), own) if kind else Method(loss)
+
+
+_PAIRS = {
+    "DropoutPairCollator": ("SimCSE, unsupervised", "simcse"),
+    "PairCollator": ("InfoNCE on pairs", "info-nce"),
+    "NLITripletCollator": ("SimCSE, supervised", "simcse"),
+}
+_TARGETS = {
+    "next": ("QuickThoughts", "quickthoughts"),
+    "window": ("QuickThoughts", "quickthoughts"),
+    "counts": ("Co-occurrence counts", "co-occurrence"),
+    "tfidf": ("TF-IDF targets", "tf-idf"),
+    "tfidf_bin": ("Binarized TF-IDF targets", "tf-idf"),
+}  # the last three replace the targets of QuickThoughts and keep the rest of it
+_SYSTEMS = {  # published as one: an architecture with its loss
+    ("infersent", "softmax"): Method("InferSent", "infersent"),
+    ("universal", "multi_task"): Method("Universal Sentence Encoder", "universal-sentence-encoder"),
+}

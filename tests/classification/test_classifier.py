@@ -1,0 +1,259 @@
+"""`SentenceClassifier` in scikit-learn's manner, its training, and what is saved and opened."""
+
+import dataclasses
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import cross_val_score
+
+from contrastive_st import BertForCL, SentenceClassifier, SentenceEncoder
+from contrastive_st.classification.settings import TuningSettings
+from contrastive_st.classification.tuning import LinearLoss, tune_on_pairs
+from contrastive_st.errors import InputError
+from contrastive_st.models.protocol import FunctionEncoder
+
+WARM = ["a hot day", "the sun burns", "summer heat", "a warm evening", "sunny weather"]
+COLD = ["snow and ice", "a freezing night", "winter frost", "a cold wind", "icy roads"]
+TEXTS, LABELS = WARM + COLD, ["warm"] * 5 + ["cold"] * 5
+NEW = ["heat in the sun", "frost at night"]
+
+
+@pytest.fixture
+def folder(bert_config, tokenizer, tmp_path):
+    torch.manual_seed(0)
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def words(texts):
+    return np.array([[text.count("a"), text.count("o"), text.count("t")] for text in texts], dtype=float) + 0.1
+
+
+# ------------------------------------------------------------------ scikit-learn's manner
+
+
+def test_it_is_a_classifier_of_scikit_learn():
+    classifier = SentenceClassifier("static-minilm", C=3.0)
+    assert classifier.get_params()["C"] == 3.0
+    defaults = {spec.name: spec.default for spec in dataclasses.fields(TuningSettings)}
+    assert defaults.items() <= classifier.get_params().items()
+    assert clone(classifier).set_params(head="means").head == "means"
+    with pytest.raises(NotFittedError):
+        classifier.predict(TEXTS)
+    assert classifier.fit(TEXTS, LABELS) is classifier
+    assert classifier.classes_.tolist() == ["cold", "warm"]
+    assert classifier.predict(NEW).tolist() == ["warm", "cold"]
+    shares = classifier.predict_proba(NEW)
+    np.testing.assert_allclose(shares.sum(1), 1)
+    assert (classifier.classes_[shares.argmax(1)] == classifier.predict(NEW)).all()
+    assert classifier.score(NEW, ["warm", "warm"]) == 0.5
+    assert cross_val_score(SentenceClassifier("static-minilm"), TEXTS, LABELS, cv=5).mean() > 0.7
+
+
+def test_labels_are_numbers_or_strings():
+    classifier = SentenceClassifier("static-minilm").fit(np.array(TEXTS), [7] * 5 + [3] * 5)
+    assert classifier.predict(NEW).tolist() == [7, 3]
+    for texts, labels, message in (
+        (TEXTS, LABELS[:-1], "10 texts and 9 labels"),
+        (TEXTS, ["warm"] * 10, "labelled 'warm'; a classifier needs two labels"),
+        (TEXTS, ["1"] * 5 + [2] * 5, "give one kind"),
+        (TEXTS, [["a"]] * 5 + ["b"] * 5, "give each text a list"),
+        ("a text", LABELS, "give a list of strings"),
+        ([], [], "there are no examples"),
+    ):
+        with pytest.raises(InputError, match=message):
+            SentenceClassifier("static-minilm").fit(texts, labels)
+    with pytest.raises(InputError, match="unknown head 'forest'; choose one of logistic"):
+        SentenceClassifier("static-minilm", head="forest").fit(TEXTS, LABELS)
+
+
+def test_a_text_may_have_several_labels_or_none(tmp_path):
+    labels = [["warm", "day"], ["warm"], ["warm"], ["warm"], ["warm", "day"], [], ["cold", "night"], ["cold"], [], []]
+    classifier = SentenceClassifier("static-minilm", C=100.0).fit(TEXTS, labels)
+    assert classifier.classes_.tolist() == ["cold", "day", "night", "warm"]
+    indicator = classifier.as_predicted(labels)
+    assert indicator[0].tolist() == [0, 1, 0, 1]
+    assert classifier.predict(TEXTS).tolist() == indicator.tolist()
+    assert ((classifier.predict_proba(TEXTS) >= 0.5) == indicator).all()
+    assert classifier.score(TEXTS, labels) == classifier.score(TEXTS, indicator) == 1
+    as_columns = SentenceClassifier("static-minilm", C=100.0).fit(TEXTS, indicator)
+    assert as_columns.classes_.tolist() == [0, 1, 2, 3]
+    np.testing.assert_array_equal(as_columns.predict(NEW), classifier.predict(NEW))
+    classifier.save_pretrained(tmp_path / "saved")
+    assert SentenceClassifier.from_pretrained(tmp_path / "saved").predict(TEXTS).tolist() == indicator.tolist()
+    with pytest.raises(InputError, match="no examples of snow; the labels are cold, day"):
+        classifier.score(TEXTS[:1], [["snow"]])
+
+
+# ------------------------------------------------------------------ training the encoder
+
+
+def test_tuning_brings_texts_of_a_class_together_and_leaves_the_given_encoder(folder):
+    encoder = SentenceEncoder(folder)
+    before = encoder.fingerprint
+    labels = np.repeat([0, 1], 5)
+    tuned = tune_on_pairs(encoder, TEXTS, labels, TuningSettings(num_epochs=6, learning_rate=1e-3))
+    alike = labels[:, None] == labels
+
+    def gap(own):
+        cosines = own.similarity(TEXTS, TEXTS)
+        return cosines[alike].mean() - cosines[~alike].mean()
+
+    assert gap(tuned) > gap(encoder) + 0.2
+    assert encoder.fingerprint == before != tuned.fingerprint
+    again = tune_on_pairs(encoder, TEXTS, labels, TuningSettings(num_epochs=6, learning_rate=1e-3))
+    assert again.fingerprint == tuned.fingerprint
+
+
+def test_a_tuned_classifier_is_saved_with_its_encoder(folder, tmp_path):
+    classifier = SentenceClassifier(str(folder), tune=True, max_steps=3, batch_size=4, learning_rate=1e-3)
+    classifier.fit(TEXTS, LABELS).save_pretrained(tmp_path / "tuned")
+    opened = SentenceClassifier.from_pretrained(tmp_path / "tuned")
+    assert opened.tune
+    np.testing.assert_allclose(opened.predict_proba(TEXTS), classifier.predict_proba(TEXTS), atol=1e-6)
+    np.testing.assert_allclose(
+        SentenceEncoder(tmp_path / "tuned").encode(TEXTS), classifier.encoder_.encode(TEXTS), atol=1e-6
+    )
+    with pytest.raises(InputError, match="holds another encoder than"):
+        classifier.save_pretrained(folder)
+
+
+def test_a_static_model_is_tuned_too(tmp_path):
+    classifier = SentenceClassifier("static-minilm", tune=True, max_steps=2, learning_rate=1e-2).fit(TEXTS, LABELS)
+    classifier.save_pretrained(tmp_path / "tuned")
+    opened = SentenceClassifier.from_pretrained(tmp_path / "tuned")
+    np.testing.assert_allclose(opened.predict_proba(NEW), classifier.predict_proba(NEW), atol=1e-3)
+
+
+def test_an_encoder_that_cannot_be_trained_is_refused():
+    with pytest.raises(InputError, match="words is a function without weights to train"):
+        SentenceClassifier(words, tune=True).fit(TEXTS, LABELS)
+
+
+@pytest.mark.parametrize("tune", [False, True], ids=["layer", "whole"])
+def test_the_differentiable_head_learns_with_the_encoder_or_alone(folder, tune, tmp_path):
+    encoder = SentenceEncoder(folder)
+    before = encoder.fingerprint
+    classifier = SentenceClassifier(encoder, head="differentiable", tune=tune, max_steps=1).fit(TEXTS, LABELS)
+    assert encoder.fingerprint == before
+    assert (classifier.encoder_.fingerprint == before) != tune
+    classifier.save_pretrained(tmp_path / "saved")
+    recorded = json.loads((tmp_path / "saved" / "config.json").read_text())["contrastive"]["loss"]
+    assert recorded != "LinearLoss"
+    opened = SentenceClassifier.from_pretrained(tmp_path / "saved")
+    np.testing.assert_allclose(opened.predict_proba(NEW), classifier.predict_proba(NEW), atol=1e-6)
+
+
+def test_the_differentiable_head_takes_several_labels(folder):
+    several = [["warm"], ["warm", "sun"], [], ["warm"], ["sun"], *[["cold"]] * 5]
+    classifier = SentenceClassifier(folder, head="differentiable").fit(TEXTS, several)
+    assert classifier.predict_proba(NEW).shape == (2, 3)
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["one", "several"])
+def test_the_loss_of_the_layer_is_the_plain_loop(several):
+    loss = LinearLoss(4, 3, several).double()
+    views = torch.randn(5, 1, 4, dtype=torch.float64, requires_grad=True)
+    targets = torch.randint(0, 2, (5, 3)).double() if several else torch.tensor([0, 2, 1, 1, 0]).double()
+    other = views.detach().clone().requires_grad_()
+    total = 0
+    for i in range(5):
+        unit = other[i, 0] / other[i, 0].square().sum().sqrt()
+        logits = [(unit * loss.linear.weight[k]).sum() + loss.linear.bias[k] for k in range(3)]
+        if several:
+            for k in range(3):
+                share = 1 / (1 + torch.exp(-logits[k]))
+                total = total - (torch.log(share) if targets[i, k] else torch.log(1 - share)) / 15
+        else:
+            chosen = logits[int(targets[i])]
+            total = total - torch.log(torch.exp(chosen) / sum(torch.exp(logit) for logit in logits)) / 5
+    value = loss(views, targets)
+    value.backward()
+    total.backward()
+    assert value.item() == pytest.approx(total.item(), abs=1e-12)
+    torch.testing.assert_close(views.grad, other.grad, rtol=0, atol=1e-12)
+
+
+# ------------------------------------------------------------------ saving and opening
+
+
+@pytest.mark.parametrize("head", ["logistic", "means"])
+def test_a_folder_alone_opens_in_a_fresh_process(folder, tmp_path, head):
+    classifier = SentenceClassifier(folder, head=head).fit(TEXTS, LABELS)
+    classifier.save_pretrained(tmp_path / "saved")
+    (folder / "model.safetensors").unlink()
+    code = (
+        "import sys; from contrastive_st import SentenceClassifier; "
+        "print(SentenceClassifier.from_pretrained(sys.argv[1]).predict_proba(sys.argv[2:]).tolist())"
+    )
+    command = [sys.executable, "-c", code, "saved", *NEW]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    np.testing.assert_allclose(json.loads(done.stdout), classifier.predict_proba(NEW), atol=1e-6)
+    assert not [path for path in (tmp_path / "saved").rglob("*") if path.suffix in (".bin", ".pkl", ".joblib", ".pt")]
+
+
+def test_the_encoder_that_ships_with_the_package_is_copied(tmp_path):
+    classifier = SentenceClassifier().fit(TEXTS, LABELS)
+    classifier.save_pretrained(tmp_path / "saved")
+    opened = SentenceClassifier.from_pretrained(tmp_path / "saved")
+    np.testing.assert_array_equal(opened.encoder_.encode(NEW), classifier.encoder_.encode(NEW))
+    assert SentenceClassifier.from_pretrained(tmp_path / "saved", encoder="static-minilm").predict(NEW)[0] == "warm"
+
+
+def test_another_encoder_is_refused_by_name(folder, tmp_path):
+    SentenceClassifier("static-minilm").fit(TEXTS, LABELS).save_pretrained(tmp_path / "saved")
+    with pytest.raises(InputError, match="was fitted with static-minilm, and model gives other vectors"):
+        SentenceClassifier.from_pretrained(tmp_path / "saved", encoder=folder)
+    classifier = SentenceClassifier(folder).fit(TEXTS, LABELS)
+    classifier.save_pretrained(folder)
+    encoder = SentenceEncoder(folder)
+    with torch.no_grad():
+        next(encoder.model.parameters()).add_(1)
+    encoder.save_pretrained(folder)
+    with pytest.raises(InputError, match="and the encoder in this folder gives other vectors"):
+        SentenceClassifier.from_pretrained(folder)
+
+
+def test_a_folder_of_the_same_encoder_holds_several_classifiers(folder):
+    classifier = SentenceClassifier(folder).fit(TEXTS, LABELS)
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    classifier.save_pretrained(folder, "weather")
+    assert {name: (folder / name).read_bytes() for name in before} == before
+    assert SentenceClassifier.from_pretrained(folder).classes_.tolist() == ["cold", "warm"]
+    SentenceClassifier(folder).fit(TEXTS, [1, 2] * 5).save_pretrained(folder, "parity")
+    with pytest.raises(InputError, match="several classifiers; name one of parity, weather"):
+        SentenceClassifier.from_pretrained(folder)
+    assert SentenceClassifier.from_pretrained(folder, name="parity").classes_.tolist() == [1, 2]
+    with pytest.raises(InputError, match=r"no classifier 'verbs' \(there: parity, weather\)"):
+        SentenceClassifier.from_pretrained(folder, name="verbs")
+    assert SentenceEncoder(folder).encode(NEW).shape[0] == 2
+
+
+def test_what_is_damaged_or_cannot_be_saved_is_told(folder, tmp_path):
+    classifier = SentenceClassifier(FunctionEncoder("words", words, fingerprint="1")).fit(TEXTS, LABELS)
+    with pytest.raises(InputError, match="words is a function, which cannot be saved"):
+        classifier.save_pretrained(tmp_path / "new")
+    (tmp_path / "full").mkdir()
+    (tmp_path / "full" / "notes.txt").write_text("mine")
+    with pytest.raises(InputError, match="is there already"):
+        SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(tmp_path / "full")
+    path = SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(folder)
+    weights = path.with_name("classes.classifier.safetensors")
+    content = weights.read_bytes()
+    weights.write_bytes(content[:50])
+    with pytest.raises(InputError, match="the classifier is damaged"):
+        SentenceClassifier.from_pretrained(folder)
+    weights.write_bytes(content)
+    path.write_text(path.read_text().replace('"cold",', '"cold", "mild",'))
+    with pytest.raises(InputError, match="as many rows as classes are needed"):
+        SentenceClassifier.from_pretrained(folder)
+    path.write_text("{")
+    with pytest.raises(InputError, match="damaged"):
+        SentenceClassifier.from_pretrained(folder)

@@ -1,0 +1,130 @@
+"""`contrastive-st classify`: tables or files of one label, its classifiers, their figures, and what it refuses."""
+
+import argparse
+import io
+import json
+
+import pytest
+import torch
+from evaluation_files import ANIMALS, TOOLS, write
+
+from contrastive_st import BertForCL
+from contrastive_st.classification.cli import add_commands
+from contrastive_st.cli import main
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.scorers.few_shot import METHODS
+
+
+def run(*arguments):
+    parser = argparse.ArgumentParser()
+    add_commands(parser.add_subparsers(required=True))
+    args = parser.parse_args(["classify", *map(str, arguments)])
+    return args.function(args)
+
+
+@pytest.fixture
+def checkpoint(bert_config, tokenizer, tmp_path):
+    torch.manual_seed(0)
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+@pytest.fixture
+def table(tmp_path):
+    rows = [f"the {word} is old,{label}" for label, words in (("animal", ANIMALS), ("tool", TOOLS)) for word in words]
+    return write(tmp_path / "nouns.csv", ["text,label", *rows]) or tmp_path / "nouns.csv"
+
+
+def test_it_learns_from_a_table_tells_its_figures_and_finds_its_model_again(table, tmp_path, capsys):
+    run("--examples", table, "--test", table, "--output", tmp_path / "nouns")
+    out, err = capsys.readouterr()
+    assert "learned from 4 animal, 4 tool" in err
+    assert "macro-F1, with 95% intervals, on 8 texts" in out
+    figures = [line for line in out.splitlines() if line.startswith(("logistic", *METHODS))]
+    assert len(figures) == 1 + len(METHODS)
+    assert figures[0].split()[1:] == ["100.0", "(100.0", "to", "100.0)"] * 2
+    write(tmp_path / "new.txt", ["a new saw", "the old horse"])
+    run(tmp_path / "new.txt", "--output", tmp_path / "nouns")
+    lines = [line.split("\t") for line in capsys.readouterr().out.splitlines()]
+    assert [line[0] for line in lines] == ["tool", "animal"]
+    assert all(0.5 <= float(score) <= 1 for _, score, _ in lines)
+    assert [text for *_, text in lines] == ["a new saw", "the old horse"]
+    run(table, "--model", tmp_path / "nouns")  # a classifier's folder is a model, and a table of texts can be labelled
+    assert len(capsys.readouterr().out.splitlines()) == 8
+    run("--test", table, "--output", tmp_path / "nouns")  # without the examples
+    assert "keywords" not in capsys.readouterr().out
+
+
+def test_a_file_for_each_label_and_means_as_before(checkpoint, tmp_path, capsys):
+    for name, nouns in (("animal", ANIMALS), ("tool", TOOLS)):
+        write(tmp_path / f"{name}.txt", [f"the {word} is old" for word in nouns])
+    examples = [f"{name}={tmp_path / name}.txt" for name in ("animal", "tool")]
+    run("--model", checkpoint, "--examples", *examples, "--test", *examples, "--head", "means")
+    out, err = capsys.readouterr()
+    assert all(name in out for name in METHODS)
+    assert "4 animal, 4 tool" in err
+    run(tmp_path / "tool.txt", "--model", checkpoint)
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4
+    assert all(line.split("\t")[0] in ("animal", "tool") for line in lines)
+
+
+def test_tuning_writes_a_new_model(checkpoint, table, tmp_path, capsys):
+    tune = ("--model", checkpoint, "--examples", table, "--tune", "--max_steps", "2", "--batch_size", "4")
+    with pytest.raises(InputError, match="--tune changes the encoder, so the classifier is saved elsewhere"):
+        run(*tune)
+    with pytest.raises(InputError, match="is there already"):
+        run(*tune, "--output", checkpoint)
+    run(*tune, "--test", table, "--output", tmp_path / "tuned")
+    out = capsys.readouterr().out
+    assert out.splitlines()[1].startswith("tuned encoder, logistic")
+    assert "train_runtime" not in out
+    assert json.loads((tmp_path / "tuned" / "classes.classifier.json").read_text())["tuned"]
+
+
+def test_several_labels_are_printed_together(tmp_path, capsys, monkeypatch):
+    rows = [f"the {word} is old,animal|{word}" for word in ANIMALS] + [f"the {word} is old,tool" for word in TOOLS]
+    write(tmp_path / "nouns.csv", ["text,labels", *rows, "nothing,"])
+    run("--examples", tmp_path / "nouns.csv", "--separator", "|", "-o", tmp_path / "nouns")
+    monkeypatch.setattr("sys.stdin", io.StringIO("the old horse\n\n"))
+    run("-", "-o", tmp_path / "nouns")
+    labels, scores, text = capsys.readouterr().out.rstrip("\n").split("\t")
+    assert text == "the old horse"
+    assert labels.count("|") == scores.count("|")
+    run("--test", tmp_path / "nouns.csv", "--separator", "|", "-o", tmp_path / "nouns")
+    assert "on 9 texts" in capsys.readouterr().out
+
+
+def test_what_it_refuses(checkpoint, table, tmp_path, capsys):
+    with pytest.raises(InputError, match="LABEL=FILE"):
+        run("--model", checkpoint, "--examples", "=x.txt")
+    with pytest.raises(InputError, match="animal is not a file"):
+        run("--model", checkpoint, "--examples", "animal")
+    for name in ("../../x", "a/b", "..", ""):
+        with pytest.raises(InputError, match="give a plain name"):
+            run("--model", checkpoint, "--examples", table, "--classifier", name)
+    with pytest.raises(InputError, match="nothing to do"):
+        run("--model", checkpoint)
+    with pytest.raises(InputError, match="--model is not a local folder"):
+        run("--examples", table)
+    with pytest.raises(InputError, match="there is no classifier yet"):
+        run(table)
+    run("--model", checkpoint, "--examples", table)
+    write(tmp_path / "other.csv", ["text,label", "a stone,mineral"])
+    with pytest.raises(InputError, match="--test: no examples of mineral; the labels are animal, tool"):
+        run("--model", checkpoint, "--test", tmp_path / "other.csv")
+    run("--examples", table, "-o", tmp_path / "static")
+    assert main(["classify", str(table), "-o", str(tmp_path / "static"), "-m", str(checkpoint)]) == 2
+    assert "was fitted with static-minilm, and model gives other vectors" in capsys.readouterr().err
+    assert not list(tmp_path.parent.glob("x*"))
+
+
+def test_a_card_says_what_it_labels(table, tmp_path, capsys):
+    run("--examples", table, "-o", tmp_path / "nouns")
+    assert main(["push", str(tmp_path / "nouns"), "alice/nouns", "--dry-run"]) == 0
+    printed = capsys.readouterr().out
+    assert "classes.classifier.safetensors\n" in printed
+    assert "pipeline_tag: text-classification" in printed
+    assert "one of the labels animal, tool" in printed
+    assert 'SentenceClassifier.from_pretrained("alice/nouns", name="classes")' in printed

@@ -1,0 +1,224 @@
+"""Files of candidates: FlagEmbedding's lists, columns of negatives, and a teacher's scores beside them."""
+
+import csv
+import json
+import math
+
+import datasets
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from conftest import SENTENCES
+from contrastive_st import InputError
+from contrastive_st.data import CandidatesCollator, GuidedRows, candidates, read_examples, tokenize
+from contrastive_st.models.modeling import text_hashes
+
+ROWS = [
+    {"query": "why?", "pos": ["so", "thus"], "neg": ["no", "yes", "red"], "pos_scores": [9, 8.5],
+     "neg_scores": [1, -2, 0]},
+    {"query": "who?", "pos": ["me"], "neg": ["it"], "pos_scores": [7.5], "neg_scores": [3], "prompt": "p", "type": "t"},
+]  # fmt: skip
+READ = {
+    "query": ["why?", "why?", "who?"],
+    "pos": ["so", "thus", "me"],
+    "neg_1": ["no", "no", "it"],
+    "neg_2": ["yes", "yes", None],
+    "neg_3": ["red", "red", None],
+}
+SCORES = [[9.0, 1.0, -2.0, 0.0], [8.5, 1.0, -2.0, 0.0], [7.5, 3.0, math.nan, math.nan]]
+
+
+def written(folder, kind, rows):
+    path = folder / f"rows.{kind}"
+    if kind == "jsonl":
+        path.write_text("\n".join(map(json.dumps, rows)))
+    elif kind == "json":
+        path.write_text(json.dumps(rows))
+    elif kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif kind == "csv":
+        names = list(dict.fromkeys(name for row in rows for name in row))
+        with open(path, "w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, names)
+            writer.writeheader()
+            cells = [{n: json.dumps(c) if isinstance(c, list) else c for n, c in row.items()} for row in rows]
+            writer.writerows(cells)
+    else:
+        datasets.Dataset.from_list(rows).save_to_disk(str(path))
+    return str(path)
+
+
+def without_nan(lists):
+    return [[None if math.isnan(score) else score for score in own] for own in lists]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "json", "parquet", "csv", "saved"])
+def test_the_format_of_flag_embedding(kind, tmp_path):
+    data, roles = read_examples(written(tmp_path, kind, ROWS))
+    assert roles.kind == "scored_candidates"
+    assert (roles.loss, roles.collator) == ("kl_distillation", "CandidatesCollator")
+    assert roles.columns == {
+        "query": "anchor", "pos": "positive", "neg": "negative", "pos_scores": "positive_score",
+        "neg_scores": "negative_score",
+    }  # fmt: skip
+    found = data[:]
+    assert without_nan(found.pop("scores")) == without_nan(SCORES)
+    assert found == READ
+    assert "positive_score  pos_scores" in str(roles)
+
+
+@pytest.mark.parametrize("scores", [{}, {"pos_scores": None, "neg_scores": None}])
+def test_lists_without_scores_are_triplets(scores, tmp_path):
+    rows = [{**{name: row[name] for name in ("query", "pos", "neg")}, **scores} for row in ROWS]
+    data, roles = read_examples(written(tmp_path, "jsonl", rows))
+    assert (roles.kind, roles.loss) == ("triplets", "info_nce")
+    assert data[:] == READ
+
+
+def test_positives_alone_are_pairs(tmp_path):
+    rows = [{"query": row["query"], "pos": row["pos"]} for row in ROWS]
+    data, roles = read_examples(written(tmp_path, "jsonl", rows))
+    assert roles.kind == "pairs"
+    assert data[:] == {name: READ[name] for name in ("query", "pos")}
+
+
+WIDE = [
+    {"anchor": "a", "positive": "b", "negative_1": "c", "negative_2": "d"},
+    {"anchor": "e", "positive": "f", "negative_1": "g", "negative_2": ""},
+]
+NAMED = [
+    {"positive_score": 3, "negative_1_score": 2, "negative_2_score": -1},
+    {"positive_score": 3.5, "negative_1_score": 2.5, "negative_2_score": None},
+]
+
+
+@pytest.mark.parametrize("kind", ["jsonl", "parquet", "csv"])
+@pytest.mark.parametrize(
+    "scores",
+    [
+        NAMED,
+        [{"scores": [3, 2, -1]}, {"scores": [3.5, 2.5, None]}],
+        [{"label": [3.0, 2.0, -1.0]}, {"label": [3.5, 2.5]}],
+    ],
+)
+def test_columns_of_negatives_and_of_scores(kind, scores, tmp_path):
+    """Scores of their own columns, or one list as sentence-transformers has it; a blank negative is none."""
+    if len(scores[1].get("label", [])) == 2:
+        rows = [{**WIDE[0], **scores[0]}, {**WIDE[1], "negative_2": "h", "label": [3.5, 2.5, 0.5]}]
+        second, wanted = "h", [3.5, 2.5, 0.5]
+    else:
+        rows, second, wanted = [{**own, **more} for own, more in zip(WIDE, scores, strict=True)], None, [3.5, 2.5, None]
+    data, roles = read_examples(written(tmp_path, kind, rows))
+    assert roles.kind == "scored_candidates"
+    assert data["negative_2"][:] == ["d", second]
+    assert without_nan(data["scores"][:]) == [[3.0, 2.0, -1.0], wanted]
+
+
+def test_margins(tmp_path):
+    """As many numbers as negatives: the positive's score less that of each, as MarginMSE has them elsewhere."""
+    rows = [{**WIDE[0], "label": [1.5, 4.0]}, {**WIDE[1], "negative_2": "h", "label": [0.5, -1.0]}]
+    data, _ = read_examples(written(tmp_path, "jsonl", rows))
+    assert data["scores"][:] == [[0.0, -1.5, -4.0], [0.0, -0.5, 1.0]]
+
+
+def test_roles_by_hand(tmp_path):
+    rows = [{"q": "a", "good": "b", "bad": ["c", "d"], "g": 2, "b": [1, 0]}]
+    columns = ["q=anchor", "good=positive", "bad=negative", "g=positive_score", "b=negative_score"]
+    data, roles = read_examples(written(tmp_path, "jsonl", rows), columns)
+    assert roles.kind == "scored_candidates"
+    assert data[0] == {"q": "a", "good": "b", "bad_1": "c", "bad_2": "d", "scores": [2.0, 1.0, 0.0]}
+
+
+def test_rows_in_chunks_are_one_table(tmp_path, monkeypatch):
+    path = written(tmp_path, "jsonl", ROWS * 5)
+    whole = read_examples(path)[0]
+    monkeypatch.setattr(candidates, "CHUNK", 2)
+    parts = read_examples(path)[0]
+    assert str(parts[:]) == str(whole[:])
+    assert len(parts) == 15
+
+
+def test_rows_that_are_left_out(tmp_path, caplog):
+    scores = {"pos_scores": [1], "neg_scores": [0]}
+    rows = [
+        *ROWS,
+        {"query": "", "pos": ["x"], "neg": ["y"], **scores},
+        {"query": "q", "pos": ["x"], "neg": [" "], **scores},
+        {"query": "q", "pos": [None, "x"], "neg": ["", "y"], "pos_scores": [5, 1], "neg_scores": [7, 0]},
+    ]
+    path = written(tmp_path, "jsonl", rows)
+    data, _ = read_examples(path)
+    assert len(data) == 4
+    assert data[3]["pos"] == "x"
+    assert data[3]["neg_1"] == "y"
+    assert data[3]["scores"][:2] == [1.0, 0.0]
+    assert "dropped 2 of 5" in caplog.text
+    with pytest.raises(InputError, match="line 3"):
+        read_examples(path, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"neg_scores": [1, 2]}, "line 2: 3 scores for 1 positive and 1 negative"),
+        ({"pos_scores": [1, 2], "neg_scores": []}, "line 2: 3 scores"),
+        ({"pos_scores": ["high"]}, "line 2: column 'pos_scores' holds scores, and 'high' is not a number"),
+        ({"neg_scores": [None]}, "line 2: column 'neg_scores' holds scores, and 'None' is not a number"),
+        ({"neg": [5]}, "line 2: 'neg' holds 5, not a text"),
+    ],
+)
+def test_rows_with_a_fault(change, words, tmp_path):
+    if change.get("neg_scores") == []:
+        change, words = {"pos_scores": [1, 2], "neg_scores": [3]}, words
+    with pytest.raises(InputError) as caught:
+        read_examples(written(tmp_path, "jsonl", [ROWS[0], {**ROWS[1], **change}]))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("row", "words"),
+    [
+        ({"query": "a", "pos": ["b"], "pos_scores": [1.0]}, "need a positive and negatives"),
+        ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0]}, "0 of the positive and 1 of the negatives"),
+        ({"query": "a", "pos": ["b"], "neg": ["c"], "neg_scores": [1.0], "scores": [2, 1]}, "would both be the scores"),
+        ({"query": "a", "pos": ["b"], "neg": ["c"], "score": 2}, "a score needs two text columns"),
+    ],
+)
+def test_columns_that_do_not_fit_together(row, words, tmp_path):
+    with pytest.raises(InputError) as caught:
+        read_examples(written(tmp_path, "jsonl", [row] * 3))
+    assert words in str(caught.value)
+
+
+def test_batches(tmp_path, tokenizer):
+    texts = [SENTENCES[:4], SENTENCES[4:7]]
+    scores = [([5], [1, 2]), ([4], [3])]
+    rows = [
+        {"query": anchor, "pos": [positive], "neg": negatives, "pos_scores": own[0], "neg_scores": own[1]}
+        for (anchor, positive, *negatives), own in zip(texts, scores, strict=True)
+    ]
+    texts, _ = read_examples(written(tmp_path, "jsonl", rows))
+    tokens = tokenize(texts, tokenizer, 8)
+    assert tokens[1]["input_ids"][3] == []
+    batch = CandidatesCollator(tokenizer)([tokens[i] for i in range(2)])
+    assert batch["input_ids"].shape[:2] == (2, 4)
+    assert not batch["attention_mask"][1, 3].any()
+    assert without_nan(batch["targets"].tolist()) == [[5.0, 1.0, 2.0], [4.0, 3.0, None]]
+    hashes = text_hashes(batch["input_ids"], batch["attention_mask"])
+    assert (hashes == np.iinfo(np.int64).min).tolist() == [[False] * 4, [False] * 3 + [True]]
+    prompted = tokenize(texts, tokenizer, 8, prompts={"query": "the ", **dict.fromkeys(texts.column_names[1:4], "a ")})
+    batch = CandidatesCollator(tokenizer)([prompted[i] for i in range(2)])
+    assert not batch["text_mask"][1, 3].any()
+    asked = []
+    guide = lambda own: asked.append(own) or np.ones((len(own), 2))
+    guided = GuidedRows(tokens, texts.select_columns(texts.column_names[:4]), guide)
+    assert guided[1]["guide"].tolist() == [[1.0, 1.0]] * 3 + [[0.0, 0.0]]
+    assert None not in asked[0]
+
+
+def test_rows_without_scores_have_no_targets(tokenizer):
+    with pytest.raises(InputError, match="scores"):
+        CandidatesCollator(tokenizer)([{"input_ids": [[2, 3], [2, 3], [2, 3]]}])

@@ -1,0 +1,71 @@
+"""Texts with their classes are read as they are written, from every format."""
+
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from contrastive_st.data.labels import read_labels
+from contrastive_st.errors import InputError
+
+TEXTS, LABELS = ["a cat, asleep", "a dog", "rain"], ["animal", "animal", "weather"]
+
+
+def write(folder, suffix):
+    path = folder / f"rows{suffix}"
+    if suffix == ".parquet":
+        pq.write_table(pa.table({"label": LABELS, "text": TEXTS}), path)
+    elif suffix == ".jsonl":
+        rows = zip(TEXTS, LABELS, strict=True)
+        path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for text, label in rows))
+    else:
+        line = '"{}",{}\n' if suffix == ".csv" else "{}\t{}\n"
+        rows = [("text", "label"), *zip(TEXTS, LABELS, strict=True)]
+        path.write_text("".join(line.format(*row) for row in rows))
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_every_format_gives_the_same_rows(tmp_path, suffix):
+    assert read_labels(write(tmp_path, suffix)) == (TEXTS, LABELS)
+
+
+def test_numbers_are_labels_and_columns_have_other_names(tmp_path):
+    path = tmp_path / "reviews.jsonl"
+    path.write_text('{"review": "good", "stars": 5}\n{"review": "bad", "stars": 1}\n')
+    assert read_labels(path, ["review", "stars=label"]) == (["good", "bad"], ["5", "1"])
+
+
+def test_several_labels_are_lists_or_separated(tmp_path):
+    path = tmp_path / "several.jsonl"
+    path.write_text('{"text": "one", "labels": ["a", "b"]}\n{"text": "two", "labels": []}\n')
+    assert read_labels(path).labels == [["a", "b"], []]
+    several = {"text": ["one", "two"], "topics": [["a", "b"], []], "vector": [[0.5], [0.25]]}
+    pq.write_table(pa.table(several), tmp_path / "several.parquet")
+    assert read_labels(tmp_path / "several.parquet", ["text", "topics=label"]).labels == [["a", "b"], []]
+    path = tmp_path / "several.csv"
+    path.write_text("text,labels\none,a | b\ntwo,\n")
+    assert read_labels(path, separator="|").labels == [["a", "b"], []]
+
+
+def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, caplog):
+    path = tmp_path / "rows.csv"
+    path.write_text("text,label\none,a\n,b\ntwo,\nthree,b\n")
+    assert read_labels(path) == (["one", "three"], ["a", "b"])
+    assert "left out 2 of 4 rows" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("pairs.csv", "anchor,positive\na,b\n", "name one column of texts and one of labels"),
+        ("mixed.jsonl", '{"text": "a", "label": ["x"]}\n{"text": "b", "label": "y"}\n', "line 2: 'label' has a list"),
+        ("none.csv", "text,label\n,a\n,b\nx,\n", "no row has a text and a label"),
+        ("numbers.jsonl", '{"text": "a", "label": "x"}\n{"text": 5, "label": "y"}\n', "line 2: 'text' is no text"),
+    ],
+)
+def test_what_is_wrong_is_told_with_its_place(tmp_path, name, content, message):
+    (tmp_path / name).write_text(content)
+    with pytest.raises(InputError, match=message):
+        read_labels(tmp_path / name)

@@ -1,0 +1,166 @@
+"""Neighbours from documents: which pairs there are, what is held out, and how batches are drawn."""
+
+import itertools
+import json
+import pickle
+import random
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from contrastive_st.data import (
+    CropPairCollator,
+    Documents,
+    NeighborPairCollator,
+    NeighborPairs,
+    TokenFile,
+    in_documents,
+    train_subword_tokenizer,
+    word_tokenizer,
+)
+from contrastive_st.errors import InputError
+
+WORDS = [f"w{i}" for i in range(400)]
+SIZES = [3, 1, 2, 1500, 40, 700, 1, 9]
+
+
+@pytest.fixture
+def documents(tmp_path):
+    """Documents of distinct sentences `w<i> w<j>`, larger and smaller than a block."""
+    sentences = iter([f"w{i} w{j}" for i in range(400) for j in range(i % 7, i % 7 + 9)])
+    return [[next(sentences) for _ in range(size)] for size in SIZES]
+
+
+def written(folder, documents, kind):
+    path = folder / f"text.{kind}"
+    if kind == "txt":
+        path.write_text("\n\n".join("\n".join(own) for own in documents))
+        return path
+    rows = [{"text": text, "doc": f"d{i}"} for i, own in enumerate(documents) for text in own]
+    if kind == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    else:
+        path.write_text("\n".join(map(json.dumps, rows)))
+    return path
+
+
+@pytest.mark.parametrize("kind", ["txt", "parquet", "jsonl"])
+def test_each_sentence_is_paired_with_the_next_and_the_last_with_the_one_before(tmp_path, documents, kind):
+    path = written(tmp_path, documents, kind)
+    assert in_documents(path)
+    tokenizer = word_tokenizer(WORDS)
+    tokens = TokenFile.write(Documents.read([path], held_out=0), tokenizer, 8)
+    pairs = NeighborPairs(tokens)
+    wanted = [
+        (own[i], own[i + 1] if i + 1 < len(own) else own[i - 1], number)
+        for number, own in enumerate(documents) if len(own) > 1 for i in range(len(own))
+    ]  # fmt: skip
+    found = [(*(tokenizer.decode(ids) for ids in row["input_ids"]), row["document"]) for row in pairs]
+    assert found == wanted
+    order = np.random.default_rng(0).permutation(len(pairs)).tolist()
+    again = pickle.loads(pickle.dumps(pairs)).__getitems__(order)  # as a worker process reads a batch
+    assert [tokenizer.decode(row["input_ids"][1]) for row in again] == [wanted[i][1] for i in order]
+    assert sorted(pairs.sampler(64, seed=3)) == list(range(len(pairs)))
+    texts = [text.split() for own in documents if len(own) > 1 for text in own]
+    place = {word: i for i, word in enumerate(tokenizer.convert_ids_to_tokens(range(len(tokenizer))))}
+    for values, rows in ((tokens.counts, texts), (tokens.frequencies, [set(words) for words in texts])):
+        counted = np.bincount([place[word] for words in rows for word in words], minlength=len(tokenizer))
+        assert values.tolist() == counted.tolist()
+
+
+def test_what_is_held_out_is_not_trained_on(tmp_path, documents):
+    repeated = [*documents[4][:20], *documents[5][:5]]  # sentences of other documents too
+    path = written(tmp_path, [*documents, repeated, *([f"w{i} w{i} w{j}" for j in range(30)] for i in range(9))], "txt")
+    read = Documents.read([path], held_out=100, seed=1)
+    trained, held = set(read.texts()), [text for texts, _ in read.sentences(held_out=True) for text in texts]
+    assert held
+    assert 0 < read.held_out.sum() < len(read.sizes) - 2
+    pairs = read.neighbors()
+    assert pairs
+    assert not trained.intersection(text for pair in pairs for text in pair)
+    assert len({second for _, second in pairs}) == len(pairs)
+    followers = {(a, b) for own in [*documents, repeated] for a, b in itertools.pairwise(own)}
+    assert all(pair in followers or pair[0].split()[0] == pair[1].split()[0] for pair in pairs)
+    assert Documents.read([path], held_out=0).neighbors() == []
+
+
+def test_too_few_documents(tmp_path):
+    path = written(tmp_path, [["w1 w2", "w3 w4"], ["w5"], ["w6", "w7"]], "txt")
+    with pytest.raises(InputError, match="2 documents of two sentences or more are too few"):
+        Documents.read([path])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.txt", "one\ntwo\n\n\n"), ("b.txt", "\n\none\ntwo"), ("c.jsonl", '{"text": "a"}\n'), 
+     ("d.csv", "text,doc\na,1\n"),     ("e.jsonl", "[1]\n"), ("f.txt", "")],
+)  # fmt: skip
+def test_what_is_no_text_in_documents(tmp_path, name, content):
+    (tmp_path / name).write_text(content)
+    assert not in_documents(tmp_path / name)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [('{"text": "a", "doc": 1}\n7\n', "line 2 is not an object"),
+     ('{"text": 3, "doc": 1}\n', "is 3, not text"),
+     ('{"words": "a", "doc": 1}\n', "no 'text' in its rows"),
+     ('{"text": "a", "doc": null}\n', "column 'doc' is empty")],
+)  # fmt: skip
+def test_wrong_rows_of_json(tmp_path, content, words):
+    path = tmp_path / "a.jsonl"
+    path.write_text(content)
+    with pytest.raises(InputError, match=words):
+        Documents.read([path])
+
+
+def test_documents_become_targets():
+    collate = NeighborPairCollator(word_tokenizer(WORDS))
+    rows = [{"input_ids": [[2, 3], [4]], "document": 4}, {"input_ids": [[5], [6]], "document": 0}]
+    batch = collate(rows)
+    assert batch["targets"].tolist() == [4, 0]
+    assert batch["input_ids"].tolist() == [[[2, 3], [4, 0]], [[5, 0], [6, 0]]]
+    with pytest.raises(InputError, match="no document"):
+        collate([{"input_ids": [[2], [3]]}])
+
+
+def test_crops_are_stretches_between_the_special_tokens(tokenizer):
+    cls, sep = tokenizer.cls_token_id, tokenizer.sep_token_id
+    texts = [[cls, *range(10, 30), sep], [cls, 7, sep], [cls, sep]]
+    rows = [{"input_ids": ids} for ids in texts] * 20
+    batch = CropPairCollator(tokenizer)(rows)
+    again = CropPairCollator(tokenizer)(rows)
+    assert torch.equal(batch["input_ids"], again["input_ids"])  # also in a resumed run
+    lengths, differ = set(), 0
+    for text, views, masks in zip(texts * 20, batch["input_ids"], batch["attention_mask"], strict=True):
+        crops = [view[mask == 1].tolist() for view, mask in zip(views, masks, strict=True)]
+        differ += crops[0] != crops[1]
+        for crop in crops:
+            inner = crop[1:-1]
+            assert crop[0] == cls
+            assert crop[-1] == sep
+            assert not inner or text[text.index(inner[0]) :][: len(inner)] == inner
+            if len(text) > 3:
+                lengths.add(len(inner))
+            else:
+                assert crop == text
+    assert differ > 15
+    assert min(lengths) >= 8
+    assert max(lengths) <= 16
+    assert len(lengths) > 5
+    with pytest.raises(InputError, match="shares of a crop"):
+        CropPairCollator(tokenizer, shares=(0.8, 0.4))
+
+
+def test_a_vocabulary_of_any_script():
+    letters, draw = [chr(c) for c in range(0x10D0, 0x10F0)], random.Random(0)
+    words = ["".join(draw.choices(letters, k=draw.randint(2, 7))) for _ in range(60)]
+    texts = [" ".join(draw.choices(words, k=8)) for _ in range(200)]
+    tokenizer = train_subword_tokenizer(texts, 4000)
+    assert tokenizer.tokenize(" ".join(words)) == words  # each word is one token
+    assert tokenizer.unk_token_id not in tokenizer(words[0] + words[1])["input_ids"]  # and others are pieces
+    with pytest.raises(InputError, match="no words"):
+        train_subword_tokenizer([" "], 100)

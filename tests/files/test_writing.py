@@ -1,0 +1,115 @@
+"""What is written appears whole or not at all."""
+
+import os
+import resource
+import stat
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from contrastive_st import InputError
+from contrastive_st.files import writing
+from contrastive_st.files.writing import atomic_write, check_target, write_files
+
+
+def content(folder):
+    return {p.relative_to(folder).as_posix(): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_file_and_a_folder_take_their_names_at_the_end(tmp_path):
+    with atomic_write(tmp_path / "a.npy") as file, atomic_write(tmp_path / "model") as folder:
+        assert (file.name, folder.name) == ("a.npy", "model")
+        file.write_bytes(b"1")
+        folder.mkdir()
+        (folder / "b").write_bytes(b"2")
+        assert not (tmp_path / "a.npy").exists()
+        assert not (tmp_path / "model").exists()
+    assert content(tmp_path) == {"a.npy": b"1", "model/b": b"2"}
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+def test_what_is_there_is_replaced_only_when_told(tmp_path):
+    (tmp_path / "a").write_bytes(b"old")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "old").write_bytes(b"old")
+    (tmp_path / "link").symlink_to("nowhere")
+    for name in ("a", "model", "link"):
+        with pytest.raises(InputError, match=r"is there already; choose another name or give --overwrite"):
+            check_target(tmp_path / name)
+    with atomic_write(tmp_path / "a", overwrite=True) as file, atomic_write(tmp_path / "model", True) as folder:
+        file.write_bytes(b"new")
+        folder.mkdir()
+        (folder / "new").write_bytes(b"new")
+    assert content(tmp_path) == {"a": b"new", "model/new": b"new"}
+    with pytest.raises(InputError, match="directory"), atomic_write(tmp_path / "model", overwrite=True) as file:
+        file.write_bytes(b"a file in the place of a folder")
+    assert content(tmp_path) == {"a": b"new", "model/new": b"new"}
+
+
+def test_a_failure_leaves_what_was_there(tmp_path, monkeypatch):
+    (tmp_path / "a").write_bytes(b"old")
+
+    def fill():
+        with atomic_write(tmp_path / "a", overwrite=True) as file:
+            file.write_bytes(b"half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fill()
+    assert content(tmp_path) == {"a": b"old"}
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match=r"README.md cannot be written: No space left on device") as caught:
+        write_files(tmp_path, {"a": b"new", "README.md": b"new"})
+    assert "\n" not in str(caught.value)
+    assert content(tmp_path) == {"a": b"old"}
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
+def test_a_disk_that_is_full(tmp_path):
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))  # no file may grow past it: as a full disk
+    try:
+        with (
+            pytest.raises(InputError, match=r"a.safetensors cannot be written") as caught,
+            atomic_write(tmp_path / "a.safetensors") as file,
+        ):
+            save_file({"a": torch.ones(100_000)}, file)
+        assert "\n" not in str(caught.value)
+        with pytest.raises(InputError, match=r"a.npy cannot be written"), atomic_write(tmp_path / "a.npy") as file:
+            np.save(file, np.ones(100_000))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_targets_that_can_hold_nothing(tmp_path, monkeypatch):
+    for path, words in ((tmp_path / "no" / "a", "does not exist"), (tmp_path / ("a" * 300), "name too long")):
+        with pytest.raises(InputError, match=f"(?i){words}") as caught:
+            check_target(path)
+        assert "\n" not in str(caught.value)
+    monkeypatch.setattr(writing.os, "access", lambda path, mode: False)
+    with pytest.raises(InputError, match="read-only"):
+        check_target(tmp_path / "a")
+
+
+def test_files_have_the_mode_of_the_umask(tmp_path):
+    before = os.umask(0o022)
+    try:
+        with atomic_write(tmp_path / "model") as folder:
+            folder.mkdir()
+            save_file({"a": torch.ones(2)}, folder / "model.safetensors")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "model" / "model.safetensors").stat().st_mode) == 0o644
+
+
+def test_several_files_at_once(tmp_path):
+    paths = write_files(tmp_path / "new", {"report.json": b"{}", "plots/a.png": b"p"})
+    assert [p.relative_to(tmp_path).as_posix() for p in paths] == ["new/report.json", "new/plots/a.png"]
+    assert content(tmp_path) == {"new/report.json": b"{}", "new/plots/a.png": b"p"}

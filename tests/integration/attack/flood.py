@@ -1,0 +1,290 @@
+"""A flood against `contrastive-st api`: bodies huge or broken, clients that are silent, and some that ask well.
+
+    python tests/integration/attack/flood.py [--model MODEL] [--seconds 120] [--clients 200] [--connections 1500]
+
+All at once, from processes of their own: every kind of `BODIES` and of `SILENT`, by so many connections; so many
+clients that send good requests and compare the answers with the vectors of the model; and one that asks for `/health`
+twenty times a second, each time by a new connection, and in turns for that of a server that does nothing, on the same
+cores. Then SIGTERM comes, while all of them still hold their connections. Prints what the clients saw, the time that
+`/health` took, the memory of the server above that before the flood, and how long it took to end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import base64
+import json
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+
+MIB = 1 << 20
+TEXTS = [
+    f"{a} {b} {c}" for a in ("a cat", "the rain", "an old book") for b in ("sat", "fell") for c in ("here", "far off")
+]
+HEAD = b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+
+
+def filled(element: bytes, size: int = 32 * MIB - 64) -> bytes:
+    """A request with a list of equal elements, of about this size."""
+    return b'{"input":[' + element * ((size - 13) // len(element)) + element[:-1] + b"]}"
+
+
+#: Bodies by their names; each is made when it is first sent
+BODIES = {
+    "empty texts": lambda: filled(b'"",'),
+    "nulls": lambda: filled(b"null,"),
+    "rows of one token": lambda: filled(b"[5],"),
+    "token ids": lambda: filled(b"5,"),
+    "deep lists": lambda: b'{"input":' + b"[" * (16 * MIB) + b"]" * (15 * MIB) + b"}",
+    "deep objects": lambda: b'{"input":' + b'{"a":' * (4 * MIB) + b"1" + b"}" * (4 * MIB),
+    "a text of 10 MB": lambda: b'{"input":"' + b"word " * (2 * MIB) + b'"}',
+    "a text without blanks": lambda: b'{"input":"' + b"x" * (10 * MIB) + b'"}',
+    "escapes": lambda: b'{"input":"' + b"\\u0041" * (5 * MIB) + b'"}',
+    "backslashes": lambda: filled(b'"\\\\",'),
+    "many keys": lambda: b'{"input":"a"' + b"".join(b',"%d":0' % i for i in range(MIB)) + b"}",
+    "many texts": lambda: b'{"input":[' + b'"the rain fell far off",' * 4095 + b'"a"]}',
+    "broken": lambda: b'{"input":["' + os.urandom(MIB),
+}
+#: What a client sends, and then nothing more
+SILENT = {
+    "half a header": b"POST /v1/embeddings HTTP/1.1\r\nHost: localhost\r\nX-Half: ",
+    "half a body": HEAD % b"/v1/embeddings" + b'Content-Length: 1000000\r\n\r\n{"input":["' + b"a" * 1000,
+    "nothing": b"",
+}
+
+
+def request(body: bytes, path: bytes = b"/v1/embeddings") -> bytes:
+    """A whole request."""
+    return HEAD % path + b"Content-Length: %d\r\n\r\n" % len(body) + body
+
+
+async def answer(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Status and body of an answer."""
+    head = await reader.readuntil(b"\r\n\r\n")
+    status, headers = int(head.split(b" ", 2)[1]), head.lower()
+    if b"content-length: " in headers:
+        return status, await reader.readexactly(int(headers.split(b"content-length: ")[1].split(b"\r\n")[0]))
+    parts = []
+    while size := int((await reader.readline()).strip() or b"0", 16):
+        parts.append(await reader.readexactly(size))
+        await reader.readline()
+    await reader.readline()
+    return status, b"".join(parts)
+
+
+async def exchange(port: int, sent: bytes, seconds: float = 120) -> tuple[int, bytes]:
+    """One request by a connection of its own; status 0 where the server ended the connection."""
+    writer = None
+    try:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, limit=64 * MIB)
+        writer.write(sent)
+        return await asyncio.wait_for(answer(reader), seconds)
+    except (OSError, asyncio.IncompleteReadError, ValueError):
+        return 0, b""
+    except asyncio.TimeoutError:
+        return -1, b""
+    finally:
+        if writer is not None:
+            writer.close()
+
+
+# --- The processes of the flood.
+
+
+async def attack(port: int, seconds: float, connections: int, seed: int) -> dict[str, int]:
+    """Send every body again and again, and hold silent connections."""
+    seen: Counter[str] = Counter()
+    until, rng = time.monotonic() + seconds, random.Random(seed)
+    made = {name: make() for name, make in BODIES.items()}
+
+    async def send() -> None:
+        while time.monotonic() < until:
+            name = rng.choice(list(made))
+            status, _ = await exchange(port, request(made[name]), 30)
+            seen[f"{name}: {status}"] += 1
+
+    async def dribble() -> None:
+        """Chunks of one byte; and an answer that is asked for and not read."""
+        while time.monotonic() < until:
+            head = HEAD % b"/embed" + b"Transfer-Encoding: chunked\r\n\r\n"
+            await exchange(port, head + b"1\r\n[\r\n" * MIB, 10)
+            _, writer = await asyncio.open_connection("127.0.0.1", port)
+            writer.write(request(made["many texts"]))
+            await asyncio.sleep(2)
+            writer.close()
+
+    async def hold(sent: bytes) -> None:
+        while time.monotonic() < until:
+            try:
+                reader, writer = await asyncio.open_connection("127.0.0.1", port)
+                writer.write(sent)
+                await asyncio.wait_for(reader.read(1), max(until - time.monotonic(), 1))
+                writer.close()
+            except (OSError, asyncio.TimeoutError):
+                pass
+            seen["silent connections ended"] += 1
+            await asyncio.sleep(0.5)
+
+    silent = [hold(list(SILENT.values())[i % len(SILENT)]) for i in range(connections)]
+    await asyncio.gather(*[send() for _ in range(16)], *[dribble() for _ in range(4)], *silent, return_exceptions=True)
+    return dict(seen)
+
+
+async def ask(port: int, seconds: float, clients: int, seed: int) -> dict[str, int]:
+    """Clients with good requests; their answers are those that the server gave before the flood, or refusals."""
+    known = np.array(await vectors(port, TEXTS))
+    seen: Counter[str] = Counter()
+    until = time.monotonic() + seconds
+
+    async def client(number: int) -> None:
+        rng = random.Random(seed + number)
+        while time.monotonic() < until:
+            chosen = rng.choices(range(len(TEXTS)), k=rng.randint(1, 8))
+            encoding = rng.choice(["float", "base64"])
+            body = json.dumps({"input": [TEXTS[i] for i in chosen], "encoding_format": encoding}).encode()
+            status, content = await exchange(port, request(body))
+            if status == 200:
+                near = np.allclose(decoded(content), known[chosen], atol=2e-2)  # bf16, padded otherwise
+                seen["right" if near else "WRONG"] += 1
+            else:
+                seen[str(status)] += 1
+                await asyncio.sleep(1)
+
+    await asyncio.gather(*(client(i) for i in range(clients)))
+    return dict(seen)
+
+
+def decoded(content: bytes) -> np.ndarray:
+    """The vectors of an answer."""
+    given = [item["embedding"] for item in json.loads(content)["data"]]
+    return np.array([np.frombuffer(base64.b64decode(x), "<f4") if isinstance(x, str) else x for x in given])
+
+
+async def vectors(port: int, texts: list[str]) -> np.ndarray:
+    """Those of some texts."""
+    status, content = await exchange(port, request(json.dumps({"input": texts}).encode()))
+    assert status == 200, content
+    return decoded(content)
+
+
+def probe(ports: list[int], seconds: float) -> list[list[float]]:
+    """Seconds that `/health` of each server took, in turns, from the connection to the answer."""
+    took: list[list[float]] = [[] for _ in ports]
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        for port, own in zip(ports, took, strict=True):
+            started = time.monotonic()
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+                    connection.sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+                    good = connection.recv(64).startswith(b"HTTP/1.1 200")
+            except OSError:
+                good = False
+            own.append(time.monotonic() - started if good else float("inf"))
+            time.sleep(0.05)
+    return took
+
+
+async def idler() -> None:
+    """A server that nobody floods and that does nothing: what it takes is the business of the machine."""
+
+    async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answered, "127.0.0.1", 0)
+    print(server.sockets[0].getsockname()[1], flush=True)
+    await server.serve_forever()
+
+
+# --- The whole.
+
+
+def memory(pid: int) -> int:
+    """Bytes of memory of a process."""
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+def flood(model: list[str], seconds: float, clients: int, connections: int, seed: int) -> dict[str, object]:
+    """Start a server, flood it, end it; see above."""
+    command = [sys.executable, "-m", "contrastive_st.cli", "api", *model, "--port", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server, tempfile.TemporaryDirectory() as work:
+        assert server.stdout is not None
+        try:
+            port = int(server.stdout.readline().rsplit(":", 1)[1])
+            asyncio.run(vectors(port, TEXTS))
+            idle = most = memory(server.pid)
+            own = [sys.executable, __file__, "--port", str(port), "--seconds", str(seconds), "--seed", str(seed),
+                   "--clients", str(clients), "--connections", str(connections)]  # fmt: skip
+            idler = subprocess.Popen([*own, "--part", "idler"], stdout=subprocess.PIPE, text=True)
+            assert idler.stdout is not None
+            own += ["--idler_port", idler.stdout.readline().strip()]
+            names = ("ask", "attack", "probe")
+            outputs = [open(Path(work, name), "w") for name in names]  # noqa: SIM115 - of the processes
+            parts = [subprocess.Popen([*own, "--part", n], stdout=f) for n, f in zip(names, outputs, strict=True)]
+            until = time.monotonic() + seconds
+            while time.monotonic() < until:
+                most = max(most, memory(server.pid))
+                time.sleep(0.05)
+            codes = [part.wait(180) for part in (parts[0], parts[2])]
+            held = [socket.create_connection(("127.0.0.1", port)) for _ in range(20)]
+            for number, connection in enumerate(held):
+                connection.sendall(list(SILENT.values())[number % 2])
+            time.sleep(0.2)
+            started = time.monotonic()
+            server.send_signal(signal.SIGTERM)
+            code = server.wait(120)
+            ended = time.monotonic() - started
+            codes.append(parts[1].wait(180))
+        finally:
+            server.kill()
+            idler.kill()
+        asked, attacked, (health, control) = (json.loads(Path(work, name).read_text()) for name in names)
+    return {
+        "answers": asked, "attacks": attacked, "exit codes": [code, *codes], "seconds to end": round(ended, 1),
+        "health requests": len(health), "health p50 ms": round(1000 * float(np.quantile(health, 0.5))),
+        "health p95 ms": round(1000 * float(np.quantile(health, 0.95))), "health max ms": round(1000 * max(health)),
+        "idle server p95 ms": round(1000 * float(np.quantile(control, 0.95))), "MiB idle": idle >> 20,
+        "MiB above idle": (most - idle) >> 20,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Print what happened as JSON."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", action="append", default=[])
+    parser.add_argument("--seconds", type=float, default=120)
+    parser.add_argument("--clients", type=int, default=200)
+    parser.add_argument("--connections", type=int, default=1500)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--part", choices=("ask", "attack", "probe", "idler"), help=argparse.SUPPRESS)
+    parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--idler_port", type=int, help=argparse.SUPPRESS)
+    args = parser.parse_args()
+    if args.part == "idler":
+        asyncio.run(idler())
+    elif args.part == "ask":
+        print(json.dumps(asyncio.run(ask(args.port, args.seconds, args.clients, args.seed))))
+    elif args.part == "attack":
+        print(json.dumps(asyncio.run(attack(args.port, args.seconds, args.connections, args.seed))))
+    elif args.part == "probe":
+        print(json.dumps(probe([args.port, args.idler_port], args.seconds)))
+    else:
+        found = flood(args.model, args.seconds, args.clients, args.connections, args.seed)
+        print(json.dumps(found, indent=2))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+"""Encoders of transformers that no class here names: opened, trained and saved as any other."""
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from transformers import AutoModel
+
+from conftest import SENTENCES
+from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
+from contrastive_st.models import pool
+from contrastive_st.models.auto import family
+
+SHAPE = {
+    "vocab_size": 400, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+    "max_position_embeddings": 40, "embedding_size": 16,
+}  # fmt: skip
+TYPES = ["albert", "ernie", "roformer", "rembert", "mobilebert", "esm"]
+
+
+@pytest.fixture(params=TYPES)
+def theirs(request, tokenizer, tmp_path):
+    """A folder as others save it, with a head of words that is not ours to read."""
+    torch.manual_seed(0)
+    config = transformers.AutoConfig.for_model(request.param, **SHAPE, pad_token_id=0, mask_token_id=4)
+    transformers.AutoModelForMaskedLM.from_config(config).save_pretrained(tmp_path / "theirs")
+    tokenizer.save_pretrained(tmp_path / "theirs")
+    return tmp_path / "theirs"
+
+
+@pytest.mark.allow_warnings  # AutoModel's, of the heads of the other's folder
+def test_it_opens_trains_and_is_saved(theirs, tokenizer, tmp_path):
+    batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    rows = {name: batch[name] for name in ("input_ids", "attention_mask")}
+    model = AutoModelForCL.from_pretrained(theirs, pooling="mean").eval()
+    states = AutoModel.from_pretrained(theirs).eval()(**rows).last_hidden_state
+    expected = pool([states], rows["attention_mask"], "mean").detach().numpy()
+    np.testing.assert_allclose(SentenceEncoder(model, tokenizer).encode(SENTENCES), expected, rtol=0, atol=2e-5)
+
+    views = {name: tensor[:, None].repeat(1, 2, 1) for name, tensor in rows.items()}
+    before = [weight.clone() for weight in model.parameters() if weight.requires_grad]
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    model.train()(**views).loss.backward()
+    optimizer.step()
+    moved = [weight for weight in model.parameters() if weight.requires_grad]
+    assert any(not torch.equal(a, b) for a, b in zip(before, moved, strict=True))
+
+    model.eval().save_pretrained(tmp_path / "ours")
+    tokenizer.save_pretrained(tmp_path / "ours")
+    ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    np.testing.assert_array_equal(SentenceEncoder(tmp_path / "ours").encode(SENTENCES), ours)
+    peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+    np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, rtol=0, atol=2e-5)
+
+
+def test_every_weight_that_is_trained_has_a_gradient(theirs, tokenizer):
+    """Else several processes would wait for each other."""
+    batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    views = {name: batch[name][:, None].repeat(1, 2, 1) for name in ("input_ids", "attention_mask")}
+    model = AutoModelForCL.from_pretrained(theirs, pooling="mean").train()
+    model(**views).loss.backward()
+    assert [name for name, weight in model.named_parameters() if weight.requires_grad and weight.grad is None] == []
+
+
+def test_what_it_cannot_do_is_one_line(theirs):
+    with pytest.raises(InputError, match="no pooler to hold the projection head"):
+        AutoModelForCL.from_pretrained(theirs, pooling="cls")
+    with pytest.raises(InputError, match=r"the head of words of .* is not known here"):
+        AutoModelForCL.from_pretrained(theirs, pooling="mean", do_mlm=True)
+
+
+def test_what_is_no_text_encoder_has_no_class():
+    assert [name for name in ("vit", "bart", "t5", "clip", "no such type", None) if family(name) is not None] == []

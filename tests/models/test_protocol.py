@@ -1,0 +1,106 @@
+"""The model that comes with the package: a real checkpoint for four loaders, opened where no model is named."""
+
+import filecmp
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from transformers import AutoModel, AutoTokenizer
+
+from contrastive_st import InputError, cli
+from contrastive_st.evaluation import evaluate
+from contrastive_st.files.folders import SHIPPED
+from contrastive_st.files.repositories import default_model
+from contrastive_st.models import AutoModelForCL, SentenceEncoder, load_tokenizer
+from contrastive_st.models.architectures import static
+from contrastive_st.models.protocol import open_encoder
+from contrastive_st.static_vectors import StaticVectors
+
+TEXTS = ["a cat sat on the mat", "", "Unaffable naïve café, 東京 ☃ 🙂", "\u0e01\u0e02", "x" * 300, "one " * 2000]
+MIB = 2**20
+
+
+def test_it_is_small_and_its_code_is_that_of_the_package():
+    assert sum(path.stat().st_size for path in SHIPPED.rglob("*.*")) < 9 * MIB
+    assert filecmp.cmp(SHIPPED / "static.py", static.__file__, shallow=False)
+    assert {path.name for path in SHIPPED.iterdir()} >= {"README.md", "training_metadata.json"}
+
+
+def test_every_loader_gives_the_same_vectors():
+    sentence_transformers = pytest.importorskip("sentence_transformers")
+    model2vec = pytest.importorskip("model2vec")
+    wanted = StaticVectors.from_pretrained(SHIPPED).encode(TEXTS)
+    close = lambda found: np.testing.assert_allclose(found, wanted, atol=1e-5)
+    close(SentenceEncoder(device="cpu").encode(TEXTS))
+    close(sentence_transformers.SentenceTransformer(str(SHIPPED), device="cpu").encode(TEXTS))
+    close(model2vec.StaticModel.from_pretrained(SHIPPED).encode(TEXTS, max_length=None))
+    batch = AutoTokenizer.from_pretrained(SHIPPED)(TEXTS, padding=True, return_tensors="pt")
+    model = AutoModel.from_pretrained(SHIPPED)
+    close(model(batch["input_ids"], attention_mask=batch["attention_mask"]).pooler_output.detach().numpy())
+
+
+def test_it_is_opened_where_no_model_is_named(tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_MODEL", raising=False)
+    light, whole = open_encoder(), SentenceEncoder()
+    assert isinstance(light, StaticVectors)
+    assert light.name == whole.name == SHIPPED.name == default_model()
+    assert open_encoder("static-minilm").fingerprint == light.fingerprint
+    assert light.fingerprint == whole.fingerprint
+    with pytest.raises(InputError, match="a pooling of its own"):
+        open_encoder(pooling="max")
+    monkeypatch.setenv("CONTRASTIVE_ST_MODEL", str(tmp_path / "other"))
+    assert default_model() == str(tmp_path / "other")
+
+
+def test_a_stream_holds_no_zero_vector():
+    """An index takes none; the text without a known token is far from all others."""
+    [(_, vectors)] = open_encoder().encode_stream([TEXTS])
+    np.testing.assert_allclose(np.linalg.norm(vectors, axis=1), 1, atol=1e-5)
+    assert np.abs(vectors[0] @ vectors[1]) < 0.2
+
+
+@pytest.mark.slow
+def test_similarity_needs_no_torch_and_little_memory():
+    code = (
+        "import sys; from contrastive_st import cli; from contrastive_st.terminal import peak_resident\n"
+        "assert cli.main(['similarity', 'a cat sat', 'a feline rested']) == 0\n"
+        "assert 'torch' not in sys.modules and 'transformers' not in sys.modules\n"
+        "print(peak_resident())\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    score, memory = map(float, done.stdout.split())
+    assert 0.2 < score < 1
+    assert memory < 200 * MIB
+
+
+def test_classify_wants_a_folder_for_what_it_learns(tmp_path, capsys):
+    """Not that of the installed package."""
+    (tmp_path / "warm.txt").write_text("a hot day\nthe sun burns\n")
+    (tmp_path / "cold.txt").write_text("snow and ice\na freezing night\n")
+    learn = ["classify", "--examples", f"warm={tmp_path / 'warm.txt'}", f"cold={tmp_path / 'cold.txt'}"]
+    assert cli.main(learn) == 2
+    assert "--output FOLDER" in capsys.readouterr().err
+    assert cli.main([*learn, "--output", str(tmp_path / "seasons")]) == 0
+    (tmp_path / "new.txt").write_text("frost on the window\n")
+    assert cli.main(["classify", str(tmp_path / "new.txt"), "--output", str(tmp_path / "seasons")]) == 0
+    assert capsys.readouterr().out.startswith("cold\t")
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_its_figures_are_those_of_its_card(data_root):
+    report = evaluate([str(SHIPPED)], "STS12,STS14,STS15,STSB", data_root)
+    card = (SHIPPED / "README.md").read_text(encoding="utf-8").splitlines()
+    for task in report.tasks:
+        [row] = [line for line in card if line.startswith(f"| {task.name} | ")]
+        assert row.endswith(f" {report.main(SHIPPED.name, task).text} |")
+
+
+def test_the_name_of_the_shipped_model_opens_everywhere(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert AutoModelForCL.from_pretrained("static-minilm").config.hidden_size == 256
+    assert len(load_tokenizer("static-minilm")) == 30522
+    (tmp_path / "static-minilm").mkdir()  # a folder of that name goes before
+    with pytest.raises(InputError, match="static-minilm"):
+        AutoModelForCL.from_pretrained("static-minilm")

@@ -1,0 +1,221 @@
+"""A server on a socket, before clients that are slow, silent or ambiguous: each deadline, shortened."""
+
+import asyncio
+import socket
+import threading
+import time
+
+import pytest
+
+pytest.importorskip("uvicorn", reason="the servers need the extra api or app")
+
+import uvicorn
+
+from contrastive_st.serve import connections, gate
+from contrastive_st.serve.connections import Connection
+from contrastive_st.serve.gate import reserve
+
+POST = b"POST / HTTP/1.1\r\nHost: localhost\r\n"
+MOST = 1 << 20
+
+
+class Echo(gate.Gate):
+    """Answers with the length of the body, after `x-wait` seconds, with as many bytes as `x-bytes` says."""
+
+    most_bytes = MOST
+
+    def tokens(self, scope, headers):
+        return []
+
+    def refuse(self, status, words, scope):
+        return answering(status, words.encode())
+
+
+async def echo(scope, receive, send):
+    headers = {name: value.decode() for name, value in scope["headers"]}
+    size, more = 0, True
+    try:
+        while more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            size, more = size + len(message["body"]), message.get("more_body", False)
+    except gate.HTTPException as error:
+        await answering(error.status_code, error.detail.encode())(scope, receive, send)
+        return
+    await asyncio.sleep(float(headers.get(b"x-wait", 0)))
+    body = str(size).encode() if b"x-bytes" not in headers else b"a" * int(headers[b"x-bytes"])
+    await answering(200, body)(scope, receive, send)
+
+
+def answering(status, body):
+    async def answer(scope, receive, send):
+        headers = [(b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        for start in range(0, len(body), 1 << 16):
+            await send({"type": "http.response.body", "body": body[start : start + (1 << 16)], "more_body": True})
+        await send({"type": "http.response.body", "body": b""})
+
+    return answer
+
+
+@pytest.fixture
+def server(monkeypatch):
+    """The server and its port; all deadlines are half a second."""
+    for module, name in (
+        (connections, "HEADER_SECONDS"), (connections, "WRITE_SECONDS"), (gate, "BODY_SECONDS"),
+        (connections, "SHUTDOWN_SECONDS"),
+    ):  # fmt: skip
+        monkeypatch.setattr(module, name, 0.5)
+    made = []
+
+    class Kept(uvicorn.Server):
+        def __init__(self, config):
+            super().__init__(config)
+            made.append(self)
+
+    monkeypatch.setattr(uvicorn, "Server", Kept)
+    listener = reserve("127.0.0.1", 0)
+    port = listener.getsockname()[1]
+    thread = threading.Thread(target=connections.serve, args=(Echo(echo, "127.0.0.1"), listener))
+    thread.start()
+    while not (made and made[0].started):
+        time.sleep(0.01)
+    made[0].port, made[0].thread = port, thread
+    yield made[0]
+    made[0].should_exit = True
+    thread.join(20)
+    assert not thread.is_alive()
+    assert not Connection.waiting
+
+
+def connected(server):
+    return socket.create_connection(("127.0.0.1", server.port), timeout=10)
+
+
+def everything(connection):
+    """What comes until the server ends the connection."""
+    found = b""
+    try:
+        while part := connection.recv(1 << 16):
+            found += part
+    except ConnectionResetError:
+        pass
+    return found
+
+
+def test_both_lengths_are_refused_and_what_follows_is_no_request(server):
+    """RFC 9112, 6.3: a proxy may take the one for the end of the body, the server the other."""
+    with connected(server) as connection:
+        connection.sendall(
+            POST
+            + b"Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+            + POST
+            + b"Content-Length: 0\r\n\r\n"
+        )
+        answer = everything(connection)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert b"not both" in answer
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST / HT", POST, POST + b"X-Half: "])
+def test_headers_have_a_deadline(server, sent):
+    with connected(server) as connection:
+        connection.sendall(sent)
+        started = time.monotonic()
+        assert everything(connection) == b""
+        assert time.monotonic() - started < 5
+
+
+def test_headers_of_a_second_request_have_one_too(server):
+    with connected(server) as connection:
+        connection.sendall(POST + b"Content-Length: 2\r\n\r\nab" + POST)
+        assert everything(connection).endswith(b"\r\n\r\n2")
+
+
+def test_a_long_answer_has_none(server):
+    with connected(server) as connection:
+        connection.sendall(POST + b"X-Wait: 1.5\r\nContent-Length: 2\r\n\r\nab")
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("sent", [b"Content-Length: 9\r\n\r\nab", b"Transfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"])
+def test_bodies_have_a_deadline(server, sent):
+    with connected(server) as connection:
+        connection.sendall(POST + sent)
+        assert everything(connection).startswith(b"HTTP/1.1 408")
+
+
+def test_a_body_that_comes_steadily_has_time(server, monkeypatch):
+    monkeypatch.setattr(gate, "BODY_RATE", 1)
+    with connected(server) as connection:
+        connection.sendall(POST + b"Content-Length: 8\r\n\r\n")
+        for _ in range(8):
+            connection.sendall(b"a")
+            time.sleep(0.15)
+        assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize(
+    "length", [b"Content-Length: 2000000\r\n\r\n", b"Transfer-Encoding: chunked\r\n\r\n1e8480\r\n"]
+)
+def test_a_body_that_is_too_large_is_refused_and_the_connection_ends(server, length):
+    with connected(server) as connection:
+        connection.sendall(POST + length + b"a" * (MOST + 1))
+        assert everything(connection).startswith(b"HTTP/1.1 413")
+
+
+def test_a_body_in_chunks_of_a_byte_ends_and_a_small_one_does_not(server):
+    chunks = POST + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n" + b"1\r\na\r\n" * 1000
+    with connected(server) as connection:
+        connection.sendall(chunks + b"0\r\n\r\n")
+        assert everything(connection).endswith(b"\r\n\r\n1000")
+    with connected(server) as connection:
+        try:
+            for _ in range(100):
+                connection.sendall(b"1\r\na\r\n" * 1000 if _ else chunks)
+        except OSError:
+            pass
+        assert b" 200 " not in everything(connection)
+
+
+def test_an_answer_that_nobody_reads_is_let_go(server):
+    with connected(server) as connection:
+        connection.sendall(POST + b"X-Bytes: 50000000\r\nContent-Length: 0\r\n\r\n")
+        time.sleep(3)
+        assert len(everything(connection)) < 50_000_000
+
+
+def test_of_too_many_waiting_connections_the_oldest_ends(server, monkeypatch):
+    monkeypatch.setattr(connections, "_MOST_WAITING", 5)
+    monkeypatch.setattr(connections, "HEADER_SECONDS", 60)
+    held = [connected(server) for _ in range(8)]
+    try:
+        assert [everything(connection) for connection in held[:3]] == [b""] * 3
+        for connection in held[3:]:
+            connection.sendall(POST + b"Content-Length: 0\r\n\r\n")
+            assert connection.recv(1000).startswith(b"HTTP/1.1 200")
+    finally:
+        for connection in held:
+            connection.close()
+
+
+def test_the_server_ends_though_bodies_and_headers_are_missing(server):
+    """What has come completely is answered; what takes longer than the server waits gets 503."""
+    sent = {
+        "body": POST + b"Content-Length: 9\r\n\r\nab", "header": POST,
+        "answer": POST + b"X-Wait: 0.3\r\nContent-Length: 2\r\n\r\nab",
+        "late": POST + b"X-Wait: 30\r\nContent-Length: 2\r\n\r\nab",
+    }  # fmt: skip
+    held = {name: connected(server) for name in sent}
+    for name, connection in held.items():
+        connection.sendall(sent[name])
+    time.sleep(0.2)
+    server.should_exit = True
+    server.thread.join(10)
+    assert not server.thread.is_alive()
+    answers = {name: everything(connection).partition(b"\r\n")[0] for name, connection in held.items()}
+    assert answers == {
+        "body": b"", "header": b"", "answer": b"HTTP/1.1 200 OK", "late": b"HTTP/1.1 503 Service Unavailable",
+    }  # fmt: skip

@@ -9,8 +9,6 @@ import pytest
 
 pytest.importorskip("uvicorn", reason="the servers need the extra api or app")
 
-import uvicorn
-
 from contrastive_st.serve import connections, gate
 from contrastive_st.serve.connections import Connection
 from contrastive_st.serve.gate import reserve
@@ -69,17 +67,18 @@ def server(monkeypatch):
         monkeypatch.setattr(module, name, 0.5)
     made = []
 
-    class Kept(uvicorn.Server):
-        def __init__(self, config):
-            super().__init__(config)
+    class Kept(connections._Server):
+        def __init__(self, *args):
+            super().__init__(*args)
             made.append(self)
 
-    monkeypatch.setattr(uvicorn, "Server", Kept)
+    monkeypatch.setattr(connections, "_Server", Kept)
     listener = reserve("127.0.0.1", 0)
     port = listener.getsockname()[1]
-    thread = threading.Thread(target=connections.serve, args=(Echo(echo, "127.0.0.1"), listener))
+    thread = threading.Thread(target=connections.serve, args=(Echo(echo, "127.0.0.1"), listener, "ready"))
     thread.start()
     while not (made and made[0].started):
+        assert thread.is_alive()
         time.sleep(0.01)
     made[0].port, made[0].thread = port, thread
     yield made[0]

@@ -5,7 +5,8 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from contrastive_st import BertForCL
-from contrastive_st.models.hardware import IntegerDropout, plain_attention, training_attention
+from contrastive_st.models.attention import plain_attention, training_attention
+from contrastive_st.models.dropout import IntegerDropout
 
 
 class Names(TorchDispatchMode):

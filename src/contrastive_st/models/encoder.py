@@ -33,7 +33,8 @@ from contrastive_st.models.auto import PooledModel, load_tokenizer, open_trained
 from contrastive_st.models.checkpoint import Checkpoint, of_settings
 from contrastive_st.models.configuration import LossConfig, max_positions
 from contrastive_st.models.graph import GraphModel, backend_of, export_command
-from contrastive_st.models.hardware import bf16_is_fast, on_cores, packed_products
+from contrastive_st.models.hardware import bf16_is_fast, on_cores
+from contrastive_st.models.products import packed_products
 from contrastive_st.models.saving import write_sentence_transformers, write_use
 from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision

@@ -28,13 +28,14 @@ from contrastive_st.losses import LOCAL, LOSSES, TSDAELoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.info_nce import NO_TEXT, InfoNCE, Queue
 from contrastive_st.models.adapters import has_adapter, save_adapter
+from contrastive_st.models.attention import PackedRows, known_padding, training_attention
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
     LossConfig,
     apply_settings,
     is_plain_encoder,
 )
-from contrastive_st.models.hardware import PackedRows, known_padding, training_attention, use_integer_dropout
+from contrastive_st.models.dropout import use_integer_dropout
 from contrastive_st.models.pooling import (
     VectorDecoder,
     draw_cutoff,

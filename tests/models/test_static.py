@@ -185,6 +185,19 @@ def test_fit_copies_a_teacher_that_is_a_mean_of_words():
     assert token_prior(teacher, own).shape == (len(WORDS), 4)
 
 
+def test_the_prior_weighs_tokens_by_their_share_of_the_text():
+    """SIF's weight `a / (a + p)` with p by Zipf's law, a share: the p of all tokens sum to one."""
+    own = static_tokenizer(tokenizer())
+    vectors = np.random.default_rng(5).normal(size=(len(own), 6))
+    found = token_prior(lambda batch: vectors, own)
+    harmonic = sum(1 / rank for rank in range(1, len(own) + 1))
+    units = [row / np.sqrt((row * row).sum()) for row in vectors]
+    middle = sum(units) / len(units)
+    for rank, (row, unit) in enumerate(zip(found, units, strict=True), 1):
+        weight = 1e-4 / (1e-4 + 1 / rank / harmonic)
+        np.testing.assert_allclose(row, weight * (unit - middle), rtol=1e-4, atol=1e-9)
+
+
 def test_conjugate_gradients_solve_a_system():
     rng = np.random.default_rng(4)
     root = rng.normal(size=(12, 12))

@@ -162,6 +162,21 @@ def test_training_is_that_of_a_plain_moco_loop(tokenizer, bert_config, tmp_path,
     assert logged[-1]["candidates"] == 3 * (num_texts - 1) + 7
 
 
+def test_keys_are_encoded_with_dropout(tokenizer, bert_config, tmp_path):
+    """As in MoCo, the moving average is in training mode: a key whose text is its anchor's is another view of it."""
+    trainer = trainer_for(tokenizer, bert_config, tmp_path, momentum_queue=7)
+    trainer.start_queue()
+    batch = next(iter(trainer.get_train_dataloader()))
+    without = trainer.key_embeddings(batch)
+    for module in trainer.queue.encoder.modules():
+        if isinstance(module, nn.Dropout):
+            module.p = 0.5
+    trainer.queue.encoder.eval()  # as an evaluation leaves it
+    first, second = trainer.key_embeddings(batch), trainer.key_embeddings(batch)
+    assert not torch.allclose(first, second)
+    assert not torch.allclose(first, without)
+
+
 def test_a_queue_that_is_not_full_yet_gives_what_it_has(tokenizer, bert_config, tmp_path):
     trainer = trainer_for(tokenizer, bert_config, tmp_path, momentum_queue=100)
     trainer.train()

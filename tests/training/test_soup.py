@@ -178,6 +178,12 @@ def test_a_greedy_soup_keeps_what_does_not_lower_the_figure(save, tmp_path):
     assert best >= max(alone)
 
 
+def test_a_greedy_soup_keeps_what_leaves_the_score_as_it_is(save, tmp_path):
+    """Wortsman et al. 2022, recipe 1: a checkpoint is kept if the score does not fall, so equal scores keep all."""
+    taken = model_soup([save(name, seed) for seed, name in enumerate("abc")], tmp_path / "soup", score=lambda _: 0.5)
+    np.testing.assert_allclose([own.weight for own in taken], [1 / 3] * 3)
+
+
 def test_the_command(save, tmp_path, capsys, monkeypatch):
     write_all(tmp_path / "data")
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)

@@ -26,6 +26,7 @@ from contrastive_st import (
     QuickThoughtsGRU,
     tokenize,
 )
+from contrastive_st.data import Mixture, SentenceCorpus
 from contrastive_st.training import TrainingDiverged
 
 COLLATORS = {DropoutPairCollator: 1, PairCollator: 2, NLITripletCollator: 3}
@@ -144,6 +145,32 @@ def test_accumulating_two_batches_gives_their_mean_gradient(tokenizer, bert_conf
     trainer.train()
     sum(model(**batch).loss for batch in batches).div(2).backward()
     torch.testing.assert_close(seen[0], model.bert.pooler.dense.weight.grad, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["rows", "corpus", "mixture"])
+def test_data_seed_alone_orders_the_rows(kind, tokenizer, bert_config, tmp_path):
+    """The order is that of `data_seed`, whatever the `seed`; and `data_seed` is `seed` if it is left out."""
+    texts = [" ".join(SENTENCES[i % 8].split()[: 2 + i % 3]) + f" {'cat ' * (i // 8)}" for i in range(64)]
+    (tmp_path / "text.txt").write_text("\n".join(texts))
+    rows = tokenize(Dataset.from_dict({"text0": texts}), tokenizer, 16)
+    data = {
+        "rows": rows,
+        "corpus": SentenceCorpus(tmp_path / "text.txt", tokenizer, 16, run_length=2),
+        "mixture": Mixture({"a": rows, "b": rows.select(range(32))}),
+    }[kind]
+
+    def order(**seeds):
+        args = arguments(tmp_path / "out", **seeds)
+        trainer = ContrastiveTrainer(BertForCL(bert_config), args, train_dataset=data, data_collator=_ids)
+        return list(trainer.get_train_dataloader())
+
+    first = order(seed=1, data_seed=7)
+    assert first == order(seed=2, data_seed=7) == order(seed=7)
+    assert first != order(seed=1, data_seed=8)
+
+
+def _ids(rows):
+    return {"ids": [row["input_ids"] for row in rows]}
 
 
 def test_a_resumed_run_ends_with_the_same_weights_bit_for_bit(tokenizer, bert_config, tmp_path):

@@ -7,10 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+import transformers
 from datasets import Dataset
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, SentenceEncoder
+from contrastive_st import BertForCL, SentenceEncoder, doctor, terminal
 from contrastive_st.cli import GROUPS, _parser, main
 from contrastive_st.scripts.cli import script_files
 
@@ -54,15 +55,42 @@ def test_similarity_of_two_and_of_many(checkpoint, capsys, stdin):
     assert capsys.readouterr().out.splitlines()[0] == "1.0000\ta cat"
 
 
+@pytest.mark.filterwarnings("ignore:Cannot enable progress bars")
+def test_libraries_print_nothing_unless_asked(checkpoint, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(terminal, "_set_here", set())
+    for name in terminal._SILENT:
+        monkeypatch.delenv(name, raising=False)
+    transformers.utils.logging.enable_progress_bar()
+    capsys.readouterr()
+    assert main(["similarity", "a cat", "a dog", "-m", checkpoint]) == 0
+    assert capsys.readouterr().err == ""
+    convert = ["convert", checkpoint, "--to", "backbone"]
+    assert main([*convert, str(tmp_path / "told")]) == 0
+    assert capsys.readouterr().err == f"backbone layout in {tmp_path / 'told'}\n"
+    assert main([*convert, str(tmp_path / "quiet"), "--quiet"]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["--verbose", "similarity", "a cat", "a dog", "-m", checkpoint]) == 0
+    assert "Loading weights" in capsys.readouterr().err
+    assert not terminal.progress_is_shown()  # stderr is no terminal here
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
+    assert terminal.progress_is_shown()
+    transformers.utils.logging.disable_progress_bar()
+
+
 def test_doctor_says_what_a_bug_report_needs(capsys, monkeypatch):
     monkeypatch.setenv("CONTRASTIVE_ST_DATA", "/nowhere")
     assert main(["doctor"]) == 0
     printed = capsys.readouterr().out
-    assert all(word in printed for word in ("torch", "transformers", "precision", "threads", "/nowhere", "not found"))
+    named = ("torch", "transformers", "CPU features", "precision", "threads", "PostgreSQL", "/nowhere", "not found")
+    assert all(word in printed for word in named)
     monkeypatch.setenv("CONTRASTIVE_ST_DATA", "/home/alice/secret project/\x1b[31mdata")
     assert main(["doctor"]) == 0
     printed = capsys.readouterr().out
     assert "alice" not in printed
+    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", "/proc/none")
+    assert dict(doctor.facts())["embedding cache"].partition("(")[2].startswith("NOT writable")
+    monkeypatch.setenv("CONTRASTIVE_ST_STORE", "postgresql://user:secret@host/db")
+    assert "secret" not in dict(doctor.facts())["PostgreSQL"]
     assert "\x1b" not in printed
 
 

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
-import os
-import platform
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from contrastive_st import __version__
@@ -25,7 +21,9 @@ from contrastive_st.terminal import (
     MODEL_HELP,
     POOLING_HELP,
     Parser,
+    note,
     peak_resident,
+    progress_is_shown,
     run,
     say,
     snake_case_flags,
@@ -72,7 +70,8 @@ class _GroupedHelp(Parser):
         lines = [f"usage: {self.prog} COMMAND [options]", "", str(self.description)]
         for group, names in GROUPS.items():
             lines += ["", f"{group}:", *(f"  {name:12} {self.commands[name]}" for name in names)]
-        lines += ["", f"{self.prog} COMMAND --help shows the options of a command; --version shows the version."]
+        lines += ["", f"{self.prog} COMMAND --help shows the options of a command; --version shows the version.",
+                  "--quiet prints errors and warnings only, --verbose also what other libraries print."]  # fmt: skip
         return "\n".join(lines) + "\n"
 
 
@@ -122,8 +121,15 @@ def _add_own_commands(commands: Any) -> None:
     similarity.add_argument("--pooling", help=POOLING_HELP)
     similarity.set_defaults(function=_similarity)
 
-    doctor = commands.add_parser("doctor", help="print versions, devices, precision, threads and where data was found")
+    doctor = commands.add_parser("doctor", help="print versions, hardware, precision, threads, PostgreSQL and folders")
     doctor.set_defaults(function=_doctor)
+
+
+def _doctor(args: argparse.Namespace) -> None:
+    from contrastive_st.doctor import facts
+
+    for name, value in facts():
+        say(f"{name:22} {value}")
 
 
 def _encode(args: argparse.Namespace) -> None:
@@ -133,11 +139,11 @@ def _encode(args: argparse.Namespace) -> None:
     done = encode_file(
         args.input, args.output, args.model, column=args.column, pooling=args.pooling, normalize=args.normalize,
         model_precision="auto" if args.bf16 else "fp32", precision=args.precision, ranges=args.ranges,
-        overwrite=args.overwrite, show_progress_bar=sys.stderr.isatty(),
+        overwrite=args.overwrite, show_progress_bar=progress_is_shown(),
     )  # fmt: skip
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
     what = f"{done.rows:,} vectors of {done.dimension} dimensions in {args.output}"
-    print(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}", file=sys.stderr)
+    note(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}")
     if done.truncated:
         print(f"{done.truncated:,} of the texts encoded are longer than the model reads: their vectors are of their "
               "beginnings", file=sys.stderr)  # fmt: skip
@@ -163,70 +169,6 @@ def _similarity(args: argparse.Namespace) -> None:
         return
     for score, text in sorted(zip(scores.tolist(), others, strict=True), reverse=True):
         say(f"{score:.4f}\t{text}")
-
-
-# --- `doctor`: versions and hardware, for bug reports.
-
-PACKAGES = (
-    "torch",
-    "transformers",
-    "datasets",
-    "accelerate",
-    "safetensors",
-    "huggingface_hub",
-    "evaluate",
-    "scikit-learn",
-)
-EXTRAS = ("sentence-transformers", "matplotlib", "peft", "onnxruntime", "openvino")
-
-
-def _doctor(args: argparse.Namespace) -> None:
-    for name, value in facts():
-        say(f"{name:22} {value}")
-
-
-def facts() -> Iterator[tuple[str, str]]:
-    """Names and values for a bug report: versions, devices, precision, thread counts, data.
-
-    Example:
-        >>> dict(facts())["python"] == platform.python_version()
-        True
-    """
-    import torch
-
-    from contrastive_st import __version__
-    from contrastive_st.evaluation.scorers.sts import DATA_VARIABLE, find_stsb
-    from contrastive_st.models.hardware import bf16_is_fast
-
-    yield "contrastive-st", __version__
-    yield "python", platform.python_version()
-    yield "platform", platform.platform()
-    for name in PACKAGES + EXTRAS:
-        yield name, _version(name)
-    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
-    yield "GPUs", ", ".join(devices) or "none"
-    yield "CPU", str(torch.cpu.get_capabilities().get("cpu_name", platform.processor()))
-    yield "precision", "bf16 autocast by default" if bf16_is_fast() else "float32 (no fast bf16 here)"
-    yield (
-        "threads",
-        f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS={os.environ.get('OMP_NUM_THREADS')}",
-    )
-    yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
-    yield "data", _short(os.environ.get(DATA_VARIABLE)) or f"not found ({DATA_VARIABLE} not set)"
-    yield "STS-B dev", _short(find_stsb("dev")) or "not found"
-
-
-def _version(name: str) -> str:
-    try:
-        return importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        return "not installed"
-
-
-def _short(path: str | os.PathLike[str] | None) -> str:
-    """The last two parts of a path: a bug report is public, so it should not show where home folders are."""
-    parts = Path(path or "").parts
-    return os.path.join(*(parts if len(parts) < 3 else ("...", *parts[-2:]))) if parts else ""
 
 
 if __name__ == "__main__":

@@ -1,9 +1,10 @@
-"""Helpers of all commands: text that is safe to print, one-line errors, and flags with hyphens or underscores."""
+"""Helpers of all commands: text that is safe to print, how much is printed, one-line errors, and flags with hyphens."""
 
 from __future__ import annotations
 
 import argparse
 import difflib
+import logging
 import os
 import re
 import sys
@@ -15,6 +16,11 @@ from contrastive_st.errors import InputError, first_line
 
 MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
 POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
+
+VERBOSITY = (
+    ("--quiet", logging.WARNING, "print errors and warnings only: no progress bar, nothing about what was done"),
+    ("--verbose", logging.DEBUG, "also print the progress bars, warnings and reports of other libraries"),
+)
 
 # Control characters except tab and newline, marks of text direction, line separators, surrogates
 _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -44,6 +50,82 @@ def say(*values: object, file: TextIO | None = None, end: str = "\n") -> None:
     print(clean(" ".join(map(str, values))), file=file, end=end)
 
 
+# --- How much is printed: nothing of other libraries unless asked, and progress on a terminal alone.
+
+#: What makes other libraries silent while they are imported. The first also switches off the bars of transformers.
+_SILENT = {
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
+    "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "TRANSFORMERS_VERBOSITY": "error",
+}
+_level = logging.INFO
+_set_here: set[str] = set()
+
+
+def set_verbosity(level: int) -> None:
+    """Set how much commands print on stderr.
+
+    Errors and the warnings of this package are always printed. Variables of the environment that the user has set, such
+    as TRANSFORMERS_VERBOSITY, hold for the libraries that they are about.
+
+    Args:
+        level: `logging.WARNING` (--quiet): nothing else; `logging.INFO`: also what a command does, and one progress bar
+            on a terminal; `logging.DEBUG` (--verbose): also the bars, warnings and reports of other libraries.
+
+    Example:
+        >>> set_verbosity(logging.WARNING)
+        >>> progress_is_shown()
+        False
+        >>> set_verbosity(logging.INFO)
+    """
+    global _level
+    _level = level
+    logging.getLogger("contrastive_st").setLevel(level)
+    for name, value in _SILENT.items():
+        if level == logging.DEBUG and name in _set_here:
+            _set_here.discard(name)
+            os.environ.pop(name, None)
+        elif level != logging.DEBUG and name not in os.environ:
+            _set_here.add(name)
+            os.environ[name] = value
+    for name, call in (("transformers.utils.logging", _tell_transformers), ("datasets.utils", _tell_datasets)):
+        if name in sys.modules and (level == logging.DEBUG or _set_here):
+            call(sys.modules[name], level == logging.DEBUG)
+
+
+def _tell_transformers(module: Any, loud: bool) -> None:
+    (module.enable_progress_bar if loud else module.disable_progress_bar)()
+    module.set_verbosity(logging.WARNING if loud else logging.ERROR)
+
+
+def _tell_datasets(module: Any, loud: bool) -> None:
+    (module.enable_progress_bars if loud else module.disable_progress_bars)()
+
+
+def progress_is_shown() -> bool:
+    """Whether a command shows a progress bar: stderr is a terminal, and --quiet was not given."""
+    return _level < logging.WARNING and sys.stderr.isatty()
+
+
+def note(*values: object) -> None:
+    """Print what a command has done on stderr, after `clean`; nothing with --quiet."""
+    if _level < logging.WARNING:
+        say(*values, file=sys.stderr)
+
+
+class _Verbosity(argparse.Action):
+    """`--quiet` and `--verbose`, which hold at once and leave nothing in the namespace."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "nargs": 0, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
+        set_verbosity(self.const)
+
+
+# --- The beginning and the end of a command.
+
+
 def run(job: Callable[[], Any]) -> int:
     """Call a command or the `main` of a script; returns its exit code.
 
@@ -55,6 +137,7 @@ def run(job: Callable[[], Any]) -> int:
         >>> run(lambda: None)
         0
     """
+    set_verbosity(logging.INFO)
     try:
         try:
             job()
@@ -84,10 +167,13 @@ def _leave_the_process_group() -> None:
 
 
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` with one-line errors that does not accept abbreviated flags."""
+    """An `ArgumentParser` with one-line errors, `--quiet` and `--verbose`, that does not accept abbreviated flags."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        add = self.add_mutually_exclusive_group().add_argument
+        for flag, level, words in VERBOSITY:
+            add(flag, action=_Verbosity, const=level, help=words)
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; {self.prog} --help lists the options")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_st.classification.settings import HEADS, TuningSettings
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, say
+from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, note, progress_is_shown, say
 
 if TYPE_CHECKING:
     from contrastive_st.classification.classifier import SentenceClassifier
@@ -74,12 +74,12 @@ def _learned(args: argparse.Namespace, examples: LabelledTexts) -> SentenceClass
     if args.tune:
         check_target(folder, flag="", parents=True)
     classifier = SentenceClassifier(
-        encoder, head=args.head, tune=args.tune, show_progress_bar=sys.stderr.isatty(),
+        encoder, head=args.head, tune=args.tune, show_progress_bar=progress_is_shown(),
         **{spec.name: getattr(args, spec.name) for spec in _TUNING},
     ).fit(examples.texts, examples.labels)  # fmt: skip
     path = classifier.save_pretrained(folder, args.classifier)
     counts = ", ".join(f"{count} {label}" for label, count in sorted(Counter(_each(examples.labels)).items()))
-    say(f"learned from {counts}; saved as {path}", file=sys.stderr)
+    note(f"learned from {counts}; saved as {path}")
     return classifier
 
 

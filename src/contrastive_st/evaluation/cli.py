@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import MODEL_HELP, say
+from contrastive_st.terminal import MODEL_HELP, note, say
 
 
 def add_commands(commands: Any) -> None:
@@ -108,7 +107,7 @@ def _evaluate(args: argparse.Namespace) -> None:
     if processes()[0] == 0:
         say(report.table())
         if args.output:
-            print("\nwritten: " + ", ".join(str(path) for path in report.save(args.output)), file=sys.stderr)
+            note("\nwritten: " + ", ".join(str(path) for path in report.save(args.output)))
         if args.card:
             from contrastive_st.evaluation.report.report import write_metadata
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import zip_longest
@@ -18,6 +17,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.protocol import Encoder
+from contrastive_st.terminal import progress_is_shown
 from contrastive_st.vectors import Best, top_k, unit_vectors
 
 BLOCK = 4096  # sentences that are embedded and searched at a time
@@ -124,7 +124,7 @@ def first_of_each(texts: Iterable[str]) -> NDArray[np.int64]:
 
 
 def _embedded(encoder: Encoder, corpus: Sequence[str]) -> Iterator[NDArray[np.float32]]:
-    with tqdm(total=len(corpus), desc=encoder.name, unit=" texts", disable=not sys.stderr.isatty()) as bar:
+    with tqdm(total=len(corpus), desc=encoder.name, unit=" texts", disable=not progress_is_shown()) as bar:
         for start in range(0, len(corpus), BLOCK):
             texts = list(corpus[start : start + BLOCK])
             yield EmbeddingStore(encoder, texts, distributed=False)(texts)

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import say
+from contrastive_st.terminal import note, say
 
 
 def add_commands(commands: Any) -> None:
@@ -134,7 +133,7 @@ def _convert(args: argparse.Namespace) -> None:
     from contrastive_st.hub.convert import convert
 
     folder = convert(args.source, args.destination, args.to, args.pooling, args.revision)
-    say(f"{args.to} layout in {folder}", file=sys.stderr)
+    note(f"{args.to} layout in {folder}")
 
 
 def _merge(args: argparse.Namespace) -> None:

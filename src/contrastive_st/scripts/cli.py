@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import run, say, suggestion
+from contrastive_st.terminal import note, run, say, suggestion
 
 _PACKAGE = Path(__file__).parents[1]
 TRAIN_HELP = "train an encoder: contrastive-st train [SCRIPT] --train_file FILE ..."
@@ -181,5 +181,5 @@ def _soup(args: argparse.Namespace) -> None:
     taken = model_soup(args.checkpoints, args.output, weights=args.weights, score=score, pooling=args.pooling)
     for own in taken:
         alone = "" if own.score is None else f"  dev {own.score:.4f}"
-        say(f"{own.weight:.3f}{alone}  {own.name}", file=sys.stderr)
+        note(f"{own.weight:.3f}{alone}  {own.name}")
     say(args.output)

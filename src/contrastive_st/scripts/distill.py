@@ -44,7 +44,7 @@ from contrastive_st.models.static_encoder import (
     token_rows,
 )
 from contrastive_st.models.students import student_of, teacher_vectors
-from contrastive_st.terminal import say
+from contrastive_st.terminal import note, progress_is_shown, say
 from contrastive_st.tokens import pad_rows
 from contrastive_st.training.arguments import Ranges, check_ranges
 from contrastive_st.training.checkpoints import TrainingDiverged
@@ -125,7 +125,7 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
     teacher = SentenceEncoder(args.teacher, pooling=args.pooling, precision="auto")
     cache = args.cache or output.parent / f"{output.name}.teacher"
-    vectors = teacher_vectors(teacher.encode, texts, cache, str(teacher.fingerprint), progress=True)
+    vectors = teacher_vectors(teacher.encode, texts, cache, str(teacher.fingerprint), progress=progress_is_shown())
     torch.manual_seed(training.seed)
     if source is None:
         encoder, targets = fitted_static(args, teacher, texts, vectors)
@@ -279,9 +279,7 @@ def _say(step: int, steps: int, losses: list[float], started: float, progress: f
     seconds = time.monotonic() - started
     left = seconds * (1 - progress) / max(progress, 1e-9)
     rate = step * batch_size / seconds
-    print(
-        f"step {step}/{steps}: distance {np.mean(losses):.4f}, {rate:,.0f} texts/s, {left:,.0f} s left", file=sys.stderr
-    )
+    note(f"step {step}/{steps}: distance {np.mean(losses):.4f}, {rate:,.0f} texts/s, {left:,.0f} s left")
 
 
 def embed(model: Any, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:

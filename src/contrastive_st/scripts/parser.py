@@ -13,7 +13,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks
 
 from contrastive_st.errors import InputError, first_line
-from contrastive_st.terminal import Parser, snake_case_flags, suggestion
+from contrastive_st.terminal import VERBOSITY, Parser, snake_case_flags, suggestion
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 
@@ -76,6 +76,8 @@ class TrainingParser(Parser, HfArgumentParser):
             for spec in fields(kind):
                 if spec.init and spec.name not in usual:
                     lines += _option(spec.name, str(spec.metadata.get("help", "")), self.get_default(spec.name))
+        for flag, _, words in VERBOSITY:
+            lines += _option(flag[2:], words, None)
         changed = {name: value for name, value in self._defaults.items() if name in usual}
         lines += ["", "Every field of transformers.TrainingArguments is an option too. This script sets:"]
         words = ", ".join(f"--{name} {_shown(value)}" for name, value in changed.items()) or "none of them"

@@ -19,7 +19,7 @@ from typing import Any
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.precision import MODEL_PRECISIONS, VECTOR_PRECISIONS
-from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, say
+from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, note, progress_is_shown, say
 
 Command = Callable[[argparse.Namespace], None]
 
@@ -226,7 +226,7 @@ def _index(args: argparse.Namespace) -> None:
     started = time.perf_counter()
     corpus = _corpus(args)
     encoder = _encoder(args)
-    options = {"shard_rows": args.shard_rows, "progress": sys.stderr.isatty()}
+    options = {"shard_rows": args.shard_rows, "progress": progress_is_shown()}
     own = encoder.folder in (None, SHIPPED)  # recorded by name, because the folder of the package may move
     model = encoder.name if own else str(encoder.folder.absolute())
     if args.output:
@@ -270,7 +270,7 @@ def _load(args: argparse.Namespace, shards: Any) -> None:
     with _created(args, encoding.model, encoding.fingerprint, encoding.dimension) as store:
         known = encoding.corpus, encoding.corpus_fingerprint, encoding.shard_rows, encoding.own_ids
         with _loader(store, args, *known) as loader:
-            outcome = load_shards(shards, loader, progress=sys.stderr.isatty())
+            outcome = load_shards(shards, loader, progress=progress_is_shown())
         _finished(store, outcome, args, started)
 
 
@@ -298,7 +298,7 @@ def _encoder(args: argparse.Namespace) -> Any:
 
     encoder = open_encoder(args.model, precision=args.precision, pooling=args.pooling)
     if args.model is None:
-        say(f"model: {encoder.name}; for better results choose a larger one with --model", file=sys.stderr)
+        note(f"model: {encoder.name}; for better results choose a larger one with --model")
     return encoder
 
 
@@ -344,7 +344,7 @@ def _finished(store: Any, outcome: Any, args: argparse.Namespace, started: float
         started = time.perf_counter()
         peak = store.build_index(args.index, memory=args.build_memory)
         memory = f", {peak / 2**30:.2f} GiB of the database's memory at most" if peak else ""
-        say(f"index {args.index} built in {time.perf_counter() - started:.0f} s{memory}", file=sys.stderr)
+        note(f"index {args.index} built in {time.perf_counter() - started:.0f} s{memory}")
 
 
 def _report(outcome: Any, started: float, where: str) -> None:
@@ -352,12 +352,9 @@ def _report(outcome: Any, started: float, where: str) -> None:
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
     loading = f" ({outcome.loading:.0f} s of them to write)" if outcome.encoded else ""
-    say(
-        f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s{loading}, {memory}; {where}",
-        file=sys.stderr,
-    )
+    note(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s{loading}, {memory}; {where}")
     if not outcome.complete:
-        say("other processes encode the rest; if one of them died, run the command again", file=sys.stderr)
+        note("other processes encode the rest; if one of them died, run the command again")
 
 
 # --- search, similar
@@ -395,7 +392,7 @@ def _print(index: Any, hits: Sequence[Any], filter: dict[str, Any], as_json: boo
 
     if not hits:
         check_columns(index, filter)
-        say("nothing found", file=sys.stderr)
+        note("nothing found")
     width = shutil.get_terminal_size((120, 24)).columns
     for hit in hits:
         if as_json:
@@ -426,7 +423,7 @@ def _collections(args: argparse.Namespace) -> None:
                 if args.delete:
                     count = len(store)
                     store.drop()
-                    say(f"deleted collection {name!r} with {count:,} documents", file=sys.stderr)
+                    note(f"deleted collection {name!r} with {count:,} documents")
                 elif args.name:
                     say("\n".join(f"{key:12} {value}" for key, value in store.describe().items()))
                 else:
@@ -450,7 +447,7 @@ def _delete(args: argparse.Namespace) -> None:
         if filter and not deleted:
             check_columns(index, filter)
         asked = f" of {len(set(ids)):,} ids" if args.ids else ""
-        say(f"deleted {deleted:,} documents{asked}; {len(index):,} are left in {args.collection!r}", file=sys.stderr)
+        note(f"deleted {deleted:,} documents{asked}; {len(index):,} are left in {args.collection!r}")
 
 
 def _lines(name: str) -> list[str]:
@@ -489,7 +486,7 @@ def _trends(args: argparse.Namespace) -> None:
         draw_map(layout, paths[3])
         for path in paths[4:]:
             draw_sizes(trends, path)
-    say("written: " + ", ".join(str(folder / name) for name in names), file=sys.stderr)
+    note("written: " + ", ".join(str(folder / name) for name in names))
 
 
 @closes_the_store
@@ -506,7 +503,7 @@ def _duplicates(args: argparse.Namespace) -> None:
         check_target(args.output, args.overwrite)
     with _opened(args) as index:
         limit = None if args.output else args.limit
-        options = {"ignore_numbers": args.ignore_numbers, "progress": sys.stderr.isatty(), "limit": limit}
+        options = {"ignore_numbers": args.ignore_numbers, "progress": progress_is_shown(), "limit": limit}
         groups = find_duplicates(index, args.threshold, **options)
     for group in groups[: args.limit]:
         say(f"{len(group)} documents")
@@ -515,9 +512,9 @@ def _duplicates(args: argparse.Namespace) -> None:
     if args.output:
         with atomic_write(args.output, args.overwrite) as path:
             save(groups, path)
-        say(f"{len(groups):,} groups in {args.output}", file=sys.stderr)
+        note(f"{len(groups):,} groups in {args.output}")
     elif not groups:
-        say(f"no two documents have a cosine of {args.threshold} or more", file=sys.stderr)
+        note(f"no two documents have a cosine of {args.threshold} or more")
 
 
 # --- group
@@ -538,7 +535,7 @@ def _group(args: argparse.Namespace) -> None:
             raise InputError(f"--output {args.output}: write one of {', '.join(FORMATS)}")
         check_target(args.output, args.overwrite)
     texts = [text for text in stream_texts(args.file, args.column)() if text]
-    shown = sys.stderr.isatty()
+    shown = progress_is_shown()
     vectors = open_encoder(args.model, pooling=args.pooling).encode(texts, show_progress_bar=shown)
     groups = community_detection(vectors, args.threshold, args.min_community_size, show_progress_bar=shown)
     for group in groups[: args.limit]:
@@ -552,7 +549,7 @@ def _group(args: argparse.Namespace) -> None:
                 rows = [(str(number), texts[group[0]], texts[member]) for member in group]
                 write(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
     grouped = sum(map(len, groups))
-    say(f"{len(groups):,} groups of {grouped:,} of {len(texts):,} texts", file=sys.stderr)
+    note(f"{len(groups):,} groups of {grouped:,} of {len(texts):,} texts")
 
 
 # --- mine
@@ -562,5 +559,5 @@ def _mine(args: argparse.Namespace) -> None:
     from contrastive_st.search.mining import write_hard_negatives
 
     options = {name: value for name, value in vars(args).items() if name not in ("command", "function", "pairs")}
-    counts = write_hard_negatives(args.pairs, verbose=sys.stderr.isatty(), **options)
-    say(f"{args.output}: {counts}", file=sys.stderr)
+    counts = write_hard_negatives(args.pairs, verbose=progress_is_shown(), **options)
+    note(f"{args.output}: {counts}")

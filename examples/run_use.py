@@ -41,7 +41,7 @@ from contrastive_st import (
     tokenize,
     train_word_tokenizer,
 )
-from contrastive_st.data import corpus_texts, installed_docs, read_pairs, split_by_first, split_pairs
+from contrastive_st.data import corpus_texts, installed_docs, read_examples, split_by_first, split_pairs
 from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.errors import input_errors
 from contrastive_st.evaluation import retrieval_evaluator
@@ -107,7 +107,10 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         answers = read_texts(own.answer_file) if own.answer_file else Dataset.from_dict(
             {"input": [pair.title for pair in pairs], "response": [pair.text for pair in pairs]}
         )  # fmt: skip
-        labelled = read_pairs(own.nli_file) if own.nli_file else labelled_docs(pairs).remove_columns("score")
+        if own.nli_file:
+            labelled, _ = read_examples(own.nli_file, kinds=["labelled_pairs"])
+        else:
+            labelled = labelled_docs(pairs).remove_columns("score")
         train, dev, _ = split_by_first(labelled)
 
     # tokenizer: the most frequent words of all three
@@ -136,15 +139,15 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # training; the evaluation is the accuracy of the labels, the search of held-out documentation, and STS-B dev
     accuracy = partial(label_accuracy, tokenizer=tokenizer, rows=dev_rows, task="nli")
-    told_of = {"nli_accuracy": accuracy}
+    measures = {"nli_accuracy": accuracy}
     if heldout:
         search = retrieval_evaluator(tokenizer, [pair.title for pair in heldout], [pair.text for pair in heldout])
-        told_of["docs_mrr"] = lambda model: search(model)["mrr@10"]
+        measures["docs_mrr"] = lambda model: search(model)["mrr@10"]
     kinds = dict(zip(TASKS, (ContextWindowCollator, PairCollator, LabelledPairCollator), strict=True))
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=Mixture(rows, dict(zip(TASKS, own.task_weights, strict=True))),
         data_collator=MixtureCollator({name: kind(tokenizer) for name, kind in kinds.items()}),
-        processing_class=tokenizer, evaluator=scripts.measures(tokenizer, **told_of),
+        processing_class=tokenizer, evaluator=scripts.measures(tokenizer, **measures),
     )  # fmt: skip
     scripts.describe_data(trainer, given, own)
     return scripts.finish(trainer)

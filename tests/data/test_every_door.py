@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contrastive_st.data import SentenceCorpus, read_examples, read_pairs, read_texts
+from contrastive_st.data import SentenceCorpus, read_examples, read_texts
 from contrastive_st.data.readers import content_digest, open_rows, read_lines
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import cut, open_corpus
@@ -17,12 +17,11 @@ from contrastive_st.search.documents import cut, open_corpus
 DOORS = {
     "texts": lambda source: read_texts(source),
     "examples": lambda source: read_examples(source),
-    "pairs": lambda source: read_pairs(source),
     "corpus": lambda source: list(open_corpus(source).read()),
     "sentences": lambda source: SentenceCorpus(source, None, 8),
     "lines": lambda source: read_lines(source),
 }
-TABLES = [door for door in DOORS if door not in ("lines", "sentences", "pairs")]
+TABLES = [door for door in DOORS if door not in ("lines", "sentences")]
 
 
 @pytest.fixture(autouse=True)
@@ -67,7 +66,7 @@ def test_a_dangling_link_in_a_folder_and_an_empty_folder(door, tmp_path):
     refused(door, tmp_path)
 
 
-@pytest.mark.parametrize("door", [*TABLES, "pairs"])
+@pytest.mark.parametrize("door", TABLES)
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
@@ -79,8 +78,6 @@ def test_a_dangling_link_in_a_folder_and_an_empty_folder(door, tmp_path):
     ],
 )
 def test_json(door, content, fragment, tmp_path):
-    if door == "pairs":
-        content = content.replace('"text"', '"sentence1"').replace('"a"', '"a", "sentence2": "b", "label": 0')
     for suffix in (".jsonl", ".json"):
         (tmp_path / f"a{suffix}").write_text(content)
         refused(door, tmp_path / f"a{suffix}", fragment)

@@ -6,7 +6,7 @@ import pytest
 from contrastive_st.data import (
     PAIR_SETS,
     LabelledPairCollator,
-    read_pairs,
+    read_examples,
     tokenize,
 )
 from contrastive_st.errors import InputError
@@ -39,23 +39,29 @@ FILES = {
 SICK = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment\n1\ta\tb\t4.5\tNEUTRAL\n"
 
 
-def rows_of(data):
-    name = "score" if "score" in data.column_names else "label"
-    return list(zip(data["first"], data["second"], data[name], strict=True))
+KINDS = ("labelled_pairs", "scored_pairs")
+
+
+def pairs_of(source, **options):
+    return read_examples(source, kinds=KINDS, **options)[0]
+
+
+def rows_of(source, **options):
+    return [tuple(row.values()) for row in pairs_of(source, **options)]
 
 
 @pytest.mark.parametrize("name", FILES)
 def test_files_as_they_come(tmp_path, name):
     text, rows = FILES[name]
     (tmp_path / name).write_bytes(text.encode())
-    assert rows_of(read_pairs(tmp_path / name)) == rows
+    assert rows_of(tmp_path / name) == rows
 
 
 def test_sick_has_a_label_and_a_score(tmp_path):
     path = tmp_path / "SICK_train.txt"
     path.write_text(SICK)
-    assert rows_of(read_pairs(path)) == [("a", "b", 1)]
-    assert rows_of(read_pairs(path, "relatedness_score")) == [("a", "b", 0.875)]
+    assert rows_of(path) == [("a", "b", 1)]
+    assert rows_of(path, gold="relatedness_score") == [("a", "b", 0.875)]
 
 
 @pytest.mark.parametrize("name", PAIR_SETS)
@@ -71,7 +77,7 @@ def test_names_of_the_hub(monkeypatch, name):
         return datasets.Dataset.from_list(rows)
 
     monkeypatch.setattr(datasets, "load_dataset", load)
-    assert rows_of(read_pairs(name.lower(), split="dev")) == [("a", "b", 0.5 if name in ("STSB", "SICK-R") else 1)]
+    assert rows_of(name.lower(), split="dev") == [("a", "b", 0.5 if name in ("STSB", "SICK-R") else 1)]
     assert asked[0][3] == PAIR_SETS[name].revision
     assert asked[0][2] == ("validation_matched" if name == "MultiNLI" else "validation")
 
@@ -85,7 +91,7 @@ def test_names_of_the_hub(monkeypatch, name):
         ),
         ("premise\thypothesis\tlabel\na\tb\n", "row 2: 2 cells where the header has 3"),
         ("premise\thypothesis\n", "at least one row"),
-        ("premise\thypothesis\na\tb\n", "has anchors and positives, not"),
+        ("premise\thypothesis\na\tb\n", "holds anchors and positives, not pairs with a class or pairs with a score"),
         ("premise\thypothesis\tlabel\na\tb\t-\n", "no row has a label"),
         ("sentence1\tsentence2\tscore\na\tb\t4.2\n", "row 2: the score 4.2 .* give the scale"),
         ("sentence1\tsentence2\tlabel\na\tb\t-7\n", "row 2: '-7' in column 'label' is not a class"),
@@ -96,9 +102,9 @@ def test_what_cannot_be_read_says_where(tmp_path, text, message):
     path = tmp_path / "pairs.tsv"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        read_pairs(path)
+        pairs_of(path)
     with pytest.raises(InputError, match="no such file"):
-        read_pairs(tmp_path / "none.tsv")
+        pairs_of(tmp_path / "none.tsv")
 
 
 def test_pairs_become_batches(tokenizer):
@@ -125,7 +131,7 @@ def test_pairs_become_batches(tokenizer):
     ],
 )
 def test_real_files(data_root, file, count, gold):
-    pairs = read_pairs(data_root / file)
+    pairs = pairs_of(data_root / file)
     assert len(pairs) == count
     if gold:
         assert set(pairs["label"]) == gold

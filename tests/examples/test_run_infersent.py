@@ -10,7 +10,7 @@ from transformers import AutoModel
 
 from conftest import SENTENCES
 from contrastive_st import InferSentBiLSTM, InferSentConfig, LabelledPairCollator, SentenceEncoder
-from contrastive_st.data import read_pairs, tokenize, train_word_tokenizer
+from contrastive_st.data import read_examples, tokenize, train_word_tokenizer
 from contrastive_st.evaluation.labels import label_accuracy
 
 COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
@@ -50,7 +50,7 @@ def test_vectors_of_a_file_stay_and_the_head_may_be_linear(nli, tmp_path):
 
 
 def test_accuracy_counts_the_pairs_whose_label_has_the_highest_score(nli):
-    pairs = read_pairs(str(nli))
+    pairs, _ = read_examples(str(nli))
     tokenizer = train_word_tokenizer(SENTENCES, 50, 20)
     model = InferSentBiLSTM(InferSentConfig(len(tokenizer), 5, 4), head_hidden=6, num_labels=3).train()
     rows, right = tokenize(pairs, tokenizer, 20), 0

@@ -78,7 +78,7 @@ def masked_lm_folder(folder, config, tokenizer):
     return folder
 
 
-def own_folder(folder, config, tokenizer, **settings):
+def saved_folder(folder, config, tokenizer, **settings):
     BertForCL(deepcopy(config), **settings).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
@@ -94,9 +94,9 @@ FOLDERS = {
         *a, "mean_tokens", prompts={"query": "the cat ", "document": "town "}, default_prompt_name="query"
     ),
     "two poolings": lambda *a: sentence_transformers_folder(*a, "mean_sqrt_len_tokens"),
-    "own cls": lambda *a: own_folder(*a, pooling="cls"),
-    "own mlp_only_train": lambda *a: own_folder(*a, pooling="cls", mlp_only_train=True),
-    "own layers": lambda *a: own_folder(*a, pooling="avg_first_last"),
+    "own cls": lambda *a: saved_folder(*a, pooling="cls"),
+    "own mlp_only_train": lambda *a: saved_folder(*a, pooling="cls", mlp_only_train=True),
+    "own layers": lambda *a: saved_folder(*a, pooling="avg_first_last"),
 }
 UNKNOWN = {"simcse": simcse_folder, "masked lm": masked_lm_folder}
 
@@ -271,7 +271,7 @@ def test_a_text_gives_one_vector_and_a_list_gives_rows(bert_config, tokenizer):
 
 
 def test_the_fingerprint_does_not_change_with_use(bert_config, tokenizer, tmp_path):
-    folder = own_folder(tmp_path, bert_config, tokenizer, pooling="mean")
+    folder = saved_folder(tmp_path, bert_config, tokenizer, pooling="mean")
     encoder = SentenceEncoder(folder)
     before = encoder.fingerprint
     encoder.encode(SENTENCES)

@@ -51,9 +51,6 @@ from .ordering import (
 from .pair_sets import (
     PAIR_SETS as PAIR_SETS,
 )
-from .pairs import (
-    read_pairs as read_pairs,
-)
 from .roles import (
     ColumnRoles as ColumnRoles,
     column_roles as column_roles,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import logging
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -12,7 +11,9 @@ from typing import Any
 import torch
 from transformers import AutoModelForSeq2SeqLM, AutoTokenizer
 
+from contrastive_st.data.table_writers import table_writer
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.tokens import pad_rows, token_ids
 
 logger = logging.getLogger(__name__)
@@ -76,15 +77,17 @@ def back_translate(texts: Iterable[str], there: Any, back: Any, batch_size: int 
 
 
 def write_pairs(pairs: Iterable[tuple[str, str]], path: str | Path) -> int:
-    """Write pairs to a .csv file with the columns `text` and `back`, for `read_texts`; returns the number of pairs."""
+    """Write pairs to a .csv file with the columns `text` and `back`, for `read_texts`; returns the number of pairs.
+
+    Raises:
+        InputError: there are no pairs, or the file cannot be written.
+    """
     count = 0
-    with open(path, "w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["text", "back"])
-        for pair in pairs:
-            writer.writerow(pair)
+    with atomic_write(path, overwrite=True) as new, table_writer(new, ["text", "back"]) as write:
+        for text, back in pairs:
+            write({"text": [text], "back": [back]})
             count += 1
-    if not count:
-        raise InputError("no pairs: every back-translation is blank or equal to its text; try other models")
+        if not count:
+            raise InputError("no pairs: every back-translation is blank or equal to its text; try other models")
     logger.info(f"{count} pairs in {path}")
     return count

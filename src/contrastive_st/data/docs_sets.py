@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from itertools import groupby
@@ -13,10 +11,11 @@ from typing import Any
 import numpy as np
 from datasets import Dataset
 
+from contrastive_st.data.docstrings import SENTENCE_END
 from contrastive_st.data.documentation import DocPair, installed_docs, split_pairs
+from contrastive_st.files.writing import atomic_write
 
 HELDOUT = 4000  # pairs that the corpus of sentences leaves out
-SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z])")
 
 
 def write_docs_corpus(path: str | Path) -> list[DocPair]:
@@ -25,16 +24,12 @@ def write_docs_corpus(path: str | Path) -> list[DocPair]:
     The docstrings of one module or class are one document, in the order of its source.
     """
     pairs, heldout = split_pairs(installed_docs(), HELDOUT)
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_suffix(f".{os.getpid()}")
-    with open(unfinished, "w", encoding="utf-8") as file:
+    with atomic_write(path, overwrite=True, parents=True) as new, open(new, "w", encoding="utf-8") as file:
         for _, documents in groupby(pairs, key=lambda pair: pair.source.rpartition(".")[0]):
             for pair in documents:
                 for sentence in (pair.title, *SENTENCE_END.split(pair.text)):
                     file.write(" ".join(sentence.split()) + "\n")
             file.write("\n")
-    unfinished.replace(path)
     return heldout
 
 

@@ -233,6 +233,7 @@ def read_examples(
     scale: tuple[float, float] | None = None,
     gold: str | None = None,
     header: bool | None = None,
+    kinds: Sequence[str] = (),
 ) -> tuple[datasets.Dataset, ColumnRoles]:
     """Read rows for training and find the role of each of their columns.
 
@@ -247,6 +248,7 @@ def read_examples(
             scale, numbers in a column of labels are scores.
         gold: as for `column_roles`.
         header: as for `read_texts`.
+        kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
 
     Returns:
         A data set with the text columns in the order of their roles, then `score` (float, 0 to 1), `label` (int, 0, 1,
@@ -254,8 +256,8 @@ def read_examples(
         entailment 0, neutral 1, contradiction 2; other classes are numbered in the order of their names.
 
     Raises:
-        InputError: the source cannot be read, the roles cannot be found, or a score or label is not valid; the message
-            says in which row.
+        InputError: the source cannot be read, the roles cannot be found, the rows are of another kind, or a score or
+            label is not valid; the message says in which row.
 
     Example:
         >>> import pathlib, tempfile
@@ -271,6 +273,8 @@ def read_examples(
     columns = [columns] if isinstance(columns, (str, int)) else columns
     header = header_of(columns, header)
     roles = column_roles(preview(source, split, header=header), columns, source=source, gold=gold)
+    if kinds and roles.kind not in kinds:
+        raise InputError(f"{source} holds {roles.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
     if roles.lists or roles.kind == "scored_candidates":
         return read_candidates(source, roles.columns, roles.lists, strict=strict, split=split, header=header), roles
     if scale and roles.gold is not None:

@@ -36,11 +36,12 @@ def split_by_first(pairs: Dataset) -> tuple[Dataset, Dataset, Dataset]:
         >>> [len(part) for part in split_by_first(pairs)]
         [74, 17, 9]
     """
-    tenth = np.array([zlib.crc32(text.encode()) % 10 for text in pairs["first"][:]])
+    first = pairs[pairs.column_names[0]][:]
+    tenth = np.array([zlib.crc32(text.encode()) % 10 for text in first])
     parts = tenth > 1, tenth == 1, tenth == 0
     if not all(part.any() for part in parts):
         raise InputError(
-            f"{len(pairs)} pairs of {len(set(pairs['first'][:]))} first texts are too few to hold out some of them for "
+            f"{len(pairs)} pairs of {len(set(first))} first texts are too few to hold out some of them for "
             "dev and test; give more"
         )
     return tuple(pairs.select(np.flatnonzero(part)) for part in parts)

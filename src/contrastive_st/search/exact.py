@@ -47,7 +47,7 @@ _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as many as a processor's cache holds
 _ROTATIONS = 2  # signs for each dimension: a sixteenth of float32
 _FUSED = 100
-Part = slice | Ids  # which rows
+Rows = slice | Ids  # which rows
 
 
 class Codes:
@@ -99,13 +99,13 @@ class Codes:
     def __len__(self) -> int:
         return int(self.shape[0])
 
-    def __getitem__(self, rows: Part) -> Vectors:
+    def __getitem__(self, rows: Rows) -> Vectors:
         codes = self.stored[rows] if self.precision == "int8" else _signs(self.stored[:, rows])
         if self.rotation is not None:
             return unit_vectors(dequantize(codes, "ubinary", self.rotation.shape[1]) @ self.rotation.T, np.float32)
         return unit_vectors(dequantize(codes, self.precision, self.shape[1], self.ranges))
 
-    def scores(self, queries: Vectors, rows: Part) -> NDArray[np.float32]:
+    def scores(self, queries: Vectors, rows: Rows) -> NDArray[np.float32]:
         """Scores of each row for each query, `[Q, n]`; only their order has a meaning."""
         if self.precision == "ubinary":
             rotated = queries if self.rotation is None else queries @ self.rotation
@@ -259,7 +259,7 @@ class ExactIndex:
 
     # ------------------------------------------------------------------ inside
 
-    def _rows(self, rows: Part) -> Vectors:
+    def _rows(self, rows: Rows) -> Vectors:
         return np.asarray(self._vectors[rows], dtype=np.float32)
 
     def _nearest(self, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
@@ -278,7 +278,7 @@ class ExactIndex:
             scores.append(best[0][0])
         return np.stack(near), np.stack(scores)
 
-    def _best(self, compare: Callable[[Part], Any], queries: int, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
+    def _best(self, compare: Callable[[Rows], Any], queries: int, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """The k best of all rows, or of the given rows, compared block by block."""
         count = len(self) if rows is None else len(rows)
         some = compare if rows is None else lambda part: compare(rows[part])

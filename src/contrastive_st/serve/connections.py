@@ -132,7 +132,7 @@ def serve(app: Any, listener: socket.socket, shown: str) -> None:
         shown: the address, which is printed when the server answers.
     """
 
-    async def until_told(scope: Any, receive: Any, send: Any) -> None:
+    async def until_stopped(scope: Any, receive: Any, send: Any) -> None:
         started = False
 
         async def closing(message: Any) -> None:
@@ -153,7 +153,7 @@ def serve(app: Any, listener: socket.socket, shown: str) -> None:
     gc.freeze()  # a collection would go through all objects of the libraries, for a third of a second
     server = _Server(
         uvicorn.Config(
-            until_told, http=Connection, ws="none", loop="asyncio", log_level="error", access_log=False,
+            until_stopped, http=Connection, ws="none", loop="asyncio", log_level="error", access_log=False,
             timeout_graceful_shutdown=SHUTDOWN_SECONDS,
         ),
         shown,

@@ -209,7 +209,7 @@ class CheckpointTrainer(Trainer):
     # ------------------------------------------------------------------ resuming
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        with _told(resume_from_checkpoint):
+        with _resume_errors(resume_from_checkpoint):
             if not self._load_trained(resume_from_checkpoint):
                 super()._load_from_checkpoint(resume_from_checkpoint, model)
 
@@ -236,7 +236,7 @@ class CheckpointTrainer(Trainer):
         optimizer: Any = self.optimizer
         asked = [{name: value for name, value in group.items() if name in _HYPER} for group in optimizer.param_groups]
         rates = list(getattr(self.lr_scheduler, "base_lrs", []))
-        with _told(checkpoint):
+        with _resume_errors(checkpoint):
             super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None and self._is_new_in(checkpoint, _RATES):
             self._set_rates(asked, rates)
@@ -260,7 +260,7 @@ class CheckpointTrainer(Trainer):
                 group["lr"] = rate
 
     def _load_rng_state(self, checkpoint: str | None) -> None:
-        with _told(checkpoint):
+        with _resume_errors(checkpoint):
             super()._load_rng_state(checkpoint)
 
 
@@ -448,7 +448,7 @@ def _only_training(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _told(checkpoint: str | None) -> Iterator[None]:
+def _resume_errors(checkpoint: str | None) -> Iterator[None]:
     """Turn errors of reading a checkpoint into an `InputError` of one line."""
     try:
         yield

@@ -479,7 +479,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             autocast = self.compute_loss_context_manager
             words = mlm_step(core, masked, self.accelerator.backward, no_sync, **limits, scale=scale, autocast=autocast)
         rows = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}
-        targets, told_task = inputs.get("targets"), {"task": inputs["task"]} if "task" in inputs else {}
+        targets, named = inputs.get("targets"), {"task": inputs["task"]} if "task" in inputs else {}
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         key_embeddings, queue = None, None
         if self.queue is not None:
@@ -489,7 +489,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         loss, views = gradcache_step(
             rows,
             self.encoder_of(model),
-            loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **told_task) * scale,
+            loss_fn=lambda views: core.compute_loss(complete(views), targets, hashes, queue, **named) * scale,
             backward=self.accelerator.backward,
             no_sync=no_sync,
             **limits,

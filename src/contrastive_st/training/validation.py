@@ -365,8 +365,8 @@ class ValidationTrainer(Trainer):
             return None, views
         views = core.split_views(views)
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
-        told_task = {"task": inputs["task"]} if "task" in inputs else {}
-        return core.compute_loss(views, inputs.get("targets"), hashes, **told_task).detach(), views
+        named = {"task": inputs["task"]} if "task" in inputs else {}
+        return core.compute_loss(views, inputs.get("targets"), hashes, **named).detach(), views
 
     def encoder_of(self, model: nn.Module) -> Callable[..., Tensor]:
         """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training."""

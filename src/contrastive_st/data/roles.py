@@ -240,14 +240,10 @@ def read_examples(
     Rows with a blank text are left out, and rows without a label too (blank, `-` or -1); warnings say how many.
 
     Args:
-        source: as for `read_texts`.
-        columns: as for `column_roles`.
-        strict: as for `read_texts`.
-        split: as for `read_texts`.
+        source, strict, split, header: as for `read_texts`.
+        columns, gold: as for `column_roles`.
         scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1. With a
             scale, numbers in a column of labels are scores.
-        gold: as for `column_roles`.
-        header: as for `read_texts`.
         kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
 
     Returns:

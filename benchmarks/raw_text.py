@@ -144,6 +144,10 @@ def cells() -> list[Cell]:
             replace(gru, label="own document as negatives", own_document="negatives"),
             replace(gru, label="own document as negatives, one run", own_document="negatives", run_length=400),
             replace(gru, label="no SIF weights", weights="none", learning_rate=2e-3),
+            replace(gru, label="runs of 2", run_length=2),
+            replace(gru, label="batch 2000", batch=2000),
+            *(replace(gru, label=f"temperature {t:g}", temperature=t) for t in (0.1, 0.2)),
+            *(replace(gru, label=f"learning rate {rate:g}", learning_rate=rate) for rate in (1e-4, 3e-4, 3e-3)),
             replace(POSTS, targets=target, group=gru.group, label="none (the posts' loss)"),
         ]
     return found

@@ -23,13 +23,14 @@ from contrastive_st.data import (
     NeighborPairCollator,
     NeighborPairs,
     TokenFile,
+    sif_weights,
     train_subword_tokenizer,
 )
 from contrastive_st.data.tokenizers import words_of
 from contrastive_st.distributed import is_first_process, world_size
 from contrastive_st.evaluation.held_out_neighbors import HeldOutNeighbors
 from contrastive_st.models import load_tokenizer
-from contrastive_st.models.static_encoder import sif_weights, silent_ids, untrained_static
+from contrastive_st.models.static_encoder import silent_ids, untrained_static
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments
 from contrastive_st.training.optimizers import RowAdam
 

@@ -233,16 +233,6 @@ def silent_ids(tokenizer: Any) -> list[int]:
 # --- A start without a teacher: random vectors, weighted by how rare the tokens are.
 
 
-def sif_weights(counts: NDArray[np.integer], a: float = 1e-3) -> NDArray[np.float32]:
-    """The weight `a / (a + p)` of each token, where p is its share of all tokens (Arora et al. 2017, SIF).
-
-    Example:
-        >>> sif_weights(np.array([0, 1, 999]), a=1e-3).astype(float).round(3).tolist()
-        [1.0, 0.5, 0.001]
-    """
-    return (a / (a + counts / max(int(counts.sum()), 1))).astype(np.float32)
-
-
 def gram_directions(tokens: Sequence[str], dim: int, seed: int = 0) -> Tensor:
     """Unit vectors `[V, dim]` of tokens, the sums of random directions of their 2- to 4-grams of characters.
 
@@ -275,7 +265,7 @@ def untrained_static(
 
     Args:
         tokens: the vocabulary.
-        weights: such as `sif_weights`; zero for tokens without a meaning (`silent_ids`).
+        weights: such as `contrastive_st.data.sif_weights`; zero for tokens without a meaning (`silent_ids`).
         dim: dimension of the vectors.
         seed: seed of the directions.
         settings: settings of the loss.

@@ -10,6 +10,7 @@ import os
 import signal
 import socket
 import sys
+import traceback
 from pathlib import Path
 
 import datasets
@@ -31,10 +32,19 @@ from contrastive_st import (
     MixtureCollator,
     MixtureLoss,
     SentenceCorpus,
+    StaticEncoder,
     tokenize,
 )
-from contrastive_st.data import train_wordpiece
+from contrastive_st.data import (
+    Documents,
+    NeighborPairCollator,
+    NeighborPairs,
+    TokenFile,
+    train_subword_tokenizer,
+    train_wordpiece,
+)
 from contrastive_st.models import add_lora
+from contrastive_st.training.optimizers import RowAdam
 
 WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads long book"
 TEXTS = [" ".join(pair) for pair in itertools.permutations(WORDS.split(), 2)][:52]
@@ -57,6 +67,9 @@ def data(case, tokenizer, folder):
         path = folder / "text.txt"
         own = {"run_length": 2} if "runs" in case else {"shuffle_buffer": 1024 * ("mixed" in case)}
         return SentenceCorpus(path, tokenizer, 16, **own)
+    if case.startswith("neighbors"):
+        documents = Documents.read([folder / "documents.txt"], held_out=0)
+        return NeighborPairs(TokenFile.write(documents, tokenizer, 16))
     return tokenize(Dataset.from_dict({"text": TEXTS}), tokenizer, 16)
 
 
@@ -79,7 +92,8 @@ def settings(case):
 
 def train(case, folder, run):
     torch.manual_seed({"whole": 1, "killed": 1, "resumed": 99}[run])  # a new process has another random state
-    tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
+    own_words = case.startswith("neighbors")  # as examples/run_static.py
+    tokenizer = train_subword_tokenizer(TEXTS, 80) if own_words else train_wordpiece(TEXTS, 80, max_length=16)
     do_mlm = "mlm" in case
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
@@ -90,7 +104,12 @@ def train(case, folder, run):
     if case.startswith("mixture"):
         collator = MixtureCollator({"texts": collator, "scores": LabelledPairCollator(tokenizer)})
         loss = MixtureLoss({"texts": loss, "scores": CoSENTLoss()})
-    model = BertForCL(config, do_mlm=do_mlm, loss=loss)
+    model, optimizer = BertForCL(config, do_mlm=do_mlm, loss=loss), None
+    if own_words:
+        collator = NeighborPairCollator(tokenizer)
+        model = StaticEncoder.from_table(torch.randn(len(tokenizer), 8), loss="document_info_nce")
+        model.sparse_gradient = True
+        optimizer = RowAdam(model.parameters(), lr=1e-3)
     if "lora" in case:  # with the projection head, which is no part of the adapter
         base = folder / case / f"base-{run}-{os.environ.get('RANK', 0)}"
         model.save_pretrained(base)
@@ -102,7 +121,7 @@ def train(case, folder, run):
     )  # fmt: skip
     trainer = ContrastiveTrainer(
         model, args, train_dataset=data(case, tokenizer, folder),
-        data_collator=collator, callbacks=[Kill()] if run == "killed" else [],
+        data_collator=collator, callbacks=[Kill()] if run == "killed" else [], optimizers=(optimizer, None),
     )  # fmt: skip
     trainer.train(resume_from_checkpoint=run == "resumed")
     weights = trainer.model.state_dict()
@@ -129,6 +148,8 @@ def fork(processes, case, folder, run):
             try:
                 train(case, folder, run)
                 code = 0
+            except BaseException:
+                traceback.print_exc()  # the child ends without the interpreter
             finally:
                 sys.stderr.flush()
                 os._exit(code)
@@ -141,6 +162,7 @@ def main(folder, processes, *cases):
     datasets.config.HF_DATASETS_CACHE = folder / "cache"
     datasets.disable_progress_bars()
     (folder / "text.txt").write_text("\n".join(TEXTS))
+    (folder / "documents.txt").write_text("\n\n".join("\n".join(TEXTS[i : i + 4]) for i in range(0, 52, 4)))
     for case in cases:
         assert fork(processes, case, folder, "whole") == [0] * processes
         assert -signal.SIGKILL in fork(processes, case, folder, "killed")

@@ -13,7 +13,7 @@ WORKER = Path(resume_worker.__file__)
 CASES = {
     1: [
         "plain", "cached", "accumulated", "mlm", "corpus", "corpus-runs-workers", "corpus-mixed-workers", "stream",
-        "momentum",
+        "neighbors-workers", "momentum",
         "mixture-cached-workers", "mixture-stream-accumulated", "lora",
     ],
     2: [
@@ -55,7 +55,7 @@ def test_killed_and_resumed_is_never_killed_bit_for_bit(runs, processes, case):
 @pytest.mark.parametrize("processes", CASES)
 def test_each_way_of_reading_has_an_order_of_its_own(runs, processes):
     """Else the cases above would be one case."""
-    cases = [case for case in CASES[processes] if case != "cached"]
+    cases = [case for case in CASES[processes] if case != "cached" and not case.startswith("neighbors")]  # no BERT
     weights = [torch.load(runs[processes] / f"{case}-whole-0.pt")["bert.pooler.dense.weight"] for case in cases]
     for i, weight in enumerate(weights):
         assert not any(torch.equal(weight, other) for other in weights[:i]), cases[i]

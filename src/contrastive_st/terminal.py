@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import atexit
+import contextlib
 import difflib
 import logging
 import os
@@ -131,13 +133,26 @@ def run(job: Callable[[], Any]) -> int:
 
     Bad input (`InputError`) and files that cannot be read or written (`OSError`) give one line on stderr and code 2; of
     several processes that meet the same error, the first tells it. If the reader of stdout stops reading (`| head`),
-    the command ends without a message.
+    the command ends without a message. Where several processes were joined, this one then ends without the finalization
+    of the interpreter (`_end_with`).
 
     Example:
         >>> run(lambda: None)
         0
     """
     set_verbosity(logging.INFO)
+    code = 1  # of an error that nobody foresaw
+    try:
+        code = _run(job)
+    except SystemExit as ended:  # of a script that is run as a job
+        code = int(ended.code or 0) if isinstance(ended.code, int | None) else 1
+        raise
+    finally:
+        _leave_the_process_group(code, wait=False)
+    return code
+
+
+def _run(job: Callable[[], Any]) -> int:
     try:
         try:
             job()
@@ -154,16 +169,41 @@ def run(job: Callable[[], Any]) -> int:
     except KeyboardInterrupt:
         say("interrupted", file=sys.stderr)
         return 130
-    _leave_the_process_group()
+    _leave_the_process_group(0, wait=True)
     return 0
 
 
-def _leave_the_process_group() -> None:
-    """Wait for the other processes, then leave: a process that ends while the others communicate aborts."""
+def _leave_the_process_group(code: int, wait: bool) -> None:
+    """If this process has joined others, see to its end with `code`.
+
+    With `wait`, it waits for the others and leaves first: a process that ends while the others communicate aborts them.
+    """
     distributed = sys.modules.get("torch.distributed")
-    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    if distributed.get_world_size() > 1:
+        atexit.unregister(_end_with)
+        atexit.register(_end_with, code)
+    if wait:
         distributed.barrier()
         distributed.destroy_process_group()
+
+
+def _end_with(code: int) -> None:
+    """End this process as its interpreter begins to: call what else was registered with atexit, flush, and `_exit`.
+
+    A thread of gloo may hold the last reference to an object of Python (a tensor, or a callback of a future) or call
+    one when a connection breaks. If it asks for the interpreter's lock after finalization has begun, CPython ends the
+    thread by `pthread_exit`, whose unwinding meets a `noexcept` of C++: "terminate called without an active exception",
+    and SIGABRT in place of the exit code. `destroy_process_group` does not wait for such a thread as long as anything,
+    DDP for instance, holds the group.
+    """
+    atexit.unregister(_end_with)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(1 if getattr(sys, "last_type", None) is not None else code)  # an error after `run` ended in a traceback
 
 
 class Parser(argparse.ArgumentParser):

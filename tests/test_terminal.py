@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -55,4 +56,4 @@ def test_a_process_of_several_ends_with_its_code(ending, code, tmp_path):
 
 
 def test_an_error_does_not_end_a_process_that_is_alone():
-    assert run(lambda: open("/no/such/file")) == 2
+    assert run(lambda: Path("/no/such/file").read_bytes()) == 2

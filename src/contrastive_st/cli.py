@@ -38,7 +38,7 @@ GROUPS = {
     "search": (
         "encode", "index", "search", "similar", "delete", "collections", "trends", "duplicates", "group", "serve", "api"
     ),
-    "this machine": ("doctor",),
+    "this machine": ("doctor", "completion"),
 }  # fmt: skip
 
 
@@ -124,12 +124,32 @@ def _add_own_commands(commands: Any) -> None:
     doctor = commands.add_parser("doctor", help="print versions, hardware, precision, threads, PostgreSQL and folders")
     doctor.set_defaults(function=_doctor)
 
+    completion = commands.add_parser("completion", help="print the completion script of a shell, to be sourced by it")
+    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
+    completion.set_defaults(function=_completion)
+
 
 def _doctor(args: argparse.Namespace) -> None:
     from contrastive_st.doctor import facts
 
     for name, value in facts():
         say(f"{name:22} {value}")
+
+
+def _completion(args: argparse.Namespace) -> None:
+    try:
+        import shtab
+    except ImportError as error:
+        raise InputError("completion needs shtab: pip install 'contrastive-st[completion]'") from error
+    from contrastive_st.scripts.cli import add_script_options
+
+    parser, commands = _parser()
+    add_script_options(commands["train"])
+    for command in commands.values():
+        for action in command._actions:
+            if action.choices is None and action.nargs != 0 and action.type is None:
+                action.complete = shtab.FILE  # type: ignore[attr-defined]
+    print(shtab.complete(parser, args.shell))
 
 
 def _encode(args: argparse.Namespace) -> None:

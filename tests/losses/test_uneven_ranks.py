@@ -1,4 +1,4 @@
-"""Ranks with different numbers of rows, as threads of one process: the mean of their losses is that of the whole batch."""
+"""Ranks with different numbers of rows, as threads of one process: their mean loss is that of the whole batch."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor

@@ -323,3 +323,21 @@ def test_escape_sequences_do_not_reach_the_terminal(checkpoint, capsys, stdin):
     assert "a dog\ufffd[2J\ufffd" in printed
     assert main(["encode", "no\x1b[31mfile", "-m", checkpoint, "-o", "x.npy"]) == 2
     assert "\x1b" not in capsys.readouterr().err
+
+
+def library_errors(folder):
+    import pyarrow as pa
+    from safetensors import safe_open
+
+    (folder / "a.safetensors").write_text("nonsense")
+    yield "safetensors: Error while deserializing", lambda: safe_open(folder / "a.safetensors", "np")
+    yield "pyarrow: Failed to parse", lambda: pa.array(["a"]).cast(pa.int64())
+    yield "transformers: never is not", lambda: transformers.TrainingArguments(folder, eval_strategy="never")
+
+
+def test_an_error_of_a_library_is_one_line_and_a_defect_keeps_its_traceback(tmp_path, capsys):
+    for fragment, job in library_errors(tmp_path):
+        assert terminal.run(job) == 2
+        assert capsys.readouterr().err.startswith(f"error: {fragment}")
+    with pytest.raises(ValueError, match="invalid literal"):
+        terminal.run(lambda: int("x"))

@@ -30,6 +30,11 @@ _UNSAFE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u206
 #: Seconds that other processes wait before they tell an error; a launcher ends them some seconds after the first
 _AFTER_THE_FIRST = 15.0
 
+#: Libraries whose own errors, and whose `ValueError`s, tell what is wrong with the input. One that this package's code
+#: raises is a defect of the package, and keeps its traceback
+_LIBRARIES = ("accelerate", "datasets", "huggingface_hub", "peft", "pyarrow", "safetensors", "safetensors_rust",
+              "tokenizers", "torch", "transformers")  # fmt: skip
+
 
 def clean(text: str) -> str:
     r"""Replace each character that a terminal would act on with U+FFFD, so that printed documents cannot control it.
@@ -131,10 +136,10 @@ class _Verbosity(argparse.Action):
 def run(job: Callable[[], Any]) -> int:
     """Call a command or the `main` of a script; returns its exit code.
 
-    Bad input (`InputError`) and files that cannot be read or written (`OSError`) give one line on stderr and code 2; of
-    several processes that meet the same error, the first tells it. If the reader of stdout stops reading (`| head`),
-    the command ends without a message. Where several processes were joined, this one then ends without the finalization
-    of the interpreter (`_end_with`).
+    Bad input (`InputError`, or an error of a library that says what is wrong with it) and files that cannot be read or
+    written (`OSError`) give one line on stderr and code 2; of several processes that meet the same error, the first
+    tells it. If the reader of stdout stops reading (`| head`), the command ends without a message. Where several
+    processes were joined, this one then ends without the finalization of the interpreter (`_end_with`).
 
     Example:
         >>> run(lambda: None)
@@ -161,16 +166,36 @@ def _run(job: Callable[[], Any]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes to /dev/null
         return 0
-    except (InputError, OSError) as error:
+    except Exception as error:
+        library = _library(error)
+        if not (library or isinstance(error, (InputError, OSError))):
+            raise
         if os.environ.get("RANK", "0") != "0":
             time.sleep(_AFTER_THE_FIRST)
-        say(f"error: {first_line(error)}", file=sys.stderr)
+        say(f"error: {library}{first_line(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         say("interrupted", file=sys.stderr)
         return 130
     _leave_the_process_group(0, wait=True)
     return 0
+
+
+def _library(error: Exception) -> str:
+    """The library that raised an error about the input, as `transformers: `; else "".
+
+    That is an error whose class is the library's own (`pyarrow.ArrowInvalid`, `SafetensorError`), or a `ValueError`
+    from its code.
+    """
+    if isinstance(error, (InputError, OSError)):
+        return ""
+    name = type(error).__module__.partition(".")[0]
+    if isinstance(error, ValueError) and (frame := error.__traceback__) is not None:
+        while frame.tb_next is not None:
+            frame = frame.tb_next
+        raised_in = str(frame.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        name = name if name in _LIBRARIES else raised_in
+    return f"{name.removesuffix('_rust')}: " if name in _LIBRARIES else ""
 
 
 def _leave_the_process_group(code: int, wait: bool) -> None:

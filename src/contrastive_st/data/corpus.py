@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import islice
@@ -22,6 +21,7 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.readers import check_file, check_utf8, numbered_lines, parse_json, path_of, reading
 from contrastive_st.errors import InputError
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.tokens import prompt_length, token_ids
 
 # --- The order in which a corpus is read: blocks of neighbouring rows, in another order each epoch.
@@ -106,11 +106,10 @@ def block_file(path: Path, text_column: str, document_column: str | None) -> Pat
 
 
 def _write(chunks: Iterator[Chunk], target: Path, source: str) -> None:
-    unfinished = target.with_suffix(f".{os.getpid()}")
     options = pa.ipc.IpcWriteOptions(compression="lz4")
     rest, written = _SCHEMA.empty_table(), 0
-    try:
-        with pa.OSFile(str(unfinished), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
+    with atomic_write(target, overwrite=True) as new:
+        with pa.OSFile(str(new), "wb") as sink, pa.ipc.new_file(sink, _SCHEMA, options=options) as writer:
             for table in _numbered(chunks):
                 rest = pa.concat_tables([rest, table]).combine_chunks()
                 full = len(rest) // BLOCK * BLOCK
@@ -120,9 +119,6 @@ def _write(chunks: Iterator[Chunk], target: Path, source: str) -> None:
                 writer.write_table(rest)
         if not written + len(rest):
             raise InputError(f"{source}: every line is blank; give at least one sentence")
-        unfinished.replace(target)
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def _numbered(chunks: Iterator[Chunk]) -> Iterator[pa.Table]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -23,6 +24,7 @@ from transformers import PreTrainedTokenizerBase
 from contrastive_st.data.collators import PairCollator
 from contrastive_st.data.corpus import BlockSampler, block_file
 from contrastive_st.errors import InputError
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.tokens import token_ids
 
 # --- Documents, and some of them that are held out.
@@ -176,11 +178,11 @@ class TokenFile:
 
 def _write(documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length: int, target: Path) -> None:
     counts, frequencies = np.zeros((2, len(tokenizer)), np.int64)
-    names = [target.with_suffix(end) for end in (".ids", ".rows", ".npz")]
-    unfinished = [name.with_suffix(f"{name.suffix}.{os.getpid()}") for name in names]
     offset = 0
-    try:
-        with open(unfinished[0], "wb") as ids, open(unfinished[1], "wb") as rows:
+    with ExitStack() as files:  # they get their names in reverse order, so the .npz says that all are there
+        names = (target.with_suffix(end) for end in (".npz", ".rows", ".ids"))
+        counted, *others = (files.enter_context(atomic_write(name, overwrite=True)) for name in names)
+        with open(others[0], "wb") as rows, open(others[1], "wb") as ids:
             for texts, numbers in _chunks(documents.sentences()):
                 block = token_ids(tokenizer, texts, max_length)
                 lengths = np.fromiter(map(len, block), np.int64, len(block))
@@ -194,13 +196,7 @@ def _write(documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length:
                 offset += len(flat)
                 flat.astype("<i4").tofile(ids)
                 records.tofile(rows)
-        with open(unfinished[2], "wb") as file:
-            np.savez(file, counts=counts, frequencies=frequencies)
-        for made, name in zip(unfinished, names, strict=True):
-            os.replace(made, name)
-    finally:
-        for made in unfinished:
-            made.unlink(missing_ok=True)
+        np.savez(counted, counts=counts, frequencies=frequencies)
 
 
 def _chunks(blocks: Iterator[tuple[list[str], NDArray[np.int64]]]) -> Iterator[tuple[list[str], list[int]]]:

@@ -1,10 +1,10 @@
-"""Write a table of texts block by block: .jsonl, .csv or .parquet."""
+"""Write a table: block by block or as a whole, as .jsonl, .csv or .parquet."""
 
 from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,18 @@ def table_writer(path: Path, names: Sequence[str], lists: Sequence[str] = ()) ->
         'anchor,positive\\na cat,a pet\\n'
     """
     return _WRITERS[path.suffix](path, names, lists)
+
+
+def write_table(path: Path, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> None:
+    """Write rows to a table; a cell that a row does not have is empty.
+
+    Args:
+        path, names: as for `table_writer`; by default the columns of the rows, in the order in which they come.
+        rows: their cells by column.
+    """
+    names = names or list(dict.fromkeys(name for row in rows for name in row))
+    with table_writer(path, names) as write:
+        write({name: [row.get(name, "") for row in rows] for name in names})
 
 
 @contextmanager

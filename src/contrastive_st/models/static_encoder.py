@@ -21,6 +21,7 @@ from transformers import PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.reading import read_json
 from contrastive_st.models.architectures.static import STORAGES, StaticConfig, StaticModel, unit
 from contrastive_st.models.modeling import ForCL
 from contrastive_st.models.saving import RemoteCodeMixin, register, write_tensors
@@ -181,7 +182,7 @@ def write_static_modules(folder: Path, normalize: bool) -> None:
 def edit_config(folder: Path, **values: Any) -> None:
     """Change entries of a saved `config.json`."""
     path = folder / "config.json"
-    config = {**json.loads(path.read_text(encoding="utf-8")), **values}
+    config = read_json(path, dict) | values
     path.write_text(json.dumps(config, indent=2, sort_keys=True) + "\n", encoding="utf-8")
 
 

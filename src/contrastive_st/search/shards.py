@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.search.index import Batch, Ids, Metadata, Vectors, storable, storable_json
 from contrastive_st.vectors import dequantize, quantization_ranges, quantize, unit_vectors
 
 RECORD, RANGES = "encoding.json", "ranges.npy"
-_RENAMED = {"mark": "corpus_fingerprint"}  # in records of version 0.1
 FIRST = 1 << 40  # most documents of a source: ids are `source number * FIRST + row in the source`
 
 
@@ -62,13 +62,12 @@ class ShardFolder:
             self.folder.mkdir(parents=True, exist_ok=True)
             with atomic_write(record, overwrite=True) as path:
                 path.write_text(json.dumps(asdict(encoding), indent=2), encoding="utf-8")
+        if not record.is_file():
+            raise InputError(f"{folder} has no encoded vectors (no {RECORD})")
         try:
-            recorded = json.loads(record.read_text(encoding="utf-8"))
-            self.encoding = Encoding(**{_RENAMED.get(name, name): value for name, value in recorded.items()})
-        except OSError:
-            raise InputError(f"{folder} has no encoded vectors (no {RECORD})") from None
-        except (ValueError, TypeError, AttributeError) as error:
-            raise InputError(f"{record} cannot be read ({error}); encode into another folder") from None
+            self.encoding = Encoding(**read_json(record, dict))
+        except TypeError as error:
+            raise InputError(f"{record} is damaged: {first_line(error)}; encode into another folder") from error
         if encoding is not None and encoding != self.encoding:
             ours, theirs = asdict(self.encoding), asdict(encoding)
             other = ", ".join(f"{name} {theirs[name]}, not {ours[name]}" for name in ours if ours[name] != theirs[name])

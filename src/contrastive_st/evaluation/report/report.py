@@ -16,6 +16,7 @@ from contrastive_st.evaluation.report.plots import report_plots
 from contrastive_st.evaluation.scorers import NOT_RUN, Score
 from contrastive_st.evaluation.tasks import Task, tasks
 from contrastive_st.files.markdown import as_text
+from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, write_files
 
 _COLUMNS = (
@@ -149,7 +150,7 @@ class Report:
             InputError: the file is not a report.
         """
         try:
-            content = json.loads(Path(path).read_text(encoding="utf-8"))
+            content = read_json(Path(path), dict)
             scores = [Score(**row) for row in content["scores" if "scores" in content else "figures"]]
             known, names = tasks(), dict.fromkeys(score.task for score in scores)
             chosen = [known.get(name) or _own_task(name, [f for f in scores if f.task == name]) for name in names]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import hashlib
 import json
 import os
@@ -19,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import VectorIndex, sample
 from contrastive_st.search.near_pairs import near_pairs
@@ -192,6 +192,9 @@ def _with_texts(index: VectorIndex, places: NDArray[np.int64], ids: NDArray[np.i
     ]  # fmt: skip
 
 
+_COLUMNS = ("group", "id", "similarity", "nearest", "text")
+
+
 def save(groups: list[Group], path: str | os.PathLike[str]) -> Path:
     """Write `.csv` (a row per document: group, id, similarity, nearest, text) or `.json`.
 
@@ -203,11 +206,8 @@ def save(groups: list[Group], path: str | os.PathLike[str]) -> Path:
         content = [[asdict(member) for member in group] for group in groups]
         path.write_text(json.dumps(content, ensure_ascii=False, indent=1, default=str), encoding="utf-8")
     elif path.suffix == ".csv":
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, lineterminator="\n")
-            writer.writerow(["group", "id", "similarity", "nearest", "text"])
-            for number, group in enumerate(groups, 1):
-                writer.writerows([number, m.id, f"{m.similarity:.4f}", m.nearest, m.text] for m in group)
+        rows = ((n, m.id, f"{m.similarity:.4f}", m.nearest, m.text) for n, group in enumerate(groups, 1) for m in group)
+        write_table(path, [dict(zip(_COLUMNS, row, strict=True)) for row in rows], _COLUMNS)
     else:
         raise InputError(f"--output {path}: write .csv or .json")
     return path

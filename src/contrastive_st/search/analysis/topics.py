@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import math
 import re
@@ -18,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import MiniBatchKMeans
 from sklearn.feature_extraction.text import CountVectorizer
 
+from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
 from contrastive_st.search.index import Batch, VectorIndex, one_line, sample
 from contrastive_st.vectors import unit_vectors
@@ -196,7 +195,7 @@ class Trends:
             content = asdict(self) | {"centres": np.round(self.centres.astype(float), 6).tolist()}
             path.write_text(json.dumps(content, ensure_ascii=False, indent=1), encoding="utf-8")
         elif path.suffix == ".csv":
-            path.write_text(_csv(self.rows()), encoding="utf-8")
+            write_table(path, self.rows())
         else:
             path.write_text(_markdown(self.rows()), encoding="utf-8")
         return path
@@ -363,14 +362,6 @@ def sparkline(counts: Iterable[int]) -> str:
     counts = list(counts)
     top = max([*counts, 1])
     return "".join(" ▁▂▃▄▅▆▇█"[-(-8 * count // top)] for count in counts)
-
-
-def _csv(rows: Sequence[dict[str, Any]]) -> str:
-    buffer = io.StringIO()
-    writer = csv.DictWriter(buffer, fieldnames=list(rows[0]), lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
-    return buffer.getvalue()
 
 
 def _markdown(rows: Sequence[dict[str, Any]]) -> str:

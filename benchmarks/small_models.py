@@ -24,10 +24,9 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contrastive_st import evaluate
 from contrastive_st.data.word_vectors import read_word_vectors
-from contrastive_st.evaluation.cli import _pairs
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.suite import load
-from contrastive_st.evaluation.tasks import choose, retrieval_task
+from contrastive_st.evaluation.tasks import choose, own_pairs_task, retrieval_task
 from contrastive_st.models.protocol import FunctionEncoder, open_encoder
 from contrastive_st.static_vectors import StaticVectors
 
@@ -90,7 +89,7 @@ def main() -> None:
     args = parser.parse_args()
     docs = DocsSearch.load()
     tasks = choose(args.tasks)
-    tasks += [_pairs(str(args.data / "qqp" / "quora_test.txt"))]
+    tasks += [own_pairs_task(args.data / "qqp" / "quora_test.txt")]
     tasks += [retrieval_task("docs", [(pair.title, pair.text) for pair in docs.heldout])]
     encoders = {folder.name: open_encoder(folder, precision="auto") for folder in args.folders}
     texts = list(dict.fromkeys(choose("STSB")[0].load(args.data)["test"].columns[0]))[:1000]

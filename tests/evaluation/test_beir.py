@@ -9,6 +9,7 @@ from contrastive_st import InputError, cli
 from contrastive_st.data.readers import MissingData
 from contrastive_st.evaluation import SuiteEvaluator, evaluate
 from contrastive_st.evaluation.datasets import hub_sets
+from contrastive_st.evaluation.datasets.own import read_retrieval
 from contrastive_st.evaluation.scorers.retrieval import graded_metrics
 from contrastive_st.evaluation.tasks import beir_task
 
@@ -82,26 +83,26 @@ def test_equal_scores_are_of_no_help():
 @pytest.mark.parametrize(
     ("file", "text", "words"),
     [
-        ("qrels/test.tsv", "a\tb\tc\nq1\td9\t1", "line 2: there is no document d9"),
-        ("qrels/test.tsv", "a\tb\tc\nq9\td1\t1", "line 2: there is no query q9"),
+        ("qrels/test.tsv", "a\tb\tc\nq1\td9\t1", "row 2: there is no document d9"),
+        ("qrels/test.tsv", "a\tb\tc\nq9\td1\t1", "row 2: there is no query q9"),
         ("qrels/test.tsv", "a\tb\tc\nq1\td1\tgood", "line 2"),
         ("qrels/test.tsv", "a\tb\tc\nq1\td1\t0", "no query has a relevant document"),
         ("corpus.jsonl", '{"_id": null, "text": "x"}', "line 1: no _id and text"),
-        ("corpus.jsonl", '{"id": "d1", "text": "x"}', "line 1: no _id and text"),
+        ("corpus.jsonl", '{"key": "d1", "text": "x"}', "line 1: no _id and text"),
         ("queries.jsonl", '{"_id": "q", "text": "x"}\n{"_id": "q", "text": "y"}', "the id q occurs twice"),
     ],
 )
 def test_bad_rows_are_one_line(folder, file, text, words):
     (folder / file).write_text(text)
     with pytest.raises(InputError, match=words) as caught:
-        hub_sets.read_beir(folder)
+        read_retrieval(folder)
     assert "\n" not in str(caught.value)
 
 
 def test_what_is_not_there_is_named(folder, tmp_path, monkeypatch):
     (folder / "queries.jsonl").unlink()
     with pytest.raises(MissingData, match=r"no queries\.jsonl"):
-        hub_sets.read_beir(folder)
+        read_retrieval(folder)
     monkeypatch.setattr("datasets.load_dataset", lambda *args, **kwargs: 1 / 0)
     with pytest.raises(MissingData, match="NanoNQ cannot be had"):
         hub_sets.read_nano("NanoNQ")

@@ -4,6 +4,12 @@ from .dev_scores import (
 from .embedding_store import (
     EmbeddingStore as EmbeddingStore,
 )
+from .evaluators import (
+    BinaryClassificationEvaluator as BinaryClassificationEvaluator,
+    EmbeddingSimilarityEvaluator as EmbeddingSimilarityEvaluator,
+    InformationRetrievalEvaluator as InformationRetrievalEvaluator,
+    PairEvaluator as PairEvaluator,
+)
 from .neighbor_search import (
     neighbors as neighbors,
 )

@@ -21,8 +21,9 @@ def add_commands(commands: Any) -> None:
 def _add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score models on STS, transfer and other tasks; write one report")
     evaluate.add_argument("models", nargs="*", metavar="MODEL", help=MODEL_HELP)
-    evaluate.add_argument("--tasks", default="sts,space", help="names or groups, separated by commas: sts, transfer, "
-                          "supervised, entailment, pairs, space, few-shot, all (default: sts,space)")  # fmt: skip
+    evaluate.add_argument("--tasks", default="sts,space", help="names or groups, separated by commas: sts7 (or sts), "
+                          "senteval7 (or transfer), nanobeir, supervised, entailment, pairs, space, few-shot, all "
+                          "(but nanobeir); default: sts,space")  # fmt: skip
     evaluate.add_argument(
         "--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)"
     )
@@ -38,11 +39,11 @@ def _add_evaluate(commands: Any) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="also: labelled pairs, tab-separated, with a header: label (0 or 1), two texts",
+        help="also: your own pairs, with a score or a label (0 or 1) each: .csv, .tsv, .jsonl or .parquet",
     )
     evaluate.add_argument("--retrieval", action="append", default=[], metavar="DATA",
-                          help="also: a folder in BEIR's layout, a set of NanoBEIR by name (NanoSciFact), or a file of "
-                          "(query, relevant document) pairs, tab-separated, with a header")  # fmt: skip
+                          help="also: your own retrieval set, a folder with corpus, queries and qrels (BEIR's layout, "
+                          "trec's qrels), a file of (query, relevant document) pairs, or a NanoBEIR set")  # fmt: skip
     evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
     evaluate.add_argument("--card", metavar="README.md", help="write the first model's figures into this model card")
     evaluate.set_defaults(function=_evaluate)
@@ -98,9 +99,9 @@ def _evaluate(args: argparse.Namespace) -> None:
     from contrastive_st.distributed import processes
     from contrastive_st.evaluation.embedding_store import default_cache
     from contrastive_st.evaluation.suite import evaluate
-    from contrastive_st.evaluation.tasks import choose
+    from contrastive_st.evaluation.tasks import choose, own_pairs_task
 
-    own = [_pairs(path) for path in args.pairs] + [_retrieval(path) for path in args.retrieval]
+    own = [own_pairs_task(path) for path in args.pairs] + [_retrieval(path) for path in args.retrieval]
     cache = None if args.cache == "none" else args.cache or default_cache()
     options = {"pooling": args.pooling, "max_length": args.max_length, "device": device, "names": args.names}
     report = evaluate(models, [*choose(args.tasks, args.folds), *own], data, cache=cache, **options)
@@ -132,23 +133,14 @@ def _join_processes() -> str | None:
     return str(PartialState().device)
 
 
-def _pairs(path: str) -> Any:
-    from contrastive_st.evaluation.datasets.senteval import Splits, read_labelled_pairs
-    from contrastive_st.evaluation.tasks import pair_task
-
-    rows = read_labelled_pairs(path)
-    return pair_task(Path(path).stem, lambda: Splits({"test": rows}, {}, ("0", "1")))
-
-
 def _retrieval(path: str) -> Any:
-    from contrastive_st.data.readers import read_cells
     from contrastive_st.evaluation.datasets.hub_sets import is_nano
+    from contrastive_st.evaluation.datasets.own import read_relevant_pairs
     from contrastive_st.evaluation.tasks import beir_task, retrieval_task
 
     if Path(path).is_dir() or is_nano(path):
         return beir_task(path)
-    pairs = [(query, document) for _, (query, document) in read_cells(path, (0, 1), header=True)]
-    return retrieval_task(Path(path).stem, pairs)
+    return retrieval_task(Path(path).stem, read_relevant_pairs(path))
 
 
 def _neighbors(args: argparse.Namespace) -> None:

@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+import numpy as np
+
 from contrastive_st.data.readers import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
-from contrastive_st.evaluation.datasets.hub_sets import READERS, read_beir, read_nano
-from contrastive_st.evaluation.datasets.senteval import Document, Embed, Query, Splits, pair_rows
+from contrastive_st.evaluation.datasets.hub_sets import NANO, READERS, read_nano
+from contrastive_st.evaluation.datasets.own import read_retrieval, read_scored_pairs
+from contrastive_st.evaluation.datasets.senteval import Document, Embed, Query, Rows, Splits, pair_rows
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.few_shot import score_few_shot
 from contrastive_st.evaluation.scorers.probes import (
@@ -27,7 +30,9 @@ from contrastive_st.evaluation.scorers.sts import score_pairs, score_space, scor
 
 Read = Callable[[], Splits]
 Scorer = Callable[[Splits, Embed], list[Score]]
-_BELOW = ("senteval", "downstream", "data/downstream", "SentEval/data/downstream", ".")
+_BELOW = ("senteval", "downstream", "data/downstream", "SentEval/data/downstream", "nanobeir", "NanoBEIR", ".")
+#: Other names of groups: those by which papers call their averages
+ALIASES = {"sts7": "sts", "senteval7": "transfer"}
 
 
 @dataclass(frozen=True)
@@ -112,12 +117,16 @@ def tasks(folds: int = 10) -> dict[str, Task]:
             ("dev", "uniformity", "distinct"), "STS/STSBenchmark", READERS["STSB"], splits=("dev",),
         ),
         *(_few_shot(name, read, marker) for name, (read, marker) in _FEW_SHOT.items()),
+        *(_nano(f"Nano{name}") for name in NANO),
     ]  # fmt: skip
     return {task.name: task for task in listed}
 
 
 def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
-    """Select tasks by name or group, from a string "a,b" or a list; "all" selects every task.
+    """Select tasks by name or group, from a string "a,b" or a list.
+
+    "sts7" is the group "sts": STS12 to STS16, the test sets of STS-B and SICK-R. "senteval7" is "transfer", "nanobeir"
+    the 13 sets of NanoBEIR. "all" selects every task but those of NanoBEIR.
 
     Raises:
         InputError: a name is unknown; the message lists all names.
@@ -129,11 +138,12 @@ def choose(names: str | Sequence[str], folds: int = 10) -> list[Task]:
     known = tasks(folds)
     chosen: dict[str, Task] = {}
     for name in names.split(",") if isinstance(names, str) else names:
-        found = {t.name: t for t in known.values() if name.strip().lower() in (t.name.lower(), t.group, "all")}
-        if name.strip().lower() == "all":
-            found = known
+        plain = ALIASES.get(name.strip().lower(), name.strip().lower())
+        found = {t.name: t for t in known.values() if plain in (t.name.lower(), t.group)}
+        if plain == "all":
+            found = {t.name: t for t in known.values() if t.group != "nanobeir"}
         if not found:
-            groups = ", ".join(dict.fromkeys(task.group for task in known.values()))
+            groups = ", ".join(dict.fromkeys([*(task.group for task in known.values()), *ALIASES]))
             raise InputError(f"unknown task {name!r}; groups: all, {groups}; tasks: {', '.join(known)}")
         chosen |= found
     return list(chosen.values())
@@ -151,6 +161,38 @@ def pair_task(name: str, read: Read) -> Task:
     return Task(
         name, "pairs", lambda _: read(), partial(score_pairs, task=name), ("test", "average_precision", "all"), "."
     )
+
+
+def similarity_task(name: str, read: Read) -> Task:
+    """A task of your own with scored pairs, the "test" of `read()`: the correlations of cosines and scores.
+
+    Example:
+        >>> import numpy as np
+        >>> pairs = pair_rows([("a", "b"), ("a", "c"), ("b", "c")], [5.0, 0.0, 1.0])
+        >>> task = similarity_task("own", lambda: Splits({"test": pairs}, {}))
+        >>> vectors = {"a": [1.0, 0.0], "b": [1.0, 0.1], "c": [0.0, 1.0]}
+        >>> [score.text for score in task.score(task.load("."), lambda texts: np.array([vectors[t] for t in texts]))]
+        ['99.51', '100.00']
+    """
+    score = partial(score_splits, task=name, names=("test",))
+    return Task(name, "similarity", lambda _: read(), score, ("test", "spearman", "all"), ".")
+
+
+def own_pairs_task(path: str | Path, name: str | None = None) -> Task:
+    """The task of a file of pairs: labels 0 and 1 against a threshold, other numbers by their correlation.
+
+    Args:
+        path: as for `read_scored_pairs`.
+        name: by default the name of the file.
+
+    Raises:
+        InputError: the file cannot be read, or its columns are not understood.
+    """
+    rows, name = read_scored_pairs(path), name or Path(path).stem
+    if not set(np.unique(rows.gold)) <= {0.0, 1.0}:
+        return similarity_task(name, lambda: Splits({"test": rows}, {}))
+    labelled = Rows(rows.columns, rows.gold.astype(np.int64))
+    return pair_task(name, lambda: Splits({"test": labelled}, {}, ("0", "1")))
 
 
 def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> Task:
@@ -178,19 +220,20 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
     )
 
 
-def beir_task(source: str | Path, name: str | None = None, k: int = 10) -> Task:
-    """Retrieval on a folder in BEIR's layout or a set of NanoBEIR (`NanoSciFact`, ...). The main score is nDCG@k.
+def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read: Read | None = None) -> Task:
+    """Retrieval on a folder (`read_retrieval`) or a set of NanoBEIR (`NanoSciFact`, ...). The main score is nDCG@k.
 
     Args:
         source: as above.
         name: by default that of the folder or set.
         k: number of documents that are considered.
+        read: reads the set, as `read_retrieval` does, from elsewhere.
     """
     folder = Path(source).is_dir()
-    read = partial(read_beir, source) if folder else partial(read_nano, str(source))
-    name = name or Path(source).resolve().name if folder else str(source)
+    load = read or (partial(read_retrieval, source) if folder else partial(read_nano, str(source)))
+    name = name or (Path(source).resolve().name if folder else str(source))
     return Task(
-        name, "retrieval", lambda _: read(), partial(score_beir, task=name, k=k), ("test", f"ndcg@{k}", "among"), "."
+        name, "retrieval", lambda _: load(), partial(score_beir, task=name, k=k), ("test", f"ndcg@{k}", "among"), "."
     )
 
 
@@ -238,6 +281,12 @@ def _graded(name: str, read: Callable[[Path], Splits], levels: Sequence[float], 
     return Task(
         f"{name}-supervised", "supervised", read, score, ("test", "pearson", "all"), marker, READERS[name], 40.0
     )
+
+
+def _nano(name: str) -> Task:
+    score = partial(score_beir, task=name)
+    read = lambda root: read_retrieval(root / name)
+    return Task(name, "nanobeir", read, score, ("test", "ndcg@10", "among"), name, partial(read_nano, name), 5.0)
 
 
 def _few_shot(name: str, read: Callable[[Path], Splits], marker: str) -> Task:

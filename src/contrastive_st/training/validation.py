@@ -395,6 +395,8 @@ class ValidationTrainer(Trainer):
         if self.evaluator is None:
             return {}
         model = own_module(self.accelerator.unwrap_model(self.model))
+        if getattr(self.evaluator, "tokenizer", self) is None:  # one of your own data, made without a tokenizer
+            self.evaluator.tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)  # type: ignore[attr-defined]
         shared = getattr(self.evaluator, "distributed", False)  # it divides its work among the processes itself
         found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
         return {f"{prefix}_{name}": float(value) for name, value in found.items()}

@@ -23,7 +23,8 @@ _COLUMNS = (
     "model", "task", "split", "metric", "aggregation", "value", "x100 +-", "n", "pooling", "max_length", "note"
 )  # fmt: skip
 _PAIRS_MAIN = ("test", "average_precision", "all")
-AVERAGED = ("sts", "transfer")  # groups whose average is reported in papers
+#: Groups whose average is reported in papers, and what it is an average of
+AVERAGED = {"sts": "STS sets", "transfer": "SentEval tasks", "nanobeir": "NanoBEIR sets"}
 
 
 @dataclass
@@ -58,20 +59,28 @@ class Report:
         return next((f for f in own if task.is_main(f)), own[0] if len(own) == 1 else empty)
 
     def average(self, model: str, group: str) -> Score | None:
-        """The mean of a group's main scores; if some are missing, its note names them.
+        """The mean of a group's main scores, named by what it is of: "mean of 7 STS sets", "mean of 4 of 7 STS sets".
 
-        None if fewer than two tasks of the group were requested.
+        If some are missing, the note names them. None if fewer than two tasks of the group were requested.
         """
         if group not in AVERAGED or sum(task.group == group for task in self.tasks) < 2:
             return None
         every = [self.main(model, task) for task in tasks().values() if task.group == group]
         found = [f for f in every if f.value is not None and not f.note]
         missing = [f.task for f in every if f not in found]
-        note = f"over {len(found)} of {len(every)}, without {', '.join(missing)}" if missing else ""
+        note = f"without {', '.join(missing)}" if missing else ""
+        count = f"{len(found)} of {len(every)}" if missing else f"{len(every)}"
         value = sum(f.value for f in found if f.value is not None) / len(found) if found else None
         n = sum(f.n for f in found)
         return Score(
-            f"{group} average", every[0].split, every[0].metric, value, "mean of tasks", n, note=note, model=model
+            f"mean of {count} {AVERAGED[group]}",
+            every[0].split,
+            every[0].metric,
+            value,
+            "mean of tasks",
+            n,
+            note=note,
+            model=model,
         )
 
     def rows(self) -> list[list[Score]]:
@@ -86,7 +95,7 @@ class Report:
 
     def _task_rows(self, task: Task) -> list[list[Score]]:
         mains = [self.main(model, task) for model in self.models]
-        if task.group not in ("space", "retrieval", "pairs"):
+        if task.group not in ("space", "retrieval", "pairs", "similarity"):
             return [mains]
         keys = dict.fromkeys((f.split, f.metric, f.aggregation) for f in self.scores if f.task == task.name)
         by = {(f.model, f.split, f.metric, f.aggregation): f for f in self.scores if f.task == task.name}
@@ -186,6 +195,8 @@ def _own_task(name: str, scores: Sequence[Score]) -> Task:
     """A task of the user (`--pairs`, `--retrieval`), restored from its scores, without data."""
     searched = next((f.metric for f in scores if f.metric.startswith("mrr@")), None)
     group, main = ("retrieval", ("test", searched, "among")) if searched else ("pairs", _PAIRS_MAIN)
+    if any(f.metric == "spearman" for f in scores):
+        group, main = "similarity", ("test", "spearman", "all")
     return Task(name, group, lambda _: Splits({}, {}), lambda parts, embed: [], main, ".")
 
 
@@ -194,7 +205,9 @@ def _own_task(name: str, scores: Sequence[Score]) -> Task:
 _TYPES = {
     "sts": ("sentence-similarity", "Semantic Textual Similarity"),
     "pairs": ("sentence-similarity", "Paraphrase identification"),
+    "similarity": ("sentence-similarity", "Semantic Textual Similarity"),
     "retrieval": ("sentence-similarity", "Retrieval"),
+    "nanobeir": ("sentence-similarity", "Retrieval"),
 }
 _OTHER = ("text-classification", "Classification of frozen embeddings")
 

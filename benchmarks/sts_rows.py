@@ -24,8 +24,8 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from contrastive_st.data import corpus_word_vectors, sif_weights, word_counts
 from contrastive_st.evaluation import evaluate
 from contrastive_st.evaluation.tasks import choose
-from contrastive_st.models.static_encoder import gram_directions
 from contrastive_st.models.protocol import open_encoder
+from contrastive_st.models.static_encoder import gram_directions
 
 WORD = re.compile(r"\w+")
 WORDS, DIM, COUNTED = 30_000, 300, 250_000  # words with a vector, their dimension, sentences whose words are counted

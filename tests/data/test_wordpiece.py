@@ -1,10 +1,10 @@
 """Vocabularies learned from text: complete, bounded, and the same every time."""
 
 import subprocess
-import sys
 
 import pytest
 from transformers import AutoTokenizer
+from warm_python import python
 
 from conftest import SENTENCES
 from contrastive_st.data import train_wordpiece
@@ -41,7 +41,6 @@ def test_every_process_learns_the_same():
     code = "from contrastive_st.data import train_wordpiece\n"
     code += f"print(sorted(train_wordpiece({texts!r}, 110).get_vocab().items()))"
     outputs = {
-        subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
-        for _ in range(2)
+        subprocess.run([python(), "-c", code], capture_output=True, text=True, check=True).stdout for _ in range(2)
     }
     assert len(outputs) == 1

@@ -1,12 +1,12 @@
 """Word vocabularies, and the matrices that go with them."""
 
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from transformers import AutoTokenizer
+from warm_python import python
 
 from conftest import SENTENCES
 from contrastive_st import InputError
@@ -81,7 +81,7 @@ def test_frequent_words_first_and_ties_in_the_order_of_code_points():
 def test_every_process_counts_the_same():
     code = f"from contrastive_st.data import train_word_tokenizer\nt = train_word_tokenizer({SENTENCES!r}, 20)\n"
     code += "print(sorted(t.get_vocab().items()))"
-    other = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    other = subprocess.run([python(), "-c", code], capture_output=True, text=True, check=True).stdout
     assert other == f"{sorted(train_word_tokenizer(SENTENCES[::-1], 20).get_vocab().items())}\n"
 
 

@@ -10,6 +10,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
+from warm_python import python
 
 from contrastive_st import BertForCL, ContrastiveTrainingArguments
 from contrastive_st.cli import main
@@ -61,7 +62,7 @@ RUNS = {
     "layer student": ["distill", "base", "--student", "layers=0", "--train_file", "texts.txt"],
 }  # fmt: skip
 #: Runs of so many steps by default that the test says fewer, and of so many epochs
-LONG = ("mlm", "use", "static student")
+LONG = ("mlm", "use", "static", "static student")
 EPOCHS = ("cert", "distill script", "distill script, TF-IDF", "infersent", "sequences")
 
 
@@ -200,7 +201,7 @@ def test_a_masked_model_whose_rate_is_always_zero_does_not_end_well(folder, caps
 
 # --- Two processes.
 
-LAUNCH = [sys.executable, "-m", "accelerate.commands.launch", "--quiet", "--config_file",
+LAUNCH = ["-m", "accelerate.commands.launch", "--quiet", "--config_file",
           str(ROOT / "examples" / "accelerate" / "two_cpu_processes.yaml")]  # fmt: skip
 
 
@@ -214,7 +215,8 @@ def test_two_processes(script, options, count, folder):
     write_data(folder, count)
     data = [*RUNS[options][RUNS[options].index("--train_file") :], *options_of(options, count)]
     done = subprocess.run(
-        [*LAUNCH, str(ROOT / "examples" / f"{script}.py"), *data], capture_output=True, text=True, timeout=240,
+        [python(), *LAUNCH, str(ROOT / "examples" / f"{script}.py"), *data],
+        capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     if done.returncode == 0:

@@ -4,12 +4,12 @@ import json
 import os
 import socket
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import transformers
 from hub_server import Fault, HubServer
+from warm_python import python
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
@@ -49,7 +49,7 @@ def client(hub, tmp_path):
         own |= {"HF_TOKEN": token} if token else {}
         command = ["-c", code] if code else ["-m", "contrastive_st.cli"]
         done = subprocess.run(
-            [sys.executable, *command, *map(str, args)], capture_output=True, text=True, timeout=200,
+            [python(), *command, *map(str, args)], capture_output=True, text=True, timeout=200,
             env=kept | own | {"OMP_NUM_THREADS": "1", **environment}, cwd=tmp_path,
         )  # fmt: skip
         assert not token or token not in done.stdout + done.stderr

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from hub_server import Fault, HubServer
+from warm_python import python
 
 from conftest import SENTENCES
 
@@ -138,7 +139,7 @@ def train(example, args, hub, tmp_path):
     """Two processes, from the text file to the Hub."""
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))
     config = EXAMPLES / "accelerate" / "two_cpu_processes.yaml"
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", config, EXAMPLES / example]
+    launch = [python(), "-m", "accelerate.commands.launch", "--config_file", config, EXAMPLES / example]
     tiny = ["--train_file", "text.txt", "--per_device_train_batch_size", "8", "--max_steps", "6", "--output_dir", "out"]
     push = ["--push_to_hub", "true", "--hub_model_id", "alice/two", "--disable_tqdm", "true", "--save_steps", "4"]
     run([*launch, *tiny, *push, *args], environment(hub, tmp_path / "home"), tmp_path)
@@ -154,7 +155,7 @@ def train(example, args, hub, tmp_path):
 def test_two_processes_push_and_a_fresh_one_pulls_the_same_embeddings(hub, tmp_path):
     args = ["--num_layers", "1", "--hidden_size", "16", "--logging_steps", "2", "--learning_rate", "1e-3"]
     train("run_simcse.py", args, hub, tmp_path)
-    command = [sys.executable, "-c", PULLED, "alice/two", tmp_path / "out", json.dumps(SENTENCES)]
+    command = [python(), "-c", PULLED, "alice/two", tmp_path / "out", json.dumps(SENTENCES)]
     run(command, environment(hub, tmp_path / "empty"), tmp_path)
     before = len(hub.requests)
     run(command, environment(hub, tmp_path / "empty", HF_HUB_OFFLINE="1"), tmp_path)  # and again without a network
@@ -172,7 +173,7 @@ def test_an_architecture_of_its_own_opens_where_the_package_is_not(hub, tmp_path
 
 def test_every_strategy_pushes_what_it_should(hub, tmp_path):
     hub.faults.append(Fault("POST", "/api/models/alice/every_save/commit/", "500"))  # the first push of a checkpoint
-    code = [sys.executable, "-c", STRATEGIES]
+    code = [python(), "-c", STRATEGIES]
     done = run(code, environment(hub, tmp_path / "home", PYTHONPATH=str(Path(__file__).parents[1])), tmp_path)
     assert "Training in progress, step 2 was not pushed" in done.stderr
     titles = {name.removeprefix("alice/"): repo.titles()[::-1][1:] for name, repo in hub.repos.items()}

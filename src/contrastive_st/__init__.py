@@ -26,7 +26,7 @@ the commands.
 
 import lazy_loader
 
-__version__ = "0.1.0"
+__version__ = "1.0.0"
 
 # The names are listed in __init__.pyi. (No `__all__`: with it, `help` would print every class in full.)
 __getattr__, __dir__, _ = lazy_loader.attach_stub(__name__, __file__)

@@ -94,7 +94,10 @@ def data_root():
 
 @pytest.fixture(autouse=True, scope="session")
 def _own_caches(tmp_path_factory):
-    """Nothing is read from or left in the user's caches."""
+    """Nothing is read from or left in the user's caches; the workers of a run read the installed documentation once."""
     import datasets
 
     datasets.config.HF_DATASETS_CACHE = tmp_path_factory.mktemp("datasets")
+    own = tmp_path_factory.getbasetemp()
+    shared = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+    os.environ["CONTRASTIVE_ST_CACHE"] = str(shared / "cache")

@@ -72,7 +72,6 @@ def folder(clone, tmp_path, monkeypatch):
         (tmp_path / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
-    monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
     for name in ("CONTRASTIVE_ST_MODEL", "CONTRASTIVE_ST_DATA"):
         monkeypatch.delenv(name, raising=False)
     with store_place() as place:

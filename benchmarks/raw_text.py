@@ -406,8 +406,10 @@ def main() -> None:
     parser.add_argument("--recorded", action="store_true", help="only the runs of the output file: train nothing")
     parser.add_argument("--work", type=Path, default=Path("out/raw_text"))
     args = parser.parse_args()
-    prepare(args.data, args.work)
-    tokenizer, results = load_tokenizer(args.work), Results(args.output)
+    results, tokenizer = Results(args.output), None
+    if not args.recorded:
+        prepare(args.data, args.work)
+        tokenizer = load_tokenizer(args.work)
     asked = lambda group, label: (
         (not args.only or group.startswith(tuple(args.only))) and (not args.labels or label in args.labels)
     )
@@ -420,7 +422,7 @@ def main() -> None:
             results.add({}, "", name, found)
         if found and asked("untrained", name):
             lines[name] = found["mean STS"]
-            print(f"| {name} | | {found['mean STS']:.1f} | | {found['STS-B']:.1f} | |", flush=True)
+            print(f"| {name}, no training | | {found['mean STS']:.1f} | | {found['STS-B']:.1f} | |", flush=True)
     for cell in [cell for cell in cells() if asked(cell.group, cell.label)]:
         seeds = [seed for seed in args.seeds if not args.recorded or results.find(cell.key(), seed, "after")]
         if not seeds:

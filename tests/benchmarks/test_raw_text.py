@@ -56,3 +56,14 @@ def test_intervals_are_students(study):
 def test_the_picture_is_drawn(study, tmp_path):
     study.draw([("a row", [50.0, 51.0], [55.0, 54.0])], {"TF-IDF": 60.0}, tmp_path / "picture.png")
     assert (tmp_path / "picture.png").read_bytes()[:4] == b"\x89PNG"
+
+
+def test_the_table_of_the_page_is_that_of_its_file(study, monkeypatch, capsys):
+    docs = EXAMPLES.parent / "docs"
+    monkeypatch.setattr(
+        "sys.argv", ["raw_text.py", "no-data", "--recorded", "--output", str(docs / "raw_text_levers.csv")]
+    )
+    study.main()
+    printed = capsys.readouterr().out.strip()
+    assert printed.count("\n") >= 12
+    assert f"\n\n{printed}\n\n" in (docs / "quickthoughts.md").read_text(encoding="utf-8")

@@ -15,7 +15,6 @@ from warm_python import python
 from contrastive_st import BertForCL, ContrastiveTrainingArguments
 from contrastive_st.cli import main
 from contrastive_st.data import train_wordpiece
-from contrastive_st.scripts import distill
 from contrastive_st.scripts.cli import script_files
 
 ROOT = Path(__file__).parents[2]
@@ -119,11 +118,10 @@ def before(monkeypatch):
     """The weights that each training of this test starts with, by name."""
     found = []
     copy = lambda model: found.append({name: weight.clone() for name, weight in model.state_dict().items()})
-    train, distilled = transformers.Trainer.train, distill.train
+    train = transformers.Trainer.train
     monkeypatch.setattr(
         transformers.Trainer, "train", lambda self, *a, **k: (copy(self.model), train(self, *a, **k))[1]
     )
-    monkeypatch.setattr(distill, "train", lambda model, *a, **k: (copy(model), distilled(model, *a, **k))[1])
     return found
 
 

@@ -11,6 +11,7 @@ import contextlib
 import math
 import platform
 import sys
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields
@@ -22,9 +23,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from safetensors.torch import load_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.utils.data import Sampler
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from contrastive_st.data import read_texts
+from contrastive_st.data import TeacherRows, read_texts
 from contrastive_st.data.readers import open_rows
 from contrastive_st.errors import InputError
 from contrastive_st.files.redact import publishable, publishable_arguments
@@ -44,11 +47,12 @@ from contrastive_st.models.static_encoder import (
     token_rows,
 )
 from contrastive_st.models.students import student_of, teacher_vectors
-from contrastive_st.terminal import note, progress_is_shown, say
+from contrastive_st.terminal import progress_is_shown, say
 from contrastive_st.tokens import pad_rows
-from contrastive_st.training.arguments import Ranges, check_ranges
+from contrastive_st.training.arguments import ContrastiveTrainingArguments, Ranges, check_ranges
 from contrastive_st.training.checkpoints import TrainingDiverged
 from contrastive_st.training.metadata import base_model, hardware, versions, words_of, write_training_metadata
+from contrastive_st.training.trainer import ContrastiveTrainer
 
 Rows = list[list[int]]
 _RANGES: Ranges = (
@@ -212,83 +216,169 @@ def read_pairs_of(file: str | None, read: Any) -> Pairs:
     return Pairs([row for row in tokens if len(row) == 2], [row for row in tokens if len(row) == 3])
 
 
+class StudentRows(TeacherRows):
+    """Token ids of the texts with the teacher's vectors; a batch has texts of similar length if `by_length`."""
+
+    def __init__(self, ids: Rows, embeddings: NDArray[np.floating], by_length: bool) -> None:
+        super().__init__(ids, embeddings)
+        self.by_length = by_length
+
+    def sampler(self, batch_size: int, seed: int) -> LengthSampler:  # type: ignore[override]
+        """The order for training with batches of `batch_size`."""
+        return LengthSampler([len(row) for row in self.ids], batch_size, seed, self.by_length)
+
+
+class LengthSampler(Sampler[int]):
+    """The rows of `endless_batches`, one after another, an epoch at a time."""
+
+    def __init__(self, lengths: Sequence[int], size: int, seed: int, by_length: bool) -> None:
+        self.batches = endless_batches(lengths, size, seed, by_length)
+        self.count = len(lengths) // size
+
+    def __iter__(self) -> Iterator[int]:
+        return (int(row) for _ in range(self.count) for row in next(self.batches))
+
+
+@dataclass
+class StudentCollator:
+    """Makes the batch of a step: texts with the teacher's vectors, and the texts of the next pairs, if there are any.
+
+    Args:
+        pad: the id of the padding token.
+        pairs: pairs and triplets.
+        numbers: batches of their numbers; None for no pairs.
+
+    Example:
+        ::
+
+            [{"input_ids": [7, 8], "teacher": [0.6, 0.8]}]      input_ids  [[[7, 8]], [[5, 0]], [[6, 0]]]
+            and the pair [[5], [6]]                         ->  targets    [[0.6, 0.8]], groups [(1, 2)]
+    """
+
+    pad: int
+    pairs: Pairs
+    numbers: Iterator[NDArray[np.int64]] | None = None
+
+    def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+        groups = self.pairs.batch(next(self.numbers)) if self.numbers is not None else []
+        every = [row["input_ids"] for row in rows] + [text for group in groups for row in group for text in row]
+        ids, mask = pad_rows(every, self.pad)
+        teacher = torch.from_numpy(np.stack([np.asarray(row["teacher"], np.float32) for row in rows]))
+        shapes = [(len(group), len(group[0])) for group in groups]
+        return {"input_ids": ids[:, None], "attention_mask": mask[:, None], "targets": teacher, "groups": shapes}
+
+
+class StudentTrainer(ContrastiveTrainer):
+    """A `ContrastiveTrainer` whose loss is the distance to the teacher, plus InfoNCE over the pairs of a step.
+
+    Args:
+        options: weight and temperature of InfoNCE.
+        args, kwargs: as for `ContrastiveTrainer`.
+    """
+
+    def __init__(self, *args: Any, options: Training, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.options = options
+
+    def compute_loss(
+        self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Any:
+        """The loss of a step; all texts are encoded together."""
+        ids, mask = (inputs[name][:, 0] for name in ("input_ids", "attention_mask"))
+        with self.accelerator.autocast():
+            embeddings = self.accelerator.unwrap_model(model).embed(ids, attention_mask=mask)
+        hashes = text_hashes(ids, mask)
+        loss = step_loss(embeddings.float(), hashes, inputs["targets"], inputs["groups"], self.options)
+        texts = slice(len(inputs["targets"]))
+        self._remember(embeddings[texts, None].detach(), inputs["targets"], hashes[texts, None], None)
+        return (loss, None) if return_outputs else loss
+
+
+class Schedule(TrainerCallback):
+    """The share of the steps, or of the minutes if that is more, that has passed; ends the run at 1.
+
+    Args:
+        options: the minutes; 0 for no limit.
+        steps: number of steps.
+    """
+
+    def __init__(self, options: Training, steps: int) -> None:
+        self.options, self.steps, self.started = options, steps, time.monotonic()
+
+    def progress(self, step: int) -> float:
+        """The share that has passed before this step, from 0."""
+        spent = (time.monotonic() - self.started) / (60 * self.options.minutes) if self.options.minutes else 0.0
+        return max(step / self.steps, spent)
+
+    def factor(self, step: int) -> float:
+        """The share of the peak rate: a warm-up of 50 steps and a linear decay to 0."""
+        return min(1.0, (step + 1) / 50) * max(0.0, 1 - self.progress(step))
+
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
+        control.should_training_stop = control.should_training_stop or self.progress(state.global_step) >= 1
+
+
 def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, options: Training) -> dict[str, Any]:
-    """Train a student in place; return its entries of the training metadata.
+    """Train a student in place by `ContrastiveTrainer`; return its entries of the training metadata.
 
     Raises:
         TrainingDiverged: the loss is NaN or infinite.
     """
     if len(rows) < options.batch_size:
         print(f"only {len(rows)} texts: the batch size is {len(rows)}, not {options.batch_size}", file=sys.stderr)
-    batch_size, rate = min(options.batch_size, len(rows)), options.learning_rate
-    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0, betas=(0.9, 0.99), fused=True)
+    batch_size = min(options.batch_size, len(rows))
     steps = options.steps or len(rows) // batch_size
-    by_length = not isinstance(model, StaticEncoder)
-    batches = endless_batches([len(row) for row in rows], batch_size, options.seed, by_length)
-    numbers = None
+    by_length, numbers = not isinstance(model, StaticEncoder), None
     if len(pairs) and options.pair_weight:
         numbers = endless_batches(pairs.lengths(), options.pair_batch_size, options.seed + 1, by_length)
-    started, losses = time.monotonic(), []
-    model.train()
-    for step in range(steps):
-        spent = (time.monotonic() - started) / (60 * options.minutes) if options.minutes else 0.0
-        progress = max(step / steps, spent)
-        if progress >= 1:
-            break
-        for settings in optimizer.param_groups:
-            settings["lr"] = rate * min(1, (step + 1) / 50) * (1 - progress)
-        batch = next(batches)
-        groups = pairs.batch(next(numbers)) if numbers is not None else []
-        loss, distance = step_loss(model, [rows[i] for i in batch], targets[batch], groups, options)
-        losses.append(float(distance))
-        if not math.isfinite(loss.item()):
-            raise TrainingDiverged(f"the loss is {loss.item()} at step {step + 1}; {_MEND}")
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
-        if (step + 1) % 100 == 0 or step + 1 == steps:
-            _say(step + 1, steps, losses[-100:], started, progress, batch_size)
+    optimizer = torch.optim.AdamW(
+        model.parameters(), lr=options.learning_rate, weight_decay=0.0, betas=(0.9, 0.99), fused=True
+    )
+    schedule = Schedule(options, steps)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = StudentTrainer(
+            model=model, options=options, train_dataset=StudentRows(rows, targets, by_length),
+            data_collator=StudentCollator(model.config.pad_token_id, pairs, numbers),
+            optimizers=(optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, schedule.factor)), callbacks=[schedule],
+            args=ContrastiveTrainingArguments(
+                folder, max_steps=steps, per_device_train_batch_size=batch_size, learning_rate=options.learning_rate,
+                seed=options.seed, max_grad_norm=0.0, bf16=by_length and bf16_is_fast(model.device),
+                save_strategy="no", report_to="none", logging_steps=100, dataloader_pin_memory=False,
+            ),
+        )  # fmt: skip
+        started = schedule.started = time.monotonic()
+        try:
+            trainer.train()
+        except TrainingDiverged as error:
+            raise TrainingDiverged(f"{str(error).partition(' (')[0]}; {_MEND}") from error
     model.eval()
-    seconds, texts = time.monotonic() - started, len(losses) * batch_size
+    seconds, done = time.monotonic() - started, trainer.state.global_step
     return {
-        "steps": len(losses), "of_steps": len(losses), "epochs": round(texts / len(rows), 4),
-        "seconds": round(seconds, 2), "texts_encoded": texts, "texts_per_second": round(texts / seconds, 1),
+        "steps": done, "of_steps": done, "epochs": round(done * batch_size / len(rows), 4),
+        "seconds": round(seconds, 2), "texts_encoded": done * batch_size,
+        "texts_per_second": round(done * batch_size / seconds, 1),
     }  # fmt: skip
 
 
 def step_loss(
-    model: Any, rows: Rows, targets: NDArray[np.floating], groups: Sequence[Sequence[Rows]], options: Training
-) -> tuple[Tensor, Tensor]:
-    """The loss of a step and its first part: distance of texts to targets `[N, d]`, plus InfoNCE over groups of pairs.
+    embeddings: Tensor, hashes: Tensor, targets: Tensor, groups: Sequence[tuple[int, int]], options: Training
+) -> Tensor:
+    """The loss of a step: the distance of texts to the teacher, plus InfoNCE over groups of pairs.
 
-    All texts are encoded together, so that the gradient of the word vectors, as large as the vocabulary, is made once.
+    Args:
+        embeddings: `[M, d]`, those of the texts and then of the rows of each group.
+        hashes: `[M]`, of their token ids.
+        targets: `[N, d]`, the teacher's vectors of the texts.
+        groups: rows and views of each group: (rows, 2) for pairs, (rows, 3) for triplets.
+        options: weight and temperature of InfoNCE.
     """
-    every, hashes = embed(model, [*rows, *(text for group in groups for row in group for text in row)])
-    wanted = torch.from_numpy(np.asarray(targets, np.float32)).to(model.device)
-    distance = loss = EmbeddingDistillationLoss()(every[: len(rows), None], wanted)
-    contrast, start, total = InfoNCE(options.temperature), len(rows), sum(map(len, groups))
-    for group in groups:
-        shape = (len(group), len(group[0]))
+    loss = EmbeddingDistillationLoss()(embeddings[: len(targets), None], targets)
+    contrast, start, total = InfoNCE(options.temperature), len(targets), sum(rows for rows, _ in groups)
+    for shape in groups:
         part = slice(start, start := start + shape[0] * shape[1])
-        own = contrast(every[part].unflatten(0, shape), text_hashes=hashes[part].unflatten(0, shape))
-        loss = loss + options.pair_weight * len(group) / total * own
-    return loss, distance.detach()
-
-
-def _say(step: int, steps: int, losses: list[float], started: float, progress: float, batch_size: int) -> None:
-    seconds = time.monotonic() - started
-    left = seconds * (1 - progress) / max(progress, 1e-9)
-    rate = step * batch_size / seconds
-    note(f"step {step}/{steps}: distance {np.mean(losses):.4f}, {rate:,.0f} texts/s, {left:,.0f} s left")
-
-
-def embed(model: Any, rows: Sequence[Sequence[int]]) -> tuple[Tensor, Tensor]:
-    """Embeddings `[N, d]` of token ids, computed in bfloat16 if that is fast, and the hashes `[N]` of the ids."""
-    ids, mask = (tensor.to(model.device) for tensor in pad_rows(rows, model.config.pad_token_id))
-    half = not isinstance(model, StaticEncoder) and bf16_is_fast(model.device)
-    with torch.autocast(model.device.type, torch.bfloat16, enabled=half):
-        embeddings = model.embed(ids, attention_mask=mask)
-    return embeddings.float(), text_hashes(ids, mask)
+        own = contrast(embeddings[part].unflatten(0, shape), text_hashes=hashes[part].unflatten(0, shape))
+        loss = loss + options.pair_weight * shape[0] / total * own
+    return loss
 
 
 def endless_batches(lengths: Sequence[int], size: int, seed: int, by_length: bool) -> Iterator[NDArray[np.int64]]:

@@ -29,7 +29,7 @@ from contrastive_st.search.index import (
     matches,
     reciprocal_rank_fusion,
 )
-from contrastive_st.search.shards import ShardFolder, read_table
+from contrastive_st.search.shards import RECORD, ShardFolder, read_table
 from contrastive_st.vectors import (
     buckets,
     dequantize,
@@ -164,6 +164,11 @@ class ExactIndex:
         self.fingerprint, self.model, self.dimension = fingerprint, model, vectors.shape[1]
         self._order = np.argsort(self.ids, kind="stable")
         self._words: Any = None
+
+    @staticmethod
+    def is_at(path: Path) -> bool:
+        """Whether a path is a folder that `open` opens."""
+        return (path / RECORD).is_file()
 
     @classmethod
     def open(cls, folder: str | Path, *, fingerprint: str | None = None, precision: str | None = None) -> ExactIndex:

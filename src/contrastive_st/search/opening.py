@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,13 +11,16 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.index import VectorIndex
 from contrastive_st.search.postgres.server import default_store
-from contrastive_st.search.shards import RECORD
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder
     from contrastive_st.search.postgres.database import Database
     from contrastive_st.search.postgres.store import VectorStore
     from contrastive_st.static_vectors import StaticVectors
+
+
+#: Indexes in files, by module and class. `is_at` tells whether a path is one; any other name is that of a database
+FILE_INDEXES = ("exact.ExactIndex",)
 
 
 def open_index(
@@ -33,10 +37,9 @@ def open_index(
         InputError: the index does not exist, another model made it, or the extra `search` is not installed.
     """
     where = str(where or default_store())
-    if Path(where).expanduser().joinpath(RECORD).is_file():
-        from contrastive_st.search.exact import ExactIndex
-
-        return ExactIndex.open(where, fingerprint=fingerprint)
+    if (in_files := file_index(where)) is not None:
+        opened: VectorIndex = in_files.open(where, fingerprint=fingerprint)
+        return opened
     store = vector_store()
     _check_there(where)
     return store(where, collection, fingerprint=fingerprint)
@@ -48,7 +51,17 @@ def open_named(name: str, store: str | None = None) -> VectorIndex:
     Raises:
         InputError: as for `open_index`.
     """
-    return open_index(name) if Path(name).expanduser().joinpath(RECORD).is_file() else open_index(store, name)
+    return open_index(name) if file_index(name) is not None else open_index(store, name)
+
+
+def file_index(where: str | Path) -> Any:
+    """The class of the index in the files at a path; None if there is none."""
+    for place in FILE_INDEXES:
+        module, _, name = place.partition(".")
+        kind = getattr(importlib.import_module(f"contrastive_st.search.{module}"), name)
+        if kind.is_at(Path(where).expanduser()):
+            return kind
+    return None
 
 
 def open_database(where: str | Path | None = None) -> Database:

@@ -4,7 +4,7 @@
 
 Baselines, fitted on the sentences of Wikipedia: TF-IDF of its whole vocabulary (sublinear); SIF, averages of PPMI
 vectors of its 30,000 commonest words with the weights and without the first component (Arora et al. 2017); and an
-untrained static table, random vectors of the tokens' grams with SIF weights. The sets that are not in DATA are left out.
+untrained table, random vectors of the words' grams with SIF weights. Sets that are not in DATA are left out.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""`contrastive-st evaluate`, `neighbors` and `curl-bounds`."""
+"""`contrastive-st evaluate`, `neighbors`, `overlaps` and `curl-bounds`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from contrastive_st.terminal import MODEL_HELP, note, say
 
 def add_commands(commands: Any) -> None:
     """Add these commands to the subparsers of the command line."""
-    for add in (_add_evaluate, _add_neighbors, _add_curl_bounds):
+    for add in (_add_evaluate, _add_neighbors, _add_overlaps, _add_curl_bounds):
         add(commands)
 
 
@@ -65,6 +65,21 @@ def _add_neighbors(commands: Any) -> None:
     nearest.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
     nearest.add_argument("--output", "-o", metavar="FILE.md", help="write the tables to this file as well")
     nearest.set_defaults(function=_neighbors)
+
+
+def _add_overlaps(commands: Any) -> None:
+    copies = commands.add_parser("overlaps", help="count the texts of B, such as a test set, that A has copies of")
+    copies.add_argument(
+        "first", metavar="A", help="a file that `train` reads, such as the training text; it is streamed"
+    )
+    copies.add_argument("second", metavar="B", help="a file, or tasks of the evaluation: STSB, sts7, ...")
+    copies.add_argument("--columns", nargs="+", metavar="COLUMN", help="of A, by name or position (default: its texts)")
+    copies.add_argument("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
+    copies.add_argument(
+        "--threshold", type=float, default=0.8, help="Jaccard index of words of a near copy (default: 0.8)"
+    )
+    copies.add_argument("--examples", type=int, default=3, help="copies to print of each kind (default: 3)")
+    copies.set_defaults(function=_overlaps)
 
 
 def _add_curl_bounds(commands: Any) -> None:
@@ -141,6 +156,14 @@ def _retrieval(path: str) -> Any:
     if Path(path).is_dir() or is_nano(path):
         return beir_task(path)
     return retrieval_task(Path(path).stem, read_relevant_pairs(path))
+
+
+def _overlaps(args: argparse.Namespace) -> None:
+    from contrastive_st.evaluation.overlaps import overlaps, texts_of
+
+    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
+    found = overlaps(texts_of(args.first, data, args.columns), texts_of(args.second, data), args.threshold)
+    say(found.report(args.threshold, args.examples))
 
 
 def _neighbors(args: argparse.Namespace) -> None:

@@ -1,0 +1,145 @@
+"""Copies of one collection of texts in another: what of an evaluation set stands in the training text.
+
+The texts of B are held and indexed, those of A are streamed, so memory grows with B alone.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from contrastive_st.data.roles import column_roles
+from contrastive_st.data.tables import preview, stream_texts
+from contrastive_st.errors import InputError
+from contrastive_st.evaluation.suite import load
+from contrastive_st.evaluation.tasks import choose
+
+_WORD = re.compile(r"\w+")
+
+
+class Copy(NamedTuple):
+    """A text of B, the text of A that is most like it, and the Jaccard index of their words; 1 for the same words."""
+
+    text: str
+    of: str
+    similarity: float
+
+
+@dataclass
+class Overlaps:
+    """What of B stands in A.
+
+    Args:
+        first: number of texts of A, repetitions included.
+        second: number of distinct texts of B; texts that differ in case or punctuation alone are one.
+        exact: texts of B that A has word for word, in any case and with any punctuation.
+        near: other texts of B with a near copy in A, the nearest first.
+    """
+
+    first: int
+    second: int
+    exact: list[Copy] = field(default_factory=list)
+    near: list[Copy] = field(default_factory=list)
+
+    def report(self, threshold: float, examples: int = 3) -> str:
+        """The counts and some examples, as text."""
+        lines = [f"{self.first:,} texts of A against {self.second:,} distinct texts of B"]
+        what = (
+            "exact copies, in any case and punctuation",
+            f"near copies, Jaccard index of words at least {threshold:g}",
+        )
+        for name, found in zip(what, (self.exact, self.near), strict=True):
+            lines.append(f"{len(found):,} of B ({len(found) / max(self.second, 1):.1%}) have {name}")
+            for copy in found[:examples]:
+                lines += [f"  {copy.similarity:.2f}  B: {copy.text}", f"        A: {copy.of}"]
+        return "\n".join(lines)
+
+
+def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8, least: int = 3) -> Overlaps:
+    """Find the texts of `second` (B) of which `first` (A) has copies.
+
+    Near copies are found by prefix filtering (Bayardo, Ma and Srikant 2007, https://doi.org/10.1145/1242572.1242591):
+    two sets of words with a Jaccard index of at least t share one of their rarest words, so only the texts that do are
+    compared. All pairs above the threshold are found.
+
+    Args:
+        first: texts, which are read once and not kept.
+        second: texts, which are kept.
+        threshold: least Jaccard index of the words of a near copy, above 0 and at most 1.
+        least: near copies have at least so many different words.
+
+    Raises:
+        InputError: the threshold is out of range.
+
+    Example:
+        >>> found = overlaps(["A cat sat on the mat.", "two dogs"], ["a cat sat on the mat", "a cat sat on a mat", "x"])
+        >>> [copy.text for copy in found.exact], [(copy.text, round(copy.similarity, 2)) for copy in found.near]
+        (['a cat sat on the mat'], [('a cat sat on a mat', 0.83)])
+    """
+    if not 0 < threshold <= 1:
+        raise InputError(f"threshold {threshold}: give a number above 0, at most 1")
+    texts = {words: text for text in second if (words := _words(text))}
+    rarity = Counter(word for words in texts for word in set(words))
+    keys = list(texts)
+    sets = [frozenset(words) for words in keys]
+    held: dict[str, list[int]] = {}
+    for number, own in enumerate(sets):
+        for word in _prefix(own, rarity, threshold) if len(own) >= least else ():
+            held.setdefault(word, []).append(number)
+    count, exact, near = 0, {}, {}
+    for text in first:
+        count += 1
+        words = _words(text)
+        if words in texts:
+            exact.setdefault(words, text)
+        own = frozenset(words)
+        if len(own) < least:
+            continue
+        for number in {number for word in _prefix(own, rarity, threshold) for number in held.get(word, ())}:
+            shared = len(own & sets[number])
+            similarity = shared / (len(own) + len(sets[number]) - shared)
+            if similarity >= max(threshold, near.get(number, ("", 0.0))[1] + 1e-12):
+                near[number] = text, similarity
+    copies = [Copy(texts[keys[number]], *found) for number, found in near.items() if keys[number] not in exact]
+    return Overlaps(
+        count,
+        len(texts),
+        [Copy(texts[words], text, 1.0) for words, text in exact.items()],
+        sorted(copies, key=lambda copy: -copy.similarity),
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(_WORD.findall(text.lower()))
+
+
+def _prefix(words: frozenset[str], rarity: Counter[str], threshold: float) -> list[str]:
+    """The rarest words, as many as two sets above the threshold must share one of."""
+    ordered = sorted(words, key=lambda word: (rarity[word], word))
+    return ordered[: len(words) - math.ceil(threshold * len(words) - 1e-9) + 1]
+
+
+def texts_of(source: str, data: str | Path = "hub", columns: Sequence[str | int] | None = None) -> Iterator[str]:
+    """The texts of a file, or of the tasks of the evaluation of this name, such as `STSB` or `sts7`.
+
+    Args:
+        source: a file, as for `read_texts`; or names of tasks.
+        data: for tasks, the folder of SentEval's files, or "hub".
+        columns: the columns of a file, by name or position; by default all columns of text that training would use.
+
+    Raises:
+        InputError: there is neither such a file nor such a task, or it cannot be read.
+    """
+    if Path(source).exists():
+        roles = column_roles(preview(source, "train"), columns, source=source)
+        for name in roles.texts:
+            yield from stream_texts(source, name)()
+        return
+    for splits in load(choose(source), data).values():
+        if not isinstance(splits, str):
+            yield from splits.texts()

@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from contrastive_st.data.readers import open_rows
 from contrastive_st.data.roles import column_roles
-from contrastive_st.data.tables import preview, stream_texts
+from contrastive_st.data.tables import header_of, preview
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose
@@ -125,7 +126,7 @@ def _prefix(words: frozenset[str], rarity: Counter[str], threshold: float) -> li
 
 
 def texts_of(source: str, data: str | Path = "hub", columns: Sequence[str | int] | None = None) -> Iterator[str]:
-    """The texts of a file, or of the tasks of the evaluation of this name, such as `STSB` or `sts7`.
+    """The texts of a file, or of the scored split of tasks of the evaluation, such as `STSB` or `sts7`.
 
     Args:
         source: a file, as for `read_texts`; or names of tasks.
@@ -136,10 +137,14 @@ def texts_of(source: str, data: str | Path = "hub", columns: Sequence[str | int]
         InputError: there is neither such a file nor such a task, or it cannot be read.
     """
     if Path(source).exists():
-        roles = column_roles(preview(source, "train"), columns, source=source)
-        for name in roles.texts:
-            yield from stream_texts(source, name)()
+        header = header_of(columns)
+        roles = column_roles(preview(source, "train", header=header), columns, source=source)
+        for _, cells in open_rows(source, header=header):
+            yield from (str(cells[name]) for name in roles.texts if cells.get(name))
         return
-    for splits in load(choose(source), data).values():
+    tasks = choose(source)
+    for task, splits in zip(tasks, load(tasks, data).values(), strict=True):
         if not isinstance(splits, str):
-            yield from splits.texts()
+            scored = splits.get(task.main[0])
+            parts = splits.values() if scored is None else [scored]
+            yield from (text for rows in parts for column in rows.columns for text in column)

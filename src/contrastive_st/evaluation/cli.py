@@ -21,9 +21,9 @@ def add_commands(commands: Any) -> None:
 def _add_evaluate(commands: Any) -> None:
     evaluate = commands.add_parser("evaluate", help="score models on STS, transfer and other tasks; write one report")
     evaluate.add_argument("models", nargs="*", metavar="MODEL", help=MODEL_HELP)
-    evaluate.add_argument("--tasks", default="sts,space", help="names or groups, separated by commas: sts7 (or sts), "
-                          "senteval7 (or transfer), nanobeir, supervised, entailment, pairs, space, few-shot, all "
-                          "(but nanobeir); default: sts,space")  # fmt: skip
+    evaluate.add_argument("--tasks", help="names or groups, separated by commas: sts7 (or sts), senteval7 (or "
+                          "transfer), nanobeir, supervised, entailment, pairs, space, few-shot, all (but nanobeir); "
+                          "default: sts,space, or none beside --pairs and --retrieval")  # fmt: skip
     evaluate.add_argument(
         "--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)"
     )
@@ -39,10 +39,10 @@ def _add_evaluate(commands: Any) -> None:
         action="append",
         default=[],
         metavar="FILE",
-        help="also: your own pairs, with a score or a label (0 or 1) each: .csv, .tsv, .jsonl or .parquet",
+        help="your own pairs, with a score or a label (0 or 1) each: .csv, .tsv, .jsonl or .parquet",
     )
     evaluate.add_argument("--retrieval", action="append", default=[], metavar="DATA",
-                          help="also: your own retrieval set, a folder with corpus, queries and qrels (BEIR's layout, "
+                          help="your own retrieval set, a folder with corpus, queries and qrels (BEIR's layout, "
                           "trec's qrels), a file of (query, relevant document) pairs, or a NanoBEIR set")  # fmt: skip
     evaluate.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
     evaluate.add_argument("--card", metavar="README.md", help="write the first model's figures into this model card")
@@ -116,10 +116,12 @@ def _evaluate(args: argparse.Namespace) -> None:
     from contrastive_st.evaluation.suite import evaluate
     from contrastive_st.evaluation.tasks import choose, own_pairs_task
 
+    names = args.tasks or ("" if args.pairs or args.retrieval else "sts,space")
+    data = data if names else "."  # nothing is asked of the Hub for one's own data
     own = [own_pairs_task(path) for path in args.pairs] + [_retrieval(path) for path in args.retrieval]
     cache = None if args.cache == "none" else args.cache or default_cache()
     options = {"pooling": args.pooling, "max_length": args.max_length, "device": device, "names": args.names}
-    report = evaluate(models, [*choose(args.tasks, args.folds), *own], data, cache=cache, **options)
+    report = evaluate(models, [*(choose(names, args.folds) if names else []), *own], data, cache=cache, **options)
     if processes()[0] == 0:
         say(report.table())
         if args.output:

@@ -67,11 +67,19 @@ def test_labels_are_numbers_or_strings():
         (TEXTS, [["a"]] * 5 + ["b"] * 5, "give each text a list"),
         ("a text", LABELS, "give a list of strings"),
         ([], [], "there are no examples"),
+        (TEXTS, [1.0] * 5 + [2.0] * 4 + [float("nan")], "a label is missing"),
+        (TEXTS, ["a", None] * 5, "a label is missing"),
+        (TEXTS, [[]] * 10, "no text has a label"),
+        (TEXTS, [["a", "b"], ["a"]] * 5, "all texts have the label a"),
+        (TEXTS, np.array([[1, 0, 0], [0, 1, 0]] * 5), "no text has the label 2"),
+        (TEXTS, [[1, 0], [0, 1]] * 5, "rows of 0 and 1, a column for each class, are an array"),
     ):
         with pytest.raises(InputError, match=message):
             SentenceClassifier("static-minilm").fit(texts, labels)
     with pytest.raises(InputError, match="unknown head 'forest'; choose one of logistic"):
         SentenceClassifier("static-minilm", head="forest").fit(TEXTS, LABELS)
+    with pytest.raises(InputError, match="one label a text, no list"):
+        classifier.score(NEW, [[7], [3]])
 
 
 def test_a_text_may_have_several_labels_or_none(tmp_path):
@@ -90,6 +98,8 @@ def test_a_text_may_have_several_labels_or_none(tmp_path):
     assert SentenceClassifier.from_pretrained(tmp_path / "saved").predict(TEXTS).tolist() == indicator.tolist()
     with pytest.raises(InputError, match="no examples of snow; the labels are cold, day"):
         classifier.score(TEXTS[:1], [["snow"]])
+    with pytest.raises(InputError, match="several labels a text; give each a list"):
+        classifier.score(TEXTS[:1], ["warm"])
 
 
 # ------------------------------------------------------------------ training the encoder
@@ -135,6 +145,8 @@ def test_a_static_model_is_tuned_too(tmp_path):
 def test_an_encoder_that_cannot_be_trained_is_refused():
     with pytest.raises(InputError, match="words is a function without weights to train"):
         SentenceClassifier(words, tune=True).fit(TEXTS, LABELS)
+    with pytest.raises(InputError, match="batch_size 0: give 1 or more"):
+        SentenceClassifier("static-minilm", tune=True, batch_size=0).fit(TEXTS, LABELS)
 
 
 @pytest.mark.parametrize("tune", [False, True], ids=["layer", "whole"])
@@ -244,6 +256,8 @@ def test_what_is_damaged_or_cannot_be_saved_is_told(folder, tmp_path):
     (tmp_path / "full" / "notes.txt").write_text("mine")
     with pytest.raises(InputError, match="is there already"):
         SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(tmp_path / "full")
+    with pytest.raises(InputError, match="give a plain name"):
+        SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(folder, "../others")
     path = SentenceClassifier(folder).fit(TEXTS, LABELS).save_pretrained(folder)
     weights = path.with_name("classes.classifier.safetensors")
     content = weights.read_bytes()
@@ -254,6 +268,7 @@ def test_what_is_damaged_or_cannot_be_saved_is_told(folder, tmp_path):
     path.write_text(path.read_text().replace('"cold",', '"cold", "mild",'))
     with pytest.raises(InputError, match="as many rows as classes are needed"):
         SentenceClassifier.from_pretrained(folder)
-    path.write_text("{")
-    with pytest.raises(InputError, match="damaged"):
-        SentenceClassifier.from_pretrained(folder)
+    for content in ("{", "{}"):
+        path.write_text(content)
+        with pytest.raises(InputError, match="damaged"):
+            SentenceClassifier.from_pretrained(folder)

@@ -41,6 +41,8 @@ def test_several_labels_are_lists_or_separated(tmp_path):
     path = tmp_path / "several.jsonl"
     path.write_text('{"text": "one", "labels": ["a", "b"]}\n{"text": "two", "labels": []}\n')
     assert read_labels(path).labels == [["a", "b"], []]
+    path.write_text('{"text": "one", "labels": ["a", null]}\n{"text": "two", "labels": [""]}\n')
+    assert read_labels(path).labels == [["a"], []]
     several = {"text": ["one", "two"], "topics": [["a", "b"], []], "vector": [[0.5], [0.25]]}
     pq.write_table(pa.table(several), tmp_path / "several.parquet")
     assert read_labels(tmp_path / "several.parquet", ["text", "topics=label"]).labels == [["a", "b"], []]
@@ -54,6 +56,9 @@ def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, capl
     path.write_text("text,label\none,a\n,b\ntwo,\nthree,b\n")
     assert read_labels(path) == (["one", "three"], ["a", "b"])
     assert "left out 2 of 4 rows" in caplog.text
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"text": "one", "label": 15}\n{"text": "two", "label": NaN}\n{"text": "three", "label": null}\n')
+    assert read_labels(path) == (["one"], ["15"])
 
 
 @pytest.mark.parametrize(
@@ -62,6 +67,12 @@ def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, capl
         ("pairs.csv", "anchor,positive\na,b\n", "name one column of texts and one of labels"),
         ("mixed.jsonl", '{"text": "a", "label": ["x"]}\n{"text": "b", "label": "y"}\n', "line 2: 'label' has a list"),
         ("none.csv", "text,label\n,a\n,b\nx,\n", "no row has a text and a label"),
+        ("nested.jsonl", '{"text": "a", "label": ["x", ["y"]]}\n', "line 1: 'label' holds .*; write a text, a number"),
+        (
+            "object.jsonl",
+            '{"text": "a", "label": "x"}\n{"text": "b", "label": {"y": 1}}\n',
+            "line 2: 'label' holds {'y': 1}",
+        ),
         ("numbers.jsonl", '{"text": "a", "label": "x"}\n{"text": 5, "label": "y"}\n', "line 2: 'text' is no text"),
     ],
 )

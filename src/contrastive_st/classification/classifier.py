@@ -93,8 +93,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             labels: N labels, all strings or all numbers; N lists of labels; or an array `[N, K]` of 0 and 1.
 
         Raises:
-            InputError: texts and labels do not fit together, there is only one class, an unknown head, or an encoder
-                that cannot be trained.
+            InputError: texts and labels do not fit together, there is only one class, a label that all texts have or
+                none, an unknown head, or an encoder that cannot be trained.
         """
         texts = _checked_texts(texts)
         classes, y = _numbered(labels)
@@ -102,6 +102,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             raise InputError(f"{len(texts)} texts and {len(y)} labels; give a label for each text")
         if len(classes) < 2:
             raise InputError(f"all examples are labelled {classes.item()!r}; a classifier needs two labels or more")
+        if y.ndim > 1:
+            _check_columns(classes, y)
         if self.head not in HEADS:
             raise InputError(f"unknown head {self.head!r}; choose one of {', '.join(HEADS)}")
         self.encoder_, self.head_ = self._fitted(as_encoder(self.encoder), texts, y)
@@ -143,13 +145,19 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """Labels in the form of `predict`: lists of labels become an array `[N, K]` of 0 and 1.
 
         Raises:
-            InputError: a label is none of `classes_`.
+            InputError: a label in a list is none of `classes_`, or there are lists where the classifier knows one label
+                a text, or the other way around.
         """
         check_is_fitted(self, "head_")
-        if not self.multi_label_ or (isinstance(labels, np.ndarray) and labels.ndim == 2):
+        if self.multi_label_ and isinstance(labels, np.ndarray) and labels.ndim == 2:
+            return labels
+        labels = list(labels)
+        if any(_is_list(own) != self.multi_label_ for own in labels):
+            wanted = "several labels a text; give each a list" if self.multi_label_ else "one label a text, no list"
+            raise InputError(f"the classifier was fitted with {wanted}")
+        if not self.multi_label_:
             return np.asarray(labels)
-        known = set(self.classes_.tolist())
-        if unknown := sorted({label for own in labels for label in own} - known, key=str):
+        if unknown := sorted({label for own in labels for label in own} - set(self.classes_.tolist()), key=str):
             names, there = (", ".join(map(str, own)) for own in (unknown, self.classes_))
             raise InputError(f"no examples of {names}; the labels are {there}")
         found: NDArray[Any] = MultiLabelBinarizer(classes=self.classes_.tolist()).fit_transform(labels)
@@ -171,9 +179,11 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             The path of the JSON file.
 
         Raises:
-            InputError: the folder holds something else, or the encoder is a function, which cannot be saved.
+            InputError: the folder holds something else, the name is a path, or the encoder is a function, which cannot
+                be saved.
         """
         check_is_fitted(self, "head_")
+        check_name(name)
         folder = Path(folder)
         if (folder / "config.json").is_file():
             own = getattr(self.encoder_, "folder", None)
@@ -226,8 +236,10 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         folder = local_folder(source, revision, token=options.pop("token", None))
         path = _file_of(folder, source, name)
         about = read_json(path, dict)
+        if missing := {"classes", "multi_label", "head", "tuned", "fingerprint"} - about.keys():
+            raise InputError(f"{path}: the classifier is damaged (no {', '.join(sorted(missing))}); fit it again")
         own = as_encoder(folder if encoder is None else encoder, **options)
-        if own.fingerprint != about.get("fingerprint"):
+        if own.fingerprint != about["fingerprint"]:
             given = "the encoder in this folder" if encoder is None else own.name
             raise InputError(
                 f"{source}: the classifier was fitted with {about.get('encoder')}, and {given} gives other vectors; "
@@ -240,7 +252,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             made.head_ = LinearHead(tensors["weights"], tensors["bias"], made.multi_label_)
             if made.head_.weights.shape[0] != len(made.classes_) or made.head_.bias.shape != made.classes_.shape:
                 raise ValueError("as many rows as classes are needed")
-        except (KeyError, ValueError, OSError, SafetensorError) as error:
+        except (KeyError, TypeError, ValueError, OSError, SafetensorError) as error:
             raise InputError(f"{path}: the classifier is damaged ({error}); fit it again") from error
         made.encoder_ = own
         return made
@@ -259,6 +271,16 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 Path(folder, "classifier"), repo_id, private=private, token=token, message="Add the classifier"
             )
         return str(commit.repo_url)
+
+
+def check_name(name: str) -> None:
+    """Check that a name of a classifier is no path: its files are in the folder of its encoder.
+
+    Raises:
+        InputError: it is a path, or empty.
+    """
+    if Path(name).name != name or name in ("", ".."):
+        raise InputError(f"a classifier cannot be named {name!r}: give a plain name, and the folder apart")
 
 
 def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
@@ -296,18 +318,36 @@ def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     labels = list(labels)
     if not labels:
         raise InputError("there are no examples; give texts with labels")
-    several = [isinstance(own, (list, tuple, set, np.ndarray)) for own in labels]
+    several = [_is_list(own) for own in labels]
     if any(several):
         if not all(several):
             raise InputError("some texts have a list of labels and others a single one; give each text a list")
         single = [label for own in labels for label in own]
     else:
         single = labels
-    kinds = {str if isinstance(label, str) else float for label in single}
-    if len(kinds) != 1:
-        raise InputError("the labels are strings and numbers, or none at all; give one kind")
+    if not single:
+        raise InputError("no text has a label; give texts with labels")
+    if any(label is None or label != label for label in single):
+        raise InputError("a label is missing (None or NaN); leave its text out")
+    if len({isinstance(label, str) for label in single}) > 1:
+        raise InputError("some labels are strings and others numbers; give one kind")
     if not any(several):
         classes, y = np.unique(np.asarray(labels), return_inverse=True)
         return classes, y.astype(np.int64)
     classes = np.unique(np.asarray(single))
     return classes, MultiLabelBinarizer(classes=classes.tolist()).fit_transform(labels).astype(np.int64)
+
+
+def _is_list(label: Any) -> bool:
+    """Whether these are the labels of a text that may have several."""
+    return isinstance(label, (list, tuple, set, np.ndarray))
+
+
+def _check_columns(classes: NDArray[Any], y: NDArray[np.int64]) -> None:
+    """Check that each class, a column of `[N, K]`, tells texts apart."""
+    for share, words in ((y.all(0), "all texts have"), (~y.any(0), "no text has")):
+        if share.any():
+            raise InputError(
+                f"{words} the label {classes[share.argmax()]}, so it cannot be learned; leave it out, or give other "
+                "texts (rows of 0 and 1, a column for each class, are an array, not lists)"
+            )

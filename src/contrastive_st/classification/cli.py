@@ -49,10 +49,10 @@ def add_commands(commands: Any) -> None:
 def _classify(args: argparse.Namespace) -> None:
     if not (args.input or args.examples or args.test):
         raise InputError("nothing to do: give texts to label, or --examples FILE to learn from")
-    if Path(args.classifier).name != args.classifier or args.classifier in ("", ".", ".."):
-        raise InputError(f"--classifier {args.classifier}: give a plain name; --output names the folder")
     lines = _texts(args.input) if args.input else []  # everything is read before anything is written
     examples, test = (_labelled(args, option) if getattr(args, option) else None for option in ("examples", "test"))
+    if examples and test:
+        _check_known(test, sorted(set(_each(examples.labels))))  # before anything is trained
     classifier = _learned(args, examples) if examples else _opened(args)
     if test:
         _report(classifier, examples, test)
@@ -62,14 +62,15 @@ def _classify(args: argparse.Namespace) -> None:
 
 def _learned(args: argparse.Namespace, examples: LabelledTexts) -> SentenceClassifier:
     """Fit a classifier and save it."""
-    from contrastive_st.classification.classifier import SentenceClassifier
+    from contrastive_st.classification.classifier import SentenceClassifier, check_name
     from contrastive_st.files.writing import check_target
     from contrastive_st.models.protocol import open_encoder
 
+    check_name(args.classifier)
     encoder = open_encoder(args.model, pooling=args.pooling)
     folder = args.output or (encoder.folder if args.model and not args.tune else None)
     if folder is None:
-        why = "--tune changes the encoder" if args.tune else "--model is not a local folder"
+        why = "--tune changes the encoder" if args.tune else "--model names no local folder"
         raise InputError(f"{why}, so the classifier is saved elsewhere; give --output FOLDER")
     if args.tune:
         check_target(folder, flag="", parents=True)
@@ -116,9 +117,7 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
     from contrastive_st.evaluation.scorers.few_shot import METHODS
     from contrastive_st.models.protocol import as_encoder
 
-    if unknown := sorted(set(_each(test.labels)) - set(map(str, classifier.classes_))):
-        known = ", ".join(map(str, classifier.classes_))
-        raise InputError(f"--test: no examples of {', '.join(unknown)}; the labels are {known}")
+    _check_known(test, list(map(str, classifier.classes_)))
     gold = classifier.as_predicted(test.labels)
     tuned = "tuned encoder, " if classifier.tune else ""
     predicted = {f"{tuned}{classifier.head}": classifier.predict(test.texts)}
@@ -126,13 +125,23 @@ def _report(classifier: SentenceClassifier, examples: LabelledTexts | None, test
         encoder = as_encoder(classifier.encoder)  # before it was tuned
         y = np.searchsorted(classifier.classes_, examples.labels)
         x, held = encoder.encode(examples.texts), encoder.encode(test.texts)
+        same = {} if classifier.tune else {"logistic": "logistic regression", "means": "mean classifier"}
         for name, predict in METHODS.items():
+            if name == same.get(classifier.head):
+                continue
             predicted[name] = classifier.classes_[predict(x, y, examples.texts, held, test.texts)]
     wide = max(map(len, predicted))
     say(f"{'':{wide}}  {'accuracy':21}  macro-F1, with 95% intervals, on {len(gold)} texts")
     for name, labels in predicted.items():
         found = measures(gold, labels)
         say(f"{name:{wide}}  {found['accuracy']!s:21}  {found['macro_f1']}")
+
+
+def _check_known(test: LabelledTexts, known: Sequence[str]) -> None:
+    """Check that each label of the test texts is one of the classifier's."""
+    if unknown := sorted(set(_each(test.labels)) - set(known)):
+        names, there = ", ".join(unknown), ", ".join(known)
+        raise InputError(f"--test: no examples of {names}; the labels are {there} (leave out texts of others)")
 
 
 def _each(labels: Sequence[Any]) -> list[str]:

@@ -54,9 +54,6 @@ def fit_logistic(x: NDArray[np.floating[Any]], y: NDArray[np.int64], C: float = 
         y: class numbers `[N]`, or `[N, K]` of 0 and 1.
         C: inverse strength of the penalty.
 
-    Raises:
-        InputError: all texts have one of several labels, so that nothing tells it from others.
-
     Example:
         >>> x = np.array([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
         >>> fit_logistic(x, np.array([0, 0, 1, 1])).logits(x).argmax(1).tolist()
@@ -71,10 +68,6 @@ def fit_logistic(x: NDArray[np.floating[Any]], y: NDArray[np.int64], C: float = 
             return LinearHead(fitted.coef_, fitted.intercept_)
         none = np.zeros_like(fitted.coef_)  # of two classes the first has logit 0
         return LinearHead(np.concatenate([none, fitted.coef_]), np.concatenate([[0.0], fitted.intercept_]))
-    if (everywhere := y.all(0)).any():
-        raise InputError(
-            f"all texts have the label in column {int(everywhere.argmax())}; give texts without it, or leave it out"
-        )
     each = [LogisticRegression(C=C, max_iter=1000).fit(x, column) for column in y.T]
     weights, bias = (np.concatenate([getattr(one, name) for one in each]) for name in ("coef_", "intercept_"))
     return LinearHead(weights, bias, multi_label=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from contrastive_st.errors import InputError
+
 #: Logistic regression, the nearest class mean, or a layer trained by gradient
 HEADS = ("logistic", "means", "differentiable")
 
@@ -25,6 +27,9 @@ class TuningSettings:
         learning_rate: highest rate, after a tenth of the steps; it falls to 0.
         seed: seed of the pairs, their order and dropout.
         show_progress_bar: show steps and time left on stderr.
+
+    Raises:
+        InputError: a batch without a pair.
     """
 
     sampling_strategy: str = _setting(
@@ -37,3 +42,7 @@ class TuningSettings:
     learning_rate: float = _setting(2e-5, "highest learning rate")
     seed: int = _setting(42, "seed of the pairs and of dropout")
     show_progress_bar: bool = False
+
+    def __post_init__(self) -> None:
+        if self.batch_size < 1:
+            raise InputError(f"batch_size {self.batch_size}: give 1 or more")

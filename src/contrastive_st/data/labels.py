@@ -33,9 +33,9 @@ def read_labels(
 ) -> LabelledTexts:
     """Read a column of texts and one of labels, by names (`contrastive_st.data.columns.NAMES`) or as `columns` say.
 
-    Labels stay as they are written; a number becomes its text. A list of labels in JSON or Parquet, or with a
-    `separator` any cell, gives a text several labels, or none. Rows with a blank text are left out, and rows without
-    their one label too; a warning says how many.
+    Labels stay as they are written; a number becomes its text, and null or NaN is no label. A list of labels in JSON or
+    Parquet, or with a `separator` any cell, gives a text several labels, or none. Rows with a blank text are left out,
+    and rows without their one label too; a warning says how many.
 
     Args:
         source: a file (csv, tsv, jsonl, json, parquet) or the name of a data set of the Hub.
@@ -82,6 +82,9 @@ def _labelled(rows: Rows, text: str, gold: str, separator: str | None) -> Iterat
     several = None
     for number, cells in rows:
         own, label = cells.get(text), _labels(cells.get(gold), separator)
+        if label is None:
+            held = f"{gold!r} holds {str(cells[gold])[:40]}"
+            raise InputError(f"{rows.where(number)}: {held}; write a text, a number, or a list of them")
         if own is not None and not isinstance(own, str):
             raise InputError(f"{rows.where(number)}: {text!r} is no text; name a column of text")
         if label != "":
@@ -96,12 +99,18 @@ def _joined(cell: Any) -> Any:
     return ", ".join(map(str, cell)) or "none" if isinstance(cell, (list, tuple)) else cell
 
 
-def _labels(cell: Any, separator: str | None) -> str | list[str]:
+def _labels(cell: Any, separator: str | None) -> str | list[str] | None:
+    """The label or labels of a cell; None if it holds something else."""
+    if any(isinstance(item, (dict, list, tuple)) for item in (cell if isinstance(cell, (list, tuple)) else [cell])):
+        return None
     if isinstance(cell, (list, tuple)):
-        return [str(_one(label)) for label in cell]
+        return [label for label in map(_one, cell) if label]
     label = _one(cell)
     return label if separator is None else [part.strip() for part in label.split(separator) if part.strip()]
 
 
 def _one(cell: Any) -> str:
-    return "" if cell is None else cell.strip() if isinstance(cell, str) else json.dumps(cell, default=str)
+    """A label as text, blank for null and NaN."""
+    if cell is None or cell != cell:
+        return ""
+    return cell.strip() if isinstance(cell, str) else json.dumps(cell, default=str)

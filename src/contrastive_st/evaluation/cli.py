@@ -127,9 +127,12 @@ def _evaluate(args: argparse.Namespace) -> None:
         if args.output:
             note("\nwritten: " + ", ".join(str(path) for path in report.save(args.output)))
         if args.card:
+            from contrastive_st.evaluation.report.eval_results import eval_results
             from contrastive_st.evaluation.report.report import write_metadata
+            from contrastive_st.files.writing import write_files
 
             write_metadata(report, report.models[0], args.card)
+            write_files(Path(args.card).parent, eval_results(report, report.models[0]))
     if report.failures:
         raise InputError(f"not evaluated: {', '.join(report.failures)}; the reasons are in the report")
 

@@ -64,7 +64,7 @@ def write_card(
     newer_than: float = 0.0,
     overwrite: bool = False,
 ) -> Path | None:
-    """Write the card of a checkpoint folder, and its training curve.
+    """Write the card of a checkpoint folder, its training curve, and its scores as the Hub's `.eval_results`.
 
     Args:
         folder: the checkpoint.
@@ -100,7 +100,7 @@ def card_files(
     target: Path | None = None,
     before: Sequence[Path] = (),
 ) -> dict[str, bytes]:
-    """The card and the training curve of a folder, by path.
+    """The card, the training curve and the Hub's `.eval_results` of a folder, by path.
 
     Args:
         folder, name, data, log_history, newer_than, overwrite: as for `write_card`.
@@ -129,6 +129,10 @@ def card_files(
         raise InputError(
             f"{folder}: the records of the model in this folder are damaged: {first_line(error)}"
         ) from error
+    if checkpoint.report:
+        from contrastive_st.evaluation.report.eval_results import eval_results
+
+        files |= eval_results(*checkpoint.report)
     return {CARD: _marked(f"---\n{head.to_yaml()}\n---\n\n{text}").encode(), **files}
 
 

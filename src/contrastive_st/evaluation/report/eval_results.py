@@ -64,7 +64,9 @@ def _of_mteb(task: str, group: str) -> tuple[str, str]:
     """The name of a task in mteb, and its data set on the Hub."""
     if task in _NAMES:
         return _NAMES[task]
-    return (f"{task}Retrieval", f"mteb/{task}Retrieval") if group == "nanobeir" else (task, f"mteb/{task.lower()}-sts")
+    if group == "nanobeir":
+        return f"{task}Retrieval", f"mteb/{task}Retrieval"
+    return task, f"mteb/{task.lower()}-sts"
 
 
 def _notes(score: Score, source: str) -> str:

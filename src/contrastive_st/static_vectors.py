@@ -68,6 +68,10 @@ class StaticVectors:
         if embeddings.ndim != 2 or (weights is not None and weights.shape != embeddings.shape[:1]):
             got = None if weights is None else weights.shape
             raise InputError(f"the table must be [V, d] and weights [V]; got {embeddings.shape} and {got}")
+        if embeddings.dtype.kind != "f" and (embeddings.dtype != np.int8 or weights is None):
+            raise InputError(f"the table is of {embeddings.dtype}; give floats, or int8 with a scale for each row")
+        if weights is not None and weights.dtype.kind != "f":
+            raise InputError(f"the weights are of {weights.dtype}; give floats")
         tokenizer.no_padding()
         tokenizer.no_truncation()
         self.embeddings, self.weights, self.tokenizer = embeddings, weights, tokenizer
@@ -100,7 +104,7 @@ class StaticVectors:
         if table is None or "mapping" in tensors:
             held = ", ".join(sorted(tensors)) or "nothing"
             raise InputError(f"{folder}/model.safetensors holds {held}; a static model has only the tensor embeddings")
-        if tokenizer.get_vocab_size() > len(table):
+        if max(tokenizer.get_vocab().values(), default=-1) >= len(table):
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
         return cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
 

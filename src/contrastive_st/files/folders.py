@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from contrastive_st.errors import InputError
+from contrastive_st.files.limits import check_regular, check_sizes
 from contrastive_st.files.reading import read_json
 
 #: The static model that is part of the package; it is opened by its name, like a model on the Hub
@@ -22,16 +23,18 @@ EXPORTED, GRAPHS = "exported", ("onnx", "openvino")
 
 
 def check_folder(folder: str | Path) -> Path:
-    """Refuse a folder that refers to files outside of itself.
+    """Refuse a folder that refers to files outside of itself, or asks for what no model has (`limits.py`).
 
     Returns:
         The folder.
 
     Raises:
-        InputError: a link leads out of the folder (except links of a Hub cache into its own store), or the path of a
-            weights file or module is absolute or has `..`.
+        InputError: a link leads out of the folder (except links of a Hub cache into its own store), the path of a
+            weights file or module is absolute or has `..`, a file is a pipe, or a size is out of all bounds.
     """
     folder = Path(folder)
+    if folder.is_dir():
+        _check_files(folder)
     for path in _links(folder):
         if not any(path.resolve().is_relative_to(root) for root in _roots(folder)):
             raise InputError(
@@ -43,7 +46,17 @@ def check_folder(folder: str | Path) -> Path:
         place = PurePosixPath(named.replace("\\", "/"))
         if place.is_absolute() or ".." in place.parts or ":" in named:
             raise InputError(f"{index} names {named!r}, a place outside of its folder; such folders are not opened")
+    for place in dict.fromkeys([folder, *(folder / named for index, named in _named_files(folder))]):
+        if place.is_dir():
+            _check_files(place)
+            check_sizes(place)
     return folder
+
+
+def _check_files(folder: Path) -> None:
+    for path in folder.iterdir():
+        if path.exists() and not path.is_dir():
+            check_regular(path)
 
 
 def check_weights(folder: str | Path, name: object | None = None) -> None:

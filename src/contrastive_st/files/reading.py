@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,9 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import load_file
 
 from contrastive_st.errors import InputError, first_line
+
+LARGE_JSON, LARGE_TOKENIZER = 32 << 20, 512 << 20  # bytes; the tokenizers of 250,000 tokens have 35 MB
+_LONGEST_HEADER = 100_000_000  # bytes, as in the library
 
 
 def read_json(path: Path, kind: type = object) -> Any:
@@ -23,7 +28,7 @@ def read_json(path: Path, kind: type = object) -> Any:
         InputError: the file is damaged, or its content is of another kind.
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(_read_regular(path).decode("utf-8"))
     except RecursionError:
         raise InputError(f"{path} is damaged: it is nested too deep") from None
     except (ValueError, OSError) as error:
@@ -31,6 +36,35 @@ def read_json(path: Path, kind: type = object) -> Any:
     if not isinstance(content, kind):
         wanted = "an object {...}" if kind is dict else "a list [...]"
         raise InputError(f"{path} is damaged: it must hold {wanted} in JSON")
+    return content
+
+
+def _read_regular(path: Path) -> bytes:
+    """The bytes of a regular file; a pipe, which would be waited for, or gigabytes of JSON are an `OSError`."""
+    with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
+        about = os.fstat(file.fileno())
+        if not stat.S_ISREG(about.st_mode):
+            raise OSError("it is no regular file")
+        most = LARGE_TOKENIZER if path.name in ("tokenizer.json", "vocab.json") else LARGE_JSON
+        if about.st_size > most:
+            raise OSError(f"it has {about.st_size:,} bytes, and no checkpoint has more than {most:,} there")
+        return file.read()
+
+
+def read_header(path: Path) -> dict[str, Any]:
+    """The header of a safetensors file: the type and shape of each tensor by name.
+
+    Raises:
+        InputError: the file is damaged.
+    """
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            content = json.loads(file.read(length)) if length <= _LONGEST_HEADER else None
+    except (ValueError, OSError, RecursionError) as error:
+        raise InputError(f"{path} is damaged: {first_line(error)}; download or save it again") from error
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is damaged: it has no header of a safetensors file; download or save it again")
     return content
 
 

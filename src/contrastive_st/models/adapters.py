@@ -149,8 +149,12 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
         config, weights = peft.PeftConfig.from_pretrained(str(folder)), load_file(folder / ADAPTER_WEIGHTS)
     except Exception as error:  # damaged files raise errors of any type
         raise InputError(f"the adapter {name} cannot be read: {first_line(error)}") from error
+    if whole := next((key for key, weight in weights.items() if not weight.is_floating_point()), None):
+        raise InputError(f"the adapter {name}: the weights {whole} are integers; save it in float32")
     if config.peft_type != peft.PeftType.LORA:
         raise InputError(f"{name} is an adapter of type {config.peft_type}; only LoRA adapters can be opened")
+    for key in ("megatron_config", "megatron_core"):  # peft would import the module that they name
+        setattr(config, key, None)
     weights = _named_as_in(backbone, weights)
     base, config.inference_mode = config.base_model_name_or_path, merge
     try:
@@ -161,13 +165,18 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
             _inject(backbone, config, f"the adapter {name}")
             config.base_model_name_or_path = base
             found = peft.set_peft_model_state_dict(backbone, weights)
-    except (ValueError, RuntimeError, KeyError) as error:  # missing layers, or layers of another shape
+    except InputError:
+        raise
+    except Exception as error:  # missing layers, layers of another shape, or settings that peft cannot use
         raise InputError(f"the adapter {name} does not fit its base {base}: {first_line(error)}") from error
     strange = [*found.unexpected_keys, *(key for key in found.missing_keys if "lora_" in key)]
     if strange:
         raise InputError(f"the adapter {name} does not fit its base {base}: only one of the two has {strange[0]}")
     if merge:
-        holder.merge_and_unload(safe_merge=True)
+        try:
+            holder.merge_and_unload(safe_merge=True)
+        except (ValueError, RuntimeError, NotImplementedError) as error:
+            raise InputError(f"the adapter {name} cannot be merged: {first_line(error)}") from error
 
 
 def _inject(backbone: Any, config: Any, what: str) -> None:

@@ -21,7 +21,7 @@ from contrastive_st.files.reading import read_json, weight_names
 from contrastive_st.files.repositories import HUB_OPTIONS
 from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.checkpoint import Checkpoint
-from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder, max_positions
+from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder, max_positions, without_code
 from contrastive_st.models.pooling import check_pooling, final_layers, needs_all_layers, pool
 from contrastive_st.models.saving import check_loaded, load_dense, load_final_layers
 
@@ -229,11 +229,11 @@ def open_trained(checkpoint: Checkpoint, pooling: str | None = None) -> Any:
 
     try:
         model, info = AutoModel.from_pretrained(
-            folder, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+            folder, config=config, use_safetensors=True, trust_remote_code=False, output_loading_info=True
         )
     except Exception as error:  # damaged files raise errors of any type
         raise InputError(f"cannot open {name}: {first_line(error)}") from error
-    check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name)
+    check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name, folder)
     if checkpoint.adapter is not None:
         open_adapter(model, checkpoint.adapter, name, merge=True)
     pooled = PooledModel(
@@ -265,9 +265,11 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     family(read_json(path, dict).get("model_type"))  # importing the family registers this package's own configs
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(checkpoint.model, trust_remote_code=False)  # None asks
+        return without_code(config, checkpoint.name)
+    except InputError:
+        raise
     except Exception as error:  # damaged files raise errors of any type
         raise _unreadable(error, "config", checkpoint.name) from error
-    return config
 
 
 def load_tokenizer(
@@ -290,15 +292,32 @@ def load_tokenizer(
         raise _unreadable(error, "tokenizer", checkpoint.name) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one if files are missing
         raise InputError(f"{checkpoint.name} has no tokenizer files; save the tokenizer in the same folder")
-    limits = [checkpoint.max_length or tokenizer.model_max_length]
+    limits = {"max_seq_length": checkpoint.max_length} if checkpoint.max_length is not None else {}
+    limits = limits or {"model_max_length": tokenizer.model_max_length}
     if (checkpoint.model / "config.json").is_file():
-        limits.append(max_positions(load_config(checkpoint)))
-    tokenizer.model_max_length = min(limits)
+        config = load_config(checkpoint)
+        limits["max_position_embeddings"] = max_positions(config)
+        _check_ids(tokenizer, config, checkpoint.name)
+    for name, limit in limits.items():
+        if not isinstance(limit, int | float) or not limit >= 1:
+            raise InputError(f"{checkpoint.name} is damaged: its {name} leaves {limit} tokens for a text; mend it")
+    tokenizer.model_max_length = int(min(limits.values()))
     if tokenizer.pad_token is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token  # decoders often have no padding token; padding is masked anyway
     if checkpoint.lower_case and tokenizer.is_fast:
         _lowercase(tokenizer)
     return tokenizer
+
+
+def _check_ids(tokenizer: Any, config: PreTrainedConfig, name: object) -> None:
+    """Refuse a tokenizer with ids for which the model has no vector, such as the tokenizer of another model."""
+    rows = getattr(config.get_text_config(), "vocab_size", None)
+    greatest = max(tokenizer.get_vocab().values(), default=-1)
+    if isinstance(rows, int) and greatest >= rows:
+        raise InputError(
+            f"{name}: the tokenizer has ids up to {greatest}, and the model vectors for {rows} tokens (ids up to "
+            f"{rows - 1}): they do not belong together; save the model's own tokenizer in the same folder"
+        )
 
 
 def _lowercase(tokenizer: Any) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any, TypeVar
 
 from transformers import PreTrainedConfig
@@ -170,6 +171,26 @@ def apply_settings(
     settings = kind.parse({**held, **given}, loss)
     config.contrastive = settings.section()
     return settings
+
+
+def asks_for_code(path: Path) -> bool:
+    """Whether a config.json names an implementation or a library of quantized weights (`without_code`)."""
+    content = path.read_bytes() if path.is_file() else b""
+    return b"_implementation" in content or b"quantization_config" in content
+
+
+def without_code(config: PreTrainedConfig, name: object) -> PreTrainedConfig:
+    """The config without the implementations that it asks for, which transformers may load from the Hub as kernels.
+
+    A user's own choice is an argument (`attn_implementation="sdpa"`), and comes after this.
+
+    Raises:
+        InputError: the weights are quantized by a library, whose kernels would open them.
+    """
+    if getattr(config, "quantization_config", None) is not None:
+        raise InputError(f"{name} has weights quantized by a library (quantization_config); open one in float weights")
+    config._attn_implementation = config._experts_implementation = None  # in the configs inside of it, too
+    return config
 
 
 def is_plain_encoder(config: PreTrainedConfig) -> bool:

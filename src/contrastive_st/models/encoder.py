@@ -31,7 +31,7 @@ from contrastive_st.files.repositories import ENCODER, default_model, is_local
 from contrastive_st.losses.functional import angular_similarity, normalize
 from contrastive_st.models.auto import PooledModel, load_tokenizer, open_trained, unknown_pooling
 from contrastive_st.models.checkpoint import Checkpoint, of_settings
-from contrastive_st.models.configuration import LossConfig, max_positions
+from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
 from contrastive_st.models.graph import GraphModel, backend_of, export_command
 from contrastive_st.models.hardware import bf16_is_fast, on_cores
 from contrastive_st.models.products import packed_products
@@ -627,7 +627,14 @@ def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:
         ) from None
     for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
         check_weights(place, found.name)
-    model = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
+    if any(asks_for_code(path) for path in found.folder.rglob("config.json")):
+        raise InputError(
+            f"{found.name} asks for an implementation (attn_implementation) in config.json; remove it there"
+        )
+    try:
+        model = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
+    except Exception as error:  # damaged files raise errors of any type
+        raise InputError(f"sentence-transformers cannot open {found.name}: {first_line(error)}") from error
     if not hasattr(model[0], "auto_model"):
         raise unknown_pooling(found)
     return model

@@ -33,7 +33,9 @@ from contrastive_st.models.configuration import (
     ContrastiveConfig,
     LossConfig,
     apply_settings,
+    asks_for_code,
     is_plain_encoder,
+    without_code,
 )
 from contrastive_st.models.dropout import use_integer_dropout
 from contrastive_st.models.pooling import (
@@ -244,13 +246,22 @@ class ForCL(_Base):
         asked = kwargs.pop("output_loading_info", False)
         kwargs |= {"use_safetensors": True, "output_loading_info": True}
         try:
+            if kwargs.get("config") is None and asks_for_code(folder / "config.json"):
+                given = {key: kwargs.pop(key) for key in ("config", "attn_implementation") if key in kwargs}
+                kind: Any = cls.config_class
+                config, kwargs = kind.from_pretrained(folder, return_unused_kwargs=True, **kwargs)
+                kwargs |= {**given, "config": without_code(config, name)}
             loaded: Any = super().from_pretrained(folder, *args, **kwargs)
             model, info = loaded
+        except InputError:
+            raise
         except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a truncated file
             raise InputError(f"the weights of {name} cannot be read: {first_line(error)}") from error
+        except (ValueError, TypeError, LookupError, ArithmeticError, AttributeError, ImportError, MemoryError) as error:
+            raise InputError(f"{name} cannot be opened: {first_line(error)}; look into its config.json") from error
         after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
         lacking = set(after) - set(weight_names(folder)) if after else set()
-        check_loaded(model, {*info["missing_keys"], *lacking}, name)
+        check_loaded(model, {*info["missing_keys"], *lacking}, name, folder)
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":
             model.config._commit_hash = folder.name

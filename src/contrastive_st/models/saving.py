@@ -20,6 +20,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import check_weights
+from contrastive_st.files.limits import check_float
 from contrastive_st.models.checkpoint import MASK_POOLING, PROMPTS_FILE, Checkpoint
 from contrastive_st.models.pooling import needs_all_layers
 
@@ -194,6 +195,8 @@ def load_dense(folder: Path, linear: Any) -> None:
     """
     tensors = {name.removeprefix("linear."): tensor for name, tensor in _tensors(folder).items()}
     shape = list(tensors["weight"].shape) if "weight" in tensors else []
+    if whole := next((name for name, tensor in tensors.items() if not tensor.is_floating_point()), None):
+        raise InputError(f"{folder}: the weights {whole} are integers; save the layer in float32")
     if shape != list(linear.weight.shape):
         raise InputError(
             f"{folder}: weights of shape {shape} do not fit {list(linear.weight.shape)}; download it again"
@@ -212,17 +215,19 @@ def _tensors(folder: Path) -> dict[str, Tensor]:
         raise InputError(f"{folder / 'model.safetensors'} is damaged: {first_line(error)}") from error
 
 
-def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object) -> None:
-    """Refuse a model with missing weights, which are initialised at random, or with NaN or infinite ones.
+def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, folder: Path) -> None:
+    """Refuse a model with missing weights, which are initialised at random, with integers for floats, or with NaN.
 
     Args:
         model: the loaded model.
         missing: names of weights missing in its files; heads that only training uses may be among them.
         name: its name in messages.
+        folder: where its files are.
 
     Raises:
         InputError: with the name of the first such weight.
     """
+    check_float(folder, {key for key, weight in model.named_parameters() if weight.is_floating_point()}, name)
     prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix or " ") else ""
     needed = sorted(key for key in missing if key.startswith((prefix, "after.")) and not key.startswith("loss_head."))
     if needed:

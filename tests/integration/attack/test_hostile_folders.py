@@ -1,0 +1,151 @@
+"""Folders that ask for what no model has, or hold what no model reads: one line, before anything is built."""
+
+import json
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import mutants
+
+from contrastive_st import AutoModelForCL, BertForCL, SentenceEncoder
+from contrastive_st.errors import InputError
+from contrastive_st.files.limits import _check_ids, check_regular
+from contrastive_st.models.auto import load_config
+from contrastive_st.models.protocol import open_encoder
+from contrastive_st.static_vectors import StaticVectors
+
+MADE = mutants.MADE
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A function that copies a sample, and writes values into one of its JSON files."""
+
+    def copy(kind="bert", file="config.json", **values):
+        shutil.copytree(MADE / kind, tmp_path / kind)
+        path = tmp_path / kind / file
+        content = {**json.loads(path.read_text()), **values}
+        path.write_text(json.dumps(content))
+        return tmp_path / kind
+
+    return copy
+
+
+def refused(folder, words, opened=open_encoder):
+    with pytest.raises(InputError, match=words) as found:
+        opened(folder)
+    assert len(str(found.value).splitlines()) == 1
+
+
+@pytest.mark.parametrize(("values", "words"), [
+    ({"num_hidden_layers": 10_000_000}, "num_hidden_layers is 10000000, and models have"),
+    ({"num_attention_heads": 0}, "num_attention_heads is 0"),
+    ({"hidden_act": "no_such_activation"}, "no_such_activation"),
+    ({"vocab_size": 10_000_000}, "10,000,000 tokens of 8 numbers, and the weights have"),
+    ({"vocab_size": 10**12}, "vocab_size is 1000000000000"),
+    ({"intermediate_size": 10**9}, "intermediate_size is 1000000000"),
+    ({"max_position_embeddings": -5}, "max_position_embeddings is -5"),
+    ({"quantization_config": {"quant_method": "gptq"}}, "quantized by a library"),
+])  # fmt: skip
+def test_a_size_that_no_model_has(values, words, folder):
+    refused(folder(**values), words)
+
+
+def test_a_token_id_of_four_thousand_million(folder, tmp_path):
+    path = folder() / "tokenizer.json"
+    content = json.loads(path.read_text())
+    content["model"]["vocab"]["huge"] = 4_000_000_000
+    path.write_text(json.dumps(content))
+    refused(path.parent, "a token of id 4000000000, and ids are below")
+    content["model"]["vocab"]["huge"] = 7
+    content["added_tokens"].append({"id": 99_999_999, "content": "x"})
+    path.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="id 99999999"):
+        _check_ids(path)
+    path.write_text(json.dumps({"model": {"vocab": {"12345678": 1}}}))  # digits in a token are no id
+    _check_ids(path)
+
+
+def test_a_tokenizer_of_another_model(folder):
+    """Ids for which there is no vector: refused when it is opened, and not for the first text that has one."""
+    path = folder(vocab_size=len(json.loads((MADE / "bert" / "tokenizer.json").read_text())["model"]["vocab"]))
+    content = json.loads((path / "tokenizer.json").read_text())
+    content["model"]["vocab"]["another"] = max(content["model"]["vocab"].values()) + 1
+    (path / "tokenizer.json").write_text(json.dumps(content))
+    refused(path, "they do not belong together")
+
+
+@pytest.mark.parametrize(("length", "words"), [(-5, "model_max_length leaves -5 tokens"), (0, "leaves 0 tokens")])
+def test_a_length_of_less_than_a_token(length, words, folder):
+    path = folder("static", "tokenizer_config.json", model_max_length=length)
+    refused(path, words, SentenceEncoder)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+@pytest.mark.parametrize("name", ["config.json", "modules.json", "tokenizer.json", "model.safetensors"])
+def test_a_pipe_is_not_waited_for(name, folder):
+    path = folder() / name
+    path.unlink()
+    os.mkfifo(path)
+    refused(path.parent, "is no regular file")
+
+
+@pytest.mark.parametrize("name", ["config.json", "modules.json", "tokenizer_config.json"])
+def test_a_sparse_file_is_not_read(name, folder):
+    path = folder() / name
+    with path.open("wb") as file:
+        file.truncate(10 << 30)
+    refused(path.parent, "no checkpoint has more than")
+    path.with_name("link.json").symlink_to("/dev/zero")
+    with pytest.raises(InputError, match="is no regular file"):
+        check_regular(path.with_name("link.json"))
+
+
+@pytest.mark.parametrize("kind", [torch.int8, torch.uint8, torch.int64, torch.bool])
+def test_integers_are_no_weights(kind, folder):
+    path = folder() / "model.safetensors"
+    tensors = load_file(path)
+    name = next(name for name in tensors if name.endswith("word_embeddings.weight"))
+    save_file({**tensors, name: tensors[name].to(kind)}, path, metadata={"format": "pt"})
+    refused(path.parent, "word_embeddings.weight are of the type")
+    refused(path.parent, "are of the type", AutoModelForCL.from_pretrained)
+
+
+def test_integers_are_no_table(folder):
+    path = folder("static") / "model.safetensors"
+    tensors = load_file(path)
+    save_file({"embeddings": tensors["embeddings"].to(torch.int8)}, path)
+    refused(path.parent, "table is of int8")
+    table = np.zeros((2, 2), np.int64)
+    with pytest.raises(InputError, match="int64"):
+        StaticVectors(table, None)
+
+
+def test_an_implementation_of_a_config_is_dropped(folder, monkeypatch):
+    """transformers would load it from the Hub, as a kernel; one's own choice is an argument and stays."""
+    path = folder(_attn_implementation="kernels-community/evil", attn_implementation="kernels-community/evil")
+    asked = []
+    monkeypatch.setattr("transformers.modeling_utils.lazy_import_flash_attention", lambda *a, **k: asked.append(a))
+    assert load_config(path)._attn_implementation is None
+    for opened in (SentenceEncoder(path).model, AutoModelForCL.from_pretrained(path), BertForCL.from_pretrained(path)):
+        assert opened.config._attn_implementation in ("sdpa", "eager")
+    assert BertForCL.from_pretrained(path, attn_implementation="eager").config._attn_implementation == "eager"
+    assert not asked
+
+
+def test_a_share_of_the_mutants(tmp_path):
+    """The same as `mutants.py --count 60`, each in a child of one process; 2,000 are opened by hand."""
+    import subprocess
+
+    command = [sys.executable, mutants.__file__, "--count", "60", "--resume", "0", "--seed", "7"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-2000:]
+    assert "60 + 0 mutants of seed 7" in done.stdout

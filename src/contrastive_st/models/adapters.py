@@ -165,8 +165,6 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
             _inject(backbone, config, f"the adapter {name}")
             config.base_model_name_or_path = base
             found = peft.set_peft_model_state_dict(backbone, weights)
-    except InputError:
-        raise
     except Exception as error:  # missing layers, layers of another shape, or settings that peft cannot use
         raise InputError(f"the adapter {name} does not fit its base {base}: {first_line(error)}") from error
     strange = [*found.unexpected_keys, *(key for key in found.missing_keys if "lora_" in key)]

@@ -74,9 +74,9 @@ def test_each_sentence_is_paired_with_the_next_and_the_last_with_the_one_before(
 def test_what_is_held_out_is_not_trained_on(tmp_path, documents):
     repeated = [*documents[4][:20], *documents[5][:5]]  # sentences of other documents too
     path = written(tmp_path, [*documents, repeated, *([f"w{i} w{i} w{j}" for j in range(30)] for i in range(9))], "txt")
-    read = Documents.read([path], held_out=100, seed=1)
+    read = Documents.read([path], held_out=100, seed=2)  # holds out the repeated sentences, not their first places
     trained, held = set(read.texts()), [text for texts, _ in read.sentences(held_out=True) for text in texts]
-    assert held
+    assert trained.intersection(held)
     assert 0 < read.held_out.sum() < len(read.sizes) - 2
     pairs = read.neighbors()
     assert pairs

@@ -1,6 +1,6 @@
 """Training speed and memory against sentence-transformers and a plain SimCSE loop: same weights, same sentences.
 
-    python benchmarks/training.py --sentences wikipedia.parquet                    # the table of docs/training.md
+    python benchmarks/training.py --sentences wikipedia.parquet                    # the table of docs/results.md
     python benchmarks/training.py --sentences wikipedia.parquet --cached           # the cached steps, batch 512
 
 Every system trains unsupervised SimCSE (each sentence twice, in-batch negatives, cosine / 0.05) from all-MiniLM-L6-v2

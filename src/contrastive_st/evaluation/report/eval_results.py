@@ -70,6 +70,7 @@ def _of_mteb(task: str, group: str) -> tuple[str, str]:
 
 
 def _notes(score: Score, source: str) -> str:
-    what = f"contrastive-st: {score.split} {score.metric} over {score.n} {'queries' if score.metric.startswith('ndcg') else 'pairs'}"
+    unit = "queries" if score.metric.startswith("ndcg") else "pairs"
+    what = f"contrastive-st: {score.split} {score.metric} over {score.n} {unit}"
     pooled = f", {score.pooling} pooling" if score.pooling else ""
-    return what + pooled + ("; SentEval's files, tokenised" if source == "files" and "ndcg" not in score.metric else "")
+    return what + pooled + ("; SentEval's files, tokenised" if source == "files" and unit == "pairs" else "")

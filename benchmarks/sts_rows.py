@@ -27,6 +27,7 @@ from contrastive_st.evaluation.tasks import choose
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.static_encoder import gram_directions
 
+ROWS = ("TF-IDF", "SIF", "untrained")
 WORD = re.compile(r"\w+")
 WORDS, DIM, COUNTED = 30_000, 300, 250_000  # words with a vector, their dimension, sentences whose words are counted
 
@@ -43,8 +44,10 @@ def tf_idf(texts: Sequence[str]) -> Callable[[Any], Callable[[Sequence[str]], np
     return of_task
 
 
-def averages(texts: Sequence[str]) -> dict[str, Callable[[Sequence[str]], np.ndarray]]:
-    """The encoders of SIF, and of an untrained table of the same words with the same weights."""
+def averages(texts: Sequence[str], wanted: Sequence[str]) -> dict[str, Callable[[Sequence[str]], np.ndarray]]:
+    """The encoders of SIF, and of an untrained table of the same words with the same weights, if they are wanted."""
+    if not wanted:
+        return {}
     split = lambda text: WORD.findall(text.lower())
     counted = Counter(word for text in texts for word in split(text))
     names = [word for word, _ in counted.most_common(WORDS)]
@@ -52,16 +55,16 @@ def averages(texts: Sequence[str]) -> dict[str, Callable[[Sequence[str]], np.nda
     rows = [[ids.get(word, 1) for word in split(text)] for text in texts]
     weights = sif_weights(word_counts(iter(rows), WORDS + 2))
     weights[:2] = 0
-    tables = {
-        "SIF": corpus_word_vectors(iter(rows), WORDS + 2, DIM).numpy() * weights[:, None],
-        "untrained": gram_directions(["", "", *names], DIM).numpy() * weights[:, None],
-    }
+    tables = {"untrained": gram_directions(["", "", *names], DIM).numpy() * weights[:, None]}
+    if "SIF" in wanted:
+        tables["SIF"] = corpus_word_vectors(iter(rows), WORDS + 2, DIM).numpy() * weights[:, None]
 
     def average(table: np.ndarray, rows: Sequence[Sequence[int]]) -> np.ndarray:
         return np.stack([table[row].mean(0) if len(row) else np.zeros(DIM, np.float32) for row in rows])
 
+    wanted = sorted(wanted)  # SIF first, whose first component is removed
     sample = [rows[i] for i in np.random.default_rng(0).choice(len(rows), min(50_000, len(rows)), replace=False)]
-    first = np.linalg.svd(average(tables["SIF"], sample), full_matrices=False)[2][0]
+    first = np.linalg.svd(average(tables[wanted[0]], sample), full_matrices=False)[2][0]
 
     def encoder(name: str) -> Callable[[Sequence[str]], np.ndarray]:
         def encode(texts: Sequence[str]) -> np.ndarray:
@@ -71,7 +74,7 @@ def averages(texts: Sequence[str]) -> dict[str, Callable[[Sequence[str]], np.nda
 
         return encode
 
-    return {name: encoder(name) for name in tables}
+    return {name: encoder(name) for name in wanted}
 
 
 def main() -> None:
@@ -80,10 +83,12 @@ def main() -> None:
     parser.add_argument("data", type=Path)
     parser.add_argument("wikipedia", type=Path)
     parser.add_argument("models", type=Path, nargs="*")
+    parser.add_argument("--rows", nargs="*", default=ROWS, choices=ROWS, help="the baselines (default: all)")
     parser.add_argument("--output", type=Path, required=True)
     args = parser.parse_args()
     texts = pq.read_table(args.wikipedia, columns=["text"])["text"].to_pylist()
-    lexical, dense = tf_idf(texts), averages(texts[:COUNTED])
+    lexical = tf_idf(texts) if "TF-IDF" in args.rows else None
+    dense = averages(texts[:COUNTED], [name for name in args.rows if name != "TF-IDF"])
     tasks = [
         task
         for task in choose("sts7")
@@ -91,7 +96,9 @@ def main() -> None:
     ]
     lines = []
     for task in tasks:
-        encoders: dict[str, Any] = {**dense, "TF-IDF": lexical(sorted(set(task.load(args.data).texts())))}
+        encoders: dict[str, Any] = dict(dense)
+        if lexical is not None:
+            encoders["TF-IDF"] = lexical(sorted(set(task.load(args.data).texts())))
         encoders |= {path.name: open_encoder(path) for path in args.models}
         for name, encoder in encoders.items():
             report = evaluate([encoder], [task], args.data)

@@ -67,10 +67,9 @@ def untied(function: str, theirs: dict[Any, float], ours: dict[Any, float], vect
 
     The limits are the hits of a query; and for pairs their number, and the 100 nearest of each sentence.
     """
-    both = theirs.keys() & ours.keys()
-    last: dict[Any, float] = {}
+    last: dict[Any, float] = {}  # the ties are among their last ones too
     group = (lambda key: key[0]) if function == "semantic_search" else (lambda key: None)
-    for key in both:
+    for key in theirs:
         last[group(key)] = min(last.get(group(key), 2.0), theirs[key])
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     count = 0

@@ -133,6 +133,8 @@ def test_a_tuned_classifier_is_saved_with_its_encoder(folder, tmp_path):
     )
     with pytest.raises(InputError, match="holds another encoder than"):
         classifier.save_pretrained(folder)
+    with pytest.raises(InputError, match=f"a trained copy of {folder.name}, and {folder.name} gives other vectors"):
+        SentenceClassifier.from_pretrained(tmp_path / "tuned", encoder=folder)
 
 
 def test_a_static_model_is_tuned_too(tmp_path):

@@ -241,8 +241,9 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         own = as_encoder(folder if encoder is None else encoder, **options)
         if own.fingerprint != about["fingerprint"]:
             given = "the encoder in this folder" if encoder is None else own.name
+            fitted = f"a trained copy of {about.get('encoder')}" if about["tuned"] else about.get("encoder")
             raise InputError(
-                f"{source}: the classifier was fitted with {about.get('encoder')}, and {given} gives other vectors; "
+                f"{source}: the classifier was fitted with {fitted}, and {given} gives other vectors; "
                 "open it with its own encoder, or fit it again"
             )
         try:

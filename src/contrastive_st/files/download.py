@@ -11,7 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import snapshot_download
+from huggingface_hub import constants, snapshot_download
 from huggingface_hub.errors import (
     GatedRepoError,
     HfHubHTTPError,
@@ -75,6 +75,11 @@ def _words(error: Exception, name: str, revision: str | None) -> str:
         return f"{name} is neither a folder nor in the local cache, and the Hub cannot be reached: {first_line(error)}"
     if "xet" in str(error):
         return f"{name}: this Hub has no Xet storage; set HF_HUB_DISABLE_XET=1 ({first_line(error)})"
+    if isinstance(error, _HTTPError) and not isinstance(error, HfHubHTTPError):  # no answer came at all
+        return (
+            f"{name}: the Hub ({constants.ENDPOINT}) cannot be reached: {first_line(error)}; look at the network, "
+            "HTTPS_PROXY and HF_ENDPOINT"
+        )
     return f"{name}: the transfer failed: {first_line(error)}; try again"
 
 

@@ -26,6 +26,7 @@ logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
 _SUFFIXES = (".safetensors", ".json", ".model", ".jinja", ".md", ".png", ".svg", ".py")
 _TEXTS = ("vocab.txt", "merges.txt")  # any other file may be training data
+ARCHITECTURES = Path(__file__).parents[1] / "models" / "architectures"  # the code that travels with checkpoints
 _LEFT_OUT = ("trainer_state.json", TRAINED)  # the first names folders of this machine, the second is for resuming a run
 
 
@@ -175,7 +176,7 @@ def publishable_files(folder: str | Path) -> list[str]:
     below = [str(entry.get("path", "")) for entry in read_json(modules)] if modules.is_file() else []
     places = dict.fromkeys([folder, *(folder / path for path in below), folder / EVALUATION])
     files = [path for place in places if place.is_dir() for path in sorted(place.iterdir()) if path.is_file()]
-    return [path.relative_to(folder).as_posix() for path in files if _may_go(path)]
+    return [path.relative_to(folder).as_posix() for path in files if _may_go(path) and _is_own_code(path)]
 
 
 def ready_repo(api: HfApi, repo: str, private: bool | None) -> str:
@@ -206,6 +207,11 @@ def _put_card(content: dict[str, Path | bytes], folder: Path, there: Path | None
 def _is_stale(folder: Path, newer_than: float) -> bool:
     report = folder / EVALUATION / "report.json"
     return report.is_file() and report.stat().st_mtime < newer_than
+
+
+def _is_own_code(path: Path) -> bool:
+    """Whether a file is no code, or that of an architecture of this package, by its name."""
+    return path.suffix != ".py" or (ARCHITECTURES / path.name).is_file()
 
 
 def _may_go(path: Path) -> bool:

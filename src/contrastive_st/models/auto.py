@@ -204,6 +204,8 @@ def open_trained(checkpoint: Checkpoint, pooling: str | None = None) -> Any:
     checkpoint = checkpoint.pooled_with(pooling)
     chosen = checkpoint.pooling
     check_weights(folder, name)
+    if not weight_names(folder):
+        raise InputError(f"{name}: its safetensors files hold no weights; download or save them again")
     if chosen == "cls":
         trained = not is_plain_encoder(config) and any(key.endswith(_HEAD) for key in weight_names(folder))
         if not trained or config.model_type not in FAMILIES:

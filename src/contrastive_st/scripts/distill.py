@@ -31,6 +31,7 @@ from contrastive_st.data import TeacherRows, read_texts
 from contrastive_st.data.readers import open_rows
 from contrastive_st.errors import InputError
 from contrastive_st.files.redact import publishable, publishable_arguments
+from contrastive_st.files.writing import locked
 from contrastive_st.hub.cards import write_card
 from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
 from contrastive_st.models.auto import load_tokenizer
@@ -53,6 +54,7 @@ from contrastive_st.training.arguments import ContrastiveTrainingArguments, Rang
 from contrastive_st.training.checkpoints import TrainingDiverged
 from contrastive_st.training.metadata import base_model, hardware, versions, words_of, write_training_metadata
 from contrastive_st.training.trainer import ContrastiveTrainer
+from contrastive_st.vectors import unit_vectors
 
 Rows = list[list[int]]
 _RANGES: Ranges = (
@@ -119,6 +121,14 @@ class Pairs:
 def main(args: argparse.Namespace) -> dict[str, Any]:
     """Run the whole job, with the flags of `contrastive-st distill`; return the table that it prints."""
     output = Path(args.output)
+    output.absolute().parent.mkdir(parents=True, exist_ok=True)
+    with locked(
+        output.absolute().parent / f".{output.name}.lock", f"another distill writes into {output}; choose another"
+    ):
+        return _distill(args, output)
+
+
+def _distill(args: argparse.Namespace, output: Path) -> dict[str, Any]:
     if output.exists() and any(output.iterdir()) and not args.overwrite:
         raise InputError(f"{output} has files; choose another --output or give --overwrite")
     static = args.student == "static"
@@ -127,6 +137,8 @@ def main(args: argparse.Namespace) -> dict[str, Any]:
         raise InputError("--storage int8 is for static students only; give float16 or float32 for a layer student")
     training = Training(**{spec.name: getattr(args, spec.name) for spec in fields(Training)})
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
+    if len(texts) < 2:
+        raise InputError(f"--train_file has {len(texts)} distinct text; a student needs texts that differ")
     teacher = SentenceEncoder(args.teacher, pooling=args.pooling, precision="auto")
     cache = args.cache or output.parent / f"{output.name}.teacher"
     vectors = teacher_vectors(teacher.encode, texts, cache, str(teacher.fingerprint), progress=progress_is_shown())
@@ -186,6 +198,9 @@ def fitted_static(
     for start in range(0, len(texts), 8192):
         part = slice(start, start + 8192)
         fit.add(token_rows(tokenizer, texts[part]), vectors[part])
+    known = np.delete(fit.totals, silent_ids(tokenizer))
+    if not known.any():
+        raise InputError("no text of --train_file has a token that the teacher's tokenizer knows; give other texts")
     projection = fit.projection(args.dim)
     model = fit.encoder(teacher.encode, tokenizer, projection, args.regularization, loss=EmbeddingDistillationLoss.name)
     targets = (np.asarray(vectors, np.float32) - np.asarray(fit.mean / fit.texts, np.float32)) @ projection
@@ -458,12 +473,28 @@ def compare(name: str, teacher: SentenceEncoder, folder: Path, texts: Sequence[s
         table[who] = {"sentences/s": round(len(some) / (time.perf_counter() - started))}
         if place.is_dir():
             table[who]["MiB"] = round(sum(f.stat().st_size for f in place.glob("*.safetensors")) / 2**20, 1)
+    own = [unit_vectors(encoder.encode(some[:500])) for encoder in (teacher, student)]
+    table["student"]["agreement"] = agreement(*(vectors @ vectors.T for vectors in own))
     return table
+
+
+def agreement(teacher: NDArray[np.floating], student: NDArray[np.floating]) -> float:
+    """Pearson's correlation of two matrices of similarities `[N, N]`, over the pairs of different texts.
+
+    Example:
+        >>> agreement(np.array([[1.0, 0.2, 0.9], [0.2, 1.0, 0.4], [0.9, 0.4, 1.0]]), np.eye(3))
+        nan
+    """
+    pairs = np.triu_indices(len(teacher), 1)
+    flat = [matrix[pairs].astype(np.float64) - matrix[pairs].mean() for matrix in (teacher, student)]
+    lengths = [float(np.linalg.norm(own)) for own in flat]
+    return round(float(flat[0] @ flat[1] / (lengths[0] * lengths[1])), 4) if min(lengths) > 1e-9 else math.nan
 
 
 def print_table(table: dict[str, dict[str, float]]) -> None:
     """Teacher, student, and their ratios."""
     teacher, student = table["teacher"], table["student"]
+    print(f"agreement      of the student's similarities with the teacher's (Pearson): {student['agreement']:.3f}")
     for name in student:
         if name in teacher:
             ratio = student[name] / max(teacher[name], 1e-9)

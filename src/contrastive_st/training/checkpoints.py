@@ -10,6 +10,7 @@ Only one training at a time may write into an output folder.
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import logging
 import os
@@ -38,7 +39,7 @@ from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.writing import atomic_write, locked
+from contrastive_st.files.writing import atomic_write, locked, write_errors
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.wrapped import EncoderForCL
@@ -49,6 +50,8 @@ logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
 _SAVING, _LOCK = ".saving", ".training.lock"
 _STATES = ("optimizer.pt", "scheduler.pt")
+_SUMS = "checksums.json"  # of the weights; the states are archives, which have their own
+_NO_CHECKPOINT = ("none was saved yet", "none is complete")
 _HYPER = ("initial_lr", "weight_decay", "betas", "eps")  # of a group of weights; the rate follows from the schedule
 _RATES = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
 
@@ -86,7 +89,13 @@ class CheckpointTrainer(Trainer):
         self._run = settings_record(self, self._given_optimizer)
         with _only_training(folder):
             checkpoint = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
-            return super().train(checkpoint, *args, **kwargs)
+            try:
+                return super().train(checkpoint, *args, **kwargs)
+            except KeyboardInterrupt:
+                newest = last_good(str(folder))
+                mend = "" if newest in _NO_CHECKPOINT else "; go on with --resume_from_checkpoint true"
+                logger.warning(f"interrupted at step {self.state.global_step}; the newest checkpoint: {newest}{mend}")
+                raise
 
     def _checkpoint(self, folder: Path, asked: str | bool | None) -> str | None:
         if not asked:
@@ -157,7 +166,8 @@ class CheckpointTrainer(Trainer):
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
         self.check_weights()
-        super().save_model(output_dir, _internal_call)
+        with _save_errors(output_dir or str(self.args.output_dir)):
+            super().save_model(output_dir, _internal_call)
 
     def _get_output_dir(self, trial: Any) -> str:
         return super()._get_output_dir(trial) if self._scratch is None else str(self._scratch)
@@ -172,7 +182,8 @@ class CheckpointTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         self._scratch = scratch
         try:
-            super()._save_checkpoint(model, trial)
+            with _save_errors(run / name):
+                super()._save_checkpoint(model, trial)
         finally:
             self._scratch = None
         best = run / f"checkpoint-{self.state.best_global_step}"
@@ -197,6 +208,8 @@ class CheckpointTrainer(Trainer):
         """Write the files that only this package's checkpoints have."""
         self._write_trained(checkpoint / TRAINED)
         (checkpoint / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
+        sums = {path.name: _digest(path) for path in sorted(checkpoint.glob("*.safetensors"))}
+        (checkpoint / _SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 
     def _write_trained(self, path: Path) -> None:
         """Write all trained weights of a model with an adapter or of a user's module, including heads."""
@@ -329,9 +342,9 @@ def newest_checkpoint(folder: str | Path) -> Path | None:
 def last_good(folder: str) -> str:
     """The newest complete checkpoint, in words for an error message."""
     try:
-        return str(newest_checkpoint(folder) or "none was saved yet")
+        return str(newest_checkpoint(folder) or _NO_CHECKPOINT[0])
     except InputError:
-        return "none is complete"
+        return _NO_CHECKPOINT[1]
 
 
 def check_checkpoint(folder: str | Path) -> None:
@@ -352,6 +365,10 @@ def check_checkpoint(folder: str | Path) -> None:
         path.is_dir() for path in folder.glob("pytorch_model_fsdp*")
     ):  # FSDP's shards have a format of their own
         _check_safetensors(folder)
+    sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
+    for path in (folder / str(name) for name in sums):
+        if path.is_file() and _digest(path) != sums[path.name]:
+            raise InputError(f"{path} is damaged: it is not what was written (its checksum is another)")
     for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
         if path.is_file():
             _check_archive(path)
@@ -379,11 +396,19 @@ def _check_safetensors(folder: Path) -> None:
             raise InputError(f"{path} is damaged: {first_line(error)}") from error
 
 
+def _digest(path: Path) -> str:
+    content = hashlib.blake2b(digest_size=16)
+    with path.open("rb") as file:
+        while block := file.read(1 << 20):
+            content.update(block)
+    return content.hexdigest()
+
+
 def _check_archive(path: Path) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             wrong = archive.testzip()
-    except (zipfile.BadZipFile, OSError, EOFError) as error:
+    except Exception as error:  # damaged archives raise errors of many types
         raise InputError(f"{path} is damaged: {first_line(error)}") from error
     if wrong is not None:
         raise InputError(f"{path} is damaged: {wrong} in it has a wrong checksum")
@@ -458,6 +483,18 @@ def _resume_errors(checkpoint: str | None) -> Iterator[None]:
         if checkpoint is None:
             raise
         raise InputError(f"{checkpoint} cannot be resumed from: {first_line(error)}") from error
+
+
+@contextlib.contextmanager
+def _save_errors(path: str | Path) -> Iterator[None]:
+    """As `write_errors`, also for what torch raises when the disk is full."""
+    with write_errors(Path(path)):
+        try:
+            yield
+        except RuntimeError as error:
+            if not any(words in str(error) for words in ("PytorchStreamWriter", "file write", "iostream error")):
+                raise
+            raise OSError(f"the disk is full, or a quota is reached ({first_line(error)})") from error
 
 
 def _trained(model: nn.Module) -> dict[str, nn.Parameter]:

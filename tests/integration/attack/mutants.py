@@ -214,6 +214,7 @@ def child(opened, folder, report):
     """Open a mutant; what happened, as a line."""
     resource.setrlimit(resource.RLIMIT_DATA, (AT_MOST, AT_MOST))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.addaudithook(watched)
     try:
         opened(folder)

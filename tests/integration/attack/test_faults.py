@@ -1,0 +1,173 @@
+"""Faults of the machine and of whoever runs a command: each has its one line, and nothing bad is left behind."""
+
+import json
+import logging
+import os
+import resource
+import shutil
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from transformers import TrainerCallback
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+import mutant_run
+import mutants
+
+from contrastive_st import ContrastiveTrainer
+from contrastive_st.cli import main
+from contrastive_st.errors import InputError
+from contrastive_st.files.download import _HTTPError, hub_errors
+from contrastive_st.files.writing import locked
+from contrastive_st.hub.push import dry_run
+from contrastive_st.models.protocol import open_encoder
+from contrastive_st.training.checkpoints import check_checkpoint, newest_checkpoint
+
+TEACHER = mutants.MADE / "bert"
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    return mutant_run.trained(tmp_path_factory.mktemp("run"))
+
+
+def in_child(job):
+    """What a job returns in a forked child, as text."""
+    ours, theirs = os.pipe()
+    if not (pid := os.fork()):
+        try:
+            told = str(job())
+        except BaseException as error:
+            told = f"{type(error).__name__}: {error}"
+        os.write(theirs, told.encode()[:4000])
+        os._exit(0)
+    os.close(theirs)
+    told = os.read(ours, 4096).decode()
+    os.waitpid(pid, 0)
+    return told
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of a child")
+@pytest.mark.parametrize("most", [200, 2_000, 40_000])
+def test_a_full_disk(most, tmp_path):
+    """A limit on the size of files, as a full disk: in the states, in the weights, in the smallest file."""
+
+    def job():
+        resource.setrlimit(resource.RLIMIT_FSIZE, (most, most))
+        return mutant_run.train(tmp_path / "out", 2)
+
+    told = in_child(job)
+    assert told.startswith("InputError: "), told
+    assert "cannot be written" in told
+    assert len(told.splitlines()) == 1
+    assert newest_checkpoint(tmp_path / "out") is None
+
+
+def test_a_flipped_bit_of_the_weights(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    checkpoint = newest_checkpoint(tmp_path / "run")
+    path = checkpoint / "model.safetensors"
+    data = bytearray(path.read_bytes())
+    data[-5] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=r"model.safetensors is damaged: .* checksum"):
+        check_checkpoint(checkpoint)
+
+
+@pytest.mark.allow_warnings
+def test_ctrl_c_says_how_to_go_on(run, tmp_path, monkeypatch, caplog):
+    class Interrupt(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 3:
+                raise KeyboardInterrupt
+
+    begun = ContrastiveTrainer.train
+    monkeypatch.setattr(
+        ContrastiveTrainer, "train", lambda self, *a, **k: (self.add_callback(Interrupt()), begun(self, *a, **k))[1]
+    )
+    with caplog.at_level(logging.WARNING), pytest.raises(KeyboardInterrupt):
+        mutant_run.train(tmp_path / "out", 5)
+    told = [record.message for record in caplog.records if "interrupted" in record.message]
+    assert told == [f"interrupted at step 3; the newest checkpoint: {tmp_path / 'out' / 'checkpoint-2'}; "
+                    "go on with --resume_from_checkpoint true"]  # fmt: skip
+
+
+def test_a_foreign_folder_pushes_no_code(tmp_path):
+    for kind, own in (("bert", []), ("static", ["static.py"])):
+        folder = tmp_path / kind
+        shutil.copytree(mutants.MADE / kind, folder)
+        (folder / "evil.py").write_text("raise SystemExit")
+        assert [name for name in dry_run(folder, "user/name") if name.endswith(".py")] == own
+
+
+def test_no_network_is_not_a_fault_of_the_name():
+    with pytest.raises(InputError) as told, hub_errors("user/name"):
+        raise _HTTPError("[Errno -2] Name or service not known")
+    assert "cannot be reached" in str(told.value)
+    assert "HTTPS_PROXY" in str(told.value)
+
+
+def distill(folder, texts, *options):
+    (folder / "texts.txt").write_text("\n".join(texts))
+    command = [
+        "distill",
+        str(TEACHER),
+        "--train_file",
+        str(folder / "texts.txt"),
+        "-o",
+        str(folder / "out"),
+        "--dim",
+        "4",
+    ]
+    return main([*command, "--steps", "2", *options])
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize(("texts", "words"), [
+    (["the same words"] * 64, "1 distinct text"), (["\N{SNOWMAN}" * n for n in range(1, 65)], "no text of"),
+])  # fmt: skip
+def test_texts_that_teach_nothing(texts, words, tmp_path, capsys):
+    assert distill(tmp_path, texts) == 2
+    assert words in capsys.readouterr().err.splitlines()[-1]
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_two_into_one_folder(tmp_path, capsys):
+    if not (pid := os.fork()):
+        with locked(tmp_path / ".out.lock", "held"):
+            (tmp_path / "held").touch()
+            time.sleep(60)
+    while not (tmp_path / "held").exists():
+        time.sleep(0.01)
+    code = distill(tmp_path, [f"text {i}" for i in range(9)])
+    os.kill(pid, 9)
+    os.waitpid(pid, 0)
+    assert code == 2
+    assert "another distill writes into" in capsys.readouterr().err
+
+
+def test_files_without_weights(tmp_path):
+    shutil.copytree(TEACHER, tmp_path / "model")
+    header = b"{}      "
+    (tmp_path / "model" / "model.safetensors").write_bytes(len(header).to_bytes(8, "little") + header)
+    with pytest.raises(InputError, match="hold no weights"):
+        open_encoder(tmp_path / "model")
+
+
+def test_a_classifier_without_labels(tmp_path, capsys):
+    (tmp_path / "pairs.csv").write_text("a,b\n" + "".join(f"one text {i},another {i}\n" for i in range(20)))
+    command = ["train", "infersent", "--train_file", str(tmp_path / "pairs.csv"), "--output_dir", str(tmp_path / "out")]
+    assert main(command) == 2
+    errors = capsys.readouterr().err
+    assert "not pairs with a class" in errors.splitlines()[-1]
+    assert "Traceback" not in errors
+
+
+def test_the_checksums_are_of_the_weights(run):
+    sums = json.loads((newest_checkpoint(run) / "checksums.json").read_text())
+    assert list(sums) == ["model.safetensors"]

@@ -14,13 +14,25 @@ import sys
 import time
 from pathlib import Path
 
+import numpy as np
 import torch
 import transformers
 from resume_worker import TEXTS, free_port, settings
 from transformers import BertConfig
 
-from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, DropoutPairCollator
-from contrastive_st.data import train_wordpiece
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    ContextWindowCollator,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    DropoutPairCollator,
+    QuickThoughtsConfig,
+    QuickThoughtsGRU,
+    SentenceCorpus,
+)
+from contrastive_st.data import TeacherCollator, TeacherRows, train_word_tokenizer, train_wordpiece
+from contrastive_st.models import add_lora
 from contrastive_st.tokens import token_ids
 from contrastive_st.training.checkpoints import newest_checkpoint
 
@@ -36,23 +48,45 @@ class Telling(ContrastiveTrainer):
         os.write(self.told, b")")
 
 
-def train(case, folder, steps, told):
-    """To the last step, from the newest whole checkpoint if there is one; the weights and the optimizer in a file."""
+def parts(case, folder):
+    """Model, rows and collator of a case, each with the seed 1."""
+    if case == "quickthoughts":
+        path = folder.parent / "text.txt"
+        path.write_text("\n".join(TEXTS))
+        tokenizer = train_word_tokenizer(TEXTS, 80, 16)
+        config = QuickThoughtsConfig(vocab_size=len(tokenizer), embedding_size=8, hidden_size=8)
+        return QuickThoughtsGRU(config), SentenceCorpus(path, tokenizer, 16), ContextWindowCollator(tokenizer)
     tokenizer = train_wordpiece(TEXTS, vocab_size=80, max_length=16)
-    rows = [{"input_ids": ids} for ids in token_ids(tokenizer, TEXTS)]
-    torch.manual_seed(time.monotonic_ns() % 2**32)  # a new process has another random state
-    resume = newest_checkpoint(folder) is not None
-    transformers.set_seed(1)
+    ids = token_ids(tokenizer, TEXTS)
+    rows, collator = [{"input_ids": own} for own in ids], DropoutPairCollator(tokenizer)
     config = BertConfig(
         vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
         max_position_embeddings=20,
     )  # fmt: skip
+    if case == "distill":
+        teacher = np.random.default_rng(0).normal(size=(len(ids), 16)).astype(np.float32)
+        model = BertForCL(config, loss="embedding_distillation", pooling="mean")
+        return model, TeacherRows(ids, teacher), TeacherCollator(tokenizer)
+    model = BertForCL(config)
+    if case == "lora":
+        base = folder.parent / f"base-{folder.name}-{os.environ.get('RANK', 0)}"
+        model.save_pretrained(base)
+        model = add_lora(AutoModelForCL.from_pretrained(base), r=2, dropout=0.1)
+    return model, rows, collator
+
+
+def train(case, folder, steps, told):
+    """To the last step, from the newest whole checkpoint if there is one; the weights and the optimizer in a file."""
+    torch.manual_seed(time.monotonic_ns() % 2**32)  # a new process has another random state
+    resume = newest_checkpoint(folder) is not None
+    transformers.set_seed(1)
+    model, rows, collator = parts(case, folder)
     args = ContrastiveTrainingArguments(
         str(folder), per_device_train_batch_size=4, max_steps=steps, learning_rate=1e-3, bf16=False, disable_tqdm=True,
         report_to="none", logging_strategy="no", save_strategy="steps", save_steps=1, save_total_limit=2,
         **settings(case),
     )  # fmt: skip
-    trainer = Telling(BertForCL(config), args, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer))
+    trainer = Telling(model, args, train_dataset=rows, data_collator=collator)
     trainer.told = told
     trainer.train(resume_from_checkpoint=resume)
     state = {**trainer.model.state_dict(), "optimizer": trainer.optimizer.state_dict()["state"]}

@@ -12,14 +12,13 @@ from pathlib import Path
 import pytest
 
 WORKER = Path(__file__).parents[1] / "helpers" / "kill_worker.py"
-MORE = ("lora", "quickthoughts", "distill")  # by hand, with more kills
 KILLS = os.environ.get("CONTRASTIVE_ST_KILLS", "3")
+#: By hand, with more kills
+MORE = [(case, 1) for case in ("lora", "quickthoughts", "distill") if int(KILLS) > 3]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("case", "processes"), [("plain", 1), ("cached", 1), ("plain", 2), *((case, 1) for case in MORE if int(KILLS) > 3)]
-)
+@pytest.mark.parametrize(("case", "processes"), [("plain", 1), ("cached", 1), ("plain", 2), *MORE])
 def test_killed_while_it_saves(case, processes, tmp_path):
     path = os.pathsep.join([str(WORKER.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}

@@ -2,6 +2,7 @@
 
 import os
 import sys
+from unittest.mock import patch
 
 import torch
 import torch.distributed as dist
@@ -22,10 +23,12 @@ from contrastive_st import (
     MixtureLoss,
     NLITripletCollator,
     PairCollator,
+    SentenceEncoder,
     SoftmaxLoss,
     tokenize,
 )
 from contrastive_st.data import train_wordpiece
+from contrastive_st.evaluation import EmbeddingSimilarityEvaluator, embedding_store
 
 WORDS = "the cat sat on a mat and dog ran far away today rain fell over old town she reads book".split()  # noqa: SIM905
 TEXTS = [" ".join([*WORDS[i % 7 : i % 7 + 2 + i % 5], WORDS[i % 20]]) for i in range(40)]
@@ -90,6 +93,26 @@ def texts_judged_by_scores(folder):
     )  # fmt: skip
 
 
+def own_pairs(folder):
+    """The metrics of an evaluator of one's own pairs, and how many texts this process encoded for it."""
+    tokenizer, trainer = train_wordpiece(TEXTS, vocab_size=80, max_length=16), trainer_for("pairs", folder)
+    evaluator = EmbeddingSimilarityEvaluator(TEXTS[:20], TEXTS[20:], list(range(20)), name="own")
+    args = ContrastiveTrainingArguments(folder, per_device_train_batch_size=4, bf16=False, disable_tqdm=True)
+    trainer = ContrastiveTrainer(
+        trainer.model, args, train_dataset=rows_for("pairs", tokenizer), data_collator=PairCollator(tokenizer),
+        evaluator=evaluator,
+    )  # fmt: skip
+    encode, texts = SentenceEncoder.encode, []
+
+    def counted(self, some, **options):
+        texts.extend(some)
+        return encode(self, some, **options)
+
+    with patch.object(SentenceEncoder, "encode", counted), patch.object(embedding_store, "_CHUNK", 8):
+        found = figures(trainer.evaluate())
+    return {**found, "texts": len(texts)}
+
+
 def figures(metrics):
     timed = ("epoch", "_runtime", "_per_second", "_time")
     return {name: x for name, x in metrics.items() if not name.endswith(timed)}
@@ -97,6 +120,7 @@ def figures(metrics):
 
 def all_figures(folder):
     found = {case: figures(trainer_for(case, folder).evaluate()) for case in CASES}
+    found["own pairs"] = own_pairs(folder)
     return found | {"only scores": figures(texts_judged_by_scores(folder).evaluate())}
 
 

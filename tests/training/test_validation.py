@@ -116,6 +116,16 @@ def test_two_processes_find_what_one_does(found, case):
 
 
 @pytest.mark.slow
+def test_two_processes_share_the_texts_of_an_evaluator(found):
+    """Each text is encoded once, by one of them."""
+    alone, both = found[0]["own pairs"], [own["own pairs"] for own in found[1]]
+    assert both[0]["texts"] + both[1]["texts"] == alone["texts"] == len(set(validation_worker.TEXTS))
+    assert min(own["texts"] for own in both) > 0
+    for own in both:
+        assert own["eval_own_spearman"] == pytest.approx(alone["eval_own_spearman"], abs=1e-6)
+
+
+@pytest.mark.slow
 def test_gradcache_and_parts_of_a_mixture_find_what_plain_rows_do(found):
     alone, _ = found
     assert alone["cached"] == pytest.approx(alone["pairs"], abs=1e-6)

@@ -3,6 +3,7 @@
 import json
 import logging
 import os
+import re
 import resource
 import shutil
 import sys
@@ -171,3 +172,17 @@ def test_a_classifier_without_labels(tmp_path, capsys):
 def test_the_checksums_are_of_the_weights(run):
     sums = json.loads((newest_checkpoint(run) / "checksums.json").read_text())
     assert list(sums) == ["model.safetensors"]
+
+
+def test_every_promise_has_its_test():
+    """The tables of docs/production.md name files and tests that exist."""
+    root = mutants.MADE.parents[2]
+    rows = [row for row in (root / "docs" / "production.md").read_text().splitlines() if row.startswith("| ")]
+    named = {name for row in rows for name in re.findall(r"`((?:tests/)?[\w/]*test_\w+(?:\.py)?)`", row)}
+    sources = {path: path.read_text() for path in (root / "tests").rglob("test_*.py")}
+    lacking = [name for name in named if name.endswith(".py") and not any(str(path).endswith(name) for path in sources)]
+    lacking += [
+        name for name in named if not name.endswith(".py") and not any(f"def {name}(" in it for it in sources.values())
+    ]
+    assert len(named) > 20
+    assert not lacking

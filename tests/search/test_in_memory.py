@@ -157,6 +157,8 @@ def test_nothing_to_compare():
         lambda: semantic_search(np.ones((2, 3)), np.ones((2, 3)), corpus_chunk_size=0),
         lambda: semantic_search(["a text"], ["another"]),
         lambda: paraphrase_mining_embeddings(np.ones((3, 3)), max_pairs=0),
+        lambda: paraphrase_mining_embeddings([[1.0, 0.0], [np.nan, 1.0]]),
+        lambda: semantic_search(np.ones((2, 3)), np.full((2, 3), np.inf)),
         lambda: community_detection(np.ones((3, 3)), min_community_size=0),
     ],
 )

@@ -51,7 +51,7 @@ def semantic_search(
         For each query a list of `{"corpus_id": ..., "score": ...}`, best first; of equal scores the first.
 
     Raises:
-        InputError: the embeddings have different dimensions, or a number is below 1.
+        InputError: the embeddings have different dimensions or are not finite, or a number is below 1.
 
     Example:
         >>> semantic_search([1.0, 0.0], [[0.0, 1.0], [0.6, 0.8]], top_k=1)
@@ -270,6 +270,8 @@ def _embeddings(given: Any, name: str = "embeddings") -> Vectors:
     found = np.atleast_2d(_array(given))
     if found.ndim != 2 or not np.issubdtype(found.dtype, np.number):
         raise InputError(f"{name} of shape {found.shape}: give one vector for each text, [N, d]")
+    if not (finite := np.isfinite(found).all(1)).all():
+        raise InputError(f"{name}: row {int(finite.argmin())} is NaN or infinite; did training diverge?")
     return found.astype(np.float32) if found.dtype != np.float64 else found
 
 

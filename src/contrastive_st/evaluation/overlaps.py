@@ -92,7 +92,9 @@ def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8
     for number, own in enumerate(sets):
         for word in _prefix(own, rarity, threshold) if len(own) >= least else ():
             held.setdefault(word, []).append(number)
-    count, exact, near = 0, {}, {}
+    exact: dict[tuple[str, ...], str] = {}
+    near: dict[int, tuple[str, float]] = {}
+    count = 0
     for text in first:
         count += 1
         words = _words(text)

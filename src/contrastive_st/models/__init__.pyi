@@ -55,7 +55,6 @@ from .pooling import (
 from .static_encoder import (
     StaticEncoder as StaticEncoder,
     fit_static as fit_static,
-    sif_weights as sif_weights,
     untrained_static as untrained_static,
 )
 from .students import (

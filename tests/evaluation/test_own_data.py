@@ -239,18 +239,26 @@ def minilm():
 @pytest.mark.slow
 @pytest.mark.data
 @pytest.mark.parametrize(("name", "published"), [("STS12", 72.37), ("STS14", 75.59), ("STS15", 85.39), ("STSB", 82.03)])
-def test_a_set_of_a_known_model_is_that_of_sentence_transformers(name, published, minilm, data_root):
-    """To 1e-6, on the same embeddings; and to 0.02 what the authors of the model published."""
-    from sentence_transformers.sentence_transformer.evaluation import EmbeddingSimilarityEvaluator as Theirs
+def test_a_set_of_a_known_model_is_that_of_sentence_transformers(name, published, minilm, data_root, monkeypatch):
+    """On the same embeddings to 1e-6, and to 0.02 what the authors of the model published.
+
+    Pairs of equal sentences have one rank here. In sentence-transformers the noise of float32 gives them several, which
+    is 3e-6 on STS12; with its cosines rounded the two are equal.
+    """
+    from sentence_transformers.sentence_transformer.evaluation import embedding_similarity as module
 
     [task] = choose(name)
     score = evaluate([minilm], [task], data_root).main("encode", task)
     splits = task.load(data_root)
     rows = [splits["test"]] if "test" in splits else list(splits.values())
     first, second = ([text for own in rows for text in own.columns[i]] for i in (0, 1))
-    theirs = Theirs(first, second, [float(x) for own in rows for x in own.gold], write_csv=False)
+    gold = [float(x) for own in rows for x in own.gold]
+    theirs = module.EmbeddingSimilarityEvaluator(first, second, gold, write_csv=False)
     theirs.store_metrics_in_model_card_data = lambda *args: None
     model = type("Model", (), {"encode": staticmethod(minilm), "similarity_fn_name": "cosine"})()
+    assert score.value == pytest.approx(theirs(model)["spearman_cosine"], abs=1e-5)
+    cosines = module.pairwise_cos_sim
+    monkeypatch.setattr(module, "pairwise_cos_sim", lambda a, b: cosines(a, b).double().round(decimals=6))
     assert score.value == pytest.approx(theirs(model)["spearman_cosine"], abs=1e-6)
     assert 100 * score.value == pytest.approx(published, abs=0.02)
 

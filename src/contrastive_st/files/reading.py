@@ -51,23 +51,6 @@ def _read_regular(path: Path) -> bytes:
         return file.read()
 
 
-def read_header(path: Path) -> dict[str, Any]:
-    """The header of a safetensors file: the type and shape of each tensor by name.
-
-    Raises:
-        InputError: the file is damaged.
-    """
-    try:
-        with path.open("rb") as file:
-            length = int.from_bytes(file.read(8), "little")
-            content = json.loads(file.read(length)) if length <= _LONGEST_HEADER else None
-    except (ValueError, OSError, RecursionError) as error:
-        raise InputError(f"{path} is damaged: {first_line(error)}; download or save it again") from error
-    if not isinstance(content, dict):
-        raise InputError(f"{path} is damaged: it has no header of a safetensors file; download or save it again")
-    return content
-
-
 def weight_names(folder: str | Path) -> list[str]:
     """The names of the tensors in a folder's safetensors files; only the headers are read.
 
@@ -94,3 +77,22 @@ def read_tensors(path: Path) -> dict[str, Any]:
         return load_file(path)
     except (SafetensorError, OSError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}; download or save it again") from error
+
+
+def integer_weights(folder: Path) -> dict[str, str]:
+    """The tensors of a folder's safetensors files that hold integers or booleans, by name, with their types.
+
+    Raises:
+        InputError: a file is damaged.
+    """
+    found: dict[str, str] = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        try:
+            with path.open("rb") as file:
+                length = int.from_bytes(file.read(8), "little")
+                header = json.loads(file.read(length)) if length <= _LONGEST_HEADER else {}
+        except (ValueError, OSError, RecursionError) as error:
+            raise InputError(f"{path} is damaged: {first_line(error)}; download or save it again") from error
+        kinds = {name: str(entry.get("dtype")) for name, entry in header.items() if isinstance(entry, dict)}
+        found |= {name: kind for name, kind in kinds.items() if kind[:1] in "IU" or kind == "BOOL"}
+    return found

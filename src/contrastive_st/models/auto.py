@@ -267,7 +267,7 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     family(read_json(path, dict).get("model_type"))  # importing the family registers this package's own configs
     try:
         config: PreTrainedConfig = AutoConfig.from_pretrained(checkpoint.model, trust_remote_code=False)  # None asks
-        return without_code(config, checkpoint.name)
+        return without_code(config)
     except InputError:
         raise
     except Exception as error:  # damaged files raise errors of any type
@@ -299,7 +299,8 @@ def load_tokenizer(
     if (checkpoint.model / "config.json").is_file():
         config = load_config(checkpoint)
         limits["max_position_embeddings"] = max_positions(config)
-        _check_ids(tokenizer, config, checkpoint.name)
+        if fault := _strange_ids(tokenizer, config):
+            raise InputError(f"{checkpoint.name}: {fault}")
     for name, limit in limits.items():
         if not isinstance(limit, int | float) or not limit >= 1:
             raise InputError(f"{checkpoint.name} is damaged: its {name} leaves {limit} tokens for a text; mend it")
@@ -311,15 +312,16 @@ def load_tokenizer(
     return tokenizer
 
 
-def _check_ids(tokenizer: Any, config: PreTrainedConfig, name: object) -> None:
-    """Refuse a tokenizer with ids for which the model has no vector, such as the tokenizer of another model."""
+def _strange_ids(tokenizer: Any, config: PreTrainedConfig) -> str:
+    """What to say of a tokenizer with ids for which the model has no vector, such as that of another model; else ""."""
     rows = getattr(config.get_text_config(), "vocab_size", None)
     greatest = max(tokenizer.get_vocab().values(), default=-1)
-    if isinstance(rows, int) and greatest >= rows:
-        raise InputError(
-            f"{name}: the tokenizer has ids up to {greatest}, and the model vectors for {rows} tokens (ids up to "
-            f"{rows - 1}): they do not belong together; save the model's own tokenizer in the same folder"
-        )
+    if not isinstance(rows, int) or greatest < rows:
+        return ""
+    return (
+        f"the tokenizer has ids up to {greatest}, and the model vectors for {rows} tokens (ids up to {rows - 1}): they "
+        "do not belong together; save the model's own tokenizer in the same folder"
+    )
 
 
 def _lowercase(tokenizer: Any) -> None:

@@ -179,7 +179,7 @@ def asks_for_code(path: Path) -> bool:
     return b"_implementation" in content or b"quantization_config" in content
 
 
-def without_code(config: PreTrainedConfig, name: object) -> PreTrainedConfig:
+def without_code(config: PreTrainedConfig) -> PreTrainedConfig:
     """The config without the implementations that it asks for, which transformers may load from the Hub as kernels.
 
     A user's own choice is an argument (`attn_implementation="sdpa"`), and comes after this.
@@ -188,7 +188,9 @@ def without_code(config: PreTrainedConfig, name: object) -> PreTrainedConfig:
         InputError: the weights are quantized by a library, whose kernels would open them.
     """
     if getattr(config, "quantization_config", None) is not None:
-        raise InputError(f"{name} has weights quantized by a library (quantization_config); open one in float weights")
+        raise InputError(
+            f"{config.name_or_path} has weights quantized by a library (quantization_config); open one in float weights"
+        )
     config._attn_implementation = config._experts_implementation = None  # in the configs inside of it, too
     return config
 

@@ -250,7 +250,7 @@ class ForCL(_Base):
                 given = {key: kwargs.pop(key) for key in ("config", "attn_implementation") if key in kwargs}
                 kind: Any = cls.config_class
                 config, kwargs = kind.from_pretrained(folder, return_unused_kwargs=True, **kwargs)
-                kwargs |= {**given, "config": without_code(config, name)}
+                kwargs |= {**given, "config": without_code(config)}
             loaded: Any = super().from_pretrained(folder, *args, **kwargs)
             model, info = loaded
         except InputError:

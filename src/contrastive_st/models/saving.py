@@ -20,7 +20,7 @@ from transformers.dynamic_module_utils import get_relative_import_files
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import check_weights
-from contrastive_st.files.limits import check_float
+from contrastive_st.files.reading import integer_weights
 from contrastive_st.models.checkpoint import MASK_POOLING, PROMPTS_FILE, Checkpoint
 from contrastive_st.models.pooling import needs_all_layers
 
@@ -227,7 +227,12 @@ def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, f
     Raises:
         InputError: with the name of the first such weight.
     """
-    check_float(folder, {key for key, weight in model.named_parameters() if weight.is_floating_point()}, name)
+    integers = integer_weights(folder)
+    floats = {key for key, weight in model.named_parameters() if weight.is_floating_point()}
+    if key := _integer_for_float(integers, floats):
+        raise InputError(
+            f"{name}: the weights {key} are of the type {integers[key]}, and the model's are floats; save it in float32"
+        )
     prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix or " ") else ""
     needed = sorted(key for key in missing if key.startswith((prefix, "after.")) and not key.startswith("loss_head."))
     if needed:
@@ -236,3 +241,14 @@ def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, f
     for key, weight in model.named_parameters():
         if not weight.isfinite().all():
             raise InputError(f"{name}: the weights {key} have NaN or infinite values; did training diverge?")
+
+
+def _integer_for_float(integers: Mapping[str, str], names: set[str]) -> str | None:
+    """The first tensor of integers that stands for one of these parameters, which would be read without a scale.
+
+    A file may put a prefix before the name of a parameter, or leave one out.
+    """
+    for name in integers:
+        if any(name == own or name.endswith(f".{own}") or own.endswith(f".{name}") for own in names):
+            return name
+    return None

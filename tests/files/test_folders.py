@@ -124,11 +124,12 @@ def test_only_what_opens_and_explains_a_model_is_pushed(checkpoint):
         ".env",
         "corpus.txt",
         "a.csv",
+        "modeling_x.py",
     ]
     for name in [*left_out, "checkpoint-3/model.safetensors", "runs/log.json", "evaluation/cache.npy"]:
         (checkpoint / name).parent.mkdir(exist_ok=True)
         (checkpoint / name).write_text("x")
-    kept = ["README.md", "training_metadata.json", "training_curve.png", "modeling_x.py", "vocab.txt"]
+    kept = ["README.md", "training_metadata.json", "training_curve.png", "static.py", "vocab.txt"]
     for name in [*kept, "evaluation/report.json", "evaluation/scores.png"]:
         (checkpoint / name).write_text("x")
     own = {"config.json", "model.safetensors", "modules.json", "sentence_bert_config.json", "tokenizer.json"}

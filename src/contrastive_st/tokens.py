@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, first_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase
@@ -81,7 +81,12 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
     if not texts:
         return []
     sound = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
-    rows: list[list[int]] = tokenizer(sound, truncation=longest is not None, max_length=longest)["input_ids"]
+    try:
+        rows: list[list[int]] = tokenizer(sound, truncation=longest is not None, max_length=longest)["input_ids"]
+    except Exception as error:
+        if type(error) is not Exception:  # the library raises bare ones for a damaged vocabulary
+            raise
+        raise InputError(f"the tokenizer is damaged: {first_line(error)}; save it again") from error
     return rows
 
 

@@ -35,6 +35,7 @@ SIZES: tuple[tuple[re.Pattern[str], int, int], ...] = (  # names, least, greates
         1 << 18,
     ),
 )
+_LONGEST_NAME = 255  # characters, as in file systems
 _LARGEST_ID = 1 << 24
 _MANY_DIGITS = re.compile(rb"[0-9]{8}")
 _SMALL_TABLE = 1 << 24
@@ -63,6 +64,8 @@ def check_folder(folder: str | Path) -> Path:
             raise InputError(f"{path} is a link to a missing file; copy the file there, or remove the link")
     for index, named in _named_files(folder):
         place = PurePosixPath(named.replace("\\", "/"))
+        if max(map(len, place.parts), default=0) > _LONGEST_NAME:
+            raise InputError(f"{index} is damaged: it names a file of {len(named):,} characters")
         if place.is_absolute() or ".." in place.parts or ":" in named:
             raise InputError(f"{index} names {named!r}, a place outside of its folder; such folders are not opened")
     for place in dict.fromkeys([folder, *(folder / named for index, named in _named_files(folder))]):

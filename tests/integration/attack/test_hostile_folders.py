@@ -143,6 +143,21 @@ def test_an_implementation_of_a_config_is_dropped(folder, monkeypatch):
     assert not asked
 
 
+def test_names_of_ten_thousand_characters_and_a_vocabulary_without_unknown_words(folder):
+    path = folder()
+    modules = json.loads((path / "modules.json").read_text())
+    modules[1]["path"] = "a" * 10_000
+    (path / "modules.json").write_text(json.dumps(modules))
+    refused(path, "a file of 10,000 characters")
+    shutil.rmtree(path)
+    path = folder("quickthoughts")
+    content = json.loads((path / "tokenizer.json").read_text())
+    content["model"]["unk_token"] = "[no such token]"
+    (path / "tokenizer.json").write_text(json.dumps(content))
+    with pytest.raises(InputError, match="tokenizer is damaged"):
+        open_encoder(path).encode(["a word that is not there"])
+
+
 @pytest.mark.slow
 def test_a_share_of_the_mutants(tmp_path):
     """Each is opened in a child of one process; more of them by hand."""

@@ -264,7 +264,7 @@ def test_what_is_damaged_or_cannot_be_saved_is_told(folder, tmp_path):
     weights = path.with_name("classes.classifier.safetensors")
     content = weights.read_bytes()
     weights.write_bytes(content[:50])
-    with pytest.raises(InputError, match="the classifier is damaged"):
+    with pytest.raises(InputError, match="is damaged"):
         SentenceClassifier.from_pretrained(folder)
     weights.write_bytes(content)
     path.write_text(path.read_text().replace('"cold",', '"cold", "mild",'))

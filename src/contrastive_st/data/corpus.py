@@ -101,8 +101,14 @@ def block_file(path: Path, text_column: str, document_column: str | None) -> Pat
         target = folder / f"corpus-{Hasher.hash(given)}.arrow"
         with FileLock(f"{target}.lock"):  # one process converts, the others wait for it
             if not target.exists():
-                _write(read(path, text_column, document_column), target, str(path))
+                _write(_read_with(read(path, text_column, document_column), path), target, str(path))
     return target
+
+
+def _read_with(chunks: Iterator[Chunk], path: Path) -> Iterator[Chunk]:
+    """The chunks; what goes wrong in reading them is not told as an error of writing."""
+    with reading(path):
+        yield from chunks
 
 
 def _write(chunks: Iterator[Chunk], target: Path, source: str) -> None:

@@ -313,9 +313,13 @@ def load_tokenizer(
 
 
 def _strange_ids(tokenizer: Any, config: PreTrainedConfig) -> str:
-    """What to say of a tokenizer with ids for which the model has no vector, such as that of another model; else ""."""
+    """What to say of a tokenizer with ids for which the model has no vector, such as that of another model; else "".
+
+    Tokens that were added to its vocabulary are not counted: transformers itself adds some that no text has.
+    """
     rows = getattr(config.get_text_config(), "vocab_size", None)
-    greatest = max(tokenizer.get_vocab().values(), default=-1)
+    added = tokenizer.get_added_vocab()
+    greatest = max((number for token, number in tokenizer.get_vocab().items() if token not in added), default=-1)
     if not isinstance(rows, int) or greatest < rows:
         return ""
     return (

@@ -70,4 +70,4 @@ def tfidf_vectors(rows: Sequence[Sequence[int]], idf: NDArray[np.floating]) -> A
     counts = sparse.csr_matrix((idf[ids], ids, np.concatenate([[0], np.cumsum(lengths)])), (len(rows), len(idf)))
     counts.sum_duplicates()
     norms = np.sqrt(np.asarray(counts.multiply(counts).sum(1)).ravel())
-    return sparse.diags_array(1 / np.maximum(norms, 1e-12)) @ counts
+    return sparse.diags(1 / np.maximum(norms, 1e-12)) @ counts

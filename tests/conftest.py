@@ -84,6 +84,20 @@ def bert_config(tokenizer):
 
 
 @pytest.fixture
+def small_documentation(monkeypatch):
+    """A documentation of a few sentences in place of all that is installed, whose reading takes half a minute."""
+    from contrastive_st.data import DocPair
+
+    pairs = [DocPair(f"{a} {i}", f"{b} and more {i}", f"p{i % 4}.m{i % 3}.f{i}")
+             for i, (a, b) in enumerate((a, b) for a in SENTENCES for b in SENTENCES)]  # fmt: skip
+    split = lambda found, heldout=1000: (list(found)[:40], list(found)[40:])
+    homes = ("data", "data.docs_sets", "evaluation.docs_search", "scripts.rows")
+    for module in (f"contrastive_st.{name}" for name in homes):
+        monkeypatch.setattr(f"{module}.installed_docs", lambda *args, **kwargs: pairs)
+        monkeypatch.setattr(f"{module}.split_pairs", split)
+
+
+@pytest.fixture
 def data_root():
     """The folder with the real data sets, or a skip."""
     root = os.environ.get("CONTRASTIVE_ST_DATA")

@@ -16,7 +16,7 @@ LABELS = ["entailment", "neutral", "contradiction"]
 
 
 @pytest.fixture
-def data(tmp_path, monkeypatch):
+def data(tmp_path, monkeypatch, small_documentation):
     """A data folder with every training file, and one task to measure."""
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     root = tmp_path / "data"

@@ -9,7 +9,6 @@ import pytest
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
-from contrastive_st.data import DocPair
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 TRAIN = ["--max_steps", "2", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true",
@@ -90,17 +89,10 @@ RUNS = {
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch, bert_config, tokenizer):
+def folder(tmp_path, monkeypatch, bert_config, tokenizer, small_documentation):
     """A working folder with small data and a teacher, and a documentation of a few sentences."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
-    pairs = [DocPair(f"{a} {i}", f"{b} and more {i}", f"p{i % 4}.m{i % 3}.f{i}")
-             for i, (a, b) in enumerate((a, b) for a in SENTENCES for b in SENTENCES)]  # fmt: skip
-    split = lambda found, heldout=1000: (list(found)[:40], list(found)[40:])
-    homes = ("data", "data.docs_sets", "evaluation.docs_search", "scripts.rows")
-    for module in (f"contrastive_st.{name}" for name in homes):
-        monkeypatch.setattr(f"{module}.installed_docs", lambda *args, **kwargs: pairs)
-        monkeypatch.setattr(f"{module}.split_pairs", split)
     BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "teacher")
     tokenizer.save_pretrained(tmp_path / "teacher")
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))

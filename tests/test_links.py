@@ -50,3 +50,16 @@ def test_dead_links_are_seen(tmp_path):
         "# A `head`-line: one\n\n[a](#a-head-line-one) [b](#no) ![c](no.png) `[d](no)`\n\n    [e](no)\n\n[f](g)\n"
     )
     assert list(dead(page)) == ["#no", "no.png", "g"]
+
+
+def prose(text):
+    """The text of a page without code, comments and tables."""
+    text = re.sub(r"^```.*?^```$|<!--.*?-->", "", text, flags=re.M | re.S)
+    return "\n".join(line for line in text.split("\n") if not re.match(r"    | *\|", line))
+
+
+def test_the_documentation_is_short():
+    pages = list((ROOT / "docs").glob("*.md"))
+    words = sum(len(prose(page.read_text(encoding="utf-8")).split()) for page in pages)
+    assert len(pages) <= 24
+    assert 20_000 < words <= 26_000, words  # fewer than that: `prose` takes text for code

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
-.PHONY: demo test test-fast test-min lint lint-workflows docs wheel clean
+.PHONY: demo test test-fast test-min lint lint-workflows docs wheel readme clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -65,6 +65,13 @@ wheel: $(VENV)/.dev  ## build wheel and sdist, check them, and run the quick sta
 		(cd $(VENV)-wheel && bin/python quick_start.py && bin/contrastive-st similarity "a cat sat" "a feline rested") && \
 		$(VENV)-wheel/bin/python -m pip uninstall --quiet --yes contrastive-st || exit 1; \
 	done
+
+readme:  ## every line of README.md, its installation first, in a fresh clone of HEAD and an empty environment, offline but for pip
+	rm -rf build/readme
+	git clone --quiet . build/readme
+	store=$$(mktemp -d) && chmod 755 $$store && trap "rm -rf $$store" EXIT && cd build/readme && \
+		python3 .ci/readme.py > readme.sh && env -u CONTRASTIVE_ST_MODEL HF_HUB_OFFLINE=1 HF_HOME=$$PWD/cache \
+		CONTRASTIVE_ST_CACHE=$$PWD/cache CONTRASTIVE_ST_STORE=$$store bash -euv readme.sh
 
 clean:
 	rm -rf $(VENV) $(VENV)-min $(VENV)-wheel $(VENV)-workflows build dist out

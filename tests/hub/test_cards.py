@@ -27,7 +27,8 @@ from contrastive_st.cli import main
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import retrieval_task, tasks
-from contrastive_st.hub.cards import CardData, write_card
+from contrastive_st.files.folders import SHIPPED
+from contrastive_st.hub.cards import CardData, card_files, write_card
 from contrastive_st.models import POOLINGS, QuickThoughtsConfig, QuickThoughtsGRU
 
 PUBLISHED = Path(__file__).parents[2] / "model_cards"
@@ -282,3 +283,44 @@ def agree(folder):
 @pytest.mark.parametrize("folder", sorted(path for path in PUBLISHED.glob("*") if path.is_dir()), ids=lambda p: p.name)
 def test_published_cards_and_their_evaluation_agree(folder):
     agree(folder)
+
+
+def test_a_dry_push_shows_what_a_visitor_of_each_model_will_see(capsys):
+    for folder in (PUBLISHED / "minilm-1-layer", SHIPPED):
+        assert main(["push", str(folder), "user/name", "--dry_run"]) == 0
+        listing, _, card = capsys.readouterr().out.partition("README.md:\n")
+        head = ModelCard(card.strip() + "\n").data.to_dict()
+        assert head["license"] == "apache-2.0"
+        assert head["base_model"] == "sentence-transformers/all-MiniLM-L6-v2"
+        assert head["widget"][0]["source_sentence"]
+        assert head["pipeline_tag"] == "sentence-similarity"
+        assert head["thumbnail"].endswith("/user/name/resolve/main/evaluation/scores_by_task.png")
+        assert "evaluation/scores_by_task.png" in listing
+        assert head["model-index"][0]["name"] == "user/name"
+        measured = {result["dataset"]["name"] for result in head["model-index"][0]["results"]}
+        for task, name in {"STS12": "STS12", "STS14": "STS14", "STS15": "STS15", "STSB": "STSBenchmark"}.items():
+            assert task in measured
+            assert f".eval_results/{name}.yaml" in listing
+        assert re.search(r"^\| data \| .*English Wikipedia.*, licence CC BY-SA", card, re.M)
+
+
+@pytest.mark.parametrize("name", ["quickthoughts-window", "quickthoughts-tfidf-bin"])
+def test_a_card_names_the_data_their_licence_and_a_picture(name):
+    card = ModelCard(card_files(PUBLISHED / name, "user/name")["README.md"].decode())
+    assert card.data.to_dict()["thumbnail"].endswith("/user/name/resolve/main/evaluation/scores_by_task.png")
+    assert re.search(r"^\| data \| .*English Wikipedia.*, licence public domain, CC BY-SA", card.text, re.M)
+
+
+def test_texts_to_try_are_for_english_models_and_stay_as_the_author_chose_them(checkpoint):
+    widget = [{"source_sentence": "eine Katze", "sentences": ["ein Kater", "Steuern"]}]
+    write_card(checkpoint, data=CardData(language=["de"]))
+    assert "widget" not in metadata(checkpoint).to_dict()
+    write_card(checkpoint, name="alice/tiny", data=CardData(language=["en"]))
+    head = metadata(checkpoint).to_dict()
+    assert head["widget"][0]["sentences"]
+    assert head["thumbnail"].endswith("/alice/tiny/resolve/main/training_curve.png")
+    card = ModelCard.load(checkpoint / "README.md")
+    card.data.widget = widget
+    (checkpoint / "README.md").write_text(f"---\n{card.data.to_yaml()}\n---\n")
+    write_card(checkpoint)
+    assert metadata(checkpoint).to_dict()["widget"] == widget

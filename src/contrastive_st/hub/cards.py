@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import quote
 
 import jinja2
-from huggingface_hub import ModelCard, ModelCardData
+from huggingface_hub import ModelCard, ModelCardData, hf_hub_url
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import ADAPTER, check_folder
@@ -33,6 +33,18 @@ logger = logging.getLogger(__name__)
 CARD = "README.md"
 _SOURCES = ("config.json", ADAPTER, "modules.json", "tokenizer_config.json", TRAINING_METADATA, CURVE)
 _SENTENCES = ["A sentence.", "Another one."]
+#: What the Hub's page offers to try an English model on
+_WIDGET = {
+    "sentence-similarity": [
+        {
+            "source_sentence": "A cat sat on the mat.",
+            "sentences": ["A feline rested on a rug.", "A dog barked at the cat.", "Taxes rose again this year."],
+        }
+    ],
+    "text-classification": [{"text": "A cat sat on the mat."}, {"text": "Taxes rose again this year."}],
+}
+_OF_AUTHOR = ("language", "license", "datasets", "tags", "widget")
+_REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 _HEAD = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 _MARK = re.compile(r"\n<!-- contrastive-st card ([0-9a-f]{16}) -->\n\Z")
 
@@ -121,8 +133,11 @@ def card_files(
     called = name or target.absolute().parent.name
     kept = {name: value for card in (folder / CARD, *before, target) for name, value in _of_author(card).items()}
     try:
-        head = ModelCardData(ignore_metadata_errors=False, **_metadata(checkpoint, called, data or CardData(), kept))
-        text = body(checkpoint, called, curve is not None or (folder / CURVE).is_file())
+        drawn = curve is not None or (folder / CURVE).is_file()
+        head = ModelCardData(
+            ignore_metadata_errors=False, **_metadata(checkpoint, called, data or CardData(), kept, drawn)
+        )
+        text = body(checkpoint, called, drawn)
     except (TypeError, ValueError, KeyError, AttributeError, jinja2.TemplateError) as error:
         if isinstance(error, InputError):
             raise
@@ -213,7 +228,9 @@ def _marked(text: str) -> str:
     return f"{text}\n<!-- contrastive-st card {hashlib.sha256(text.encode()).hexdigest()[:16]} -->\n"
 
 
-def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before: dict[str, Any]) -> dict[str, Any]:
+def _metadata(
+    checkpoint: CheckpointMetadata, name: str, data: CardData, before: dict[str, Any], curve: bool
+) -> dict[str, Any]:
     base, trained_on = checkpoint.training.get("base_model", {}), checkpoint.training.get("data", {})
     datasets = [*data.datasets, *([trained_on["name"]] if trained_on.get("from") == "hub" else [])]
     with_modules, classifies = checkpoint.opens_in_sentence_transformers, bool(checkpoint.classifiers)
@@ -222,15 +239,19 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
         "sentence-similarity", "feature-extraction",
         "contrastive-st", checkpoint.backend, checkpoint.method.tag, *data.tags, *before.get("tags", []),
     ]  # fmt: skip
+    language = list(data.language) or before.get("language")
+    pipeline = "text-classification" if classifies else "sentence-similarity"
     found = {
-        "language": list(data.language) or before.get("language"),
+        "language": language,
         "license": data.license or before.get("license"),
         "library_name": "sentence-transformers" if with_modules else "transformers",
-        "pipeline_tag": "text-classification" if classifies else "sentence-similarity",
+        "pipeline_tag": pipeline,
         "tags": list(dict.fromkeys(tag for tag in tags if tag)),
         "base_model": checkpoint.adapter_base or (base.get("name") if base.get("from") == "hub" else None),
         "base_model_relation": "adapter" if checkpoint.adapter_base else None,
         "datasets": list(dict.fromkeys([*datasets, *before.get("datasets", [])])) or None,
+        "widget": before.get("widget") or (_WIDGET[pipeline] if language in ("en", ["en"]) else None),
+        "thumbnail": _thumbnail(checkpoint, name, curve),
     }
     if checkpoint.report:
         from contrastive_st.evaluation.report.report import model_index
@@ -240,12 +261,20 @@ def _metadata(checkpoint: CheckpointMetadata, name: str, data: CardData, before:
     return {key: value for key, value in found.items() if value}
 
 
+def _thumbnail(checkpoint: CheckpointMetadata, name: str, curve: bool) -> str | None:
+    """The address of the picture of a repository: its scores by task, or else its training curve."""
+    scores = f"{EVALUATION}/scores_by_task.png"
+    measured = checkpoint.report and (checkpoint.folder / scores).is_file()
+    picture = scores if measured else CURVE if curve else None
+    return hf_hub_url(name, picture) if picture and _REPOSITORY.fullmatch(name) else None
+
+
 def _of_author(card: Path) -> dict[str, Any]:
     """The entries of earlier cards that only the author knows; a new card keeps them."""
     if not card.is_file() or was_edited(card):
         return {}
     found = ModelCard.load(card, ignore_metadata_errors=True).data.to_dict()
-    return {name: found[name] for name in ("language", "license", "datasets", "tags") if found.get(name)}
+    return {name: found[name] for name in _OF_AUTHOR if found.get(name)}
 
 
 def _curve(folder: Path, log_history: Sequence[dict[str, Any]] | None) -> bytes | None:

@@ -10,7 +10,7 @@ import torch
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 from sklearn.model_selection import cross_val_score
-from warm_python import python
+from warm_python import python_with_package
 
 from contrastive_st import BertForCL, SentenceClassifier, SentenceEncoder
 from contrastive_st.classification.settings import TuningSettings
@@ -207,7 +207,7 @@ def test_a_folder_alone_opens_in_a_fresh_process(folder, tmp_path, head):
         "import sys; from contrastive_st import SentenceClassifier; "
         "print(SentenceClassifier.from_pretrained(sys.argv[1]).predict_proba(sys.argv[2:]).tolist())"
     )
-    command = [python(), "-c", code, "saved", *NEW]
+    command = [python_with_package(), "-c", code, "saved", *NEW]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
     np.testing.assert_allclose(json.loads(done.stdout), classifier.predict_proba(NEW), atol=1e-6)
     assert not [path for path in (tmp_path / "saved").rglob("*") if path.suffix in (".bin", ".pkl", ".joblib", ".pt")]

@@ -10,7 +10,7 @@ import pytest
 import torch
 import transformers
 from safetensors.torch import load_file
-from warm_python import python
+from warm_python import python_with_package
 
 from contrastive_st import BertForCL, ContrastiveTrainingArguments
 from contrastive_st.cli import main
@@ -213,7 +213,7 @@ def test_two_processes(script, options, count, folder):
     write_data(folder, count)
     data = [*RUNS[options][RUNS[options].index("--train_file") :], *options_of(options, count)]
     done = subprocess.run(
-        [python(), *LAUNCH, str(ROOT / "examples" / f"{script}.py"), *data],
+        [python_with_package(), *LAUNCH, str(ROOT / "examples" / f"{script}.py"), *data],
         capture_output=True, text=True, timeout=240,
     )  # fmt: skip
     told = [line for line in done.stderr.splitlines() if line.startswith("error: ")]

@@ -4,14 +4,14 @@ import socket
 import subprocess
 
 import torch
-from warm_python import python
+from warm_python import python_with_package
 
 
 def launch(world, out, worker):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [python(), str(worker)]
+    command = [python_with_package(), str(worker)]
     ranks = [subprocess.Popen([*command, str(rank), str(world), str(port), str(out)]) for rank in range(world)]
     assert [rank.wait(timeout=600) for rank in ranks] == [0] * world
     return torch.load(out, weights_only=True)

@@ -1,4 +1,4 @@
-"""A Python that starts in half a second less than two: `python()` is an executable that forks from a warm process.
+"""Pythons that start at once: `python()` and `python_with_package()` are executables that fork from warm processes.
 
 The tests start some two hundred processes, each of which would spend most of its time on importing torch, pandas and
 scikit-learn. One process per session imports these, and nothing that reads the environment when it is imported (as
@@ -7,10 +7,13 @@ folder, standard streams, signals and exit status, and ends as any interpreter d
 
     test --> `python` (some ms, no imports) --> the warm process --> a fork of it, which runs the script
 
+A fork of that process imports transformers and this package too and is the warm process of `python_with_package()`:
+for processes whose variables are those of the session, but for what a launcher of several processes sets.
+
 What differs is told nowhere: a process that is killed by SIGKILL lives some milliseconds longer than the executable
 that the test killed, and modules are not taken apart at the end. So tests that kill use `sys.executable`. Flags of the
-interpreter lead to a plain Python as well, and so do variables that a library reads when it is loaded
-(`OMP_NUM_THREADS`, ...), if they differ from those of the session.
+interpreter (but `-u`, of torchrun) lead to a plain Python as well, and so do variables that a library reads when it is
+loaded (`OMP_NUM_THREADS`, ...), if they differ from those of the session.
 """
 
 import atexit
@@ -29,15 +32,32 @@ WARM = (
     "pyarrow.dataset", "pyarrow.parquet", "scipy.stats", "scipy.sparse", "sklearn.linear_model", "sklearn.metrics",
     "sklearn.feature_extraction.text", "dill", "multiprocess", "aiohttp", "requests", "yaml", "jinja2", "psutil",
 )  # fmt: skip
-#: Variables that libraries read when they are loaded
-LOADED = ("OMP_", "OPENBLAS_", "MKL_", "ONEDNN_", "LD_", "MALLOC_", "GLIBC_", "TORCH", "KMP_", "PYTHONHASHSEED")
+PACKAGE = (
+    "transformers.trainer", "transformers.models.bert.modeling_bert", "transformers.models.auto", "datasets", "peft",
+    "accelerate.commands.launch", "sentence_transformers", "contrastive_st.cli", "contrastive_st.scripts",
+    "contrastive_st.training", "contrastive_st.models.encoder", "contrastive_st.evaluation", "contrastive_st.hub.cards",
+    "contrastive_st.losses",
+)  # fmt: skip
+#: Variables that libraries read when they are loaded, and those of them that torchrun sets, which are read later. (That of
+#: accelerate launch, KMP_AFFINITY, is of an OpenMP that the wheels of torch do not have.)
+LOADED = ("OMP_", "OPENBLAS_", "MKL_", "ONEDNN_", "LD_", "MALLOC_", "GLIBC_", "TORCH", "PYTHONHASHSEED")
+LATER = ("TORCHELASTIC_", "TORCH_NCCL_")
+#: Variables by which a command of this package makes other libraries silent; one that ran in the process of the tests has
+#: left them there, and they are no matter of the processes that tests start
+LEFT = {"TRANSFORMERS_VERBOSITY", "HF_DATASETS_DISABLE_PROGRESS_BARS"} - set(os.environ)
+LOADED_BY_PACKAGE = ("HF_", "TRANSFORMERS_", "DATASETS_", "SENTENCE_TRANSFORMERS_", "XDG_", "HOME")
 
 CLIENT = """#!{executable} -IS
 import json, os, signal, socket, sys
-loaded = lambda: {{name: value for name, value in os.environ.items() if name.startswith({loaded!r})}}
 arguments = sys.argv[1:]
-if not arguments or arguments[0] not in ("-c", "-m") and arguments[0].startswith("-") or loaded() != {environment!r}:
-    os.execv({executable!r}, [{executable!r}, *arguments])
+if arguments[:1] == ["-u"]:
+    del arguments[0]
+    os.environ["PYTHONUNBUFFERED"] = "1"
+for name in {left!r}:
+    os.environ.pop(name, None)
+loaded = {{n: v for n, v in os.environ.items() if n.startswith({loaded!r}) and not n.startswith({later!r})}}
+if not arguments or arguments[0] not in ("-c", "-m") and arguments[0].startswith("-") or loaded != {environment!r}:
+    os.execv({executable!r}, [{executable!r}, *sys.argv[1:]])
 server = socket.socket(socket.AF_UNIX)
 server.connect({path!r})
 job = json.dumps([arguments, os.getcwd(), dict(os.environ)]).encode()
@@ -56,15 +76,33 @@ os._exit(status)
 @functools.cache
 def python() -> str:
     """The executable; where processes cannot be forked, that of this interpreter."""
+    return _executable(sys.executable, WARM, LOADED)
+
+
+@functools.cache
+def python_with_package(*others: str) -> str:
+    """The executable of processes that have imported this package, and other modules; see above."""
+    starts_by, modules = (python_with_package(), others) if others else (python(), PACKAGE)
+    return _executable(starts_by, modules, LOADED + LOADED_BY_PACKAGE)
+
+
+def _executable(starts_by: str, modules: tuple[str, ...], loaded: tuple[str, ...]) -> str:
+    """Start a warm process that has imported `modules`; returns the executable that forks from it."""
     if not hasattr(os, "pidfd_open"):
         return sys.executable
     folder = Path(tempfile.mkdtemp(prefix="warm"))
     client, path = folder / "python", str(folder / "socket")
-    environment = {name: value for name, value in os.environ.items() if name.startswith(LOADED)}
-    client.write_text(CLIENT.format(executable=sys.executable, path=path, environment=environment, loaded=LOADED))
+    own = {name: value for name, value in os.environ.items() if name not in LEFT}
+    environment = {n: v for n, v in own.items() if n.startswith(loaded) and not n.startswith(LATER)}
+    client.write_text(
+        CLIENT.format(
+            executable=sys.executable, path=path, environment=environment, loaded=loaded, later=LATER, left=LEFT
+        )
+    )
     client.chmod(0o700)
-    code = f"import sys; sys.path.insert(0, {os.path.dirname(__file__)!r}); import warm_python as w; w.main({path!r})"
-    server = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    place = os.path.dirname(__file__)
+    code = f"import sys; sys.path.insert(0, {place!r}); import warm_python as w; w.main({path!r}, {modules!r})"
+    server = subprocess.Popen([starts_by, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=own)
     assert server.stdout.readline() == b"ready\n"
     atexit.register(shutil.rmtree, folder)
     atexit.register(server.communicate)  # the server ends when its standard input does
@@ -141,8 +179,10 @@ def _become(arguments, folder, environment, streams, executable):
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    sys.stdin, sys.stdout, sys.stderr = (open(number, mode) for number, mode in enumerate("rww"))  # noqa: SIM115
+    of = lambda number, mode: open(number, mode, closefd=False)  # a fork of this process opens them again
+    sys.stdin, sys.stdout, sys.stderr = of(0, "r"), of(1, "w"), of(2, "w")
     sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)
+    sys.stdout.reconfigure(write_through="PYTHONUNBUFFERED" in environment)
     os.chdir(folder)
     paths = lambda: [os.path.abspath(path) for path in os.environ.get("PYTHONPATH", "").split(os.pathsep) if path]
     sys.path[:] = [path for path in sys.path[2:] if path not in paths()]  # without that of this file, and of `-c`
@@ -162,6 +202,7 @@ def _run(arguments):
 
         sys.path.insert(0, os.getcwd())
         sys.argv = rest
+        sys.modules.pop(rest[0], None)  # as where nothing has imported it
         runpy._run_module_as_main(rest[0])
         return
     from_text = first == "-c"
@@ -202,12 +243,12 @@ def _end(code):
     os._exit(code)
 
 
-def main(path: str) -> None:
-    """The warm process: serve until the session ends; in each fork, run its job."""
+def main(path: str, modules: tuple[str, ...]) -> None:
+    """The warm process: import, serve until the session ends; in each fork, run its job."""
     import gc
     import importlib
 
-    for name in WARM:
+    for name in modules:
         importlib.import_module(name)
     gc.freeze()  # what is not collected is not copied
     job = _serve(path)

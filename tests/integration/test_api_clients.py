@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import transformers
 from huggingface_hub import InferenceClient
-from warm_python import python
+from warm_python import python_with_package
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
@@ -42,7 +42,7 @@ def work(tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(work):
-    command = [python(), "-m", "contrastive_st.cli", "api", str(work / "tiny"), "static-minilm", "--port", "0",
+    command = [python_with_package(), "-m", "contrastive_st.cli", "api", str(work / "tiny"), "static-minilm", "--port", "0",
                "--index", str(work / "shards"), "--precision", "fp32", "--token_file", str(work / "token")]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     process.model = work / "tiny"

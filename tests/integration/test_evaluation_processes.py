@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from evaluation_files import write_all
-from warm_python import python
+from warm_python import python_with_package
 
 from contrastive_st import BertForCL
 
@@ -27,7 +27,7 @@ def evaluate(folder, processes, *arguments):
     script.write_text(COMMAND)
     launch = ["-m", "accelerate.commands.launch", "--config_file", str(TWO)] if processes == 2 else []
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
-    command = [python(), *launch, str(script), "evaluate", *map(str, arguments)]
+    command = [python_with_package(), *launch, str(script), "evaluate", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, check=False)
 
 

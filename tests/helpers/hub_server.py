@@ -84,12 +84,12 @@ class Answer(Exception):
 
 
 class HubServer(ThreadingHTTPServer):
-    """Use as a context manager; `endpoint` is what HF_ENDPOINT is set to."""
+    """Use as a context manager; `endpoint` is what HF_ENDPOINT is set to. By default the port is one that is free."""
 
     daemon_threads = True
 
-    def __init__(self):
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, port=0):
+        super().__init__(("127.0.0.1", port), Handler)
         self.tokens, self.repos, self.blobs = {"hf_aliceSecretToken0": "alice", "hf_bobSecretToken00": "bob"}, {}, {}
         self.faults, self.requests, self.lock = [], [], threading.RLock()
 

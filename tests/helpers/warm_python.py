@@ -38,12 +38,12 @@ PACKAGE = (
     "contrastive_st.training", "contrastive_st.models.encoder", "contrastive_st.evaluation", "contrastive_st.hub.cards",
     "contrastive_st.losses",
 )  # fmt: skip
-#: Variables that libraries read when they are loaded, and those of them that torchrun sets, which are read later. (That of
-#: accelerate launch, KMP_AFFINITY, is of an OpenMP that the wheels of torch do not have.)
+#: Variables that libraries read when they are loaded, and those of them that are read later. (What
+#: accelerate launch sets, KMP_AFFINITY, is for an OpenMP that the wheels of torch do not have.)
 LOADED = ("OMP_", "OPENBLAS_", "MKL_", "ONEDNN_", "LD_", "MALLOC_", "GLIBC_", "TORCH", "PYTHONHASHSEED")
-LATER = ("TORCHELASTIC_", "TORCH_NCCL_")
-#: Variables by which a command of this package makes other libraries silent; one that ran in the process of the tests has
-#: left them there, and they are no matter of the processes that tests start
+LATER = ("TORCHELASTIC_", "TORCH_NCCL_", "HF_TOKEN")
+#: Variables by which a command of this package makes other libraries silent; one that ran in the process of the tests
+#: has left them there, and they are no matter of the processes that tests start
 LEFT = {"TRANSFORMERS_VERBOSITY", "HF_DATASETS_DISABLE_PROGRESS_BARS"} - set(os.environ)
 LOADED_BY_PACKAGE = ("HF_", "TRANSFORMERS_", "DATASETS_", "SENTENCE_TRANSFORMERS_", "XDG_", "HOME")
 
@@ -86,13 +86,20 @@ def python_with_package(*others: str) -> str:
     return _executable(starts_by, modules, LOADED + LOADED_BY_PACKAGE)
 
 
-def _executable(starts_by: str, modules: tuple[str, ...], loaded: tuple[str, ...]) -> str:
+def python_for(environment: dict[str, str]) -> str:
+    """As `python_with_package`, for processes with these variables in place of those of the session; start it once."""
+    return _executable(python(), PACKAGE, LOADED + LOADED_BY_PACKAGE, environment)
+
+
+def _executable(
+    starts_by: str, modules: tuple[str, ...], loaded: tuple[str, ...], own: dict[str, str] | None = None
+) -> str:
     """Start a warm process that has imported `modules`; returns the executable that forks from it."""
     if not hasattr(os, "pidfd_open"):
         return sys.executable
     folder = Path(tempfile.mkdtemp(prefix="warm"))
     client, path = folder / "python", str(folder / "socket")
-    own = {name: value for name, value in os.environ.items() if name not in LEFT}
+    own = {name: value for name, value in (own or os.environ).items() if name not in LEFT}
     environment = {n: v for n, v in own.items() if n.startswith(loaded) and not n.startswith(LATER)}
     client.write_text(
         CLIENT.format(
@@ -179,8 +186,10 @@ def _become(arguments, folder, environment, streams, executable):
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
         os.close(stream)
-    of = lambda number, mode: open(number, mode, closefd=False)  # a fork of this process opens them again
-    sys.stdin, sys.stdout, sys.stderr = of(0, "r"), of(1, "w"), of(2, "w")
+    sys.stdin, sys.stdout, sys.stderr = (
+        open(number, mode, closefd=False)  # noqa: SIM115 - a fork of this process opens them again
+        for number, mode in enumerate("rww")
+    )
     sys.stderr.reconfigure(errors="backslashreplace", line_buffering=True)
     sys.stdout.reconfigure(write_through="PYTHONUNBUFFERED" in environment)
     os.chdir(folder)

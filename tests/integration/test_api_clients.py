@@ -42,8 +42,9 @@ def work(tokenizer, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def server(work):
-    command = [python_with_package(), "-m", "contrastive_st.cli", "api", str(work / "tiny"), "static-minilm", "--port", "0",
-               "--index", str(work / "shards"), "--precision", "fp32", "--token_file", str(work / "token")]  # fmt: skip
+    command = [python_with_package(), "-m", "contrastive_st.cli", "api", str(work / "tiny"), "static-minilm",
+               "--port", "0", "--index", str(work / "shards"), "--precision", "fp32",
+               "--token_file", str(work / "token")]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
     process.model = work / "tiny"
     process.address = process.stdout.readline().strip()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import transformers
 from hub_server import Fault, HubServer
-from warm_python import python
+from warm_python import python, python_for
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
@@ -20,9 +20,23 @@ pytestmark = pytest.mark.slow
 ALICE, BOB = "hf_aliceSecretToken0", "hf_bobSecretToken00"
 
 
-@pytest.fixture
-def hub():
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory):
+    """What the processes of all tests have in common, so that they start from one that has imported everything.
+
+    That is the port of the server, and where HF_HOME is: a link to the cache of each test.
+    """
     with HubServer() as server:
+        endpoint, port = server.endpoint, server.server_port
+    kept = {n: v for n, v in os.environ.items() if not n.startswith(("HF_", "CONTRASTIVE_ST"))}
+    home = tmp_path_factory.mktemp("hub") / "home"
+    own = {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(home), "OMP_NUM_THREADS": "1"}
+    return port, home, kept | own, python_for(kept | own)
+
+
+@pytest.fixture
+def hub(clients):
+    with HubServer(clients[0]) as server:
         yield server
 
 
@@ -40,17 +54,19 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture
-def client(hub, tmp_path):
+def client(hub, clients, tmp_path):
     """Run the command line, or Python code, against the server: another process, with a cache of its own."""
+    _, home, common, executable = clients
 
     def client(*args, code=None, token=ALICE, cache="cache", **environment):
-        kept = {n: v for n, v in os.environ.items() if not n.startswith(("HF_", "CONTRASTIVE_ST"))}
-        own = {"HF_ENDPOINT": hub.endpoint, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(tmp_path / cache)}
-        own |= {"HF_TOKEN": token} if token else {}
+        (tmp_path / cache).mkdir(exist_ok=True)
+        home.unlink(missing_ok=True)
+        home.symlink_to(tmp_path / cache)
+        own = {**common, **({"HF_TOKEN": token} if token else {}), **environment}
         command = ["-c", code] if code else ["-m", "contrastive_st.cli"]
         done = subprocess.run(
-            [python(), *command, *map(str, args)], capture_output=True, text=True, timeout=200,
-            env=kept | own | {"OMP_NUM_THREADS": "1", **environment}, cwd=tmp_path,
+            [python() if environment else executable, *command, *map(str, args)], capture_output=True, text=True,
+            timeout=200, env=own, cwd=tmp_path,
         )  # fmt: skip
         assert not token or token not in done.stdout + done.stderr
         return done

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
+from small_checkpoints import with_fewer_words
 from store_places import store_place
 
 from contrastive_st.cli import main
@@ -62,7 +63,7 @@ def clone(tmp_path_factory):
     """The folders of a clone that snippets name, to be written into at will."""
     root = tmp_path_factory.mktemp("clone")
     shutil.copytree(ROOT / "examples", root / "examples")
-    shutil.copytree(ROOT / "model_cards" / "minilm-1-layer", root / "model_cards" / "minilm-1-layer")
+    with_fewer_words(ROOT / "model_cards" / "minilm-1-layer", root / "model_cards" / "minilm-1-layer")
     return root
 
 

@@ -56,7 +56,8 @@ $(VENV)/.docs: $(VENV)/.demo
 	touch $@
 
 docs: $(VENV)/.docs  ## the site, in build/site; a warning or a dead link is an error
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	$(BIN)/python docs/site_pages.py build/docs
+	$(BIN)/zensical build --strict --clean
 
 wheel: $(VENV)/.dev  ## build wheel and sdist, check them, and run the quick start where only each and its needs are
 	rm -rf dist

@@ -1,4 +1,10 @@
-"""What the site has beside the pages of docs/: linked files of the repository, and the reference made from the code."""
+"""The pages of the site, put together in a folder that the generator reads: docs/, what it links, and a reference.
+
+    python docs/site_pages.py build/docs
+
+copies the pages of docs/ and every file of the repository that a page links, makes the links of the repository links of
+the site, and writes the reference: of the command line from its parsers, of the modules for mkdocstrings.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +13,13 @@ import contextlib
 import io
 import posixpath
 import re
+import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import griffe
-from mkdocs.structure.files import File
 
 from contrastive_st import cli
 from contrastive_st.scripts.cli import script_files, train
@@ -33,23 +40,25 @@ PACKAGES = (
 LINK = re.compile(r"(?<=\]\()(?![a-z]+:|#)([^)#\s]+)")
 
 
-def on_files(files: Any, config: Any) -> Any:
-    """Add the pages of the reference, and every file outside of docs/ that a page links."""
-    pages = {"reference/cli.md": "\n".join(cli_reference())}
-    pages |= {f"reference/{name}.md": "\n".join(module_reference(name)) for name in PACKAGES}
-    for uri, content in pages.items():
-        files.append(File.generated(config, uri, content=content))
-    waiting = [Path("docs", file.src_uri) for file in files.documentation_pages() if file.src_uri not in pages]
+def write_site(target: Path) -> None:
+    """Write the pages, and what they link, into an empty folder."""
+    shutil.rmtree(target, ignore_errors=True)
+    waiting = [path.relative_to(ROOT) for path in sorted((ROOT / "docs").glob("*.md"))]
     seen = set(waiting)
-    while waiting:
-        for path in linked(waiting.pop()):
-            if path not in seen:
-                seen.add(path)
-                if path.parts[0] != "docs":
-                    files.append(File.generated(config, path.as_posix(), abs_src_path=str(ROOT / path)))
-                if path.suffix == ".md":
-                    waiting.append(path)
-    return files
+    for source in waiting:
+        place = target / (source.relative_to("docs") if source.parts[0] == "docs" else source)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if source.suffix == ".md":
+            place.write_text(moved_links(source), encoding="utf-8")
+            found = dict.fromkeys(linked(source))
+            waiting += [path for path in found if path not in seen]
+            seen |= found.keys()
+        else:
+            shutil.copyfile(ROOT / source, place)
+    (target / "reference").mkdir()
+    (target / "reference/cli.md").write_text("\n".join(cli_reference()), encoding="utf-8")
+    for name in PACKAGES:
+        (target / f"reference/{name}.md").write_text("\n".join(module_reference(name)), encoding="utf-8")
 
 
 def linked(page: Path) -> Iterator[Path]:
@@ -60,18 +69,15 @@ def linked(page: Path) -> Iterator[Path]:
             yield path
 
 
-def on_page_markdown(markdown: str, page: Any, config: Any, files: Any) -> str:
-    """Links as they are in the repository, made links of the site."""
-    uri = page.file.src_uri
-    source = Path("docs", uri) if (ROOT / "docs" / uri).is_file() else Path(uri)
-    if not (ROOT / source).is_file():
-        return markdown
+def moved_links(page: Path) -> str:
+    """The text of a page with the links of the repository made links of the site, where docs/ is the root."""
+    place = posixpath.dirname(page.as_posix().removeprefix("docs/")) or "."
 
     def moved(match: re.Match[str]) -> str:
-        target = posixpath.normpath((source.parent / match[1]).as_posix()).removeprefix("docs/")
-        return posixpath.relpath(target, posixpath.dirname(uri) or ".")
+        target = posixpath.normpath((page.parent / match[1]).as_posix()).removeprefix("docs/")
+        return posixpath.relpath(target, place)
 
-    return LINK.sub(moved, markdown)
+    return LINK.sub(moved, (ROOT / page).read_text(encoding="utf-8"))
 
 
 # --- The reference of the command line, from its parsers
@@ -129,8 +135,11 @@ def sentence(words: str) -> str:
 # --- The reference of the modules, from their docstrings by mkdocstrings
 
 
+# --- The reference of the modules, from their docstrings by mkdocstrings
+
+
 class Examples(griffe.Extension):
-    """Makes `Example:` of a docstring the section that griffe calls `Examples:`, which is code."""
+    """Makes `Example:` of a docstring the section that griffe calls `Examples:`, which is code (in mkdocs.yml)."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         if obj.docstring:
@@ -145,3 +154,7 @@ def module_reference(package: str) -> Iterator[str]:
         parts = path.relative_to(ROOT / "src").with_suffix("").parts
         if parts[-1] not in ("__init__", "cli") and not any(part.startswith("_") for part in parts):
             yield from (f"::: {'.'.join(parts)}", "")
+
+
+if __name__ == "__main__":
+    write_site(Path(sys.argv[1]))

@@ -8,7 +8,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from contrastive_st.data import tables
+from contrastive_st.data import readers, tables
+from contrastive_st.data.readers import open_rows
 from contrastive_st.data.tables import read_texts
 from contrastive_st.errors import InputError
 
@@ -297,3 +298,28 @@ def test_broken_parquet(write, tmp_path):
     content[4:200] = bytes(196)  # the first pages; the footer stays sound
     assert rows(read_texts(whole))[999] == ("sentence 999",)
     refused(write("b.parquet", bytes(content)), "b.parquet", "not a valid Parquet file")
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.json", "a.jsonl", "a.parquet", "a.md", "a.html", "a.pdf"])
+def test_a_file_of_ten_gigabytes_of_zeros_is_refused_at_the_door(tmp_path, name):
+    path = tmp_path / name
+    with path.open("wb") as file:
+        file.truncate(10 << 30)  # sparse
+    with pytest.raises(InputError, match="bytes|not a valid Parquet file") as found:
+        list(open_rows(path))
+    assert len(str(found.value).splitlines()) == 1
+
+
+def test_a_list_of_json_is_read_as_a_whole_up_to_a_bound(write, monkeypatch):
+    path = write("a.json", '[{"text": "one"}]')
+    assert [row.cells for row in open_rows(path)] == [{"text": "one"}]
+    monkeypatch.setattr(readers, "LARGEST_WHOLE", 16)
+    with pytest.raises(InputError, match=r"17 bytes, and a list of JSON is read as a whole, up to 16; write one"):
+        open_rows(path)
+
+
+def test_a_line_of_the_longest_length_is_read(write, monkeypatch):
+    monkeypatch.setattr(readers, "LONGEST_LINE", 5)
+    assert [row.cells["text"] for row in open_rows(write("a.txt", "four\nabcd\nabcd"))] == ["four", "abcd", "abcd"]
+    with pytest.raises(InputError, match=r"a.txt, line 2 has 5 bytes or more"):
+        list(open_rows(write("a.txt", "four\nabcde\n")))

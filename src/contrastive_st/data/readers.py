@@ -19,6 +19,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from html.parser import HTMLParser
 from itertools import islice
 from pathlib import Path
@@ -36,6 +37,8 @@ _BATCH = 4096  # rows of a Parquet file that are Python objects at a time
 _SAMPLE = 4 << 20  # bytes in which rows are counted to estimate their number in a file
 _FRESH = 2_000_000_000  # nanoseconds: a file written more recently may change again within the same time stamp
 csv.field_size_limit(1 << 30)  # characters in a cell; the default of 131,072 is too small for a book
+LONGEST_LINE = 64 << 20  # bytes; a book has a few MB, and a file of zeros is one line of whatever size
+LARGEST_WHOLE = 1 << 30  # bytes of what is read as a whole: a list of JSON, a document
 
 
 class MissingData(InputError):
@@ -196,7 +199,9 @@ def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool 
 
 def _raw_lines(path: str | Path, source: str, latin1: bool = False) -> Iterator[tuple[int, str]]:
     with reading(source), open(path, "rb") as file:  # as bytes, only line feeds end lines
-        for number, line in enumerate(file, 1):
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), 1):
+            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+                raise InputError(f"{source}, line {number} has {LONGEST_LINE:,} bytes or more; is this a text file?")
             line = line.removeprefix(b"\xef\xbb\xbf") if number == 1 else line
             try:
                 yield number, utf8(line, f"{source}, line {number}")
@@ -338,6 +343,8 @@ def _objects(path: Path, source: str) -> Rows:
     """JSON: one object per line, read line by line, or a list of objects, which is read as a whole."""
     with open(path, "rb") as file:
         is_list = file.read(1 << 16).lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"[")
+    if is_list:
+        _check_whole(path, source, "a list of JSON", "write one object per line")
 
     def of_lines() -> Iterator[Row]:
         for number, line in numbered_lines(path, source):
@@ -418,7 +425,16 @@ _BLOCK = re.compile(
 _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 
 
+def _check_whole(path: Path, source: str, what: str, mend: str) -> None:
+    """Raise `InputError` if a file that is read as a whole is too large for that."""
+    if (size := path.stat().st_size) > LARGEST_WHOLE:
+        raise InputError(
+            f"{source} has {size:,} bytes, and {what} is read as a whole, up to {LARGEST_WHOLE:,}; {mend}"
+        )
+
+
 def _document(path: Path, source: str) -> Rows:
+    _check_whole(path, source, "a document", "split it")
     return Rows(source, "page" if path.suffix.lower() == ".pdf" else "document", lambda: read_document(path, source))
 
 

@@ -6,6 +6,7 @@ import argparse
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -63,7 +64,7 @@ def _classify(args: argparse.Namespace) -> None:
 def _learned(args: argparse.Namespace, examples: LabelledTexts) -> SentenceClassifier:
     """Fit a classifier and save it."""
     from contrastive_st.classification.classifier import SentenceClassifier, check_name
-    from contrastive_st.files.writing import check_target
+    from contrastive_st.files.writing import only_writer
     from contrastive_st.models.protocol import open_encoder
 
     check_name(args.classifier)
@@ -72,13 +73,12 @@ def _learned(args: argparse.Namespace, examples: LabelledTexts) -> SentenceClass
     if folder is None:
         why = "--tune changes the encoder" if args.tune else "--model names no local folder"
         raise InputError(f"{why}, so the classifier is saved elsewhere; give --output FOLDER")
-    if args.tune:
-        check_target(folder, flag="", parents=True)
-    classifier = SentenceClassifier(
-        encoder, head=args.head, tune=args.tune, show_progress_bar=progress_is_shown(),
-        **{spec.name: getattr(args, spec.name) for spec in _TUNING},
-    ).fit(examples.texts, examples.labels)  # fmt: skip
-    path = classifier.save_pretrained(folder, args.classifier)
+    with only_writer(folder, flag="", parents=True) if args.tune else nullcontext():
+        classifier = SentenceClassifier(
+            encoder, head=args.head, tune=args.tune, show_progress_bar=progress_is_shown(),
+            **{spec.name: getattr(args, spec.name) for spec in _TUNING},
+        ).fit(examples.texts, examples.labels)  # fmt: skip
+        path = classifier.save_pretrained(folder, args.classifier)
     counts = ", ".join(f"{count} {label}" for label, count in sorted(Counter(_each(examples.labels)).items()))
     note(f"learned from {counts}; saved as {path}")
     return classifier

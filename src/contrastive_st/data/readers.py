@@ -428,9 +428,7 @@ _FRONT_MATTER = re.compile(r"\A---\n.*?\n---\n", re.DOTALL)
 def _check_whole(path: Path, source: str, what: str, mend: str) -> None:
     """Raise `InputError` if a file that is read as a whole is too large for that."""
     if (size := path.stat().st_size) > LARGEST_WHOLE:
-        raise InputError(
-            f"{source} has {size:,} bytes, and {what} is read as a whole, up to {LARGEST_WHOLE:,}; {mend}"
-        )
+        raise InputError(f"{source} has {size:,} bytes, and {what} is read as a whole, up to {LARGEST_WHOLE:,}; {mend}")
 
 
 def _document(path: Path, source: str) -> Rows:

@@ -13,6 +13,8 @@ from safetensors import SafetensorError
 
 from contrastive_st.errors import InputError
 
+SAVING = ".saving"  # a folder of what is being written, in the folder that it is for
+
 
 def check_target(path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False) -> Path:
     """Raise an error if a path cannot be written to; call it before you compute what is written there.
@@ -111,6 +113,60 @@ def write_files(folder: str | Path, files: Mapping[str, bytes]) -> list[Path]:
     return paths
 
 
+#: A model is opened by one of these files, the last of them first
+_OPENED_BY = ("modules.json", "adapter_config.json", "config.json")
+_WEIGHTS = ("model*.safetensors*", "adapter_model*.safetensors*")
+
+
+@contextlib.contextmanager
+def replace_model(folder: str | Path) -> Iterator[Path]:
+    """A context that gives a temporary folder for the files of a model, and moves them into `folder` at the end.
+
+    It is for a folder that has other files too, such as the checkpoints of a run, and so cannot be renamed as a whole
+    (`atomic_write`). All files are on the disk before the first one is moved. Those by which a model is opened are
+    removed before, and moved last: a process that is killed leaves the former model, one that does not open, or the new
+    one; never parts of both.
+
+    Yields:
+        The temporary folder, in `folder`; what a killed process left there is removed.
+
+    Raises:
+        InputError: the disk is full or read-only; the former model is kept.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     with replace_model(folder) as temporary:
+        ...         _ = (temporary / "config.json").write_text("{}")
+        ...     os.listdir(folder)
+        ['config.json']
+    """
+    folder = Path(folder)
+    scratch = folder / SAVING
+    with write_errors(folder):
+        shutil.rmtree(scratch, ignore_errors=True)
+        scratch.mkdir(parents=True)
+        try:
+            yield scratch
+            _to_disk(scratch, folder.stat().st_mode & 0o666)
+            _take_the_places(scratch, folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _take_the_places(scratch: Path, folder: Path) -> None:
+    new = {path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file()}
+    last = [Path(name) for name in _OPENED_BY if Path(name) in new]
+    stale = (path for pattern in _WEIGHTS for path in folder.glob(pattern) if Path(path.name) not in new)
+    for path in [*(folder / name for name in reversed(_OPENED_BY)), *stale]:
+        path.unlink(missing_ok=True)
+    _sync(folder)
+    for name in [*sorted(new.difference(last)), *last]:
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        os.replace(scratch / name, folder / name)
+    _sync(folder)
+
+
 @contextlib.contextmanager
 def write_errors(path: Path) -> Iterator[None]:
     """Turn errors of writing into an `InputError` of one line that names the path.
@@ -127,6 +183,39 @@ def write_errors(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
+def only_writer(
+    path: str | Path, overwrite: bool = False, flag: str = "--overwrite", parents: bool = False
+) -> Iterator[Path]:
+    """A context in which no other process writes to an output; whoever comes second does not compute for nothing.
+
+    The lock is a hidden file beside the output, which ends with this process, and which other accounts cannot hold.
+
+    Args:
+        path, overwrite, flag, parents: as for `check_target`.
+
+    Yields:
+        The path.
+
+    Raises:
+        InputError: `check_target` refuses the path, or another process writes to it.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder, only_writer(Path(folder, "soup")) as path:
+        ...     os.listdir(folder)
+        ['.soup.lock']
+    """
+    path = check_target(path, overwrite, flag, parents)
+    with contextlib.ExitStack() as held:
+        with write_errors(path):
+            path.absolute().parent.mkdir(parents=parents, exist_ok=True)
+            error = f"another process writes into {path}; wait until it ends, or choose another output"
+            held.enter_context(locked(path.absolute().with_name(f".{path.absolute().name}.lock"), error))
+        check_target(path, overwrite, flag, parents)  # what the one before wrote
+        yield path
+
+
+@contextlib.contextmanager
 def locked(path: Path, error: str) -> Iterator[None]:
     """Hold a lock file in an existing folder. The lock belongs to this process (not its children) and ends with it.
 
@@ -138,15 +227,22 @@ def locked(path: Path, error: str) -> Iterator[None]:
     except ImportError:  # Windows
         yield
         return
-    with path.open("w") as file:
+    while True:
+        # for reading too, another account could hold it, and a link would lead elsewhere
+        file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as held:
+            os.close(file)
             raise InputError(error) from held
-        try:
-            yield
-        finally:
-            path.unlink(missing_ok=True)
+        if os.fstat(file).st_nlink:  # else the one before removed it after it was opened here
+            break
+        os.close(file)
+    try:
+        yield
+    finally:
+        path.unlink(missing_ok=True)
+        os.close(file)
 
 
 def _is_there(path: Path) -> bool:

@@ -22,7 +22,7 @@ from torch import Tensor
 from contrastive_st.errors import InputError
 from contrastive_st.files.folders import ADAPTER, check_weights
 from contrastive_st.files.repositories import ENCODER, local_folder
-from contrastive_st.files.writing import atomic_write, check_target
+from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.models import AutoModelForCL, ContrastiveMixin
 from contrastive_st.models.auto import load_tokenizer, open_trained
 from contrastive_st.models.checkpoint import Checkpoint
@@ -61,10 +61,9 @@ def convert(
     destination = Path(destination)
     if to not in LAYOUTS:
         raise InputError(f"--to {to}: choose one of {', '.join(LAYOUTS)}")
-    check_target(destination, flag="", parents=True)
     patterns = (*ENCODER, "pytorch_model*.bin", "pytorch_model.bin.index.json")
-    folder = local_folder(source, revision, patterns=patterns, token=token)
-    with tempfile.TemporaryDirectory() as scratch:
+    with only_writer(destination, flag="", parents=True), tempfile.TemporaryDirectory() as scratch:
+        folder = local_folder(source, revision, patterns=patterns, token=token)
         opened = in_safetensors(folder, Path(scratch, "opened"), source)
         checkpoint = Checkpoint.read(opened, source, token=token)
         model, tokenizer = _open(checkpoint, pooling), load_tokenizer(checkpoint)
@@ -92,23 +91,23 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
     Raises:
         InputError: it is no adapter, its base cannot be opened or does not fit, or the output folder exists already.
     """
-    check_target(output, flag="", parents=True)
-    checkpoint = Checkpoint.find(adapter, revision, token=token)
-    if checkpoint.adapter is None:
-        raise InputError(f"{adapter} is no adapter (it has no {ADAPTER}): there is nothing to merge")
-    training = read_training_metadata(checkpoint.folder)
-    encoder = SentenceEncoder(checkpoint.folder)
-    if checkpoint.head:  # whose place is in the model
-        encoder.model = AutoModelForCL.from_pretrained(checkpoint, merge_adapter=True)
-    loss = training.get("loss", {})
-    if loss.get("name") and isinstance(encoder.model, ContrastiveMixin):
-        own = {key: value for key, value in (loss.get("settings") or {}).items() if key not in _OF_EMBEDDING}
-        encoder.model.change_settings(with_head=False, **own, loss=loss["name"])
-    with atomic_write(output, flag="", parents=True) as new:
-        new.mkdir()
-        encoder.save_pretrained(new)
-        if training:
-            write_training_metadata(training, new)
+    with only_writer(output, flag="", parents=True):
+        checkpoint = Checkpoint.find(adapter, revision, token=token)
+        if checkpoint.adapter is None:
+            raise InputError(f"{adapter} is no adapter (it has no {ADAPTER}): there is nothing to merge")
+        training = read_training_metadata(checkpoint.folder)
+        encoder = SentenceEncoder(checkpoint.folder)
+        if checkpoint.head:  # whose place is in the model
+            encoder.model = AutoModelForCL.from_pretrained(checkpoint, merge_adapter=True)
+        loss = training.get("loss", {})
+        if loss.get("name") and isinstance(encoder.model, ContrastiveMixin):
+            own = {key: value for key, value in (loss.get("settings") or {}).items() if key not in _OF_EMBEDDING}
+            encoder.model.change_settings(with_head=False, **own, loss=loss["name"])
+        with atomic_write(output, flag="", parents=True) as new:
+            new.mkdir()
+            encoder.save_pretrained(new)
+            if training:
+                write_training_metadata(training, new)
     return Path(output)
 
 

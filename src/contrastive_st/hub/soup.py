@@ -19,7 +19,7 @@ from torch import Tensor
 from contrastive_st.errors import InputError
 from contrastive_st.files.redact import publishable
 from contrastive_st.files.repositories import local_folder
-from contrastive_st.files.writing import atomic_write, check_target
+from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.hub.cards import write_card
 from contrastive_st.models.encoder import SentenceEncoder, model_hash
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
@@ -83,18 +83,18 @@ def model_soup(
     shares = _shares(checkpoints, weights)
     if weights is not None and score is not None:
         raise InputError("a greedy soup gives its checkpoints equal weights; leave weights out")
-    check_target(output, flag="", parents=True)
-    encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
-    opened = partial(_opened, encoder, pooling)
-    if score is None:
-        taken = _all(encoder, opened(checkpoints), shares)
-    else:
-        taken = _greedy(encoder, checkpoints, opened, score)
-    with atomic_write(output, flag="", parents=True) as folder:
-        folder.mkdir()
-        encoder.save_pretrained(folder)
-        write_training_metadata(_metadata(checkpoints, taken), folder)
-        write_card(folder, name=Path(output).absolute().name)
+    with only_writer(output, flag="", parents=True):
+        encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
+        opened = partial(_opened, encoder, pooling)
+        if score is None:
+            taken = _all(encoder, opened(checkpoints), shares)
+        else:
+            taken = _greedy(encoder, checkpoints, opened, score)
+        with atomic_write(output, flag="", parents=True) as folder:
+            folder.mkdir()
+            encoder.save_pretrained(folder)
+            write_training_metadata(_metadata(checkpoints, taken), folder)
+            write_card(folder, name=Path(output).absolute().name)
     return taken
 
 

@@ -7,6 +7,7 @@ the user is never prompted for permission.
 from __future__ import annotations
 
 import importlib
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -296,15 +297,15 @@ def load_tokenizer(
         raise InputError(f"{checkpoint.name} has no tokenizer files; save the tokenizer in the same folder")
     limits = {"max_seq_length": checkpoint.max_length} if checkpoint.max_length is not None else {}
     limits = limits or {"model_max_length": tokenizer.model_max_length}
-    if (checkpoint.model / "config.json").is_file():
-        config = load_config(checkpoint)
+    config = load_config(checkpoint) if (checkpoint.model / "config.json").is_file() else None
+    if config is not None:
         limits["max_position_embeddings"] = max_positions(config)
-        if fault := _strange_ids(tokenizer, config):
-            raise InputError(f"{checkpoint.name}: {fault}")
     for name, limit in limits.items():
         if not isinstance(limit, int | float) or not limit >= 1:
             raise InputError(f"{checkpoint.name} is damaged: its {name} leaves {limit} tokens for a text; mend it")
     tokenizer.model_max_length = int(min(limits.values()))
+    if config is not None and (fault := _strange_ids(tokenizer, config)):
+        raise InputError(f"{checkpoint.name}: {fault}")
     if tokenizer.pad_token is None and tokenizer.eos_token is not None:
         tokenizer.pad_token = tokenizer.eos_token  # decoders often have no padding token; padding is masked anyway
     if checkpoint.lower_case and tokenizer.is_fast:
@@ -315,11 +316,13 @@ def load_tokenizer(
 def _strange_ids(tokenizer: Any, config: PreTrainedConfig) -> str:
     """What to say of a tokenizer with ids for which the model has no vector, such as that of another model; else "".
 
-    Tokens that were added to its vocabulary are not counted: transformers itself adds some that no text has.
+    Tokens that were added to its vocabulary are counted only if every text has them, as the first or the last token:
+    transformers itself adds some that no text has.
     """
     rows = getattr(config.get_text_config(), "vocab_size", None)
     added = tokenizer.get_added_vocab()
-    greatest = max((number for token, number in tokenizer.get_vocab().items() if token not in added), default=-1)
+    own = (number for token, number in tokenizer.get_vocab().items() if token not in added)
+    greatest = max(chain(own, tokenizer("")["input_ids"]), default=-1)
     if not isinstance(rows, int) or greatest < rows:
         return ""
     return (

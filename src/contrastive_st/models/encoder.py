@@ -341,8 +341,10 @@ class SentenceEncoder:
 
     @property
     def vocabulary_size(self) -> int:
-        """Number of tokens of the tokenizer; all ids are smaller."""
-        return len(self.tokenizer)
+        """Number of tokens of the tokenizer for which the model has a vector; their ids are smaller."""
+        config: Any = getattr(self.model, "config", None)
+        rows = getattr(config and config.get_text_config(), "vocab_size", None)
+        return min(len(self.tokenizer), rows) if isinstance(rows, int) else len(self.tokenizer)
 
     @property
     def bucket_limits(self) -> dict[str, float]:
@@ -544,7 +546,16 @@ class SentenceEncoder:
         )
         if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
             text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
-        vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
+        try:
+            vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
+        except IndexError as error:
+            if (greatest := max(map(max, rows))) < self.vocabulary_size:
+                raise
+            token = str(self.tokenizer.convert_ids_to_tokens(greatest))[:40]
+            raise InputError(
+                f"{self.name} has no vector for the token {token!r}, which was added to its tokenizer; resize the "
+                "table and train it, or remove the token"
+            ) from error
         return vectors.float()
 
     @contextlib.contextmanager

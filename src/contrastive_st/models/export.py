@@ -33,7 +33,7 @@ from torch import Tensor, nn
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import EXPORTED, INDICES
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.writing import atomic_write, check_target
+from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.graph import BACKENDS, EMBEDDING, INPUTS, STATES, Arrays, GraphModel, need, open_session
 
@@ -70,10 +70,9 @@ def export(
     folder = Path(folder)
     if backend not in BACKENDS:
         raise InputError(f"unknown format {backend!r}; choose one of {', '.join(BACKENDS)}")
-    check_target(folder, overwrite, parents=True)
-    for package in ("onnx", "onnxscript", *_NEEDED[backend]):
-        need(package, backend)
-    with tempfile.TemporaryDirectory() as scratch:
+    with only_writer(folder, overwrite, parents=True), tempfile.TemporaryDirectory() as scratch:
+        for package in ("onnx", "onnxscript", *_NEEDED[backend]):
+            need(package, backend)
         path = Path(scratch, "model.onnx")
         _trace(encoder, path)
         if calibration is not None:

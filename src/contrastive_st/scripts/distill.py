@@ -31,7 +31,7 @@ from contrastive_st.data import TeacherRows, read_texts
 from contrastive_st.data.readers import open_rows
 from contrastive_st.errors import InputError
 from contrastive_st.files.redact import publishable, publishable_arguments
-from contrastive_st.files.writing import locked
+from contrastive_st.files.writing import only_writer, replace_model
 from contrastive_st.hub.cards import write_card
 from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
 from contrastive_st.models.auto import load_tokenizer
@@ -120,17 +120,11 @@ class Pairs:
 
 def main(args: argparse.Namespace) -> dict[str, Any]:
     """Run the whole job, with the flags of `contrastive-st distill`; return the table that it prints."""
-    output = Path(args.output)
-    output.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with locked(
-        output.absolute().parent / f".{output.name}.lock", f"another distill writes into {output}; choose another"
-    ):
+    with only_writer(args.output, args.overwrite, parents=True) as output:
         return _distill(args, output)
 
 
 def _distill(args: argparse.Namespace, output: Path) -> dict[str, Any]:
-    if output.exists() and any(output.iterdir()) and not args.overwrite:
-        raise InputError(f"{output} has files; choose another --output or give --overwrite")
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
     if not static and args.storage == "int8":
@@ -155,8 +149,9 @@ def _distill(args: argparse.Namespace, output: Path) -> dict[str, Any]:
     encoder.model.drop_heads()
     if isinstance(encoder.model, StaticEncoder):
         encoder.model.embeddings.data[silent_ids(encoder.tokenizer)] = 0  # zero vectors, which the training has changed
-    save(encoder, output, args.storage)
-    write_training_metadata(metadata_of(args, teacher, encoder.model, len(texts), training, run), output)
+    with replace_model(output) as new:
+        save(encoder, new, args.storage)
+        write_training_metadata(metadata_of(args, teacher, encoder.model, len(texts), training, run), new)
     write_card(output)
     table = compare(args.teacher, teacher, output, texts)
     print_table(table)
@@ -426,7 +421,6 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
     kind = torch.float16 if storage == "float16" else torch.float32  # int8 has a scale
     if not all(bool(weight.detach().to(kind).isfinite().all()) for weight in encoder.model.parameters()):
         raise TrainingDiverged(f"the weights are NaN, or too large for {storage}; {_MEND}")
-    folder.mkdir(parents=True, exist_ok=True)
     if isinstance(encoder.model, StaticEncoder):
         encoder.model.save_pretrained(folder, storage=storage)
     else:

@@ -17,6 +17,7 @@ from contrastive_st.data import DocPair
 from contrastive_st.distributed import is_first_process
 from contrastive_st.evaluation import SuiteEvaluator, sts_evaluator
 from contrastive_st.evaluation.docs_search import package_task
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.plots import training_curve
 from contrastive_st.scripts.arguments import SuiteArguments
 from contrastive_st.scripts.parser import TrainingParser
@@ -127,5 +128,6 @@ def report(trainer: ContrastiveTrainer, before: Mapping[str, float], after: Mapp
         if name in before and not name.endswith(("epoch", "_runtime", "_per_second", "_preparation_time")):
             print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
     results = json.dumps({"before": before, "after": after}, indent=2)
-    (folder / "results.json").write_text(results + "\n", encoding="utf-8")
+    with atomic_write(folder / "results.json", overwrite=True) as path:
+        path.write_text(results + "\n", encoding="utf-8")
     print(f"checkpoint in {folder}/")

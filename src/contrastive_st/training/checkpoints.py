@@ -1,6 +1,7 @@
 """Checkpoints of a run: they are written atomically, and checked before a run resumes from one.
 
-    save     every process writes into a hidden folder; one process fsyncs it and renames it to `checkpoint-N`
+    save     every process writes into a hidden folder; one process fsyncs it and renames it to `checkpoint-N`;
+             so is the model at the end, whose files take the places of those in the output folder
     resume   from the newest complete checkpoint; one that is damaged, lacks weights, has pickled ones, or is of another
              run (`resumable.py`) is refused with an error of one line; a finished run ends at once
 
@@ -39,7 +40,7 @@ from contrastive_st.distributed import any_process, from_first, is_first_process
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.writing import atomic_write, locked, write_errors
+from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors
 from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.saving import write_tensors
 from contrastive_st.models.wrapped import EncoderForCL
@@ -48,7 +49,7 @@ from contrastive_st.training.resumable import differences, fingerprint, settings
 
 logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
-_SAVING, _LOCK = ".saving", ".training.lock"
+_LOCK = ".training.lock"
 _STATES = ("optimizer.pt", "scheduler.pt")
 _SUMS = "checksums.json"  # of the weights; the states are archives, which have their own
 _NO_CHECKPOINT = ("none was saved yet", "none is complete")
@@ -169,12 +170,20 @@ class CheckpointTrainer(Trainer):
         with _save_errors(output_dir or str(self.args.output_dir)):
             super().save_model(output_dir, _internal_call)
 
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        """As in transformers; a model outside of a checkpoint takes the place of the one before at once."""
+        if self._scratch is not None or not self.args.should_save:
+            super()._save(output_dir, state_dict)
+            return
+        with replace_model(output_dir or str(self.args.output_dir)) as temporary:
+            super()._save(str(temporary), state_dict)
+
     def _get_output_dir(self, trial: Any) -> str:
         return super()._get_output_dir(trial) if self._scratch is None else str(self._scratch)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
         run = Path(self._get_output_dir(trial))
-        name, scratch = f"checkpoint-{self.state.global_step}", run / _SAVING
+        name, scratch = f"checkpoint-{self.state.global_step}", run / SAVING
         if self.args.should_save:
             for left in (scratch, *filter(Path.is_dir, run.glob(".*.tmp"))):  # of a run killed while saving
                 if left == scratch or all(path.name.startswith("checkpoint-") for path in left.iterdir()):

@@ -22,7 +22,7 @@ from contrastive_st import ContrastiveTrainer
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.files.download import _HTTPError, hub_errors
-from contrastive_st.files.writing import locked
+from contrastive_st.files.writing import locked, only_writer
 from contrastive_st.hub.push import dry_run
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.training.checkpoints import check_checkpoint, newest_checkpoint
@@ -137,19 +137,58 @@ def test_texts_that_teach_nothing(texts, words, tmp_path, capsys):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
-def test_two_into_one_folder(tmp_path, capsys):
+@pytest.fixture
+def held(tmp_path):
+    """A new folder `out`, into which another process writes."""
     if not (pid := os.fork()):
-        with locked(tmp_path / ".out.lock", "held"):
+        with only_writer(tmp_path / "out"):
             (tmp_path / "held").touch()
             time.sleep(60)
     while not (tmp_path / "held").exists():
         time.sleep(0.01)
-    code = distill(tmp_path, [f"text {i}" for i in range(9)])
+    yield tmp_path
     os.kill(pid, 9)
     os.waitpid(pid, 0)
-    assert code == 2
-    assert "another distill writes into" in capsys.readouterr().err
+
+
+COMMANDS = {
+    "soup": ["soup", TEACHER, TEACHER, "-o"],
+    "merge": ["merge", mutants.MADE / "lora", "-o"],
+    "convert": ["convert", TEACHER, "--to", "backbone"],
+    "export": ["export", TEACHER, "--format", "onnx", "-o"],
+    "classify": ["classify", "--examples", "examples.csv", "--tune", "--model", TEACHER, "-o"],
+}
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="locks of POSIX")
+def test_two_into_one_folder(held, capsys, monkeypatch):
+    """The second of two is told before it computes anything; the lock opens to its own account alone."""
+    monkeypatch.chdir(held)
+    Path("examples.csv").write_text("text,label\n" + "".join(f"text {i},{i % 2}\n" for i in range(8)))
+    assert (held / ".out.lock").stat().st_mode & 0o777 == 0o600
+    told = f"another process writes into {held / 'out'}"
+    for name, command in COMMANDS.items():
+        assert main([*map(str, command), str(held / "out")]) == 2, name
+        assert told in capsys.readouterr().err, name
+    assert distill(held, [f"text {i}" for i in range(9)]) == 2
+    assert told in capsys.readouterr().err
+    assert not (held / "out").exists()
+
+
+def test_a_lock_that_was_removed_while_it_was_opened_is_no_lock(tmp_path, monkeypatch):
+    """The one before ends between the second's opening and locking of the file: the second locks a new one."""
+    path, opened = tmp_path / ".lock", os.open
+
+    def open_and_lose(name, *options):
+        file = opened(name, *options)
+        if monkeypatch.undo() is None:
+            path.unlink()
+        return file
+
+    monkeypatch.setattr(os, "open", open_and_lose)
+    with locked(path, "held"):
+        assert path.exists()
+    assert not path.exists()
 
 
 def test_files_without_weights(tmp_path):

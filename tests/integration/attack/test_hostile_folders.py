@@ -84,6 +84,23 @@ def test_a_tokenizer_of_another_model(folder):
     refused(path, "they do not belong together")
 
 
+@pytest.mark.parametrize("token", ["cls_token", "sep_token"])
+def test_a_token_of_every_text_that_has_no_vector(token, folder):
+    refused(folder("bert", "tokenizer_config.json", **{token: "../../etc/passwd"}), "they do not belong together")
+
+
+def test_an_added_token_without_a_vector(folder):
+    """It may stand in a tokenizer, and is refused in a text that has it; in the API too, whose clients send ids."""
+    path = folder("bert", "tokenizer_config.json", extra_special_tokens={"extra": "<extra>"})
+    encoder = open_encoder(path)
+    assert (
+        len(encoder.tokenizer) > encoder.vocabulary_size == json.loads((path / "config.json").read_text())["vocab_size"]
+    )
+    assert encoder.encode("a cat").shape == (encoder.dimension,)
+    with pytest.raises(InputError, match="has no vector for the token '<extra>'"):
+        encoder.encode("a cat <extra>")
+
+
 @pytest.mark.parametrize(("length", "words"), [(-5, "model_max_length leaves -5 tokens"), (0, "leaves 0 tokens")])
 def test_a_length_of_less_than_a_token(length, words, folder):
     path = folder("static", "tokenizer_config.json", model_max_length=length)

@@ -1,8 +1,10 @@
 """What is written appears whole or not at all."""
 
+import contextlib
 import os
 import resource
 import stat
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,7 +13,7 @@ from safetensors.torch import save_file
 
 from contrastive_st import InputError
 from contrastive_st.files import writing
-from contrastive_st.files.writing import atomic_write, check_target, write_files
+from contrastive_st.files.writing import atomic_write, check_target, replace_model, write_files
 
 
 def content(folder):
@@ -113,3 +115,56 @@ def test_several_files_at_once(tmp_path):
     paths = write_files(tmp_path / "new", {"report.json": b"{}", "plots/a.png": b"p"})
     assert [p.relative_to(tmp_path).as_posix() for p in paths] == ["new/report.json", "new/plots/a.png"]
     assert content(tmp_path) == {"new/report.json": b"{}", "new/plots/a.png": b"p"}
+
+
+def test_a_model_is_replaced_at_once_wherever_it_is_killed(tmp_path, monkeypatch):
+    """After every number of renames and removals: the former model, none that opens, or the new one."""
+    names = ("1_Pooling/config.json", "config.json", "model.safetensors", "modules.json", "tokenizer.json")
+    former, new = ({name: f"{version} {name}".encode() for name in names} for version in ("former", "new"))
+    beside = {"checkpoint-3/config.json": b"3", "results.json": b"{}", "model-00001-of-00002.safetensors": b"stale"}
+    seen = []
+
+    class Killed(BaseException):
+        pass
+
+    def counted(function, left):
+        def call(*arguments, **options):
+            left[0] -= 1
+            if left[0] < 0:
+                raise Killed
+            return function(*arguments, **options)
+
+        return call
+
+    for allowed in range(20):
+        folder = tmp_path / str(allowed)
+        for name, data in {**former, **beside}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        left = [allowed]
+        with monkeypatch.context() as patch, contextlib.suppress(Killed), replace_model(folder) as temporary:
+            for name, data in new.items():
+                (temporary / name).parent.mkdir(exist_ok=True)
+                (temporary / name).write_bytes(data)
+            patch.setattr(os, "replace", counted(os.replace, left))
+            patch.setattr(Path, "unlink", counted(Path.unlink, left))
+        there = content(folder)
+        model = {name: data for name, data in there.items() if name in names}
+        seen.append("new" if model == new else "former" if model == former else "none")
+        assert seen[-1] != "none" or "config.json" not in there
+        assert all(there[name] == data for name, data in beside.items() if "stale" not in str(data))
+        assert seen[-1] != "new" or "model-00001-of-00002.safetensors" not in there
+    assert list(dict.fromkeys(seen)) == ["former", "none", "new"]
+
+
+def test_a_model_that_cannot_be_written_leaves_the_former_one(tmp_path):
+    (tmp_path / "config.json").write_bytes(b"former")
+
+    def full():
+        with replace_model(tmp_path) as temporary:
+            (temporary / "config.json").write_bytes(b"new")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(InputError, match="cannot be written: No space"):
+        full()
+    assert content(tmp_path) == {"config.json": b"former"}

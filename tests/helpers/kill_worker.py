@@ -1,10 +1,10 @@
 """Kills trainings by SIGKILL while they save, resumes them, and holds the end to the run that was never killed.
 
-python kill_worker.py FOLDER CASE PROCESSES KILLS
+python kill_worker.py FOLDER CASE PROCESSES KILLS SEED MOMENT
 
-Every training runs in forked children of this process, which has imported all and starts no thread (a lock that a
-thread holds at a fork is never free again): a kill costs about a second. A line for each kill, and one in the end, tell
-what was found.
+MOMENT is `checkpoint`, or `final`: the model that is written when training is over. Every training runs in forked
+children of this process, which has imported all and starts no thread (a lock that a thread holds at a fork is never
+free again): a kill costs about a second. A line for each kill, and one in the end, tell what was found.
 """
 
 import os
@@ -12,6 +12,7 @@ import random
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -32,13 +33,17 @@ from contrastive_st import (
     SentenceCorpus,
 )
 from contrastive_st.data import TeacherCollator, TeacherRows, train_word_tokenizer, train_wordpiece
+from contrastive_st.errors import InputError
 from contrastive_st.models import add_lora
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.tokens import token_ids
 from contrastive_st.training.checkpoints import newest_checkpoint
 
+OWN = ("training_args.bin", "training_metadata.json")  # with the time and the folder of their run
+
 
 class Telling(ContrastiveTrainer):
-    """Tells the parent when a checkpoint begins and ends."""
+    """Tells the parent when a checkpoint or a model begins and ends."""
 
     told = None
 
@@ -46,6 +51,15 @@ class Telling(ContrastiveTrainer):
         os.write(self.told, b"(")
         super()._save_checkpoint(*args)
         os.write(self.told, b")")
+
+    def save_at_the_end(self, beside):
+        """As `scripts.finish` does; once beside the folder, which nobody kills."""
+        self.accelerator.unwrap_model(self.model).drop_heads()
+        for folder in (beside, None):
+            os.write(self.told, b"(")
+            self.save_model(folder)
+            os.write(self.told, b")")
+        self.save_state()
 
 
 def parts(case, folder):
@@ -69,14 +83,18 @@ def parts(case, folder):
         return model, TeacherRows(ids, teacher), TeacherCollator(tokenizer)
     model = BertForCL(config)
     if case == "lora":
-        base = folder.parent / f"base-{folder.name}-{os.environ.get('RANK', 0)}"
+        base = folder.parent / f"base-{os.environ.get('RANK', 0)}"
         model.save_pretrained(base)
+        tokenizer.save_pretrained(base)
         model = add_lora(AutoModelForCL.from_pretrained(base), r=2, dropout=0.1)
     return model, rows, collator
 
 
-def train(case, folder, steps, told):
-    """To the last step, from the newest whole checkpoint if there is one; the weights and the optimizer in a file."""
+def train(case, folder, steps, told, final=False, lives=True):
+    """To the last step, from the newest whole checkpoint if there is one; the weights and the optimizer in a file.
+
+    With `final`, the model is saved too; unless it `lives`, the run waits after that for its end.
+    """
     torch.manual_seed(time.monotonic_ns() % 2**32)  # a new process has another random state
     resume = newest_checkpoint(folder) is not None
     transformers.set_seed(1)
@@ -84,11 +102,14 @@ def train(case, folder, steps, told):
     args = ContrastiveTrainingArguments(
         str(folder), per_device_train_batch_size=4, max_steps=steps, learning_rate=1e-3, bf16=False, disable_tqdm=True,
         report_to="none", logging_strategy="no", save_strategy="steps", save_steps=1, save_total_limit=2,
-        **settings(case),
+        lr_scheduler_type="constant", **settings(case),
     )  # fmt: skip
     trainer = Telling(model, args, train_dataset=rows, data_collator=collator)
     trainer.told = told
     trainer.train(resume_from_checkpoint=resume)
+    if final:
+        trainer.save_at_the_end(folder.with_name("saved") / str(steps))
+        time.sleep(0 if lives else 60)
     state = {**trainer.model.state_dict(), "optimizer": trainer.optimizer.state_dict()["state"]}
     torch.save(state, folder.with_name(f"{folder.name}-{os.environ.get('RANK', 0)}.pt"))
 
@@ -105,6 +126,8 @@ def fork(processes, job):
             try:
                 job(theirs if rank == 0 else os.open(os.devnull, os.O_WRONLY))
                 code = 0
+            except Exception:
+                sys.excepthook(*sys.exc_info())
             finally:
                 sys.stderr.flush()
                 os._exit(code)
@@ -117,8 +140,19 @@ def ends(children):
     return [os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children]
 
 
+def told_by(job):
+    """What a job writes in a child that ends well."""
+    children, pipe = fork(1, job)
+    told = b""
+    while part := os.read(pipe, 4096):
+        told += part
+    os.close(pipe)
+    assert ends(children) == [0], told
+    return told.decode()
+
+
 def kill_in_a_save(children, pipe, wanted, moments):
-    """Let `wanted` checkpoints through, and kill in the next one; one process may outlive another for a moment."""
+    """Let `wanted` saves through, and kill in the next one; one process may outlive another for a moment."""
     saved, longest, began = 0, 0.01, 0.0
     while event := os.read(pipe, 1):
         if event == b"(" and saved == wanted:
@@ -133,26 +167,57 @@ def kill_in_a_save(children, pipe, wanted, moments):
     raise AssertionError(f"it ended by itself: {ends(children)}")
 
 
-def main(folder, case, processes, kills):
+def model_files(folder, like):
+    """The bytes of a model's files, as far as they are those of a run without a time: of a folder with another name."""
+    names = [path.relative_to(like) for path in sorted(like.rglob("*")) if path.is_file() and path.name not in OWN]
+    return {name: (folder / name).read_bytes() if (folder / name).is_file() else None for name in names}
+
+
+def left_by_a_kill(folder, saved):
+    """`new` or `former`, where every byte is that of a model that was saved; else `none`, where nothing opens it."""
+
+    def opened(told):
+        try:
+            vectors = open_encoder(folder).encode(TEXTS[:3])
+            assert np.isfinite(vectors).all()
+            os.write(told, b"opened")
+        except InputError as error:
+            os.write(told, str(error).encode())
+
+    told = told_by(opened)
+    if told != "opened":
+        assert len(told.splitlines()) == 1, told
+        return "none"
+    steps = sorted((int(path.name) for path in saved.iterdir()), reverse=True)
+    same = [step for step in steps if model_files(folder, saved / str(step)) == model_files(*[saved / str(step)] * 2)]
+    assert same, f"{folder} opens, and is none of the models that were saved"
+    return "new" if same[0] == steps[0] else "former"
+
+
+def main(folder, case, processes, kills, seed, moment):
     torch.set_num_threads(1)
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    steps, moments, unfinished, newest = 2 * kills + 2, random.Random(kills), 0, 0
-    job = lambda run: lambda told: train(case, folder / run, steps, told)
+    final, steps, moments, newest = moment == "final", 2 * kills + 2, random.Random(seed), 0
+    job = lambda run, steps, lives: lambda told: train(case, folder / run, steps, told, final, lives)
+    seen = Counter()
     for number in range(kills):
         threads = [Path(f"/proc/self/task/{task}/comm").read_text() for task in os.listdir("/proc/self/task")]
         assert len(threads) == 1 + ("jemalloc_bg_thd\n" in threads), threads  # that of pyarrow knows of forks
-        children, pipe = fork(processes, job("killed"))
-        kill_in_a_save(children, pipe, moments.randint(1, 2), moments)
+        children, pipe = fork(processes, job("killed", newest + 1 if final else steps, False))
+        kill_in_a_save(children, pipe, 2 if final else moments.randint(1, 2), moments)
         assert -signal.SIGKILL in ends(children)
         os.close(pipe)
         there = int(newest_checkpoint(folder / "killed").name.removeprefix("checkpoint-"))
         assert there > newest, f"after kill {number + 1} the newest whole checkpoint is {there}, and was {newest}"
         newest, left = there, sorted({path.name for path in (folder / "killed").glob(".*")} - {".training.lock"})
-        unfinished += left != []
-        print(f"kill {number + 1} of {kills}: newest whole checkpoint {there}, left behind: {left}", flush=True)
+        seen["left"] += left != []
+        state = f"; the model is {left_by_a_kill(folder / 'killed', folder / 'saved')}" if final else ""
+        seen[state.removeprefix("; the model is ")] += 1
+        print(f"kill {number + 1} of {kills}: newest whole checkpoint {there}, left behind: {left}{state}", flush=True)
+    steps = newest + 1 if final else steps
     for run in ("killed", "whole"):
-        children, pipe = fork(processes, job(run))
+        children, pipe = fork(processes, job(run, steps, True))
         while os.read(pipe, 4096):
             pass
         assert ends(children) == [0] * processes
@@ -160,8 +225,13 @@ def main(folder, case, processes, kills):
     for rank in range(processes):
         killed, whole = (torch.load(folder / f"{run}-{rank}.pt") for run in ("killed", "whole"))
         assert flat(killed) == flat(whole), f"other weights in process {rank}"
-    found = f"{kills} kills of {case} in {processes} processes, {unfinished} with an unfinished checkpoint left behind"
-    print(f"{found}: all resumed, {steps} steps bit-equal to those of a run that was never killed")
+    if final:
+        like = folder / "saved" / str(steps)
+        assert model_files(folder / "killed", like) == model_files(folder / "whole", like) == model_files(like, like)
+    states = ", ".join(f"{seen[state]} {state}" for state in ("new", "former", "none") if seen[state])
+    found = f"{kills} kills in a {moment} save of {case} in {processes} processes, seed {seed}"
+    print(f"{found}: {seen['left']} left something unfinished behind{f' (the model: {states})' * final}; all resumed, "
+          f"{steps} steps bit-equal to those of a run that was never killed")  # fmt: skip
 
 
 def flat(state):
@@ -172,4 +242,4 @@ def flat(state):
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    main(Path(sys.argv[1]), sys.argv[2], *map(int, sys.argv[3:6]), sys.argv[6])

@@ -160,7 +160,6 @@ def _take_the_places(scratch: Path, folder: Path) -> None:
     stale = (path for pattern in _WEIGHTS for path in folder.glob(pattern) if Path(path.name) not in new)
     for path in [*(folder / name for name in reversed(_OPENED_BY)), *stale]:
         path.unlink(missing_ok=True)
-    _sync(folder)
     for name in [*sorted(new.difference(last)), *last]:
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         os.replace(scratch / name, folder / name)

@@ -367,9 +367,13 @@ def check_checkpoint(folder: str | Path) -> None:
         raise InputError(f"{folder} is not a folder; give a checkpoint of a training run")
     if not (folder / STATE).is_file():
         raise InputError(f"{folder} is not a complete checkpoint of a training run (no {STATE}); give another")
-    state = read_json(folder / STATE)
-    if not isinstance(state, dict) or not isinstance(state.get("global_step"), int):
+    state = read_json(folder / STATE, dict)
+    if not isinstance(state.get("global_step"), int):
         raise InputError(f"{folder / STATE} is damaged: it has no global_step")
+    try:
+        TrainerState(**state)
+    except (TypeError, ValueError, AttributeError) as error:
+        raise InputError(f"{folder / STATE} is damaged: {first_line(error)}") from error
     if not any(
         path.is_dir() for path in folder.glob("pytorch_model_fsdp*")
     ):  # FSDP's shards have a format of their own

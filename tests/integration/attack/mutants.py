@@ -256,9 +256,11 @@ def run_one(opened, folder, idle):
 
 def attack(kinds, count, seed, root, keep=None):
     """Open `count` mutants of all kinds in turn; the finds, and a count of what happened by kind."""
-    for folder, opened in kinds.values():  # so that the children import nothing
+    for folder, opened in kinds.values():  # so that the children import nothing; a run that resumes writes
+        shutil.copytree(folder, root / "whole")
         with contextlib.suppress(Refused):
-            opened(folder)
+            opened(root / "whole")
+        shutil.rmtree(root / "whole")
     idle = memory("VmRSS")
     counts, finds, names = Counter(), [], list(kinds)
     for number in range(count):

@@ -79,6 +79,15 @@ def test_a_flipped_bit_of_the_weights(run, tmp_path):
         check_checkpoint(checkpoint)
 
 
+@pytest.mark.parametrize(("name", "value"), [("stateful_callbacks", 0.5), ("best_modeE_checkpoint", None)])
+def test_a_state_that_transformers_cannot_read(name, value, run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    path = newest_checkpoint(tmp_path / "run") / "trainer_state.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), name: value}))
+    with pytest.raises(InputError, match=r"trainer_state.json is damaged"):
+        check_checkpoint(path.parent)
+
+
 @pytest.mark.allow_warnings
 def test_ctrl_c_says_how_to_go_on(run, tmp_path, monkeypatch, caplog):
     class Interrupt(TrainerCallback):

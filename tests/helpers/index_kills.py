@@ -84,9 +84,10 @@ def expected(versions):
             lines = dict(enumerate(lines_of(what)))
         elif name == "upsert":
             documents |= dict(zip(what, zip(*upserted(what), strict=True), strict=True))
+        elif name == "delete":
+            documents = {id: row for id, row in documents.items() if id not in what}
         else:
-            goes = lambda id, row: id in what if name == "delete" else row[1]["group"] == what["group"]
-            documents = {id: row for id, row in documents.items() if not goes(id, row)}
+            documents = {id: row for id, row in documents.items() if row[1]["group"] != what["group"]}
     return documents, lines
 
 

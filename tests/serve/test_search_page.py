@@ -3,6 +3,7 @@
 import html
 import json
 import re
+import sys
 import threading
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from search_fakes import WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
+from contrastive_st.cli import main
 from contrastive_st.serve import session
 from contrastive_st.serve.gate import is_loopback, reserve
 from contrastive_st.serve.page import (
@@ -383,3 +385,12 @@ def test_the_page_is_built_with_no_analytics_and_no_footer():
     options = page_options()
     assert options["footer_links"] == []
     assert "http" not in str(options["theme"]._stylesheets)
+
+
+def test_without_its_extra_the_page_says_what_to_install(monkeypatch, capsys):
+    for name in [name for name in sys.modules if name.startswith("contrastive_st.serve.")]:
+        monkeypatch.delitem(sys.modules, name)
+    for name in ("gradio", "starlette", "starlette.exceptions"):
+        monkeypatch.setitem(sys.modules, name, None)
+    assert main(["serve"]) == 2
+    assert capsys.readouterr().err == "error: the page needs gradio; pip install 'contrastive-st[app]'\n"

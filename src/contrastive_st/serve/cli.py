@@ -70,13 +70,14 @@ def _serve(args: argparse.Namespace) -> None:
         raise InputError(
             f"{len(args.model)} --model for {len(names)} indices; give one for each, in the same order, or none"
         )
+    from contrastive_st.serve.page import import_gradio
+
+    import_gradio()  # brings starlette, which the next modules import
     from contrastive_st.search.opening import open_encoder_for, open_named
     from contrastive_st.serve.gate import is_loopback, read_token, reserve
-    from contrastive_st.serve.page import import_gradio
     from contrastive_st.serve.serving import check_token, serve
     from contrastive_st.serve.session import SearchSession, Source
 
-    import_gradio()
     token = check_token(read_token(args.token_file, "CONTRASTIVE_ST_SERVE_TOKEN"))
     token = token or (None if args.token is None else secrets.token_urlsafe(24))
     with ExitStack() as stack:

@@ -1,7 +1,12 @@
-"""A figure that more than one page quotes stands in `docs/figures.csv`, and the pages quote it by name."""
+"""A figure that more than one page quotes stands in `docs/figures.csv`, and the pages quote it by name.
+
+A table whose runs are in a file of their own (`docs/few_shot.csv` and others) is what that file gives.
+"""
 
 import collections
+import csv
 import re
+import statistics
 
 import pytest
 from scripts import EXAMPLES, load
@@ -68,3 +73,43 @@ def test_a_row_that_changes_is_written_with_the_digits_of_each_place():
     assert figures.written(text, rows) == new
     with pytest.raises(KeyError):
         figures.written("1<!-- e -->", rows)
+
+
+def test_the_table_beside_setfit_is_that_of_its_file():
+    study = load("few_shot", EXAMPLES.parent / "benchmarks")
+    table = study.table(study.read(figures.ROOT / "docs/few_shot.csv"))
+    assert table.count("\n") >= 5
+    assert f"\n\n{table}\n\n" in PAGES["docs/classification.md"]
+
+
+def test_copies_of_the_test_sets_are_those_of_their_file():
+    with open(figures.ROOT / "docs/overlaps.csv", newline="", encoding="utf-8") as file:
+        cells = collections.defaultdict(list)
+        for row in csv.DictReader(file):
+            name = f"{row['in']} ({int(row['texts']):,} texts)"
+            cells[name].append(f"{int(row['exact']):,} + {row['near']}")
+    assert len(cells) >= 4
+    for name, own in cells.items():
+        assert f"| {name} | {' | '.join(own)} |" in PAGES["docs/small_models.md"]
+
+
+def test_neighbours_in_place_of_dropout_are_those_of_their_file():
+    """The rows of the page, and the lift that the summaries quote."""
+    with open(figures.ROOT / "docs/neighbor_pairs.csv", newline="", encoding="utf-8") as file:
+        runs = collections.defaultdict(list)
+        for row in csv.DictReader(file):
+            if row["steps"] in ("0", "50"):
+                runs[row["variant"]].append(row)
+
+    def mean(variant, column):
+        values, digits = [float(row[column]) for row in runs[variant]], 1 if "STS" in column else 2
+        deviation = f" ± {statistics.stdev(values):.{digits}f}" if len(values) > 1 else ""
+        return f"{statistics.mean(values):.{digits}f}{deviation}"
+
+    assert len(runs) >= 4
+    for variant, own in runs.items():
+        name = variant if variant == "before" or len(own) > 1 else f"{variant} (one seed)"
+        cells = [mean(variant, column) for column in ("STS-B dev", "STS-B", "mean STS", "alignment", "uniformity")]
+        assert f"| {name} | {' | '.join(cells)} |" in PAGES["docs/simcse.md"]
+    for page in ("README.md", "docs/results.md", "docs/what_holds.md"):
+        assert f"{mean('before', 'STS-B')} to {mean('neighbours', 'STS-B')}" in PAGES[page].replace("\n", " ")

@@ -25,7 +25,7 @@ from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, deferred_checks
 from contrastive_st.losses.geometry import effective_rank, uniformity
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.models.hardware import keep_freed_memory
+from contrastive_st.models.hardware import frozen_objects, keep_freed_memory
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -360,7 +360,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             keep_freed_memory()
         fit_batch(self.train_dataset, self.args)
         self._train_batch_size = self.args.train_batch_size
-        with self.sigterm:
+        with self.sigterm, frozen_objects():
             output = super().train(*args, **kwargs)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)

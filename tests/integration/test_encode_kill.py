@@ -12,6 +12,7 @@ import sys
 import time
 
 import pytest
+from warm_python import python_with_package
 
 KILLS = int(os.environ.get("CONTRASTIVE_ST_KILLS", "3"))
 PIECE = 16_384  # texts that are committed together
@@ -29,20 +30,20 @@ def rows_there(part):
 def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(tmp_path, name, precision):
     words, moments, count = ["old", "mat", "dog", "cat", "ran"], random.Random(1), (2 * KILLS + 3) * PIECE + 5
     with open(tmp_path / "texts.txt", "w") as file:
-        file.writelines(f"{' '.join(moments.choices(words, k=8))} {i}\n" for i in range(count))
-    command = lambda output: [
-        sys.executable, "-m", "contrastive_st.cli", "encode", str(tmp_path / "texts.txt"), "-o", str(tmp_path / output),
+        file.writelines(f"{' '.join(moments.choices(words, k=2))} {i}\n" for i in range(count))
+    command = lambda output, executable: [
+        executable, "-m", "contrastive_st.cli", "encode", str(tmp_path / "texts.txt"), "-o", str(tmp_path / output),
         "--precision", precision, "-m", "static-minilm",
     ]  # fmt: skip
     part, there = tmp_path / f"{name}.part", 0
     for number in range(KILLS):
-        worker = subprocess.Popen(command(name), stderr=subprocess.PIPE)
+        worker = subprocess.Popen(command(name, sys.executable), stderr=subprocess.PIPE)
         wanted, deadline = there + moments.randint(1, 2) * PIECE, time.monotonic() + 300
         while worker.poll() is None and rows_there(part) < wanted and time.monotonic() < deadline:
             time.sleep(0.002)
         if number == 0:  # a second one keeps off while the first one lives
             worker.send_signal(signal.SIGSTOP)
-            second = subprocess.run(command(name), capture_output=True, text=True, timeout=300)
+            second = subprocess.run(command(name, python_with_package()), capture_output=True, text=True, timeout=300)
             assert (second.returncode, "another process is encoding" in second.stderr) == (2, True), second.stderr
             worker.send_signal(signal.SIGCONT)
         time.sleep(moments.random() * 0.1)
@@ -53,7 +54,7 @@ def test_a_killed_run_goes_on_and_ends_with_the_same_bytes(tmp_path, name, preci
         assert there >= wanted, error
     assert there < count, "the last kill came too late to tell anything"
     for output in (name, f"whole-{name}"):
-        done = subprocess.run(command(output), capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command(output, python_with_package()), capture_output=True, text=True, timeout=600)
         assert done.returncode == 0, done.stderr
         assert f"{count:,} vectors of 256 dimensions" in done.stderr
         print(done.stderr)

@@ -2,13 +2,13 @@
 
 import json
 import subprocess
-import sys
 
 import numpy as np
 import pytest
 import torch
 from sentence_transformers import SentenceTransformer
 from transformers import AutoModel
+from warm_python import python
 
 from contrastive_st.data import ContextWindowCollator, word_tokenizer
 from contrastive_st.errors import InputError
@@ -155,7 +155,7 @@ def test_it_opens_where_the_package_is_not_installed(tmp_path):
     model = model_of(both=True).float().eval()
     model.drop_heads()
     model.save_pretrained(tmp_path)
-    subprocess.run([sys.executable, "-c", BARE, str(tmp_path), str(tmp_path / "found.pt")], check=True, timeout=300)
+    subprocess.run([python(), "-c", BARE, str(tmp_path), str(tmp_path / "found.pt")], check=True, timeout=300)
     ids = torch.tensor([[2, 3, 4], [8, 9, 0]])
     wanted = model(ids, attention_mask=(ids > 0).long()).pooler_output
     torch.testing.assert_close(torch.load(tmp_path / "found.pt"), wanted)

@@ -9,6 +9,7 @@ import pytest
 import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import AutoModel, AutoTokenizer, PreTrainedTokenizerFast
+from warm_python import python
 
 from contrastive_st import cli
 from contrastive_st.errors import InputError
@@ -94,7 +95,7 @@ def test_opens_as_remote_code_where_this_package_is_not_imported(folder):
         "print(model(ids['input_ids']).pooler_output.tolist()[0])\n"
         "assert 'contrastive_st' not in sys.modules\n"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    done = subprocess.run([python(), "-c", code, str(folder)], capture_output=True, text=True, check=True)
     np.testing.assert_allclose(json.loads(done.stdout.splitlines()[-1]), plain_means(folder)[0], atol=1e-5)
 
 

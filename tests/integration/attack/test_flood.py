@@ -17,7 +17,7 @@ def test_a_flood():
     if not Path("/proc/self/statm").exists():
         pytest.skip("memory is read from /proc")
     flood = Path(__file__).with_name("flood.py")
-    command = [sys.executable, str(flood), "--seconds", "10", "--clients", "40", "--connections", "300"]
+    command = [sys.executable, str(flood), "--seconds", "4", "--clients", "40", "--connections", "300"]
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}
     )

@@ -2,6 +2,7 @@
 finds."""
 
 import asyncio
+import functools
 import json
 
 import numpy as np
@@ -43,11 +44,14 @@ FIELDS = st.fixed_dictionaries({}, optional={
 ROUTES = ("/v1/embeddings", "/embed", "/similarity", "/search", "/")
 
 
+encoder = functools.cache(open_encoder)
+topics = functools.cache(lambda: topic_index(encoder=encoder()))
+
+
 @pytest.fixture(scope="module")
 def http():
-    encoder = open_encoder()
-    served = Served(encoder)
-    app = make_api({encoder.name: served}, {"topics": IndexServed(topic_index(encoder=encoder), served)})
+    served = Served(encoder())
+    app = make_api({encoder().name: served}, {"topics": IndexServed(topics(), served)})
     with TestClient(app, base_url="http://localhost", raise_server_exceptions=False) as client:
         yield client
 
@@ -91,7 +95,7 @@ def test_texts_of_any_characters_have_their_own_vectors(http, texts, encoding):
     content = checked(http.post("/v1/embeddings", json={"input": texts, "encoding_format": encoding}))
     values = [item["embedding"] for item in content["data"]]
     found = [np.frombuffer(base64.b64decode(x), "<f4") if isinstance(x, str) else x for x in values]
-    np.testing.assert_allclose(found, open_encoder().encode(texts, normalize_embeddings=True), atol=1e-6)
+    np.testing.assert_allclose(found, encoder().encode(texts, normalize_embeddings=True), atol=1e-6)
 
 
 @seed(35)
@@ -136,8 +140,7 @@ def test_generated_filters(http, written):
     except InputError:
         assert content is None
         return
-    index = topic_index(encoder=open_encoder())
-    wanted = {id for ids, _, metadata, _ in index.scan() for id, item in zip(ids.tolist(), metadata, strict=True)
+    wanted = {id for ids, _, metadata, _ in topics().scan() for id, item in zip(ids.tolist(), metadata, strict=True)
               if matches(item, conditions)}  # fmt: skip
     if content is not None:
         assert {hit["id"] for hit in content["hits"]} == wanted

@@ -18,8 +18,10 @@ travel around the ring again, each with its gradient.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Collection, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any, TypeVar
 
 import torch
@@ -83,7 +85,7 @@ def shared(
         >>> shared(len, ["a", "bcd"], [1, 3])
         [1, 3]
     """
-    rank, count = processes() if distributed else (0, 1)
+    rank, count = processes() if distributed and not _UNSHARED.get() else (0, 1)
     if count == 1:
         return [work(item) for item in items]
     own: dict[int, Any] = {}
@@ -100,6 +102,23 @@ def shared(
             raise failed
     merged = {i: result for done, _ in outcomes for i, result in done.items()}
     return [merged[i] for i in range(len(items))]
+
+
+_UNSHARED = ContextVar("_UNSHARED", default=False)
+
+
+@contextlib.contextmanager
+def unshared() -> Iterator[None]:
+    """Within this block `shared` and `from_first` do all of the work on every process.
+
+    A model that is sharded (FSDP) needs it: all processes take part in each of its forward passes, so none may have
+    fewer of them.
+    """
+    token = _UNSHARED.set(True)
+    try:
+        yield
+    finally:
+        _UNSHARED.reset(token)
 
 
 def from_first(compute: Callable[[], Result], *, distributed: bool = True) -> Result:

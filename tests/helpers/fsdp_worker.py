@@ -6,6 +6,7 @@ python fsdp_worker.py RANK WORLD PORT OUT
 import contextlib
 import itertools
 import sys
+from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
@@ -14,9 +15,12 @@ from torch.distributed.fsdp import fully_shard
 from torch.distributed.tensor import DTensor
 from transformers import BertConfig
 
+from contrastive_st.data import train_wordpiece
+from contrastive_st.evaluation import EmbeddingSimilarityEvaluator
 from contrastive_st.models import BertForCL, add_lora
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.training.gradcache import gradcache_step
+from contrastive_st.training.validation import ValidationTrainer
 
 
 @contextlib.contextmanager
@@ -28,6 +32,32 @@ def no_sync(model):
 
 def whole(tensor):
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
+
+
+def shard(model):
+    for layer in model.bert.encoder.layer:
+        fully_shard(layer)
+    fully_shard(model)
+
+
+def evaluated(world, distributed):
+    """What a trainer's evaluator says of a model; with `distributed`, an evaluator that divides its texts."""
+    texts = [f"the {'big ' * (i % 5)}cat sat {'down ' * (i % 3)}{i}" for i in range(20)]
+    tokenizer = train_wordpiece(texts, vocab_size=60, max_length=16)
+    torch.manual_seed(0)
+    config = BertConfig(
+        vocab_size=len(tokenizer), hidden_size=16, num_hidden_layers=2, num_attention_heads=2, intermediate_size=32
+    )
+    model = BertForCL(config, pooling="mean")
+    if world > 1:
+        shard(model)
+    evaluator = EmbeddingSimilarityEvaluator(texts[:10], texts[10:], range(10), name="own", tokenizer=tokenizer)
+    evaluator.distributed = distributed
+    trainer = SimpleNamespace(
+        model=model, evaluator=evaluator, accelerator=SimpleNamespace(unwrap_model=lambda model: model),
+        is_fsdp_enabled=world > 1,
+    )  # fmt: skip
+    return {name: torch.tensor(x) for name, x in ValidationTrainer._evaluator_metrics(trainer, "eval").items()}
 
 
 def train(cached, rank, world, steps=2, lora=False, out=None):
@@ -44,9 +74,7 @@ def train(cached, rank, world, steps=2, lora=False, out=None):
                 torch.nn.init.normal_(weight, std=0.1)
     model.length_bucketing = False
     if world > 1:
-        for layer in model.bert.encoder.layer:
-            fully_shard(layer)
-        fully_shard(model)
+        shard(model)
     optimizer = torch.optim.SGD([weight for weight in model.parameters() if weight.requires_grad], lr=0.1)
     for batch in itertools.islice(batches(2, "info_nce"), steps):
         own = slice(ROWS // world * rank, ROWS // world * (rank + 1))  # as many rows on each
@@ -80,6 +108,7 @@ def main(rank, world, port, out):
         (cached, lora): train(cached, rank, world, lora=lora, out=f"{out}.adapter" if lora else None)
         for cached, lora in itertools.product((False, True), repeat=2)
     }
+    results["evaluators"] = {shared: evaluated(world, shared) for shared in (False, True)}
     if rank == 0:
         torch.save(results, out)
     if world > 1:

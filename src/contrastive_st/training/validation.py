@@ -7,6 +7,7 @@ measure     of the whole set, whose views are gathered once: see `validation_met
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import logging
 import math
@@ -28,7 +29,7 @@ from transformers import (
 )
 
 from contrastive_st.data.mixture import Mixture
-from contrastive_st.distributed import LOCAL, Gather, default_gather, from_first, processes
+from contrastive_st.distributed import LOCAL, Gather, default_gather, from_first, processes, unshared
 from contrastive_st.errors import InputError
 from contrastive_st.losses import InfoNCE, Loss, MatryoshkaLoss, MixtureLoss, SoftmaxLoss
 from contrastive_st.losses.functional import matmul_float32, normalize
@@ -398,7 +399,8 @@ class ValidationTrainer(Trainer):
         if getattr(self.evaluator, "tokenizer", self) is None:  # one of your own data, made without a tokenizer
             self.evaluator.tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)  # type: ignore[attr-defined]
         shared = getattr(self.evaluator, "distributed", False)  # it divides its work among the processes itself
-        found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
+        with unshared() if self.is_fsdp_enabled else contextlib.nullcontext():
+            found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
         return {f"{prefix}_{name}": float(value) for name, value in found.items()}
 
     def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:

@@ -82,6 +82,13 @@ def test_the_table_beside_setfit_is_that_of_its_file():
     assert f"\n\n{table}\n\n" in PAGES["docs/classification.md"]
 
 
+def test_the_table_of_levers_is_that_of_its_file():
+    study = load("static_levers", EXAMPLES.parent / "benchmarks")
+    table = study.table_of(figures.ROOT / "docs/static_levers.csv")
+    assert table.count("\n") >= 10
+    assert f"\n\n{table}\n\n" in PAGES["docs/small_models.md"]
+
+
 def test_copies_of_the_test_sets_are_those_of_their_file():
     with open(figures.ROOT / "docs/overlaps.csv", newline="", encoding="utf-8") as file:
         cells = collections.defaultdict(list)

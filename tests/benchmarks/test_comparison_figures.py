@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from scripts import load_comparison
+from tables import table_rows
 
 compare, methods = load_comparison()
 EVERY, values_of = methods.EVERY, compare.values_of
@@ -38,19 +39,6 @@ def key_of(label):
     return (names[label], source) if label in names else None
 
 
-def rows(page):
-    """The rows of methods on a page: the line, its key, and its cells by column."""
-    columns = []
-    for line in page.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip().strip("*") for cell in line.strip().strip("|").split("|")]
-        if not line.startswith("|"):
-            columns = []
-        elif not columns:
-            columns = cells[1:]
-        elif key_of(cells[0]):
-            yield line, key_of(cells[0]), dict(zip(columns, cells[1:], strict=True))
-
-
 def printed(values, like):
     """Mean and standard deviation of the values, with as many digits as another cell."""
     digits = len(like.partition(" ")[0].partition(".")[2])
@@ -62,7 +50,8 @@ def printed(values, like):
 def test_printed_rows_are_those_of_the_files(page):
     """A row with deviations is one of three seeds, as all are that README and the results quote; others are of one."""
     known, checked = {True: figures(SEEDS), False: figures(ONE_SEED)}, 0
-    for line, key, cells in rows(page):
+    for line, label, cells in table_rows(page, lambda label, columns: key_of(label)):
+        key = key_of(label)
         assert "±" in line or page.name not in ("README.md", "results.md")
         runs = known["±" in line or (key[1] == "published" and key in known[True])][key]
         for column, cell in cells.items():
@@ -94,13 +83,13 @@ def test_the_runs_of_simcse_lift_are_those_of_its_file(page, least):
     with open(ROOT / "model_cards/simcse_lift.csv", newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
             runs.setdefault((row["variant"], row["learning_rate"] and float(row["learning_rate"])), []).append(row)
-    for line in (ROOT / "docs" / page).read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if line.startswith("| 100 steps |"):
-            columns = cells[1:]
-        variant, rate = re.fullmatch(r"(.*?)(?: \(([\d.e-]+)\))?", cells[0]).groups()
-        if (key := (variant, float(rate) if rate else "")) in runs:
-            shown[key] = dict(zip(columns, cells[1:], strict=True))
+
+    def run_of(label):
+        variant, rate = re.fullmatch(r"(.*?)(?: \(([\d.e-]+)\))?", label).groups()
+        return variant, float(rate) if rate else ""
+
+    for _, label, cells in table_rows(ROOT / "docs" / page, lambda label, columns: run_of(label) in runs):
+        shown[run_of(label)] = cells
     assert len(shown) >= least
     for key, found in shown.items():
         for column, cell in found.items():

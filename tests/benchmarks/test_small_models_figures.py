@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
+from tables import table_rows
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -37,23 +38,10 @@ def near(cell, value):
     return abs(float(cell) - value) <= 0.5 * 10**-digits + 1e-6
 
 
-def rows(page):
-    """Rows of tables with a column STS12: the label and the cells by column."""
-    columns = []
-    for line in page.read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip().strip("*") for cell in line.strip().strip("|").split("|")]
-        if not line.startswith("|"):
-            columns = []
-        elif not columns:
-            columns = cells[1:]
-        elif "STS12" in columns:
-            yield cells[0], dict(zip(columns, cells[1:], strict=True))
-
-
 def test_pages_print_the_figures_of_the_file(figures):
     checked = 0
     for page in PAGES:
-        for label, cells in rows(page):
+        for _, label, cells in table_rows(page, lambda label, columns: "STS12" in columns):
             model = next((name for name in figures if label.startswith(name)), None)
             for column, cell in cells.items() if model else ():
                 if re.fullmatch(r"\d+\.\d+", cell):

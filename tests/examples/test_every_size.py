@@ -61,7 +61,7 @@ RUNS = {
     "layer student": ["distill", "base", "--student", "layers=0", "--train_file", "texts.txt"],
 }  # fmt: skip
 #: Runs of so many steps by default that the test says fewer, and of so many epochs
-LONG = ("mlm", "use", "static", "static student")
+LONG = ("mlm", "use", "static", "static student", "neighbors")
 EPOCHS = ("cert", "distill script", "distill script, TF-IDF", "infersent", "sequences")
 
 

@@ -6,7 +6,7 @@ name. In training over several processes it is called on all of them, which shar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -92,8 +92,7 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         name: str = "pairs",
         tokenizer: Any = None,
     ) -> None:
-        splits = _pairs(sentences1, sentences2, scores)
-        super().__init__(similarity_task(name, lambda: splits), tokenizer)
+        super().__init__(similarity_task(name, _pairs(sentences1, sentences2, scores)), tokenizer)
 
     @classmethod
     def from_file(
@@ -127,10 +126,7 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         name: str = "pairs",
         tokenizer: Any = None,
     ) -> None:
-        if wrong := [label for label in labels if label not in (0, 1)]:
-            raise InputError(f"label {wrong[0]!r}: labels are 0 or 1; for scores use EmbeddingSimilarityEvaluator")
-        splits = _pairs(sentences1, sentences2, labels)
-        super().__init__(pair_task(name, lambda: splits), tokenizer)
+        super().__init__(pair_task(name, _pairs(sentences1, sentences2, labels, labels=True)), tokenizer)
 
 
 class PairEvaluator(TaskEvaluator):
@@ -195,7 +191,13 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         return own
 
 
-def _pairs(first: Sequence[str], second: Sequence[str], gold: Sequence[float]) -> Splits:
+def _pairs(
+    first: Sequence[str], second: Sequence[str], gold: Sequence[float], labels: bool = False
+) -> Callable[[], Splits]:
+    """What reads the pairs of an evaluator, after all checks of its arguments."""
+    if labels and (wrong := [label for label in gold if label not in (0, 1)]):
+        raise InputError(f"label {wrong[0]!r}: labels are 0 or 1; for scores use EmbeddingSimilarityEvaluator")
     if len({len(first), len(second), len(gold)}) != 1:
         raise InputError(f"{len(first)} and {len(second)} sentences with {len(gold)} scores; give as many of each")
-    return Splits({"test": pair_rows(list(zip(first, second, strict=True)), np.asarray(gold).tolist())}, {}, ("0", "1"))
+    rows = pair_rows(list(zip(first, second, strict=True)), np.asarray(gold).tolist())
+    return lambda: Splits({"test": rows}, {}, ("0", "1"))

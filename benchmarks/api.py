@@ -29,7 +29,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -48,6 +48,10 @@ class Load:
     statuses: Counter[str] = field(default_factory=Counter)
     seconds: list[float] = field(default_factory=list)
     texts: int = 0
+
+    def clear(self) -> None:
+        """Forget it."""
+        self.__init__()  # type: ignore[misc]
 
 
 @dataclass
@@ -101,15 +105,33 @@ async def client(port: int, requests: Iterator[tuple[int, bytes]], until: float,
             await asyncio.sleep(1)
 
 
-async def press(port: int, clients: int, requests: Any, seconds: float, stop: Any = None) -> Load:
-    """All clients at once; `stop` is called after half of the time."""
+async def press(port: int, clients: int, requests: Any, seconds: float, stop: Callable[[], object]) -> Load:
+    """All clients at once, until each has its last answer; `stop` is called after half of the time."""
     load, until = Load(), time.perf_counter() + seconds
     tasks = [asyncio.create_task(client(port, requests, until, load)) for _ in range(clients)]
-    if stop is not None:
-        await asyncio.sleep(seconds / 2)
-        stop()
+    await asyncio.sleep(seconds / 2)
+    stop()
     await asyncio.gather(*tasks)
     return load
+
+
+async def measure(server: Server, clients: int, requests: Any, seconds: float) -> tuple[Load, float, float]:
+    """What was answered while all clients were at work, texts a second, and texts per second of processor time.
+
+    The clients are at work before and after: neither the first requests of an idle server count nor its last ones.
+    """
+    load = Load()
+    tasks = [asyncio.create_task(client(server.port, requests, float("inf"), load)) for _ in range(clients)]
+    while load.texts < clients * next(requests)[0]:  # about one answer each
+        await asyncio.sleep(0.05)
+    load.clear()
+    before, started = server.processor(), time.perf_counter()
+    await asyncio.sleep(seconds)
+    texts, used, took = load.texts, server.processor() - before, time.perf_counter() - started
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+    return load, texts / took, texts / max(used, 1e-9)
 
 
 def requests_of(texts: list[str], per_request: int, encoding: str) -> Iterator[tuple[int, bytes]]:
@@ -185,20 +207,17 @@ def compare(args: argparse.Namespace, servers: dict[str, Server], encoder: Any, 
         for name in args.systems:
             server = servers["st" if name == "sentence-transformers" else "api"]
             requests = requests_of(texts, per, "float" if name == "sentence-transformers" else name)
-            asyncio.run(press(server.port, args.clients, requests, 2))
-            before, started = server.processor(), time.perf_counter()
-            load = asyncio.run(press(server.port, args.clients, requests, args.seconds))
-            rate = load.texts / (time.perf_counter() - started)
-            found[name].append(
-                (rate / base, load.texts / max(server.processor() - before, 1e-9) / base_processor, load)
-            )
+            load, rate, processor = asyncio.run(measure(server, args.clients, requests, args.seconds))
+            found[name].append((rate / base, processor / base_processor, load))
     print(f"  {per} a request; encode {', '.join(f'{rate:,.0f}' for rate in rates)} texts/s")
     for name, rounds in found.items():
         seconds = sorted(second for *_, load in rounds for second in load.seconds)
         statuses = sum((load.statuses for *_, load in rounds), Counter())
-        wall, processor = ([values[i] for values in rounds] for i in (0, 1))
-        print(f"    {name:22} wall {statistics.median(wall):.2f} ({min(wall):.2f} to {max(wall):.2f}), processor "
-              f"{statistics.median(processor):.2f}; p50 {1000 * seconds[len(seconds) // 2]:.0f} ms, "
+        wall, processor = (
+            f"{statistics.median(own):.2f} ({min(own):.2f} to {max(own):.2f})"
+            for own in list(zip(*rounds, strict=True))[:2]
+        )
+        print(f"    {name:22} wall {wall}, processor {processor}; p50 {1000 * seconds[len(seconds) // 2]:.0f} ms, "
               f"p99 {1000 * seconds[int(0.99 * len(seconds))]:.0f} ms; {dict(statuses)}", flush=True)  # fmt: skip
 
 

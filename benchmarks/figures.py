@@ -28,7 +28,8 @@ QUOTED = re.compile(
 
 def pages() -> list[Path]:
     """Every page that may quote a figure."""
-    return [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md")), *sorted((ROOT / "model_cards").rglob("*.md"))]
+    folders = ("docs", "model_cards", "src/contrastive_st/static-minilm")
+    return [ROOT / "README.md", *(page for folder in folders for page in sorted((ROOT / folder).rglob("*.md")))]
 
 
 def read(path: Path = ROOT / "docs/figures.csv") -> dict[str, dict[str, str]]:

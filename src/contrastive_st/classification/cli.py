@@ -34,10 +34,10 @@ def add_commands(commands: Any) -> None:
         "beside those of simple classifiers")  # fmt: skip
     add("--columns", nargs="+", metavar="COLUMN", help="the columns of text and label, such as review stars=label")
     add("--separator", metavar="TEXT", help='separates the labels of texts with several, such as "|"')
-    add("--output", "-o", metavar="FOLDER", help="the classifier: a new folder, or where it is (default: the model's)")
+    add("--output", "-o", metavar="FOLDER", help="folder of the classifier, to write or to read (default: the model's)")
     add("--classifier", default="classes", metavar="NAME", help="its name in the folder (default: classes)")
     add("--head", default="logistic", choices=HEADS, help="logistic regression, the nearest class mean, or a layer "
-        "trained by gradient, with --tune together with the encoder (default: logistic)")  # fmt: skip
+        "trained by gradient (with --tune, together with the encoder); default: logistic")  # fmt: skip
     add("--tune", action="store_true", help="first train the encoder on pairs of texts of the same and of different "
         "classes (SetFit); it is saved in --output")  # fmt: skip
     for spec in _TUNING:

@@ -33,8 +33,8 @@ class TuningSettings:
     """
 
     sampling_strategy: str = _setting(
-        "oversampling", "as many pairs of the rarer kind as of the other, by repeating them; undersampling, by leaving "
-        "others out; or unique, each pair once"
+        "oversampling", "oversampling repeats pairs of the rarer kind until both are equally many, undersampling "
+        "leaves out pairs of the other kind, unique takes each pair once"
     )  # fmt: skip
     num_epochs: float = _setting(1.0, "times that each pair is seen")
     max_steps: int = _setting(-1, "at most this many steps, in place of num_epochs")

@@ -58,7 +58,7 @@ def _add_neighbors(commands: Any) -> None:
     nearest.add_argument("--corpus", required=True, help="a file with a sentence a line, or any file `train` reads")
     nearest.add_argument("--column", help="column to search, by name or position, if the file has several")
     nearest.add_argument("--query", nargs="+", default=[], metavar="TEXT")
-    nearest.add_argument("--query_file", metavar="FILE", help="also: a query a line")
+    nearest.add_argument("--query_file", metavar="FILE", help="a file with a query a line, beside --query")
     nearest.add_argument("-k", type=int, default=5, help="neighbours of each query (default: 5)")
     nearest.add_argument("--max_sentences", type=int, help="search only the first N sentences of the corpus")
     nearest.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")

@@ -64,11 +64,11 @@ def add_commands(commands: Any) -> None:
 def _add_export(commands: Any) -> None:
     export = commands.add_parser("export", help="write an encoder as a graph for onnxruntime or OpenVINO")
     export.add_argument("model", help="folder or Hub name")
-    export.add_argument("--format", required=True, choices=["onnx", "openvino"], help="what is to run it")
+    export.add_argument("--format", required=True, choices=["onnx", "openvino"], help="the runtime to export for")
     export.add_argument("--output", "-o", required=True, help="a new folder; every command takes it as --model")
     export.add_argument("--int8", action="store_true", help="weights and activations in 8 bits, instead of float32")
-    export.add_argument("--calibration", metavar="FILE", help="for --int8: texts like those that will be encoded, in "
-                        "any file `train` reads; 256 are (default: docs of the installed packages)")  # fmt: skip
+    export.add_argument("--calibration", metavar="FILE", help="for --int8: a file that `train` reads, with texts "
+                        "like yours; 256 are used (default: docs of the installed packages)")  # fmt: skip
     export.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
     export.add_argument("--revision", help="branch, tag or commit of a Hub name")
     export.add_argument("--overwrite", action="store_true", help="replace a folder that exists")

@@ -106,7 +106,7 @@ def _add_index(commands: Any) -> None:
     index.add_argument("--precision", default="auto", choices=MODEL_PRECISIONS, help="of the model")
     index.add_argument("--pooling", help=POOLING_HELP)
     index.add_argument("--shard_rows", type=int, default=16_384, help="number of rows encoded and committed together")
-    index.add_argument("--replace", action="store_true", help="index a corpus again that has changed")
+    index.add_argument("--replace", action="store_true", help="index the whole corpus again, if it has changed")
     index.set_defaults(function=_index)
 
 
@@ -119,7 +119,9 @@ def _add_group(commands: Any) -> None:
     group.add_argument(
         "--threshold", type=float, default=0.75, help="lowest cosine to the typical text (default: 0.75)"
     )
-    group.add_argument("--min_community_size", type=int, default=10, help="texts of a group at least (default: 10)")
+    group.add_argument(
+        "--min_community_size", type=int, default=10, help="smallest number of texts in a group (default: 10)"
+    )
     group.add_argument("--limit", type=int, default=20, help="groups to print (default: 20); --output writes all")
     group.add_argument("--examples", type=int, default=2, help="other texts of each group to print (default: 2)")
     group.add_argument("--output", "-o", metavar="FILE", help="all groups as .csv, .jsonl or .parquet: a row per text")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 import pytest
-from tables import table_rows
+from tables import near, table_rows
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -30,12 +30,6 @@ def figures():
         if set(MEAN) <= set(own):
             own["mean"] = sum(own[name] for name in MEAN) / 4
     return found
-
-
-def near(cell, value):
-    """Whether a printed number is this value, to its own digits (a half may go either way)."""
-    digits = len(cell.partition(".")[2])
-    return abs(float(cell) - value) <= 0.5 * 10**-digits + 1e-6
 
 
 def test_pages_print_the_figures_of_the_file(figures):

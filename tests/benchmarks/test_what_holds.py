@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from scipy.stats import t
 from scripts import load_comparison
+from tables import near, table_rows
 
 ROOT = Path(__file__).parents[2]
 SETS = ("STS12", "STS14", "STS15")
@@ -73,21 +74,15 @@ def interval(values):
 
 def quoted(command):
     """Each figure of ours in the rows of a command: the row's claim, the column, the figure and what follows its ±."""
-    for line in (ROOT / "docs/what_holds.md").read_text(encoding="utf-8").splitlines():
-        cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) != 5 or cells[3] != command or "minus" in cells[2]:
+    for _, claim, cells in table_rows(ROOT / "docs/what_holds.md", lambda _, columns: "ours" in columns):
+        if cells["command"] != command or "minus" in cells["ours"]:
             continue
         column = None
-        for found in re.finditer(f"{COLUMN.pattern}|{FIGURE.pattern}", f"{cells[0]}: {cells[2]}"):
+        for found in re.finditer(f"{COLUMN.pattern}|{FIGURE.pattern}", f"{claim}: {cells['ours']}"):
             if found[1] is None:
                 column = NAMES.get(found[0], found[0])
-            elif found.start() > len(cells[0]) and column and found[1] not in OTHER_RUNS:
-                yield cells[0], column, found[1], found[2]
-
-
-def near(cell, value):
-    """Whether a printed number is this value, to its own digits."""
-    return abs(float(cell) - value) <= 0.5 * 10 ** -len(cell.partition(".")[2]) + 1e-6
+            elif found.start() > len(claim) and column and found[1] not in OTHER_RUNS:
+                yield claim, column, found[1], found[2]
 
 
 FILES = {
@@ -115,8 +110,7 @@ def test_figures_are_those_of_the_files(command, least):
 
 
 def test_results_quote_the_levers_of_quickthoughts():
-    page = (ROOT / "docs/results.md").read_text(encoding="utf-8")
-    lines = page.partition("| cosines, corpus vectors")[2].partition("\n\n")[0].splitlines()[2:]
-    found = [figure for line in lines for figure in re.findall(r"(\d+\.\d) ± (\d+\.\d)", line)]
+    rows = table_rows(ROOT / "docs/results.md", lambda _, columns: "mean STS before" in columns)
+    found = [figure for line, _, _ in rows for figure in re.findall(r"(\d+\.\d) ± (\d+\.\d)", line)]
     assert len(found) >= 6
     assert all(same(*figure, raw_text()["mean STS"], interval) for figure in found)

@@ -12,3 +12,9 @@ def table_rows(page, wanted):
             columns = cells[1:]
         elif wanted(cells[0], columns):
             yield line, cells[0], dict(zip(columns, cells[1:], strict=True))
+
+
+def near(cell, value):
+    """Whether a printed number is this value, to its own digits (a half may go either way)."""
+    digits = len(cell.partition(".")[2])
+    return abs(float(cell) - value) <= 0.5 * 10**-digits + 1e-6

@@ -18,9 +18,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from contrastive_st.commands import Parser, run
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import read_json
-from contrastive_st.terminal import Parser, run
 from methods import (
     CONTEXT_COLUMNS,
     CONTEXT_METHODS,

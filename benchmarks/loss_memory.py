@@ -10,7 +10,7 @@ import argparse
 import torch
 
 from contrastive_st import InfoNCE
-from contrastive_st.terminal import peak_resident
+from contrastive_st.memory import peak_resident
 
 
 def main() -> None:

@@ -33,7 +33,7 @@ def measured(library: str, function: str, path: Path, out: Path) -> None:
         from sentence_transformers import util
     else:
         from contrastive_st.search import in_memory as util  # type: ignore[no-redef]
-    from contrastive_st.terminal import peak_resident
+    from contrastive_st.memory import peak_resident
 
     vectors = np.load(path)
     given: Any = vectors

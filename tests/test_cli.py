@@ -12,7 +12,7 @@ import transformers
 from datasets import Dataset
 
 from conftest import SENTENCES
-from contrastive_st import BertForCL, SentenceEncoder, doctor, terminal
+from contrastive_st import BertForCL, SentenceEncoder, commands, doctor, terminal
 from contrastive_st.cli import GROUPS, _parser, main
 from contrastive_st.scripts.cli import script_files
 
@@ -307,7 +307,7 @@ def test_flags_in_kebab_case_are_the_same(checkpoint, tmp_path, capsys):
 
 
 def test_a_reader_that_has_enough_ends_the_command_in_silence():
-    command = [sys.executable, "-u", "-c", "import sys; from contrastive_st.terminal import run, say\n"
+    command = [sys.executable, "-u", "-c", "import sys; from contrastive_st.commands import run, say\n"
                "sys.exit(run(lambda: [say('x' * 100) for _ in range(100000)]))"]  # fmt: skip
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         process.stdout.readline()
@@ -337,7 +337,7 @@ def library_errors(folder):
 
 def test_an_error_of_a_library_is_one_line_and_a_defect_keeps_its_traceback(tmp_path, capsys):
     for fragment, job in library_errors(tmp_path):
-        assert terminal.run(job) == 2
+        assert commands.run(job) == 2
         assert capsys.readouterr().err.startswith(f"error: {fragment}")
     with pytest.raises(ValueError, match="invalid literal"):
-        terminal.run(lambda: int("x"))
+        commands.run(lambda: int("x"))

@@ -17,12 +17,16 @@ LOW = {
     "tokens",
     "distributed",
     "terminal",
+    "commands",
+    "memory",
     "static_vectors",
 }
 MAY_IMPORT = {
     "errors": set(),
     "files": {"errors"},
-    "terminal": {"errors"},
+    "terminal": set(),
+    "commands": {"errors", "terminal"},
+    "memory": set(),
     "precision": {"errors"},
     "prefetch": set(),
     "random_state": set(),

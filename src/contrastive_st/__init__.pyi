@@ -1,6 +1,9 @@
 from .classification import (
     SentenceClassifier as SentenceClassifier,
 )
+from .commands import (
+    run as run,
+)
 from .data import (
     CandidatesCollator as CandidatesCollator,
     ContextWindowCollator as ContextWindowCollator,
@@ -95,9 +98,6 @@ from .search import (
     paraphrase_mining as paraphrase_mining,
     semantic_search as semantic_search,
     write_hard_negatives as write_hard_negatives,
-)
-from .terminal import (
-    run as run,
 )
 from .training import (
     ContrastiveTrainer as ContrastiveTrainer,

@@ -10,25 +10,16 @@ from typing import Any
 
 from contrastive_st import __version__
 from contrastive_st.classification.cli import add_commands as add_classification_commands
-from contrastive_st.errors import InputError
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP, Parser, run, snake_case_flags
+from contrastive_st.errors import InputError, suggestion
 from contrastive_st.evaluation.cli import add_commands as add_evaluation_commands
 from contrastive_st.hub.cli import add_commands as add_hub_commands
+from contrastive_st.memory import peak_resident
 from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.scripts.cli import add_commands as add_training_commands, train
 from contrastive_st.search.cli import add_commands as add_search_commands
 from contrastive_st.serve.cli import add_commands as add_serve_commands
-from contrastive_st.terminal import (
-    MODEL_HELP,
-    POOLING_HELP,
-    Parser,
-    note,
-    peak_resident,
-    progress_is_shown,
-    run,
-    say,
-    snake_case_flags,
-    suggestion,
-)
+from contrastive_st.terminal import note, progress_is_shown, say
 
 #: The commands as `--help` lists them
 GROUPS = {

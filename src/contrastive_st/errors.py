@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import difflib
+from collections.abc import Iterable, Iterator
 
 _LONGEST = 300  # characters of an error that are shown
+
+#: Libraries whose own errors, and whose `ValueError`s, tell what is wrong with the input. One that this package's code
+#: raises is a defect of the package, and keeps its traceback
+_LIBRARIES = ("accelerate", "datasets", "huggingface_hub", "peft", "pyarrow", "safetensors", "safetensors_rust",
+              "tokenizers", "torch", "transformers")  # fmt: skip
 
 
 class InputError(ValueError):
@@ -49,3 +55,34 @@ def input_errors(what: str) -> Iterator[None]:
         raise
     except (ValueError, TypeError, ImportError) as error:
         raise InputError(f"{what}: {first_line(error)}") from error
+
+
+def library_of(error: Exception) -> str:
+    """The library that raised an error about the input, such as transformers; else "".
+
+    That is an error whose class is the library's own (`pyarrow.ArrowInvalid`, `SafetensorError`), or a `ValueError`
+    from its code.
+    """
+    if isinstance(error, (InputError, OSError)):
+        return ""
+    name = type(error).__module__.partition(".")[0]
+    if isinstance(error, ValueError) and (frame := error.__traceback__) is not None:
+        while frame.tb_next is not None:
+            frame = frame.tb_next
+        raised_in = str(frame.tb_frame.f_globals.get("__name__")).partition(".")[0]
+        name = name if name in _LIBRARIES else raised_in
+    return name.removesuffix("_rust") if name in _LIBRARIES else ""
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """The known word nearest to a mistyped one, or else the list of known words, for the end of an error message.
+
+    Example:
+        >>> suggestion("trian", ["train", "index"])
+        'did you mean train?'
+        >>> suggestion("x", ["train", "index"])
+        'choose from train, index'
+    """
+    known = list(known)
+    near = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {near[0]}?" if near else f"choose from {', '.join(known)}"

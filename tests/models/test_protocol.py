@@ -63,7 +63,7 @@ def test_a_stream_holds_no_zero_vector():
 @pytest.mark.slow
 def test_similarity_needs_no_torch_and_little_memory():
     code = (
-        "import sys; from contrastive_st import cli; from contrastive_st.terminal import peak_resident\n"
+        "import sys; from contrastive_st import cli; from contrastive_st.memory import peak_resident\n"
         "assert cli.main(['similarity', 'a cat sat', 'a feline rested']) == 0\n"
         "assert 'torch' not in sys.modules and 'transformers' not in sys.modules\n"
         "print(peak_resident())\n"

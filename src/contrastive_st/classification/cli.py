@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_st.classification.settings import HEADS, TuningSettings
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, note, progress_is_shown, say
+from contrastive_st.terminal import note, progress_is_shown, say
 
 if TYPE_CHECKING:
     from contrastive_st.classification.classifier import SentenceClassifier

@@ -8,8 +8,9 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.commands import MODEL_HELP
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import MODEL_HELP, note, say
+from contrastive_st.terminal import note, say
 
 
 def add_commands(commands: Any) -> None:

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.errors import InputError
-from contrastive_st.terminal import note, run, say, suggestion
+from contrastive_st.commands import run
+from contrastive_st.errors import InputError, suggestion
+from contrastive_st.terminal import note, say
 
 _PACKAGE = Path(__file__).parents[1]
 TRAIN_HELP = "train an encoder: contrastive-st train [SCRIPT] --train_file FILE ..."

@@ -31,11 +31,10 @@ from contrastive_st.data.columns import TARGETS
 from contrastive_st.data.readers import TABLES, open_rows, path_of, reading
 from contrastive_st.data.roles import ColumnRoles, column_roles
 from contrastive_st.data.tables import preview, stored
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, first_line, suggestion
 from contrastive_st.losses import Loss, parse_loss, suitable
 from contrastive_st.losses.base import loss_class
 from contrastive_st.models.configuration import LossConfig
-from contrastive_st.terminal import suggestion
 from contrastive_st.tokens import column_prompts, prompt_length, token_ids
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from typing import Any
 from transformers import HfArgumentParser, TrainingArguments
 from transformers.integrations import get_reporting_integration_callbacks
 
-from contrastive_st.errors import InputError, first_line
-from contrastive_st.terminal import VERBOSITY, Parser, snake_case_flags, suggestion
+from contrastive_st.commands import VERBOSITY, Parser, snake_case_flags
+from contrastive_st.errors import InputError, first_line, suggestion
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 

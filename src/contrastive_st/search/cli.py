@@ -17,9 +17,10 @@ from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.precision import MODEL_PRECISIONS, VECTOR_PRECISIONS
-from contrastive_st.terminal import MODEL_HELP, POOLING_HELP, note, progress_is_shown, say
+from contrastive_st.terminal import note, progress_is_shown, say
 
 Command = Callable[[argparse.Namespace], None]
 
@@ -350,7 +351,7 @@ def _finished(store: Any, outcome: Any, args: argparse.Namespace, started: float
 
 
 def _report(outcome: Any, started: float, where: str) -> None:
-    from contrastive_st.terminal import peak_resident
+    from contrastive_st.memory import peak_resident
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
     loading = f" ({outcome.loading:.0f} s of them to write)" if outcome.encoded else ""

@@ -10,10 +10,11 @@ from contextlib import ExitStack, closing, suppress
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.commands import POOLING_HELP
 from contrastive_st.errors import InputError
 from contrastive_st.precision import MODEL_PRECISIONS
 from contrastive_st.search.cli import add_store, closes_the_store
-from contrastive_st.terminal import POOLING_HELP, say
+from contrastive_st.terminal import say
 
 
 def add_commands(commands: Any) -> None:

@@ -25,11 +25,11 @@ from contrastive_st.data.columns import SCORES
 from contrastive_st.data.table_writers import FORMATS, Columns, table_writer
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, check_target
+from contrastive_st.memory import peak_resident
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_columns, read_corpus
 from contrastive_st.search.mining.negative_rules import NegativeRules
 from contrastive_st.search.mining.scores import CrossScores, EncoderScores, Scores, open_cross_encoder
-from contrastive_st.terminal import peak_resident
 
 ANCHORS = 2048  # anchors that are searched for at a time
 ROWS = ("n-tuple", "triplet")

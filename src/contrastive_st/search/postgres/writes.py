@@ -16,6 +16,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.memory import peak_resident
 from contrastive_st.search.index import Ids, Metadata, Vectors, as_jsonpath, as_queries, storable, storable_json
 from contrastive_st.search.postgres.schema import (
     BINARY_LIMIT,
@@ -28,7 +29,6 @@ from contrastive_st.search.postgres.schema import (
     create_codes,
 )
 from contrastive_st.search.shards import FIRST
-from contrastive_st.terminal import peak_resident
 from contrastive_st.vectors import rotated
 
 if TYPE_CHECKING:

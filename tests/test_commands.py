@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_st.terminal import run
+from contrastive_st.commands import run
 
 #: Two forked processes; in the first, a callback of a future is called by a thread of gloo when the second has ended,
 #: which is after the interpreter has begun to finalize. `os._exit` must come before that
@@ -15,7 +15,7 @@ JOB = """
 import atexit, os, sys, time
 import torch, torch.distributed as dist
 from contrastive_st.errors import InputError
-from contrastive_st.terminal import run
+from contrastive_st.commands import run
 path, ending, parent = sys.argv[1], sys.argv[2], os.getpid()
 rank = 0 if os.fork() else 1
 dist.init_process_group("gloo", init_method="file://" + path, rank=rank, world_size=2)

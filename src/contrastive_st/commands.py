@@ -1,0 +1,150 @@
+"""A command from its arguments to its exit code: flags, `--quiet` and `--verbose`, one-line errors, the end."""
+
+from __future__ import annotations
+
+import argparse
+import atexit
+import contextlib
+import logging
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from contrastive_st.errors import InputError, first_line, library_of
+from contrastive_st.terminal import say, set_verbosity
+
+MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
+POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
+
+VERBOSITY = (
+    ("--quiet", logging.WARNING, "print errors and warnings only: no progress bar, nothing about what was done"),
+    ("--verbose", logging.DEBUG, "also print the progress bars, warnings and reports of other libraries"),
+)
+
+#: Seconds that other processes wait before they tell an error; a launcher ends them some seconds after the first
+_AFTER_THE_FIRST = 15.0
+
+
+class _Verbosity(argparse.Action):
+    """`--quiet` and `--verbose`, which hold at once and leave nothing in the namespace."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "nargs": 0, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
+        set_verbosity(self.const)
+
+
+class Parser(argparse.ArgumentParser):
+    """An `ArgumentParser` with one-line errors, `--quiet` and `--verbose`, that does not accept abbreviated flags."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        add = self.add_mutually_exclusive_group().add_argument
+        for flag, level, words in VERBOSITY:
+            add(flag, action=_Verbosity, const=level, help=words)
+
+    def error(self, message: str) -> NoReturn:
+        raise InputError(f"{message}; {self.prog} --help lists the options")
+
+
+def snake_case_flags(argv: Sequence[str]) -> list[str]:
+    """Rewrite the flags of a command line in snake_case; values, and all that follows a bare `--`, are not changed.
+
+    Example:
+        >>> snake_case_flags(["index", "--build_memory=a-b", "-k", "3", "--", "--not-a-flag"])
+        ['index', '--build_memory=a-b', '-k', '3', '--', '--not-a-flag']
+    """
+    end = argv.index("--") if "--" in argv else len(argv)
+    return [_snake_case(word) if word.startswith("--") else word for word in argv[:end]] + list(argv[end:])
+
+
+def _snake_case(flag: str) -> str:
+    name, equals, value = flag[2:].partition("=")
+    return f"--{name.replace('-', '_')}{equals}{value}"
+
+
+# --- The end of a command.
+
+
+def run(job: Callable[[], Any]) -> int:
+    """Call a command or the `main` of a script; returns its exit code.
+
+    Bad input (`InputError`, or an error of a library that says what is wrong with it) and files that cannot be read or
+    written (`OSError`) give one line on stderr and code 2; of several processes that meet the same error, the first
+    tells it. If the reader of stdout stops reading (`| head`), the command ends without a message. Where several
+    processes were joined, this one then ends without the finalization of the interpreter (`_end_with`).
+
+    Example:
+        >>> run(lambda: None)
+        0
+    """
+    set_verbosity(logging.INFO)
+    code = 1  # of an error that nobody foresaw
+    try:
+        code = _run(job)
+    except SystemExit as ended:  # of a script that is run as a job
+        code = int(ended.code or 0) if isinstance(ended.code, int | None) else 1
+        raise
+    finally:
+        _leave_the_process_group(code, wait=False)
+    return code
+
+
+def _run(job: Callable[[], Any]) -> int:
+    try:
+        try:
+            job()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes to /dev/null
+        return 0
+    except Exception as error:
+        library = library_of(error)
+        if not (library or isinstance(error, (InputError, OSError))):
+            raise
+        if os.environ.get("RANK", "0") != "0":
+            time.sleep(_AFTER_THE_FIRST)
+        say(f"error: {f'{library}: ' if library else ''}{first_line(error)}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        say("interrupted", file=sys.stderr)
+        return 130
+    _leave_the_process_group(0, wait=True)
+    return 0
+
+
+def _leave_the_process_group(code: int, wait: bool) -> None:
+    """If this process has joined others, see to its end with `code`.
+
+    With `wait`, it waits for the others and leaves first: a process that ends while the others communicate aborts them.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is None or not distributed.is_available() or not distributed.is_initialized():
+        return
+    if distributed.get_world_size() > 1:
+        atexit.unregister(_end_with)
+        atexit.register(_end_with, code)
+    if wait:
+        distributed.barrier()
+        distributed.destroy_process_group()
+
+
+def _end_with(code: int) -> None:
+    """End this process as its interpreter begins to: call what else was registered with atexit, flush, and `_exit`.
+
+    A thread of gloo may hold the last reference to an object of Python (a tensor, or a callback of a future) or call
+    one when a connection breaks. If it asks for the interpreter's lock after finalization has begun, CPython ends the
+    thread by `pthread_exit`, whose unwinding meets a `noexcept` of C++: "terminate called without an active exception",
+    and SIGABRT in place of the exit code. `destroy_process_group` does not wait for such a thread as long as anything,
+    DDP for instance, holds the group.
+    """
+    atexit.unregister(_end_with)
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError, AttributeError):
+            stream.flush()
+    os._exit(1 if getattr(sys, "last_type", None) is not None else code)  # an error after `run` ended in a traceback

@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[1]
 NUMBER = r"\d[\d,]*(?:\.\d+)?"
 QUOTED = re.compile(
     rf"(?<![\w.,])(?P<value>{NUMBER})(?P<unit>[^\d|]{{0,20}}?)"
-    rf"(?:\((?P<low>{NUMBER})(?P<to> to |-)(?P<high>{NUMBER})\))?(?P<end>\*{{0,2}})<!-- (?P<name>[a-z][\w.]*) -->"
+    rf"(?:\((?P<low>{NUMBER})(?P<to> to |-)(?P<high>{NUMBER})\))?(?P<end>\*{{0,2}}<!--\s+(?P<name>[a-z][\w.]*)\s+-->)"
 )
 
 
@@ -68,7 +68,7 @@ def written(text: str, figures: dict[str, dict[str, str]]) -> str:
         if found["low"]:
             low, high = (printed(row[end], row["unit"], found[end], unit) for end in ("low", "high"))
             interval = f"({low}{found['to']}{high})"
-        return f"{value}{unit}{interval}{found['end']}<!-- {found['name']} -->"
+        return f"{value}{unit}{interval}{found['end']}"
 
     return QUOTED.sub(put, text)
 

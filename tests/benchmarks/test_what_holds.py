@@ -22,7 +22,7 @@ OTHER_RUNS = {"17.6", "26.0"}  # after a tenth of the steps: a run that no file 
 
 
 def comparison(name):
-    """Mean and standard deviation of every method of a file of the comparison, by column."""
+    """The values of every method of a file of the comparison, one a seed, by column."""
     compare, _ = load_comparison()
     runs = defaultdict(lambda: defaultdict(list))
     with open(ROOT / "model_cards" / name, newline="", encoding="utf-8") as file:

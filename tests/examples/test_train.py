@@ -27,16 +27,18 @@ def run(*args, text_file, output):
 
 
 @pytest.mark.parametrize(
-    "flags",
-    [
-        "--matryoshka_dims 16 4",
-        "--matryoshka_dims 16 4 --matryoshka_weights 1 0.5 --chunk_size 3 --loss consistent_info_nce --js_weight 1",
-        "--guide static-minilm --margin 0.1 --chunk_size 3",
-        "--guide static-minilm --margin_strategy relative --matryoshka_dims 16 8 --momentum_queue 6",
+    ("num_columns", "flags"),
+    [  # `test_exactness.py` has each of these losses with each number of views
+        (1, "--matryoshka_dims 16 4"),
+        (
+            3,
+            "--matryoshka_dims 16 4 --matryoshka_weights 1 0.5 --chunk_size 3 --loss consistent_info_nce --js_weight 1",
+        ),
+        (1, "--guide static-minilm --margin 0.1 --chunk_size 3"),
+        (3, "--guide static-minilm --margin_strategy relative --matryoshka_dims 16 8 --momentum_queue 6"),
     ],
 )
-@pytest.mark.parametrize("num_columns", [1, 3])
-def test_dimensions_and_a_guide(flags, num_columns, tmp_path, monkeypatch):
+def test_dimensions_and_a_guide(num_columns, flags, tmp_path, monkeypatch):
     monkeypatch.setenv("CONTRASTIVE_ST_CACHE", str(tmp_path / "cache"))
     columns = [SENTENCES[i:] + SENTENCES[:i] for i in range(num_columns)]
     rows = [",".join(f"t{i}" for i in range(num_columns)), *(",".join(row) for row in zip(*columns, strict=True))]

@@ -6,13 +6,17 @@ serves them from another host.
 """
 
 import base64
+import functools
 import hashlib
 import json
+import os
 import re
 import threading
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qs, unquote, urlsplit
+
+from warm_python import python_for
 
 LARGE = (".safetensors", ".bin", ".png", ".pt", ".pth", ".model", ".parquet")
 DATE = "2026-01-01T00:00:00.000Z"
@@ -122,6 +126,32 @@ class HubServer(ThreadingHTTPServer):
         oid = hashlib.sha256(content).hexdigest() if large else blob_sha1(content)
         self.blobs[oid] = content
         return Entry(oid, len(content), large)
+
+
+class HubClients:
+    """What processes that talk to a server have in common, so that they start from one that has imported everything.
+
+    That is the port of the server, and where HF_HOME is: a link to the cache of each.
+    """
+
+    def __init__(self, home):
+        with HubServer() as server:
+            self.home, self.port, endpoint = home, server.server_port, server.endpoint
+        kept = {n: v for n, v in os.environ.items() if not n.startswith(("HF_", "CONTRASTIVE_ST"))}
+        own = {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(home), "OMP_NUM_THREADS": "1"}
+        self.common = kept | own
+
+    @functools.cached_property
+    def executable(self):
+        """For processes with the variables of `environment` and no other of the Hub's."""
+        return python_for(self.common)
+
+    def environment(self, cache):
+        """The variables of the next processes, whose cache is this folder."""
+        cache.mkdir(exist_ok=True)
+        self.home.unlink(missing_ok=True)
+        self.home.symlink_to(cache)
+        return dict(self.common)
 
 
 def blob_sha1(content):

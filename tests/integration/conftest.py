@@ -5,6 +5,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from hub_server import HubClients, HubServer
 
 
 @pytest.fixture(scope="module")
@@ -17,6 +18,17 @@ def bare_site(tmp_path_factory):
                 if "contrastive_st" not in entry.name and not (site / entry.name).exists():
                     (site / entry.name).symlink_to(entry)
     return site
+
+
+@pytest.fixture(scope="session")
+def hub_clients(tmp_path_factory):
+    return HubClients(tmp_path_factory.mktemp("hub") / "home")
+
+
+@pytest.fixture
+def hub(hub_clients):
+    with HubServer(hub_clients.port) as server:
+        yield server
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -1,15 +1,14 @@
 """Push and pull against a server that speaks the Hub's HTTP, through the command line and the public clients."""
 
 import json
-import os
 import socket
 import subprocess
 from pathlib import Path
 
 import pytest
 import transformers
-from hub_server import Fault, HubServer
-from warm_python import python, python_for
+from hub_server import Fault
+from warm_python import python
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
@@ -18,26 +17,6 @@ from contrastive_st.models.export import export
 
 pytestmark = pytest.mark.slow
 ALICE, BOB = "hf_aliceSecretToken0", "hf_bobSecretToken00"
-
-
-@pytest.fixture(scope="module")
-def clients(tmp_path_factory):
-    """What the processes of all tests have in common, so that they start from one that has imported everything.
-
-    That is the port of the server, and where HF_HOME is: a link to the cache of each test.
-    """
-    with HubServer() as server:
-        endpoint, port = server.endpoint, server.server_port
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(("HF_", "CONTRASTIVE_ST"))}
-    home = tmp_path_factory.mktemp("hub") / "home"
-    own = {"HF_ENDPOINT": endpoint, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(home), "OMP_NUM_THREADS": "1"}
-    return port, home, kept | own, python_for(kept | own)
-
-
-@pytest.fixture
-def hub(clients):
-    with HubServer(clients[0]) as server:
-        yield server
 
 
 @pytest.fixture(scope="module")
@@ -54,19 +33,15 @@ def checkpoint(tmp_path_factory):
 
 
 @pytest.fixture
-def client(hub, clients, tmp_path):
+def client(hub, hub_clients, tmp_path):
     """Run the command line, or Python code, against the server: another process, with a cache of its own."""
-    _, home, common, executable = clients
 
     def client(*args, code=None, token=ALICE, cache="cache", **environment):
-        (tmp_path / cache).mkdir(exist_ok=True)
-        home.unlink(missing_ok=True)
-        home.symlink_to(tmp_path / cache)
-        own = {**common, **({"HF_TOKEN": token} if token else {}), **environment}
+        own = {**hub_clients.environment(tmp_path / cache), **({"HF_TOKEN": token} if token else {}), **environment}
         command = ["-c", code] if code else ["-m", "contrastive_st.cli"]
         done = subprocess.run(
-            [python() if environment else executable, *command, *map(str, args)], capture_output=True, text=True,
-            timeout=200, env=own, cwd=tmp_path,
+            [python() if environment else hub_clients.executable, *command, *map(str, args)], capture_output=True,
+            text=True, timeout=200, env=own, cwd=tmp_path,
         )  # fmt: skip
         assert not token or token not in done.stdout + done.stderr
         return done

@@ -1,13 +1,12 @@
 """Training that pushes, and models pulled by name in another process: bit-equal, by every loader."""
 
 import json
-import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from hub_server import Fault, HubServer
+from hub_server import Fault
 from warm_python import python
 
 from conftest import SENTENCES
@@ -116,16 +115,8 @@ SentenceEncoder.from_pretrained("alice/direct")
 """
 
 
-@pytest.fixture
-def hub():
-    with HubServer() as server:
-        yield server
-
-
-def environment(hub, home, **more):
-    kept = {n: v for n, v in os.environ.items() if not n.startswith(("HF_", "CONTRASTIVE_ST"))}
-    own = {"HF_ENDPOINT": hub.endpoint, "HF_HUB_DISABLE_XET": "1", "HF_HOME": str(home), "OMP_NUM_THREADS": "1"}
-    return kept | own | {"HF_TOKEN": "hf_aliceSecretToken0", **more}
+def environment(clients, home, **more):
+    return {**clients.environment(home), "HF_TOKEN": "hf_aliceSecretToken0", **more}
 
 
 def run(command, env, cwd):
@@ -135,14 +126,14 @@ def run(command, env, cwd):
     return done
 
 
-def train(example, args, hub, tmp_path):
+def train(example, args, hub, hub_clients, tmp_path):
     """Two processes, from the text file to the Hub."""
     (tmp_path / "text.txt").write_text("\n".join(f"{a} and {b}" for a in SENTENCES for b in SENTENCES))
     config = EXAMPLES / "accelerate" / "two_cpu_processes.yaml"
-    launch = [python(), "-m", "accelerate.commands.launch", "--config_file", config, EXAMPLES / example]
+    launch = [hub_clients.executable, "-m", "accelerate.commands.launch", "--config_file", config, EXAMPLES / example]
     tiny = ["--train_file", "text.txt", "--per_device_train_batch_size", "8", "--max_steps", "6", "--output_dir", "out"]
     push = ["--push_to_hub", "true", "--hub_model_id", "alice/two", "--disable_tqdm", "true", "--save_steps", "4"]
-    run([*launch, *tiny, *push, *args], environment(hub, tmp_path / "home"), tmp_path)
+    run([*launch, *tiny, *push, *args], environment(hub_clients, tmp_path / "home"), tmp_path)
     training = json.loads(hub.content("alice/two", "training_metadata.json"))
     assert training["launch"]["processes"] == 2
     assert training["run"]["steps"] == 6
@@ -152,29 +143,31 @@ def train(example, args, hub, tmp_path):
     assert not [name for name in hub.repos["alice/two"].files("main") if name.endswith((".bin", ".pt", ".pth", ".txt"))]
 
 
-def test_two_processes_push_and_a_fresh_one_pulls_the_same_embeddings(hub, tmp_path):
+def test_two_processes_push_and_a_fresh_one_pulls_the_same_embeddings(hub, hub_clients, tmp_path):
     args = ["--num_layers", "1", "--hidden_size", "16", "--logging_steps", "2", "--learning_rate", "1e-3"]
-    train("run_simcse.py", args, hub, tmp_path)
-    command = [python(), "-c", PULLED, "alice/two", tmp_path / "out", json.dumps(SENTENCES)]
-    run(command, environment(hub, tmp_path / "empty"), tmp_path)
+    train("run_simcse.py", args, hub, hub_clients, tmp_path)
+    code = ["-c", PULLED, "alice/two", tmp_path / "out", json.dumps(SENTENCES)]
+    run([hub_clients.executable, *code], environment(hub_clients, tmp_path / "empty"), tmp_path)
     before = len(hub.requests)
-    run(command, environment(hub, tmp_path / "empty", HF_HUB_OFFLINE="1"), tmp_path)  # and again without a network
+    run(
+        [python(), *code], environment(hub_clients, tmp_path / "empty", HF_HUB_OFFLINE="1"), tmp_path
+    )  # and again without a network
     assert len(hub.requests) == before
 
 
 @pytest.mark.usefixtures("bare_site")
-def test_an_architecture_of_its_own_opens_where_the_package_is_not(hub, tmp_path, bare_site):
+def test_an_architecture_of_its_own_opens_where_the_package_is_not(hub, hub_clients, tmp_path, bare_site):
     args = ["--hidden_size", "8", "--embedding_size", "8", "--vocab_size", "60", "--logging_steps", "2"]
-    train("run_quickthoughts.py", args, hub, tmp_path)
+    train("run_quickthoughts.py", args, hub, hub_clients, tmp_path)
     assert "quickthoughts.py" in set(hub.repos["alice/two"].files("main"))
     command = [sys.executable, "-I", "-S", "-c", BARE, bare_site, "alice/two", tmp_path / "out", json.dumps(SENTENCES)]
-    run(command, environment(hub, tmp_path / "empty"), tmp_path)
+    run(command, environment(hub_clients, tmp_path / "empty"), tmp_path)
 
 
-def test_every_strategy_pushes_what_it_should(hub, tmp_path):
+def test_every_strategy_pushes_what_it_should(hub, hub_clients, tmp_path):
     hub.faults.append(Fault("POST", "/api/models/alice/every_save/commit/", "500"))  # the first push of a checkpoint
-    code = [python(), "-c", STRATEGIES]
-    done = run(code, environment(hub, tmp_path / "home", PYTHONPATH=str(Path(__file__).parents[1])), tmp_path)
+    code = [hub_clients.executable, "-c", STRATEGIES]
+    done = run(code, environment(hub_clients, tmp_path / "home", PYTHONPATH=str(Path(__file__).parents[1])), tmp_path)
     assert "Training in progress, step 2 was not pushed" in done.stderr
     titles = {name.removeprefix("alice/"): repo.titles()[::-1][1:] for name, repo in hub.repos.items()}
     end = ["Model save", "End of training"]  # the second with the licence in the card

@@ -5,8 +5,9 @@
 `--train_file` is a .txt with a sentence a line and a blank line between documents, or a .parquet or .jsonl with a
 column `text`, a sentence a row in order, and a column `doc` that names its document. The vocabulary is learned from the
 text, in any language. Vectors start as random directions of the letters of a word, with the weights of SIF, and are
-trained by InfoNCE so that a sentence finds the next one among the sentences of other documents. At the end the encoder
-is compared on documents that were held out: with TF-IDF, and with itself before the training.
+trained by InfoNCE so that a sentence finds the next one among the sentences of other documents. The result is a
+weighted mean of the trained and the untrained vectors. At the end the encoder is compared on documents that were held
+out: with TF-IDF, and with itself before the training.
 
 The checkpoint opens in this package, in sentence-transformers and in model2vec.
 """
@@ -15,6 +16,7 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import Tensor
 from transformers import TrainerCallback
 
 from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, StaticEncoder, run, scripts
@@ -28,6 +30,7 @@ from contrastive_st.data import (
 )
 from contrastive_st.data.tokenizers import words_of
 from contrastive_st.distributed import is_first_process, world_size
+from contrastive_st.errors import InputError
 from contrastive_st.evaluation.held_out_neighbors import HeldOutNeighbors
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.static_encoder import silent_ids, untrained_static
@@ -57,6 +60,7 @@ class StaticArguments(ScriptArguments):
     max_length: int = field(default=128, metadata={"help": "Longest sentence in training, in tokens."})
     sif: float = field(default=1e-3, metadata={"help": "A token of share p starts with the weight sif / (sif + p)."})
     temperature: float = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
+    start_share: float = field(default=0.3, metadata={"help": "Share of the untrained vectors in the result, 0 to 1."})
     heldout: int = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
 
 
@@ -74,9 +78,28 @@ class SilentTokens(TrainerCallback):
         getattr(model, "module", model).embeddings.data[self.ids] = 0
 
 
+class MeanWithStart(TrainerCallback):
+    """Makes the vectors at the end a weighted mean of the trained and the untrained ones (Wortsman et al. 2022).
+
+    What neighbours teach about the topic of a sentence is then added to the words it has, and does not replace them.
+
+    Args:
+        start: `[V, d]`, the untrained vectors.
+        share: their weight.
+    """
+
+    def __init__(self, start: Tensor, share: float) -> None:
+        self.start, self.share = start, share
+
+    def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
+        getattr(model, "module", model).embeddings.data.lerp_(self.start, self.share)
+
+
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (CorpusArguments, StaticArguments, ContrastiveTrainingArguments)
     corpus, own, training = scripts.start(groups, DEFAULTS, argv)
+    if not 0 <= own.start_share <= 1:
+        raise InputError(f"--start_share {own.start_share} is not between 0 and 1")
 
     # data: documents to train on and held out, their vocabulary, and their token ids on disk
     files, _ = scripts.corpus_files(corpus.train_file, training)
@@ -95,6 +118,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         words_of(tokenizer), weights, own.hidden_size, training.seed, loss="document_info_nce",
         temperature=own.temperature,
     )  # fmt: skip
+    start = model.embeddings.detach().clone().to(training.device)
     model.sparse_gradient = world_size() == 1  # DDP sends dense ones
     optimizer = RowAdam(model.parameters(), lr=training.learning_rate)
 
@@ -104,7 +128,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=NeighborPairs(tokens), data_collator=NeighborPairCollator(tokenizer),
         processing_class=tokenizer, optimizers=(optimizer, None), evaluator=found if held_out else None,
-        callbacks=[SilentTokens(silent)],
+        callbacks=[SilentTokens(silent), MeanWithStart(start, own.start_share)],
     )  # fmt: skip
     scripts.describe_data(trainer, corpus.train_file, corpus, own)
     figures = scripts.finish(trainer)

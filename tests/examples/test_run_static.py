@@ -2,11 +2,14 @@
 
 import random
 import re
+from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from scripts import load
 
-from contrastive_st import SentenceEncoder
+from contrastive_st import AutoModelForCL, SentenceEncoder
 from contrastive_st.scripts import cli
 
 GEORGIAN = [chr(code) for code in range(0x10D0, 0x10F0)]
@@ -50,3 +53,26 @@ def test_it_beats_tfidf_and_its_start_and_opens_everywhere(text, tmp_path, capfd
 
     for theirs in (SentenceTransformer(str(out)), StaticModel.from_pretrained(str(out))):
         np.testing.assert_allclose(theirs.encode(sentences), ours, atol=1e-5)
+
+
+def test_the_result_is_a_mean_of_the_trained_and_the_untrained_vectors(text, tmp_path):
+    module = load("run_static")
+    kept: dict[str, Any] = {}
+
+    class Watched(module.MeanWithStart):
+        def on_train_end(self, args, state, control, model=None, **kwargs):
+            kept.update(start=self.start.clone(), trained=model.embeddings.detach().clone())
+            super().on_train_end(args, state, control, model=model, **kwargs)
+
+    module.MeanWithStart = Watched
+    options = [*OPTIONS[2:], "--max_steps", "2", "--start_share", "0.25"]
+    module.main(["--train_file", str(text), "--output_dir", str(tmp_path / "out"), *options])
+    table = AutoModelForCL.from_pretrained(tmp_path / "out").table().detach()
+    assert not torch.equal(kept["start"], kept["trained"])
+    np.testing.assert_allclose(table, 0.75 * kept["trained"] + 0.25 * kept["start"], atol=1e-6)
+
+
+def test_a_share_beyond_one_is_refused(text, tmp_path, capsys):
+    options = ["--train_file", str(text), "--output_dir", str(tmp_path / "out"), "--start_share", "1.5"]
+    assert cli.train(options) == 2
+    assert "--start_share 1.5 is not between 0 and 1" in capsys.readouterr().err

@@ -127,6 +127,11 @@ class StaticVectors:
         return int(self.embeddings.shape[1])
 
     @property
+    def parallel_buckets(self) -> int:
+        """Number of buckets that are computed at the same time."""
+        return 1
+
+    @property
     def vocabulary_size(self) -> int:
         """Number of tokens of the tokenizer; all ids are smaller."""
         return int(self.tokenizer.get_vocab_size())
@@ -242,10 +247,13 @@ class StaticVectors:
             return unit_vectors(vectors)
         return vectors
 
-    def encode_buckets(self, buckets: Iterable[tuple[Sequence[Sequence[int]], str]]) -> Iterator[NDArray[np.float32]]:
+    def encode_buckets(
+        self, buckets: Iterable[tuple[Sequence[Sequence[int]], str] | None]
+    ) -> Iterator[NDArray[np.float32]]:
         """Vectors `[n, d]` of each bucket of a stream, for a server; the prompts beside the rows are empty."""
-        for rows, _ in buckets:
-            yield self.encode_rows(rows)
+        for bucket in buckets:
+            if bucket is not None:
+                yield self.encode_rows(bucket[0])
 
     def _tokenize(self, texts: Sequence[str], first: int) -> list[list[int]]:
         for number, text in enumerate(texts, first):

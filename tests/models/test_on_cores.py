@@ -82,3 +82,22 @@ def test_many_buckets_have_the_vectors_of_one_thread_after_the_other(bert_config
         wanted = encoder._vectors(rows, dtype=dtype)
     for vectors in found:
         np.testing.assert_allclose(vectors, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("mapped", [on_cores, encoding._one_ahead])
+def test_a_stream_that_has_nothing_now_gets_the_next_result_first(mapped):
+    """Each result is asked for by a None; a stream that waited for one without it would wait for ever."""
+    results = []
+
+    def stream():
+        yield from (0, 1)
+        for number in range(2, 6):
+            while len(results) < number - 1:
+                yield None
+            yield number
+
+    for result in mapped(lambda item: 10 * item, stream()):
+        results.append(result)
+    assert results == [0, 10, 20, 30, 40, 50]
+    assert list(mapped(abs, iter([-1, None, -2]))) == [1, 2]
+    assert list(mapped(abs, iter([]))) == []

@@ -204,6 +204,62 @@ def test_requests_are_encoded_together_and_each_gets_its_own():
     assert all(sum(map(len, rows)) <= 30 for rows in slow.passes)
 
 
+def test_few_texts_are_cut_into_buckets_of_similar_lengths_for_every_core():
+    """Of what waits there are two buckets for each core, or buckets with little padding, of 256 tokens at least."""
+    slow, lengths = Slow(), np.random.default_rng(0).integers(5, 200, 64)
+
+    async def many(parallel):
+        batcher = Batcher(slow, {"min_tokens": 2048, "max_tokens": 2048}, parallel=parallel)
+        await asyncio.gather(*(batcher.submit([[1] * int(length)]) for length in lengths))
+
+    def useful():
+        padded = sum(len(rows) * max(map(len, rows)) for rows in slow.passes)
+        return len(slow.passes), sum(lengths) / padded
+
+    asyncio.run(many(1))
+    count, share = useful()
+    slow.passes.clear()
+    asyncio.run(many(2))
+    more, better = useful()
+    assert more >= 4
+    assert more > count
+    assert better > max(share, 0.9)
+    assert sum(map(len, slow.passes)) == 64
+
+
+def test_rows_that_come_while_others_are_computed_are_taken_at_once():
+    """A model that is two buckets ahead: whoever gets the first vectors is not kept waiting for the second ones."""
+    seen, events = [], []
+
+    def ahead(buckets):
+        started = []
+        for bucket in buckets:
+            if bucket is not None:
+                started.append(bucket[0])
+                seen.append(len(bucket[0]))
+            else:
+                events.append("nothing waits")
+                time.sleep(0.05)
+            while started and (bucket is None or len(started) > 2):
+                yield np.array([[sum(row)] for row in started.pop(0)], np.float32)
+                break
+        for rows in started:
+            yield np.array([[sum(row)] for row in rows], np.float32)
+
+    async def client(batcher, number):
+        for turn in range(3):
+            assert (await batcher.submit([[number, turn]])).tolist() == [[number + turn]]
+
+    async def many():
+        batcher = Batcher(ahead, {"max_rows": 1})
+        await asyncio.gather(*(client(batcher, number) for number in range(4)))
+        return batcher.waiting
+
+    assert asyncio.run(many()) == 0
+    assert seen == [1] * 12
+    assert events
+
+
 def test_what_waits_is_bounded_and_a_pass_that_fails_is_the_answer_to_its_own_requests():
     slow = Slow()
 

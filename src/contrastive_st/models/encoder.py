@@ -288,14 +288,15 @@ class SentenceEncoder:
         """
         return self._vectors(list(map(list, rows)), prompt)
 
-    def encode_buckets(self, buckets: Iterable[tuple[Sequence[Sequence[int]], str]]) -> Iterator[Vectors]:
+    def encode_buckets(self, buckets: Iterable[tuple[Sequence[Sequence[int]], str] | None]) -> Iterator[Vectors]:
         """Embeddings `[n, d]` of each bucket of a stream; the next buckets are read while one is computed.
 
         So a server computes without a pause, whatever comes meanwhile.
 
         Args:
             buckets: rows of about the same length, as `bucket_rows` with `bucket_limits` makes them, and the prompt
-                that they begin with, for `encode_rows`.
+                that they begin with, for `encode_rows`. None in the stream says that no bucket waits at this moment:
+                the next vectors come before it is asked again.
 
         Raises:
             InputError: the model gives NaN or infinite numbers.
@@ -314,7 +315,7 @@ class SentenceEncoder:
             width = padded_widths(np.array([longest]), self.max_length or longest)
             return self._forward(rows, self._unpooled(prompt), int(width[0]))
 
-        tokens = sum(len(row) for rows, _ in first for row in rows)
+        tokens = sum(len(row) for bucket in first if bucket for row in bucket[0])
         with self._ready(None, many=tokens > _FEW_TOKENS):
             for found in self._computed(forward, chain(first, stream)):
                 yield self._finite(np.asarray(found.cpu().numpy()))
@@ -521,10 +522,18 @@ class SentenceEncoder:
         assert output is not None
         return self._finite(output)
 
-    def _computed(self, forward: Callable[[Item], Tensor], buckets: Iterable[Item]) -> Iterator[Tensor]:
+    def _computed(self, forward: Callable[[Item], Tensor], buckets: Iterable[Item | None]) -> Iterator[Tensor]:
         """`map(forward, buckets)`, as this device computes several buckets fastest."""
-        own_threads = self.device.type != "cpu" or isinstance(self.model, GraphModel)
-        return (_one_ahead if own_threads else on_cores)(forward, buckets)
+        return (on_cores if self._on_cores else _one_ahead)(forward, buckets)
+
+    @property
+    def _on_cores(self) -> bool:
+        return self.device.type == "cpu" and not isinstance(self.model, GraphModel)
+
+    @property
+    def parallel_buckets(self) -> int:
+        """Number of buckets that are computed at the same time."""
+        return torch.get_num_threads() if self._on_cores else 1
 
     def _unpooled(self, prompt: str) -> int:
         """Number of tokens at the start of each row that are not pooled."""
@@ -580,12 +589,16 @@ class SentenceEncoder:
         return x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x, dtype=np.float32))
 
 
-def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-    """`map(work, items)`, one item behind: a GPU computes the next one while the host reads the result of this."""
+def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:
+    """`map(work, items)`, one item behind: a GPU computes the next one while the host reads the result of this.
+
+    None is as for `on_cores`.
+    """
     started: deque[Result] = deque()
     for item in items:
-        started.append(work(item))
-        if len(started) > 1:
+        if item is not None:
+            started.append(work(item))
+        if len(started) > (item is not None):
             yield started.popleft()
     yield from started
 

@@ -75,7 +75,7 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
-def on_cores(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+def on_cores(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:
     """`map(work, items)` for inference on a CPU: each core computes an item of its own.
 
     Threads that share a product wait for each other after each product. On two cores all-MiniLM-L6-v2 in bfloat16
@@ -84,17 +84,14 @@ def on_cores(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
 
     Args:
         work: is run in several threads at once, without gradients and with the caller's autocast.
-        items: should take about equally long; a stream is read two items ahead of the cores.
+        items: should take about equally long; a stream is read two items ahead of the cores. None in a stream says
+            that it has no item at this moment: the next result comes before it is asked again.
 
     Example:
         >>> list(on_cores(torch.exp, [torch.zeros(1), torch.zeros(2)]))
         [tensor([1.]), tensor([1., 1.])]
     """
     threads, items = torch.get_num_threads(), iter(items)
-    first = [] if threads == 1 else list(islice(items, threads // 2 + 1))
-    if len(first) <= threads // 2:
-        yield from map(work, chain(first, items))
-        return
     half, dtype = torch.is_autocast_enabled("cpu"), torch.get_autocast_dtype("cpu")
 
     @torch.inference_mode()
@@ -105,15 +102,34 @@ def on_cores(work: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[
 
     started: deque[Future[Result]] = deque()
     try:
-        for item in chain(first, items):
-            started.append(_cores(threads).submit(computed, item))
-            if len(started) > threads + 2:
+        while first := _ahead(items, threads // 2 + 1):  # no core computes anything
+            if threads == 1 or len(first) <= threads // 2:
+                yield from map(work, first)
+                continue
+            for item in chain(first, items):
+                if item is not None:
+                    started.append(_cores(threads).submit(computed, item))
+                if started and (item is None or len(started) > threads + 2):
+                    yield started.popleft().result()
+                if not started:
+                    break
+            while started:
                 yield started.popleft().result()
-        while started:
-            yield started.popleft().result()
     finally:  # after a fault
         for future in started:
             future.cancel()
+
+
+def _ahead(items: Iterator[Item | None], most: int) -> list[Item]:
+    """The next items of a stream, up to its next None."""
+    found: list[Item] = []
+    for item in islice(items, most):
+        if item is None:
+            if found:
+                break
+            continue
+        found.append(item)
+    return found
 
 
 @functools.cache

@@ -93,7 +93,10 @@ class Served:
     batcher: Batcher = field(default=None)  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
-        self.batcher = self.batcher or Batcher(self.encoder.encode_buckets, self.encoder.bucket_limits)
+        encoder = self.encoder
+        self.batcher = self.batcher or Batcher(
+            encoder.encode_buckets, encoder.bucket_limits, parallel=encoder.parallel_buckets
+        )
         self.dimension: int = self.encoder.dimension
 
     def rows(self, given: Any, prompt: str, truncate: bool | None) -> Rows:
@@ -517,7 +520,8 @@ def _opened(args: argparse.Namespace, stack: ExitStack) -> tuple[dict[str, Serve
     def serve(encoder: Any) -> Served:
         if encoder.name in models:
             raise InputError(f"two models are called {encoder.name}; rename a folder")
-        batcher = Batcher(encoder.encode_buckets, encoder.bucket_limits, args.batch_tokens, args.max_waiting_tokens)
+        limits = args.batch_tokens, args.max_waiting_tokens
+        batcher = Batcher(encoder.encode_buckets, encoder.bucket_limits, *limits, parallel=encoder.parallel_buckets)
         models[encoder.name] = Served(encoder, args.truncate, batcher)
         return models[encoder.name]
 

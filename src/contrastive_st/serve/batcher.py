@@ -26,6 +26,7 @@ Bucket = tuple[Rows, str]
 # (Many texts are computed by the threads of `on_cores`.)
 COMPUTING = ThreadPoolExecutor(1, thread_name_prefix="computing")
 _OLDEST = 3  # one bucket of so many is that of the oldest row
+_LEAST = 256  # tokens in a bucket of a core, if so many wait; with fewer, its products are slow
 _TURN = 1.0  # seconds after which a busy model lets another one compute
 
 
@@ -68,6 +69,8 @@ class Batcher:
         batch_tokens: so many of the tokens that wait, the oldest first, are sorted into buckets.
         most_waiting: tokens that may wait or be under way; a request beyond is refused with the seconds to wait.
         gather: seconds that the first request of an idle server waits for others.
+        parallel: number of buckets that the model computes at the same time. Buckets are so small that there are twice
+            as many, where enough tokens wait: one for each core, and the next ones.
 
     Example:
         >>> async def two_clients():
@@ -82,14 +85,15 @@ class Batcher:
 
     def __init__(
         self,
-        encode: Callable[[Iterable[Bucket]], Iterator[Vectors]],
+        encode: Callable[[Iterable[Bucket | None]], Iterator[Vectors]],
         limits: Mapping[str, float] | None = None,
         batch_tokens: int = 65_536,
         most_waiting: int = 1 << 20,
         gather: float = 0.003,
+        parallel: int = 1,
     ) -> None:
         self.encode, self.limits, self.batch_tokens = encode, dict(limits or {"max_tokens": 2048}), batch_tokens
-        self.most_waiting, self.gather = most_waiting, gather
+        self.most_waiting, self.gather, self.parallel = most_waiting, gather, parallel
         self.waiting = 0  # tokens
         self.batches: Callable[[int], object] = lambda rows: None  # told the rows of each bucket
         self._rows: deque[_Row] = deque()
@@ -160,14 +164,25 @@ class Batcher:
             if job.fill([bucket[number].place for number in own], vectors[own]):
                 _call(job, _finish, job.done, job.vectors)
 
-    def _buckets(self, until: float) -> Iterator[Bucket]:
-        """Buckets as long as rows wait and no other model waits longer than its turn."""
+    def _buckets(self, until: float) -> Iterator[Bucket | None]:
+        """Buckets as long as rows wait or are computed, and no other model waits longer than its turn.
+
+        None where no row waits, but some are computed: who gets their vectors may send the next rows meanwhile.
+        """
         while not (Batcher._turns and time.perf_counter() > until):
-            bucket = self._next()
-            if not bucket:
+            if bucket := self._next():
+                self._computed.append(bucket)
+                yield [row.job.rows[row.place] for row in bucket], bucket[0].job.prompt
+            elif self._computed:
+                yield None
+            else:
                 return
-            self._computed.append(bucket)
-            yield [row.job.rows[row.place] for row in bucket], bucket[0].job.prompt
+
+    def _limits(self) -> dict[str, float]:
+        if self.parallel == 1:
+            return self.limits
+        most = max(self.waiting // (2 * self.parallel), _LEAST)
+        return {**self.limits, "min_tokens": _LEAST, "max_tokens": min(most, self.limits.get("max_tokens", most))}
 
     def _next(self) -> list[_Row]:
         """Rows of a similar length and the same prompt as the oldest row has; empty if none waits."""
@@ -185,7 +200,7 @@ class Batcher:
             if not window:
                 return []
             lengths = np.array([row.tokens for row in window])
-            buckets = bucket_rows(lengths, **self.limits)  # type: ignore[arg-type]
+            buckets = bucket_rows(lengths, **self._limits())  # type: ignore[arg-type]
             self._taken += 1
             if self._taken % _OLDEST:
                 best = max(buckets, key=lambda bucket: lengths[bucket].sum())

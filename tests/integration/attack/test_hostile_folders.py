@@ -85,6 +85,10 @@ def test_a_tokenizer_of_another_model(folder):
     refused(path, "they do not belong together")
 
 
+def test_a_padding_token_without_a_vector(folder):
+    refused(folder("quickthoughts", pad_token_id=10_000_000), "cannot be opened: Padding_idx must be within")
+
+
 @pytest.mark.parametrize("token", ["cls_token", "sep_token"])
 def test_a_token_of_every_text_that_has_no_vector(token, folder):
     refused(folder("bert", "tokenizer_config.json", **{token: "../../etc/passwd"}), "they do not belong together")

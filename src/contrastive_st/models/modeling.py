@@ -258,7 +258,8 @@ class ForCL(_Base):
         except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a truncated file
             raise InputError(f"the weights of {name} cannot be read: {first_line(error)}") from error
         except (
-            ValueError, TypeError, LookupError, ArithmeticError, AttributeError, ImportError, MemoryError, AssertionError
+            ValueError, TypeError, LookupError, ArithmeticError, AttributeError, ImportError, MemoryError,
+            AssertionError,
         ) as error:  # fmt: skip
             raise InputError(f"{name} cannot be opened: {first_line(error)}; look into its config.json") from error
         after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]

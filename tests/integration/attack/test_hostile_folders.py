@@ -85,6 +85,7 @@ def test_a_tokenizer_of_another_model(folder):
     refused(path, "they do not belong together")
 
 
+@pytest.mark.allow_warnings
 def test_a_padding_token_without_a_vector(folder):
     refused(folder("quickthoughts", pad_token_id=10_000_000), "cannot be opened: Padding_idx must be within")
 

@@ -10,6 +10,7 @@ and memory. A mutant is a find if its child raises anything but `InputError`, en
 
 import argparse
 import contextlib
+import copy
 import json
 import logging
 import os
@@ -68,9 +69,9 @@ def mutate_json(content, chance):
         path = chance.choice(shallow if chance.random() < 0.7 else found)
         if not path:
             if isinstance(content, dict) and chance.random() < 0.9:
-                content[chance.choice(KEYS)] = chance.choice(HOSTILE)
+                content[chance.choice(KEYS)] = copy.deepcopy(chance.choice(HOSTILE))
             else:
-                content = chance.choice(HOSTILE)
+                content = copy.deepcopy(chance.choice(HOSTILE))
             continue
         holder = content
         for key in path[:-1]:
@@ -78,7 +79,7 @@ def mutate_json(content, chance):
         if chance.random() < 0.2:
             del holder[path[-1]]
         else:
-            holder[path[-1]] = chance.choice(HOSTILE)
+            holder[path[-1]] = copy.deepcopy(chance.choice(HOSTILE))
     return content
 
 

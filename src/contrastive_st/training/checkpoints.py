@@ -51,7 +51,8 @@ logger = logging.getLogger(__name__)
 STATE, RUN = "trainer_state.json", "resumable_run.json"
 _LOCK = ".training.lock"
 _STATES = ("optimizer.pt", "scheduler.pt")
-_SUMS = "checksums.json"  # of the weights; the states are archives, which have their own
+_SUMS = "checksums.json"  # of the files below; optimizer.pt, an archive twice as large as the weights, has its own
+_SUMMED = ("*.safetensors", "rng_state*.pth", "scheduler.pt")
 _NO_CHECKPOINT = ("none was saved yet", "none is complete")
 _HYPER = ("initial_lr", "weight_decay", "betas", "eps")  # of a group of weights; the rate follows from the schedule
 _RATES = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
@@ -105,6 +106,8 @@ class CheckpointTrainer(Trainer):
         if checkpoint is None:
             raise InputError(f"{folder} has no checkpoint to resume from; start without resume_from_checkpoint")
         check_checkpoint(checkpoint)
+        if "TrainerControl" not in (read_json(checkpoint / STATE, dict).get("stateful_callbacks") or {}):
+            raise InputError(f"{checkpoint / STATE} is damaged: it has no TrainerControl; resume from another")
         _check_names(checkpoint, self.accelerator.unwrap_model(self.model))
         changes = changed_run(checkpoint, self.run_record())
         if changes and not self.args.allow_changed_resume:
@@ -217,7 +220,7 @@ class CheckpointTrainer(Trainer):
         """Write the files that only this package's checkpoints have."""
         self._write_trained(checkpoint / TRAINED)
         (checkpoint / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
-        sums = {path.name: _digest(path) for path in sorted(checkpoint.glob("*.safetensors"))}
+        sums = {path.name: _digest(path) for kind in _SUMMED for path in sorted(checkpoint.glob(kind))}
         (checkpoint / _SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 
     def _write_trained(self, path: Path) -> None:

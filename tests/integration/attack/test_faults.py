@@ -217,9 +217,20 @@ def test_a_classifier_without_labels(tmp_path, capsys):
     assert "Traceback" not in errors
 
 
-def test_the_checksums_are_of_the_weights(run):
+@pytest.mark.allow_warnings
+def test_a_state_without_control(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    path = newest_checkpoint(tmp_path / "run") / "trainer_state.json"
+    state = json.loads(path.read_text())
+    del state["stateful_callbacks"]
+    path.write_text(json.dumps(state))
+    with pytest.raises(InputError, match="no TrainerControl"):
+        mutant_run.train(tmp_path / "run", 3, resume=True)
+
+
+def test_the_checksums_are_of_the_weights_and_the_random_state(run):
     sums = json.loads((newest_checkpoint(run) / "checksums.json").read_text())
-    assert list(sums) == ["model.safetensors"]
+    assert list(sums) == ["model.safetensors", "rng_state.pth", "scheduler.pt"]
 
 
 def promises(path):

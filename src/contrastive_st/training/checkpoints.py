@@ -388,6 +388,8 @@ def check_checkpoint(folder: str | Path) -> None:
     for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
         if path.is_file():
             _check_archive(path)
+        elif path.exists():  # transformers would go on without it
+            raise InputError(f"{path} is no regular file; resume from another checkpoint")
 
 
 def _check_safetensors(folder: Path) -> None:

@@ -280,7 +280,8 @@ def attack(kinds, count, seed, root, keep=None):
             finds.append(f"{kind} {seed} {number} {path.relative_to(mutant)}: {told}")
             print(finds[-1] + "\n", flush=True)
             if keep and not any(path.stat().st_size > 1 << 20 for path in mutant.rglob("*") if path.exists()):
-                shutil.copytree(mutant, Path(keep, f"{kind}-{number}"), symlinks=True, dirs_exist_ok=True)
+                with contextlib.suppress(shutil.Error):  # pipes
+                    shutil.copytree(mutant, Path(keep, f"{kind}-{number}"), symlinks=True, dirs_exist_ok=True)
         shutil.rmtree(mutant)
     return finds, counts
 

@@ -217,6 +217,16 @@ def test_a_classifier_without_labels(tmp_path, capsys):
     assert "Traceback" not in errors
 
 
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_random_state_that_is_a_pipe(run, tmp_path):
+    shutil.copytree(run, tmp_path / "run")
+    path = newest_checkpoint(tmp_path / "run") / "rng_state.pth"
+    path.unlink()
+    os.mkfifo(path)
+    with pytest.raises(InputError, match=r"rng_state.pth is no regular file"):
+        check_checkpoint(path.parent)
+
+
 @pytest.mark.allow_warnings
 def test_a_state_without_control(run, tmp_path):
     shutil.copytree(run, tmp_path / "run")

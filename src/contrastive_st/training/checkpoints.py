@@ -381,15 +381,15 @@ def check_checkpoint(folder: str | Path) -> None:
         path.is_dir() for path in folder.glob("pytorch_model_fsdp*")
     ):  # FSDP's shards have a format of their own
         _check_safetensors(folder)
-    sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
-    for path in (folder / str(name) for name in sums):
-        if path.is_file() and _digest(path) != sums[path.name]:
-            raise InputError(f"{path} is damaged: it is not what was written (its checksum is another)")
     for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
         if path.is_file():
             _check_archive(path)
         elif path.exists():  # transformers would go on without it
             raise InputError(f"{path} is no regular file; resume from another checkpoint")
+    sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
+    for path in (folder / str(name) for name in sums):
+        if path.is_file() and _digest(path) != sums[path.name]:
+            raise InputError(f"{path} is damaged: it is not what was written (its checksum is another)")
 
 
 def _check_safetensors(folder: Path) -> None:

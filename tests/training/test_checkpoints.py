@@ -106,6 +106,17 @@ def test_one_flipped_bit_of_a_state_is_seen(run):
         check_checkpoint(folder / "checkpoint-4")
 
 
+@pytest.mark.parametrize("change", [{"best_model_checkpoint": {}}, {"max_steps": "4"}, {"log_history": {"loss": 1}},
+                                    {"epoch": [1]}])  # fmt: skip
+def test_a_trainer_state_of_other_kinds_is_told_in_a_line(run, change):
+    folder, _ = run
+    path = folder / "checkpoint-4" / "trainer_state.json"
+    check_checkpoint(path.parent)
+    path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
+    with pytest.raises(InputError, match=rf"trainer_state\.json is damaged: {next(iter(change))} is "):
+        check_checkpoint(path.parent)
+
+
 def test_a_state_of_other_content_is_told_in_a_line(run):
     folder, make = run
     torch.save({"no": "optimizer"}, folder / "checkpoint-4" / "optimizer.pt")

@@ -19,7 +19,8 @@ import shutil
 import zipfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, cast
+from types import NoneType, UnionType
+from typing import Any, Union, cast, get_args, get_origin, get_type_hints
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -377,6 +378,7 @@ def check_checkpoint(folder: str | Path) -> None:
         TrainerState(**state)
     except (TypeError, ValueError, AttributeError) as error:
         raise InputError(f"{folder / STATE} is damaged: {first_line(error)}") from error
+    _check_kinds(folder / STATE, state)
     if not any(
         path.is_dir() for path in folder.glob("pytorch_model_fsdp*")
     ):  # FSDP's shards have a format of their own
@@ -390,6 +392,20 @@ def check_checkpoint(folder: str | Path) -> None:
     for path in (folder / str(name) for name in sums):
         if path.is_file() and _digest(path) != sums[path.name]:
             raise InputError(f"{path} is damaged: it is not what was written (its checksum is another)")
+
+
+def _check_kinds(path: Path, state: dict[str, Any]) -> None:
+    """Refuse a trainer's state that has text for a number, a list for a name and the like."""
+    declared = get_type_hints(TrainerState)
+    del declared["stateful_callbacks"]  # a list in memory, an object in the file
+    for name in sorted(declared.keys() & state.keys()):
+        kind = declared[name]
+        kinds = {
+            get_origin(own) or own for own in (get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,))
+        }
+        kinds |= {int, float} if kinds & {int, float} else set()
+        if not isinstance(state[name], (*kinds, NoneType)):
+            raise InputError(f"{path} is damaged: {name} is {state[name]!r:.60}; resume from another checkpoint")
 
 
 def _check_safetensors(folder: Path) -> None:

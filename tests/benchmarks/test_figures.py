@@ -126,3 +126,24 @@ def test_neighbours_in_place_of_dropout_are_those_of_their_file():
         assert f"| {variant} | {' | '.join(own[steps] for steps in sorted(own))} |" in PAGES["docs/simcse.md"]
     for page in ("README.md", "docs/results.md", "docs/what_holds.md"):
         assert f"{mean('before', 'STS-B')} to {mean('neighbours', 'STS-B')}" in PAGES[page].replace("\n", " ")
+
+
+def test_an_encoder_from_raw_text_has_the_figures_of_its_file():
+    """The rows of the page, and the mean that the summaries quote."""
+    with open(figures.ROOT / "docs/raw_static.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    named = {row["row"]: [row] for row in rows} | {"trained": [row for row in rows if row["row"].startswith("seed")]}
+
+    def cell(row, column):
+        values = [float(own[column]) for own in named[row]]
+        deviation = f" ± {statistics.stdev(values):.1f}" if len(values) > 1 else ""
+        return f"{statistics.mean(values):.1f}{deviation}"
+
+    page = PAGES["docs/raw_text.md"].replace("*", "")
+    sts, probes = ("mean STS", "STS12", "STS14", "STS15", "STS-B"), ("MR", "CR", "SST2", "TREC", "MRPC")
+    assert f"| TF-IDF, no training | {' | '.join(cell('TF-IDF', column) for column in sts)} |" in page
+    for row in ("before training", "trained"):
+        assert f"| {row} | {' | '.join(cell(row, column) for column in (*sts, 'neighbours MRR'))} |" in page
+        assert f"| {row} | {' | '.join(cell(row, column) for column in probes)} |" in page
+    for name in ("README.md", "docs/results.md", "model_cards/comparison.md"):
+        assert cell("trained", "mean STS") in PAGES[name].replace("*", "")

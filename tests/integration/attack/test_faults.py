@@ -234,13 +234,16 @@ def test_a_state_without_control(run, tmp_path):
     state = json.loads(path.read_text())
     del state["stateful_callbacks"]
     path.write_text(json.dumps(state))
+    with pytest.raises(InputError, match=r"trainer_state.json is damaged: it is not what was written"):
+        check_checkpoint(path.parent)
+    (path.parent / "checksums.json").unlink()  # as in a checkpoint of transformers alone
     with pytest.raises(InputError, match="no TrainerControl"):
         mutant_run.train(tmp_path / "run", 3, resume=True)
 
 
-def test_the_checksums_are_of_the_weights_and_the_random_state(run):
+def test_the_checksums_are_of_the_states_and_the_weights(run):
     sums = json.loads((newest_checkpoint(run) / "checksums.json").read_text())
-    assert list(sums) == ["model.safetensors", "rng_state.pth", "scheduler.pt"]
+    assert list(sums) == ["trainer_state.json", "model.safetensors", "rng_state.pth", "scheduler.pt"]
 
 
 def promises(path):

@@ -119,7 +119,7 @@ def pad_rows(
     mask = np.arange(width) < lengths[:, None]
     ids = np.full(mask.shape, padding or 0, dtype=np.int64)
     if len(rows):
-        ids[mask] = np.concatenate([np.asarray(row, dtype=np.int64) for row in rows])
+        ids[mask] = np.concatenate(rows, dtype=np.int64, casting="unsafe")
     return torch.from_numpy(ids), torch.from_numpy(mask.astype(np.int64))
 
 

@@ -131,6 +131,7 @@ def _columns(weights: Tensor, most: int | None) -> list[tuple[Tensor, Tensor]]:
 # --- Losses over many anchors and candidates, computed a block of rows at a time to bound the size of score matrices.
 
 BLOCK = 1 << 24  # most scores held at a time, 64 MiB in float32
+_CPU_ROWS = 512  # most anchors of a block on a CPU, whose caches hold their scores: 1.7 times as fast at 4,096 anchors
 
 RowsLoss = Callable[[Tensor, Tensor, slice], tuple[Tensor, Tensor]]
 
@@ -161,6 +162,8 @@ def in_blocks(
         (24.0, 3)
     """
     size = max(BLOCK // max(len(candidates) if held is None else held, 1), 1)
+    if anchors.device.type == "cpu":
+        size = min(size, _CPU_ROWS)
     if size >= len(anchors):
         return rows_loss(anchors, candidates, slice(0, len(anchors)))
     blocks = [slice(start, min(start + size, len(anchors))) for start in range(0, len(anchors), size)]
@@ -245,7 +248,7 @@ def matmul_float32(anchors: Tensor, candidates: Tensor) -> Tensor:
         return anchors @ candidates.T
 
 
-_LEAST = 1 << 20  # scores; with fewer it gains nothing
+_LEAST = 1 << 18  # scores; with fewer it gains nothing
 
 
 def _by_onednn(a: Tensor, b: Tensor) -> bool:

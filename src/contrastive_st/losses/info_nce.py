@@ -328,13 +328,13 @@ class Contrast:
         if self.guide is not None:
             excluded |= self._alike(rows, self.guide)
         if self.own is None:
-            return scores.masked_fill(excluded, float("-inf")), (~excluded).any(1)
+            return scores.masked_fill_(excluded, float("-inf")), _any_left(excluded)
         own, weight = self.own[rows, None], loss.hard_negative_weight
         hard = own + self.total * torch.arange(1, self.hard + 1, device=own.device)
         if weight and self.hard:
             scores = scores + torch.zeros_like(scores).scatter_(1, hard, weight)
-        found = (~excluded.scatter(1, own, True)).any(1)
-        return scores.masked_fill(excluded.scatter_(1, own, False), float("-inf")), found
+        found = _any_left(excluded.scatter_(1, own, True))
+        return scores.masked_fill_(excluded.scatter_(1, own, False), float("-inf")), found
 
     def _cosines(self, anchors: Tensor, candidates: Tensor) -> Tensor:
         """Similarities of a block of anchors to the candidates, and of appended positives to all positives."""
@@ -349,8 +349,11 @@ class Contrast:
         if it is of the anchor's document.
         """
         anchor, positive, *document = self.text_hashes[rows].split(1, dim=1)
-        text, anchor_of, *document_of = self.columns.unbind(1)
-        excluded: Tensor = (text == anchor) | (text == positive) | (anchor_of == anchor) | (text == NO_TEXT)
+        text, anchor_of, *document_of = self.columns.T.contiguous()  # strided integers compare at half the speed
+        excluded: Tensor = text == anchor
+        excluded |= text == positive
+        excluded |= anchor_of == anchor
+        excluded |= text == NO_TEXT
         for own, other in zip(document, document_of, strict=True):
             excluded |= own == other
         return excluded
@@ -360,6 +363,16 @@ class Contrast:
         similar, positive = self._cosines(guide.anchors[rows], guide.candidates), guide.positive[rows, None]
         limit = positive - guide.margin * (positive.abs() if guide.relative else 1.0)
         return similar > limit + TIE
+
+
+def _any_left(excluded: Tensor) -> Tensor:
+    """Which rows have a column that is not excluded; `any` of booleans takes twenty times as long on a CPU."""
+    return excluded.view(torch.uint8).amin(1) == 0
+
+
+def _any_left(excluded: Tensor) -> Tensor:
+    """Which rows have a column that is not excluded; `any` of booleans takes twenty times as long on a CPU."""
+    return excluded.view(torch.uint8).amin(1) == 0
 
 
 def all_candidates(

@@ -10,6 +10,9 @@ from torch import Tensor
 from torch.optim import Optimizer
 
 
+_ROWS = 1024  # rows updated at a time, few enough for the caches of a CPU
+
+
 class RowAdam(Optimizer):
     """Adam of tables `[V, d]`, for the rows alone that have a gradient: a step costs as much as the batch has tokens.
 
@@ -60,13 +63,14 @@ class RowAdam(Optimizer):
         if not state:
             state.update(step=0, first=torch.zeros_like(table), second=torch.zeros_like(table))
         state["step"] += 1
-        first = state["first"].index_select(0, rows).lerp_(gradient, 1 - betas[0])
-        second = state["second"].index_select(0, rows).mul_(betas[1]).addcmul_(gradient, gradient, value=1 - betas[1])
-        state["first"].index_copy_(0, rows, first)
-        state["second"].index_copy_(0, rows, second)
-        change = first.div_(second.sqrt_().add_(eps))
         rate = lr * (1 - betas[1] ** state["step"]) ** 0.5 / (1 - betas[0] ** state["step"])
-        table.index_copy_(0, rows, table.index_select(0, rows).sub_(change, alpha=rate))
+        for own, change in zip(rows.split(_ROWS), gradient.split(_ROWS), strict=True):
+            first = state["first"].index_select(0, own).lerp_(change, 1 - betas[0])
+            second = state["second"].index_select(0, own).mul_(betas[1]).addcmul_(change, change, value=1 - betas[1])
+            state["first"].index_copy_(0, own, first)
+            state["second"].index_copy_(0, own, second)
+            change = first.div_(second.sqrt_().add_(eps))
+            table.index_copy_(0, own, table.index_select(0, own).sub_(change, alpha=rate))
 
 
 def clip_rows(parameters: Iterable[torch.nn.Parameter], most: float) -> Tensor | None:

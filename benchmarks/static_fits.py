@@ -78,18 +78,23 @@ def layers_of(teacher: str, texts: Sequence[str], path: Path) -> NDArray[np.floa
 
 def fitted(
     texts: NDArray[np.float32], tokens: NDArray[np.float32], rows: Sequence[Sequence[int]], lever: Sequence[float]
-) -> NDArray[np.float32]:
-    """The table of a fit to the layers `[3, n, D]` of texts and `[3, V, D]` of tokens, as `fit_static` makes it."""
+) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+    """The table of a fit to the layers `[3, n, D]` of texts and `[3, V, D]` of tokens, as `fit_static` makes it.
+
+    Also the vectors of the texts that it was fitted to, centred and projected.
+    """
     count, layers, dim, regularization, sif = lever
     count, last = int(count), slice(3 - int(layers), 3)
     fit = StaticFit(tokens.shape[1], tokens.shape[2])
-    fit.add(rows[:count], texts[last, :count].mean(0))
+    wanted = unit_vectors(texts[last, :count].mean(0))
+    fit.add(rows[:count], wanted)
     projection = fit.projection(int(dim))
     shares = 1 / np.arange(1, tokens.shape[1] + 1)
     weights = 1 / (1 + shares / shares.sum() / sif)
     vectors = unit_vectors(tokens[last].mean(0))
     prior = np.asarray((vectors - vectors.mean(0)) * weights[:, None], np.float32)
-    return fit.solve(prior @ projection, projection, regularization)
+    targets = (wanted - np.asarray(fit.mean / fit.texts, np.float32)) @ projection
+    return fit.solve(prior @ projection, projection, regularization), targets
 
 
 def main() -> None:
@@ -114,7 +119,7 @@ def main() -> None:
             writer = csv.DictWriter(file, ("lever", *COLUMNS))
             writer.writeheader()
             for name, lever in FITS.items():
-                table = fitted(vectors, tokens, rows, lever)
+                table, _ = fitted(vectors, tokens, rows, lever)
                 table[silent_ids(tokenizer)] = 0
                 writer.writerow(figures((name, table, same), sets))
     print(table_of(args.table or args.output))

@@ -163,20 +163,30 @@ def useful(folder: Path, model: str, lengths: np.ndarray, each: int) -> float:
     return each * float(weights * lengths.sum() + layers * 2 * dim * (lengths.astype(float) ** 2).sum())
 
 
-def matrix_rate(size: int) -> float:
-    """Operations a second of a bf16 product of two square matrices."""
-    a, b = (torch.randn(size, size, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
-    for _ in range(3):
-        a @ b
-    wait()
-    began, count = time.perf_counter(), 0
-    while count < 10 or time.perf_counter() - began < 0.5:
-        a @ b
-        count += 1
-        if count % 10 == 0:
+def matrix_rate(size: int, seconds: float = 1.0) -> float:
+    """Operations a second of a bf16 product of two square matrices.
+
+    A processor without bf16 may multiply it in one thread, a hundred times as slowly as float32. So the size doubles up
+    to the one asked for only while three products of the next take less than these seconds.
+    """
+    own, took = min(size, 128), 0.0
+    while True:
+        a, b = (torch.randn(own, own, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+        for _ in range(2):  # the first product of a shape takes longer
             wait()
+            began = time.perf_counter()
+            a @ b
+            wait()
+            took = time.perf_counter() - began
+        if own == size or 3 * 8 * took > seconds:
+            break
+        own = min(2 * own, size)
+    count = max(1, int(seconds / 2 / max(took, 1e-6)))
+    began = time.perf_counter()
+    for _ in range(count):
+        a @ b
     wait()
-    return count * 2 * size**3 / (time.perf_counter() - began)
+    return count * 2 * own**3 / (time.perf_counter() - began)
 
 
 def wait() -> None:

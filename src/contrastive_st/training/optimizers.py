@@ -9,7 +9,6 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-
 _ROWS = 1024  # rows updated at a time, few enough for the caches of a CPU
 
 

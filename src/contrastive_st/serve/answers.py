@@ -1,4 +1,4 @@
-"""Answers of the API: vectors as JSON, written in parts in a thread, and sent as fast as the client reads."""
+"""Answers of the API: vectors as JSON, written in parts, large ones in a thread, and sent as the client reads."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from contrastive_st.serve.gate import Receive, Scope, Send
 
 _WRITING = ThreadPoolExecutor(1, thread_name_prefix="writing")
 _FLOATS = 1 << 16  # of a part of an answer: a millisecond or two to write
+_FEW = 1 << 12  # numbers that are written sooner than a thread wakes
 Vectors = NDArray[np.float32]
 
 
@@ -63,12 +64,16 @@ def embedding_parts(vectors: Vectors, encoding: str, model: str, tokens: int) ->
 class Answer(Response):
     """JSON that is written in parts, each when the client has taken the part before it.
 
-    So an answer of any size needs the memory of one part, and the event loop never waits for one.
+    So an answer of any size needs the memory of one part, and the event loop does not wait for one.
+
+    Args:
+        parts: the JSON.
+        size: how many numbers it has.
     """
 
-    def __init__(self, parts: Iterator[bytes]) -> None:
+    def __init__(self, parts: Iterator[bytes], size: int) -> None:
         super().__init__(media_type="application/json")
-        self.parts = parts
+        self.parts, self.small = parts, size <= _FEW
         del self.headers["content-length"]
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -81,6 +86,8 @@ class Answer(Response):
         await send({"type": "http.response.body", "body": part})
 
     async def _next(self) -> tuple[bytes, bool]:
+        if self.small:
+            return self._joined()
         return await asyncio.get_running_loop().run_in_executor(_WRITING, self._joined)
 
     def _joined(self) -> tuple[bytes, bool]:

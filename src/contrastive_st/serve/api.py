@@ -68,6 +68,7 @@ from contrastive_st.vectors import unit_vectors
 
 _KEYS = 64  # strings and lists of a body besides its inputs
 _READING = ThreadPoolExecutor(2, thread_name_prefix="reading")  # bodies and texts; the event loop must never wait
+_SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
 _Result = TypeVar("_Result")
 
 
@@ -254,7 +255,7 @@ class Metrics:
 
 
 class _Body(Request):
-    """A request whose body is counted while it comes, and parsed in a thread."""
+    """A request whose body is counted while it comes, and parsed in a thread if it is large."""
 
     async def body(self) -> bytes:
         """The whole body.
@@ -273,7 +274,8 @@ class _Body(Request):
 
     async def json(self) -> Any:
         """What it says."""
-        return await _in_reading(orjson.loads, await self.body())
+        body = await self.body()
+        return orjson.loads(body) if len(body) <= _SMALL else await _in_reading(orjson.loads, body)
 
 
 class _Route(APIRoute):
@@ -297,7 +299,7 @@ class _Routes:
 
     async def v1_embeddings(self, asked: EmbeddingRequest, request: Request) -> Response:
         name, vectors, tokens = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
-        return Answer(embedding_parts(vectors, asked.encoding_format, name, tokens))
+        return Answer(embedding_parts(vectors, asked.encoding_format, name, tokens), vectors.size)
 
     async def v1_models(self) -> Any:
         models = [{"id": name, "object": "model", "owned_by": ""} for name in self.models]
@@ -307,12 +309,12 @@ class _Routes:
         options = asked.model_dump(include={"normalize", "truncate", "dimensions"})
         prompt = self._model(asked.model)[1].encoder.prompt_text(asked.prompt_name)
         _, vectors, _ = await self._vectors(request, asked.model, asked.inputs, prompt=prompt, **options)
-        return Answer(json_parts(vectors))
+        return Answer(json_parts(vectors), vectors.size)
 
     async def similarity(self, asked: SimilarityRequest, request: Request) -> Response:
         inputs = asked.inputs
         _, vectors, _ = await self._vectors(request, asked.model, [inputs.source_sentence, *inputs.sentences])
-        return Answer(json_parts(vectors[1:] @ vectors[0]))
+        return Answer(json_parts(vectors[1:] @ vectors[0]), len(vectors))
 
     async def either(self, asked: EmbedRequest | SimilarityRequest, request: Request) -> Response:
         """What `huggingface_hub.InferenceClient` sends to the address itself."""

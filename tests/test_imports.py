@@ -20,7 +20,6 @@ LOW = {
     "commands",
     "memory",
     "static_vectors",
-    "word_cache",
 }
 MAY_IMPORT = {
     "errors": set(),
@@ -33,8 +32,7 @@ MAY_IMPORT = {
     "random_state": set(),
     "vectors": {"errors", "precision"},
     "tokens": {"errors"},
-    "static_vectors": {"errors", "files", "vectors", "word_cache"},
-    "word_cache": set(),
+    "static_vectors": {"errors", "files", "vectors"},
     "distributed": {"errors"},
     "plots": {"files"},
     "losses": LOW,

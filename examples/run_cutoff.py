@@ -82,7 +82,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
-        data_collator=rows.collator(tokenizer, **words.masking), evaluator=sts_evaluator(tokenizer),
+        data_collator=rows.dropout_collator(tokenizer, **words.masking), evaluator=sts_evaluator(tokenizer),
         **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
     scripts.describe_data(trainer, data.train_file, data, encoder, loss, own, licence=rows.texts.info.license)

@@ -95,7 +95,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         first, second = (read_template(text, tokenizer) for text in own.templates)
         collator = TemplatePairCollator(tokenizer, templates=(first, second), **words.masking)
     else:
-        collator = rows.collator(tokenizer, **words.masking)
+        collator = rows.dropout_collator(tokenizer, **words.masking)
 
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(

@@ -99,7 +99,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # training; the evaluation is STS-B dev, if CONTRASTIVE_ST_DATA has it
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=tokens, processing_class=tokenizer,
-        data_collator=rows.collator(tokenizer, do_mlm=own.do_mlm, mlm_probability=own.mlm_probability),
+        data_collator=rows.dropout_collator(tokenizer, do_mlm=own.do_mlm, mlm_probability=own.mlm_probability),
         evaluator=sts_evaluator(tokenizer), **scripts.validation_parts(rows, model, tokenizer, training),
     )  # fmt: skip
     scripts.describe_data(trainer, data.train_file, data, encoder, own, licence=texts.info.license)

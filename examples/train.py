@@ -8,7 +8,7 @@ Fine-tune any encoder on pairs, and stop when the validation pairs stop getting 
 
 | columns of text, and others             | what is trained                          | loss              |
 |------------------------------------------|------------------------------------------|-------------------|
-| one                                      | each text is its own positive, by dropout | info_nce          |
+| one                                      | two random crops of each text            | info_nce          |
 | two                                      | pairs                                    | info_nce          |
 | three or more                            | pairs with hard negatives                | info_nce          |
 | three or more and a teacher's scores     | the teacher's ranking of the candidates  | kl_distillation   |

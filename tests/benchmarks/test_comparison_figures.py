@@ -14,6 +14,7 @@ EVERY, values_of = methods.EVERY, compare.values_of
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "model_cards/comparison.md", *sorted((ROOT / "docs").rglob("*.md"))]
 SEEDS, ONE_SEED = (ROOT / "model_cards" / name for name in ("comparison.csv", "comparison_one_seed.csv"))
+LEVERS = ROOT / "model_cards/comparison_levers.csv"
 COSTS = ("learning rate", "texts", "seconds")
 
 
@@ -32,7 +33,7 @@ def key_of(label):
     """The method and the source of a row's label, or None where it is another table's."""
     label = label.strip().strip("*")
     source = "published" if label.endswith(", published") else "measured"
-    label = label.removesuffix(", published").removeprefix("QuickThoughts, ")
+    label = label.removesuffix(", published").removesuffix(", levers").removeprefix("QuickThoughts, ")
     label = re.sub(r"^window of (\d)$", r"context size \1", label)
     label = re.sub(r"^the BERT that the next \w+ start from$", "the BERT", label)
     names = {re.sub(r"^the BERT that .*", "the BERT", method.label): method.name for method in EVERY}
@@ -49,11 +50,16 @@ def printed(values, like):
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_printed_rows_are_those_of_the_files(page):
     """A row with deviations is one of three seeds, as all are that README and the results quote; others are of one."""
-    known, checked = {True: figures(SEEDS), False: figures(ONE_SEED)}, 0
+    known, levers, checked = {True: figures(SEEDS), False: figures(ONE_SEED)}, figures(LEVERS), 0
     for line, label, cells in table_rows(page, lambda label, columns: key_of(label)):
         key = key_of(label)
         assert "±" in line or page.name not in ("README.md", "results.md")
-        runs = known["±" in line or (key[1] == "published" and key in known[True])][key]
+        of = (
+            levers
+            if label.strip().endswith(", levers")
+            else known["±" in line or (key in known[True] and key[1] == "published")]
+        )
+        runs = of[key]
         for column, cell in cells.items():
             if column in COSTS or not re.fullmatch(r"-?\d+\.\d+( ± \d+\.\d+)?", cell):  # "not run", or empty
                 continue

@@ -274,8 +274,8 @@ class DropoutPairCollator(PairCollator):
 class CropPairCollator(PairCollator):
     """Collate rows with one text, whose two views are random crops of it: stretches of its tokens.
 
-    Special tokens at the ends of a text, such as [CLS] and [SEP], are kept. The random seed is a hash of the batch, so
-    that a resumed run draws the same crops.
+    Special tokens at the ends of a text, such as [CLS] and [SEP], and the prompt before it are kept. The random seed is
+    a hash of the batch, so that a resumed run draws the same crops.
 
     Args:
         shares: the least and the greatest share of the tokens in a crop, drawn uniformly; at least one token.
@@ -298,12 +298,12 @@ class CropPairCollator(PairCollator):
             raise InputError("a row has several texts, and crops are made of one; use PairCollator")
         random = np.random.default_rng(zlib.crc32(repr([list(ids) for ids in texts]).encode()))
         special = set(self.tokenizer.all_special_ids)
-        crops = [{**row, "input_ids": [self._crop(ids, special, random) for _ in range(2)]}
+        crops = [{**row, "input_ids": [self._crop(ids, row.get("prompt_length", 0), special, random) for _ in range(2)]}
                  for row, ids in zip(rows, texts, strict=True)]  # fmt: skip
         return super().__call__(crops)
 
-    def _crop(self, ids: Sequence[int], special: set[int], random: np.random.Generator) -> Sequence[int]:
-        inner = [i for i, token in enumerate(ids) if token not in special]
+    def _crop(self, ids: Sequence[int], before: int, special: set[int], random: np.random.Generator) -> Sequence[int]:
+        inner = [i for i, token in enumerate(ids) if i >= before and token not in special]
         if not inner:
             return ids
         first, end = inner[0], inner[-1] + 1

@@ -58,7 +58,7 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "texts": Kind("each sentence is its own positive, by dropout", "DropoutPairCollator", "info_nce"),
+    "texts": Kind("two crops of each text are a pair", "CropPairCollator", "info_nce"),
     "pairs": Kind("anchors and positives", "PairCollator", "info_nce"),
     "triplets": Kind("anchors, positives and hard negatives", "NLITripletCollator", "info_nce"),
     "scored_candidates": Kind(

@@ -53,6 +53,11 @@ class Rows(NamedTuple):
         """The class of the collator that suits the rows."""
         return getattr(data, KINDS[self.kind].collator)
 
+    @property
+    def dropout_collator(self) -> Any:
+        """The same for SimCSE and what builds on it: a text alone is its own positive, by dropout."""
+        return data.DropoutPairCollator if self.kind == "texts" else self.collator
+
 
 def read_rows(
     args: DataArguments,

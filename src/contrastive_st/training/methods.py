@@ -111,6 +111,7 @@ def _of_loss(settings: Mapping[str, Any], training: Mapping[str, Any]) -> Method
 
 _PAIRS = {
     "DropoutPairCollator": ("SimCSE, unsupervised", "simcse"),
+    "CropPairCollator": ("InfoNCE on crops", "info-nce"),
     "PairCollator": ("InfoNCE on pairs", "info-nce"),
     "NLITripletCollator": ("SimCSE, supervised", "simcse"),
 }

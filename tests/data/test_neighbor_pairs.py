@@ -164,3 +164,12 @@ def test_a_vocabulary_of_any_script():
     assert tokenizer.unk_token_id not in tokenizer(words[0] + words[1])["input_ids"]  # and others are pieces
     with pytest.raises(InputError, match="no words"):
         train_subword_tokenizer([" "], 100)
+
+
+def test_crops_keep_the_prompt_before_the_text(tokenizer):
+    row = {"input_ids": [2, 10, 11, *range(20, 30), 3], "prompt_length": 3}  # [CLS] and two tokens of a prompt
+    batch = CropPairCollator(tokenizer)([row] * 8)
+    crops = [ids[: mask.sum()].tolist() for ids, mask in zip(
+        batch["input_ids"].flatten(0, 1), batch["attention_mask"].flatten(0, 1), strict=True)]  # fmt: skip
+    assert all(crop[:3] == [2, 10, 11] and crop[-1] == 3 and 4 <= len(crop) - 4 <= 8 for crop in crops)
+    assert batch["text_mask"][..., :3].sum() == 0

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.optim import Optimizer
 
-_ROWS = 1024  # rows updated at a time, few enough for the caches of a CPU
+_CPU_ROWS = 1024  # rows that a CPU updates at a time, few enough for its caches
 
 
 class RowAdam(Optimizer):
@@ -63,7 +63,8 @@ class RowAdam(Optimizer):
             state.update(step=0, first=torch.zeros_like(table), second=torch.zeros_like(table))
         state["step"] += 1
         rate = lr * (1 - betas[1] ** state["step"]) ** 0.5 / (1 - betas[0] ** state["step"])
-        for own, change in zip(rows.split(_ROWS), gradient.split(_ROWS), strict=True):
+        most = _CPU_ROWS if table.device.type == "cpu" else max(len(rows), 1)
+        for own, change in zip(rows.split(most), gradient.split(most), strict=True):
             first = state["first"].index_select(0, own).lerp_(change, 1 - betas[0])
             second = state["second"].index_select(0, own).mul_(betas[1]).addcmul_(change, change, value=1 - betas[1])
             state["first"].index_copy_(0, own, first)

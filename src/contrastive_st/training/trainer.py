@@ -209,7 +209,9 @@ def fit_batch(rows: Any, args: ContrastiveTrainingArguments) -> None:
 
 
 def check_views(views: Tensor, hashes: Tensor) -> None:
-    """Refuse dropout pairs of a model without dropout: views `[B, V, d]` of equal texts that are equal vectors.
+    """Refuse pairs that teach nothing: views `[B, V, d]` of equal texts that are equal vectors.
+
+    Dropout pairs of a model without dropout are such, and crops of single words.
 
     Raises:
         InputError: each anchor is equal to its positive, in text and in vector.
@@ -217,8 +219,8 @@ def check_views(views: Tensor, hashes: Tensor) -> None:
     texts = hashes.dim() == 2 and hashes.shape[1] > 1 and bool((hashes[:, 0] == hashes[:, 1]).all())
     if texts and torch.equal(views[:, 0], views[:, 1]):
         raise InputError(
-            "both views of each text are the same vector: the model has no dropout, by which dropout pairs differ; "
-            "give --dropout 0.1, or train on pairs"
+            "both views of each text are the same vector: the model has no dropout, by which dropout pairs differ, or "
+            "the texts are single words, which have no crops; give --dropout 0.1, longer texts, or pairs"
         )
 
 

@@ -20,6 +20,7 @@ LOW = {
     "commands",
     "memory",
     "static_vectors",
+    "word_cache",
 }
 MAY_IMPORT = {
     "errors": set(),
@@ -32,7 +33,8 @@ MAY_IMPORT = {
     "random_state": set(),
     "vectors": {"errors", "precision"},
     "tokens": {"errors"},
-    "static_vectors": {"errors", "files", "vectors"},
+    "static_vectors": {"errors", "files", "vectors", "word_cache"},
+    "word_cache": set(),
     "distributed": {"errors"},
     "plots": {"files"},
     "losses": LOW,

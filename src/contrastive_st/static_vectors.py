@@ -6,7 +6,7 @@ import hashlib
 import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -17,14 +17,101 @@ from tqdm.auto import tqdm
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.vectors import unit_vectors
+from contrastive_st.word_cache import Ids, Lengths, WordCache, reads_word_by_word
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 KINDS = ("static", "model2vec")  # model_type of a static model of this package, and of model2vec
 _FEW_TOKENS = 4096  # with fewer, rows are read from the stored table; else the whole table becomes float32 once
+_READ_TOGETHER = 4096  # texts that are tokenized together
 Item = TypeVar("Item")
+Vectors = NDArray[np.float32]
 
 
-class StaticVectors:
+class StaticTable:
+    """The mean of the vectors of a text's tokens, of rows of token ids.
+
+    Args:
+        embeddings: the table `[V, d]`, one row per token, in float32, float16 or int8.
+        weights: `[V]`, a factor for each row; with int8 these are the scales.
+        normalize: return unit vectors.
+
+    Example:
+        >>> table = StaticTable(np.array([[3, 0], [0, 4]], np.float32), normalize=False)
+        >>> table.encode_rows([[0], [0, 1], []]).tolist()
+        [[3.0, 0.0], [1.5, 2.0], [0.0, 0.0]]
+    """
+
+    def __init__(
+        self, embeddings: NDArray[Any], weights: NDArray[np.floating] | None = None, normalize: bool = True
+    ) -> None:
+        if embeddings.ndim != 2 or (weights is not None and weights.shape != embeddings.shape[:1]):
+            got = None if weights is None else weights.shape
+            raise InputError(f"the table must be [V, d] and weights [V]; got {embeddings.shape} and {got}")
+        if embeddings.dtype.kind != "f" and (embeddings.dtype != np.int8 or weights is None):
+            raise InputError(f"the table is of {embeddings.dtype}; give floats, or int8 with a scale for each row")
+        if weights is not None and weights.dtype.kind != "f":
+            raise InputError(f"the weights are of {weights.dtype}; give floats")
+        self.embeddings, self.weights, self.normalize = embeddings, weights, normalize
+        self._table: Vectors | None = None
+
+    @property
+    def dimension(self) -> int:
+        """Dimension of the vectors."""
+        return int(self.embeddings.shape[1])
+
+    def encode_rows(self, rows: Sequence[Sequence[int]], normalize_embeddings: bool | None = None) -> Vectors:
+        """Vectors `[len(rows), d]` of token ids.
+
+        Args:
+            rows: token ids; an empty row gives zeros.
+            normalize_embeddings: as for `StaticVectors.encode`.
+
+        Raises:
+            IndexError: an id has no vector.
+        """
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
+        return self._means(ids, lengths, normalize_embeddings)
+
+    def _means(self, ids: Ids, lengths: Lengths, normalize_embeddings: bool | None) -> Vectors:
+        if len(ids) and int(ids.max()) >= len(self.embeddings):
+            raise IndexError(f"id {ids.max()} of a table of {len(self.embeddings)} rows")
+        few = self._table is None and len(ids) < _FEW_TOKENS
+        vectors = self._few(ids, lengths) if few else self._many(ids, lengths)
+        vectors /= np.maximum(lengths, 1)[:, None].astype(np.float32)
+        if self.normalize if normalize_embeddings is None else normalize_embeddings:
+            return unit_vectors(vectors)
+        return vectors
+
+    def _few(self, ids: Ids, lengths: Lengths) -> Vectors:
+        """The sum of each text's token vectors, with rows read from the stored table."""
+        vectors = self._rows(ids)
+        output = np.zeros((len(lengths), self.dimension), np.float32)
+        filled = lengths > 0
+        if filled.any():
+            starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
+            output[filled] = np.add.reduceat(vectors, starts[filled], axis=0)
+        return output
+
+    def _many(self, ids: Ids, lengths: Lengths) -> Vectors:
+        """The same sums, as the product of a sparse matrix of ones and the table in float32."""
+        from scipy.sparse import csr_matrix
+
+        if self._table is None:
+            plain = self.weights is None and self.embeddings.dtype == np.float32
+            self._table = self.embeddings if plain else self._rows(np.arange(len(self.embeddings)))
+        bounds = np.concatenate([[0], np.cumsum(lengths)])
+        counts = csr_matrix((np.ones(len(ids), np.float32), ids, bounds), shape=(len(lengths), len(self._table)))
+        return np.asarray(counts @ self._table)
+
+    def _rows(self, ids: NDArray[Any]) -> Vectors:
+        vectors = np.asarray(self.embeddings[ids], np.float32)
+        if self.weights is not None:
+            vectors *= self.weights[ids][:, None].astype(np.float32)
+        return vectors
+
+
+class StaticVectors(StaticTable):
     """A static model: the vector of a text is the mean of its tokens' vectors in a table.
 
     It has the methods of `SentenceEncoder` that commands and indices use, and gives the same vectors and the same
@@ -65,19 +152,12 @@ class StaticVectors:
         folder: Path | None = None,
         name: str | None = None,
     ) -> None:
-        if embeddings.ndim != 2 or (weights is not None and weights.shape != embeddings.shape[:1]):
-            got = None if weights is None else weights.shape
-            raise InputError(f"the table must be [V, d] and weights [V]; got {embeddings.shape} and {got}")
-        if embeddings.dtype.kind != "f" and (embeddings.dtype != np.int8 or weights is None):
-            raise InputError(f"the table is of {embeddings.dtype}; give floats, or int8 with a scale for each row")
-        if weights is not None and weights.dtype.kind != "f":
-            raise InputError(f"the weights are of {weights.dtype}; give floats")
+        super().__init__(embeddings, weights, normalize)
         tokenizer.no_padding()
         tokenizer.no_truncation()
-        self.embeddings, self.weights, self.tokenizer = embeddings, weights, tokenizer
-        self.normalize, self.folder = normalize, folder
+        self.tokenizer, self.folder = tokenizer, folder
         self.name = name or ("model" if folder is None else folder.resolve().name)
-        self._table: NDArray[np.float32] | None = None
+        self._words = WordCache(tokenizer) if reads_word_by_word(tokenizer) else None
 
     @classmethod
     def from_pretrained(cls, folder: str | Path, name: str | None = None) -> StaticVectors:
@@ -122,11 +202,6 @@ class StaticVectors:
                 shutil.copyfile(path, Path(folder, path.name))
 
     @property
-    def dimension(self) -> int:
-        """Dimension of the vectors."""
-        return int(self.embeddings.shape[1])
-
-    @property
     def parallel_buckets(self) -> int:
         """Number of buckets that are computed at the same time."""
         return 1
@@ -150,15 +225,15 @@ class StaticVectors:
         self,
         texts: str | Sequence[str],
         *,
-        batch_size: int = 4096,
+        batch_size: int = _READ_TOGETHER,
         normalize_embeddings: bool | None = None,
         show_progress_bar: bool = False,
-    ) -> NDArray[np.float32]:
+    ) -> Vectors:
         """Vectors of the texts, float32 `[len(texts), d]`, in the same order; for a single string, `[d]`.
 
         Args:
             texts: a string or a list of strings; a text without a known token gives a zero vector.
-            batch_size: number of texts tokenized together, on all cores.
+            batch_size: number of texts tokenized together.
             normalize_embeddings: return unit vectors; by default what the model's config says.
             show_progress_bar: show the rate and the time left.
 
@@ -166,20 +241,30 @@ class StaticVectors:
             InputError: a text is not a string.
         """
         given = [texts] if isinstance(texts, str) else list(texts)
-        output = np.empty((len(given), self.dimension), np.float32)
         with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
-            for start in range(0, len(given), batch_size):
-                part = given[start : start + batch_size]
-                rows = self._tokenize(part, start)
-                output[start : start + batch_size] = self.encode_rows(rows, normalize_embeddings)
-                bar.update(len(part))
+            output = self.encode_list(given, batch_size, normalize_embeddings, bar.update)
         return np.asarray(output[0] if isinstance(texts, str) else output)
 
-    def encode_query(self, texts: str | Sequence[str], **options: Any) -> NDArray[np.float32]:
+    def encode_list(
+        self,
+        texts: Sequence[str],
+        batch_size: int = _READ_TOGETHER,
+        normalize_embeddings: bool | None = None,
+        done: Callable[[int], object] = lambda count: None,
+    ) -> Vectors:
+        """`encode` of a list; `done` is called with the number of texts of each batch."""
+        output = np.empty((len(texts), self.dimension), np.float32)
+        for start in range(0, len(texts), batch_size):
+            part = texts[start : start + batch_size]
+            output[start : start + batch_size] = self._means(*self._read(part, start), normalize_embeddings)
+            done(len(part))
+        return output
+
+    def encode_query(self, texts: str | Sequence[str], **options: Any) -> Vectors:
         """The same as `encode`: this class has no prompts, and `SentenceEncoder` opens folders that record some."""
         return self.encode(texts, **options)
 
-    def encode_document(self, texts: str | Sequence[str], **options: Any) -> NDArray[np.float32]:
+    def encode_document(self, texts: str | Sequence[str], **options: Any) -> Vectors:
         """The same as `encode`, as for `encode_query`."""
         return self.encode(texts, **options)
 
@@ -187,7 +272,7 @@ class StaticVectors:
         self,
         items: Iterable[Item],
         texts_of: Callable[[Item], Sequence[str]] = lambda item: item,  # type: ignore[assignment, return-value]
-    ) -> Iterator[tuple[Item, NDArray[np.float32]]]:
+    ) -> Iterator[tuple[Item, Vectors]]:
         """Yield each item with the unit vectors of its texts, `[n, d]`.
 
         A text without a known token gets the unit vector along the last dimension, because an index accepts no zero
@@ -202,7 +287,7 @@ class StaticVectors:
             vectors[~vectors.any(axis=1), -1] = 1.0
             yield item, vectors
 
-    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> NDArray[np.float32]:
+    def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> Vectors:
         """Cosine similarity of each text of `a` with each of `b`, `[len(a), len(b)]`."""
         first, second = ([texts] if isinstance(texts, str) else texts for texts in (a, b))
         return self.encode(first, normalize_embeddings=True) @ self.encode(second, normalize_embeddings=True).T
@@ -223,67 +308,29 @@ class StaticVectors:
         Raises:
             InputError: a text is not a string.
         """
-        return self._tokenize([prompt + text for text in texts] if prompt else texts, 0)
+        ids, lengths = self._read([prompt + text for text in texts] if prompt else texts)
+        flat, ends = ids.tolist(), [0, *np.cumsum(lengths).tolist()]
+        return [flat[start:end] for start, end in pairwise(ends)]
 
     def truncated(self, texts: Sequence[str], rows: Sequence[Sequence[int]], prompt: str = "") -> list[int]:
         """No position: every text is read to its end."""
         return []
 
-    def encode_rows(
-        self, rows: Sequence[Sequence[int]], normalize_embeddings: bool | None = None
-    ) -> NDArray[np.float32]:
-        """Vectors `[len(rows), d]` of token ids.
-
-        Args:
-            rows: token ids; an empty row gives zeros.
-            normalize_embeddings: as for `encode`.
-        """
-        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
-        total = int(lengths.sum())
-        ids = np.fromiter(chain.from_iterable(rows), np.int32, total)
-        vectors = self._few(ids, lengths) if self._table is None and total < _FEW_TOKENS else self._many(ids, lengths)
-        vectors /= np.maximum(lengths, 1)[:, None].astype(np.float32)
-        if self.normalize if normalize_embeddings is None else normalize_embeddings:
-            return unit_vectors(vectors)
-        return vectors
-
-    def encode_buckets(
-        self, buckets: Iterable[tuple[Sequence[Sequence[int]], str] | None]
-    ) -> Iterator[NDArray[np.float32]]:
+    def encode_buckets(self, buckets: Iterable[tuple[Sequence[Sequence[int]], str] | None]) -> Iterator[Vectors]:
         """Vectors `[n, d]` of each bucket of a stream, for a server; the prompts beside the rows are empty."""
         for bucket in buckets:
             if bucket is not None:
                 yield self.encode_rows(bucket[0])
 
-    def _tokenize(self, texts: Sequence[str], first: int) -> list[list[int]]:
+    def _read(self, texts: Sequence[str], first: int = 0) -> tuple[Ids, Lengths]:
+        """The token ids of all texts, one after the other, and the number of tokens of each text."""
         for number, text in enumerate(texts, first):
             if not isinstance(text, str):
                 raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
-        texts = [text.encode("utf-8", "replace").decode() for text in texts]  # a lone surrogate becomes "?"
-        return [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
-
-    def _few(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The sum of each text's token vectors, with rows read from the stored table."""
-        vectors = self._rows(ids)
-        output = np.zeros((len(lengths), self.dimension), np.float32)
-        filled = lengths > 0
-        if filled.any():
-            starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-            output[filled] = np.add.reduceat(vectors, starts[filled], axis=0)
-        return output
-
-    def _many(self, ids: NDArray[np.int32], lengths: NDArray[np.int64]) -> NDArray[np.float32]:
-        """The same sums, as the product of a sparse matrix of ones and the table in float32."""
-        from scipy.sparse import csr_matrix
-
-        if self._table is None:
-            self._table = self._rows(np.arange(len(self.embeddings)))
-        bounds = np.concatenate([[0], np.cumsum(lengths)])
-        counts = csr_matrix((np.ones(len(ids), np.float32), ids, bounds), shape=(len(lengths), len(self._table)))
-        return np.asarray(counts @ self._table)
-
-    def _rows(self, ids: NDArray[Any]) -> NDArray[np.float32]:
-        vectors = np.asarray(self.embeddings[ids], np.float32)
-        if self.weights is not None:
-            vectors *= self.weights[ids][:, None].astype(np.float32)
-        return vectors
+        # a lone surrogate, which is no character, becomes "?"
+        texts = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
+        if self._words is not None:
+            return self._words.ids(texts)
+        rows = [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from contrastive_st.errors import InputError, first_line
 
 if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
     from transformers import PreTrainedTokenizerBase
 
 _CHARACTERS = 64  # characters read at first for each token wanted: more than any language needs on average
@@ -114,6 +114,8 @@ def pad_rows(
         >>> ids.tolist(), mask.tolist()
         ([[2, 7, 3], [2, 9, 9]], [[1, 1, 1], [1, 0, 0]])
     """
+    import torch  # where it is needed: static models are encoded without
+
     lengths = np.array([len(row) for row in rows], dtype=np.int64)
     width = -(-max(int(lengths.max(initial=0)), least) // multiple_of) * multiple_of
     mask = np.arange(width) < lengths[:, None]
@@ -271,6 +273,7 @@ def training_buckets(device: torch.device, given: Mapping[str, float]) -> dict[s
     """Options of `bucket_rows` for a training step: the defaults of the device, replaced by those `given`.
 
     Example:
+        >>> import torch
         >>> training_buckets(torch.device("cuda"), {"max_rows": 64})
         {'min_tokens': 32768, 'max_rows': 64}
     """
@@ -283,6 +286,7 @@ def row_lengths(attention_mask: Tensor, known: NDArray[np.int64] | None = None) 
     Returns the lengths `known` on the host if their shape fits: to sum the mask, the host must wait for the device.
 
     Example:
+        >>> import torch
         >>> row_lengths(torch.tensor([[1, 1, 0], [1, 0, 0]])).tolist()
         [2, 1]
     """
@@ -306,6 +310,8 @@ def take_rows(
         lengths: `[N]`, tokens per row.
         most: greatest width; by default L.
     """
+    import torch
+
     mask = batch["attention_mask"]
     order = torch.from_numpy(np.concatenate(buckets)).to(mask.device, non_blocking=True)
     widths = padded_widths(lengths, most or mask.shape[1])
@@ -317,12 +323,14 @@ def take_rows(
     parts = []
     for rows, index in zip(buckets, order.split([len(rows) for rows in buckets]), strict=True):
         width = int(widths[rows[0]])
-        parts.append({k: taken(x, index, width) if isinstance(x, Tensor) else x[rows] for k, x in batch.items()})
+        parts.append({k: taken(x, index, width) if isinstance(x, torch.Tensor) else x[rows] for k, x in batch.items()})
     return parts
 
 
 def in_order(outputs: Sequence[Tensor], buckets: list[NDArray[np.int64]]) -> Tensor:
     """Join the outputs of the buckets and put their rows back into the original order."""
+    import torch
+
     back = torch.from_numpy(np.argsort(np.concatenate(buckets)))
     return torch.cat(list(outputs))[back.to(outputs[0].device, non_blocking=True)]
 
@@ -345,6 +353,8 @@ def in_buckets(
         most: most tokens that rows may be padded to; by default L.
         options: for `bucket_rows`.
     """
+    import torch
+
     lengths = row_lengths(batch["attention_mask"], batch.get("lengths"))
     buckets = bucket_rows(lengths, **options)  # type: ignore[arg-type]
     cut = take_rows(batch, buckets, lengths, most)
@@ -363,17 +373,19 @@ def flat_indices(mask: Tensor, count: int | None = None) -> Tensor:
     If `count` is given, the host need not wait for the device to count them.
 
     Example:
+        >>> import torch
         >>> flat_indices(torch.tensor([[True, False], [False, True]]), 2).tolist()
         [0, 3]
     """
     flat = mask.flatten()
-    return (flat.nonzero() if count is None else torch.nonzero_static(flat, size=count))[:, 0]
+    return (flat.nonzero() if count is None else flat.nonzero_static(size=count))[:, 0]
 
 
 def name_number(name: str) -> int:
     """A number computed from a name alone; it is less than 2^24, so that float32 represents it exactly.
 
     Example:
+        >>> import torch
         >>> name_number("nli") == int(torch.tensor(float(name_number("nli"))))
         True
     """

@@ -50,6 +50,28 @@ def cosine(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
     return np.asarray((a * b).sum(1) / np.maximum(lengths, np.finfo(np.float64).tiny))
 
 
+def _angular(a: NDArray[np.float32], b: NDArray[np.float32]) -> NDArray[np.float64]:
+    """`1 - arccos(cos(a, b)) / pi` in float64, as `contrastive_st.losses.angular_similarity`."""
+    cosines = unit_vectors(a, np.float64) @ unit_vectors(b, np.float64).T
+    return np.asarray(1 - np.arccos(cosines.clip(-1 + 1e-12, 1 - 1e-12)) / np.pi)
+
+
+def _distances(a: NDArray[np.float32], b: NDArray[np.float32], metric: str) -> NDArray[np.float64]:
+    from scipy.spatial.distance import cdist  # a cosine needs no scipy
+
+    return np.asarray(cdist(a, b, metric))
+
+
+#: How similar each vector of `[M, d]` is to each of `[N, d]`, by name: `[M, N]`
+SIMILARITIES: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[Any]]] = {
+    "cosine": lambda a, b: unit_vectors(a) @ unit_vectors(b).T,
+    "dot": lambda a, b: a @ b.T,
+    "euclidean": lambda a, b: -_distances(a, b, "euclidean"),
+    "manhattan": lambda a, b: -_distances(a, b, "cityblock"),
+    "angular": _angular,
+}
+
+
 def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None, first: int = 0) -> Best:
     """The k greatest scores of each row, in descending order; among equal scores, the lower candidate number is first.
 

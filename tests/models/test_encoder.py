@@ -6,6 +6,7 @@ import torch
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st.models.running import Running
 from contrastive_st.tokens import bucket_rows, padded_widths
 
 
@@ -70,13 +71,13 @@ def test_widths_are_few_and_near():
 def test_passes_of_other_texts_share_their_shapes(encoder, monkeypatch):
     """oneDNN compiles a product for each shape: another pass brings hardly any that the first did not have."""
     seen = []
-    forward = encoder._forward
+    forward = Running.forward
 
-    def watched(rows, before, width):
+    def watched(running, rows, before, width):
         seen.append((len(rows), width))
-        return forward(rows, before, width)
+        return forward(running, rows, before, width)
 
-    monkeypatch.setattr(encoder, "_forward", watched)
+    monkeypatch.setattr(Running, "forward", watched)
     rng = np.random.default_rng(0)
     for _ in range(20):
         encoder.encode_rows([[5] * n for n in np.clip(rng.lognormal(2, 0.7, 2000).astype(int), 1, encoder.max_length)])

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.models import encoder as encoding
+from contrastive_st.models import running
 from contrastive_st.models.hardware import on_cores
 
 
@@ -72,19 +72,19 @@ def test_a_forked_process_has_threads_of_its_own():
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])
 def test_many_buckets_have_the_vectors_of_one_thread_after_the_other(bert_config, tokenizer, dtype, monkeypatch):
     """Buckets with and without padding at once: what transformers is told of one's mask must not reach the other."""
-    monkeypatch.setitem(encoding._BUCKETS, "cpu", {"min_tokens": 64, "max_tokens": 64})
+    monkeypatch.setitem(running._BUCKETS, "cpu", {"min_tokens": 64, "max_tokens": 64})
     encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean").eval(), tokenizer)
     random = np.random.default_rng(0)
     rows = [random.integers(5, len(tokenizer), random.choice([3, 5, 8, 8, 8])).tolist() for _ in range(600)]
     found = [encoder._vectors(rows, dtype=dtype) for _ in range(5)]
-    monkeypatch.setattr(encoding, "on_cores", map)
+    monkeypatch.setattr(running, "on_cores", map)
     with torch.inference_mode():
         wanted = encoder._vectors(rows, dtype=dtype)
     for vectors in found:
         np.testing.assert_allclose(vectors, wanted, atol=1e-6)
 
 
-@pytest.mark.parametrize("mapped", [on_cores, encoding._one_ahead])
+@pytest.mark.parametrize("mapped", [on_cores, running._one_ahead])
 def test_a_stream_that_has_nothing_now_gets_the_next_result_first(mapped):
     """Each result is asked for by a None; a stream that waited for one without it would wait for ever."""
     results = []

@@ -228,16 +228,51 @@ def test_what_is_no_static_model_is_told_in_a_line(tmp_path, folder):
         StaticEncoder(StaticConfig(vocab_size=4, hidden_size=2)).save_pretrained(tmp_path, storage="int4")
 
 
-def test_encodes_without_torch(folder):
+@pytest.mark.parametrize("folder", ["int8"], indirect=True)
+def test_a_script_encodes_without_torch(folder):
+    """By the public name, to the bit what commands and indices compute."""
     code = (
-        "import sys; from contrastive_st.static_vectors import StaticVectors\n"
-        "encoder = StaticVectors.from_pretrained(sys.argv[1])\n"
+        "import sys; from contrastive_st import SentenceEncoder\n"
+        "encoder = SentenceEncoder(sys.argv[1], truncate_dim=6)\n"
         "print(encoder.similarity('the cat', ['the cat sat', 'a dog']).tolist()[0])\n"
-        "assert not {'torch', 'transformers', 'scipy'} & set(sys.modules), 'too much is imported'\n"
+        "print(encoder.encode(['the cat', 'a dog']).tolist())\n"
+        "too_much = {'torch', 'transformers', 'scipy', 'huggingface_hub', 'sklearn'} & set(sys.modules)\n"
+        "assert not too_much, too_much\n"
     )
     done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
-    wanted = SentenceEncoder(folder, device="cpu").similarity("the cat", ["the cat sat", "a dog"])[0]
-    np.testing.assert_allclose(json.loads(done.stdout), wanted, atol=1e-5)
+    similarities, vectors = map(json.loads, done.stdout.splitlines())
+    wanted = StaticVectors.from_pretrained(folder).encode(["the cat", "a dog", "the cat sat"])[:, :6]
+    assert np.array_equal(np.array(vectors, np.float32), wanted[:2])
+    units = wanted / np.linalg.norm(wanted, axis=1, keepdims=True)
+    np.testing.assert_allclose(similarities, units[0] @ units[[2, 1]].T, atol=1e-6)
+
+
+@pytest.mark.parametrize("folder", ["float32", "float16", "int8"], indirect=True)
+def test_the_vectors_are_the_same_bits_whoever_encodes(folder):
+    """numpy encodes a table on a CPU: that of a folder, and that of its torch model."""
+    light, encoder = StaticVectors.from_pretrained(folder), SentenceEncoder(folder)
+    for texts in (TEXTS, TEXTS * 300):
+        encoder, wanted = SentenceEncoder(folder), light.encode(texts)
+        rows = encoder.token_rows(texts)
+        found = [encoder.encode(texts), encoder.encode_rows(rows), *encoder.encode_buckets([(rows, "")])]
+        assert encoder._light is not None
+        assert isinstance(encoder.model, StaticEncoder)
+        assert encoder._light is None
+        found += [encoder.encode(texts), SentenceEncoder(encoder.model, encoder.tokenizer).encode(texts)]
+        assert all(np.array_equal(vectors, wanted) for vectors in found)
+
+
+def test_the_torch_model_of_a_folder_may_be_trained(folder):
+    encoder = SentenceEncoder(folder)
+    shared, before = SentenceEncoder(encoder, max_length=2), encoder.encode(TEXTS)
+    encoder.model.embeddings.data *= torch.arange(8)
+    assert np.abs(encoder.encode(TEXTS) - before).max() > 0.1
+    np.testing.assert_array_equal(shared.encode(TEXTS[0]), encoder.encode("the cat"))
+    encoder.model = StaticEncoder.from_table(np.eye(len(WORDS), 8))
+    assert encoder.encode("[CLS]").shape == (8,)
+    np.testing.assert_array_equal(shared.encode("the"), SentenceEncoder(shared).encode("the"))
+    assert np.abs(shared.encode("the") - encoder.encode("the")).max() > 0.1
+    assert encoder.fingerprint != shared.fingerprint
 
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "auto"])

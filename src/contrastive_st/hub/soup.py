@@ -21,7 +21,8 @@ from contrastive_st.files.redact import publishable
 from contrastive_st.files.repositories import local_folder
 from contrastive_st.files.writing import atomic_write, only_writer
 from contrastive_st.hub.cards import write_card
-from contrastive_st.models.encoder import SentenceEncoder, model_hash
+from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.models.running import model_hash
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
 Scorer = Callable[[SentenceEncoder], float]

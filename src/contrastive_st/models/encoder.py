@@ -2,74 +2,58 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
-import hashlib
-import json
-import os
 import tempfile
 import threading
-import weakref
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import chain, islice
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
 from tqdm.auto import tqdm
-from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.errors import InputError, first_line
-from contrastive_st.files.download import hub_errors
-from contrastive_st.files.folders import check_weights
+from contrastive_st.errors import InputError
+from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import ENCODER, default_model, is_local
-from contrastive_st.losses.functional import angular_similarity, normalize
-from contrastive_st.models.auto import PooledModel, load_tokenizer, open_trained, unknown_pooling
-from contrastive_st.models.checkpoint import Checkpoint, of_settings
-from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
-from contrastive_st.models.graph import GraphModel, backend_of, export_command
-from contrastive_st.models.hardware import bf16_is_fast, on_cores
-from contrastive_st.models.products import packed_products
-from contrastive_st.models.saving import write_sentence_transformers, write_use
-from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
+from contrastive_st.models.backends import backend_of, export_command
+from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
-from contrastive_st.static_vectors import StaticVectors
-from contrastive_st.tokens import (
-    DOCUMENT,
-    QUERY,
-    bucket_rows,
-    pad_rows,
-    padded_widths,
-    prompt_length,
-    role_prompt,
-    token_ids,
-)
-from contrastive_st.vectors import unit_vectors
+from contrastive_st.static_vectors import StaticTable, StaticVectors
+from contrastive_st.tokens import DOCUMENT, QUERY, prompt_length, role_prompt, token_ids
+from contrastive_st.vectors import SIMILARITIES, unit_vectors
 
-SIMILARITIES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
-    "cosine": lambda a, b: normalize(a) @ normalize(b).T,
-    "dot": lambda a, b: a @ b.T,
-    "euclidean": lambda a, b: -torch.cdist(a, b),
-    "manhattan": lambda a, b: -torch.cdist(a, b, p=1),
-    "angular": angular_similarity,
-}
-#: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
-_BUCKETS: dict[str, dict[str, float]] = {
-    "cpu": {"min_tokens": 2048, "max_tokens": 2048},
-    "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
-}
-_FEW_TOKENS = 512  # with fewer, packing the weights takes longer than it saves
+if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
+    import torch
+
+    from contrastive_st.models.running import Running
+
 _TOKENIZING = threading.Lock()  # copies of a tokenizer share state that only one thread may use at a time
-_TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
 Item = TypeVar("Item")
-Result = TypeVar("Result")
 Vectors = NDArray[np.float32]
+_OWN = "the model's own"
+
+
+class _StaticFolder:
+    """A static model on the CPU: its table, and its torch model, which is opened when it is asked for."""
+
+    def __init__(self, checkpoint: Checkpoint, vectors: StaticVectors) -> None:
+        self.checkpoint, self.vectors = checkpoint, vectors
+
+    @cached_property
+    def opened(self) -> tuple[Any, Any, Checkpoint]:
+        """The torch model, the tokenizer of transformers and what the checkpoint records."""
+        from contrastive_st.models.running import opened
+
+        return opened(self.checkpoint, "cpu", None)
+
+    @property
+    def is_opened(self) -> bool:
+        """Whether the torch model was asked for; its weights may have changed since."""
+        return "opened" in self.__dict__
 
 
 class SentenceEncoder:
@@ -85,7 +69,8 @@ class SentenceEncoder:
             returns vectors `[N, d]` (see `EncoderForCL`); or a `SentenceEncoder`. By default `default_model()`: the
             static model that comes with the package.
         tokenizer: tokenizer of a model in memory; texts are cut to `tokenizer.model_max_length`, as in training.
-        device: where to run a model opened by name; by default the GPU of this process if there is one.
+        device: where to run a model opened by name; by default the GPU of this process if there is one, and the CPU
+            for a static model, which is then encoded without torch.
         pooling: one of `contrastive_st.models.POOLINGS`, in place of the recorded one; needed if none is recorded.
         max_length: maximum number of tokens of a text; by default that of the checkpoint.
         precision: precision of weights and activations: `fp32`; `bf16`, with cosines to float32 above 0.999; `int8`,
@@ -129,37 +114,32 @@ class SentenceEncoder:
         if max_length is not None and max_length < 1:
             raise InputError(f"max_length is {max_length}; give 1 or more")
         self.folder: Path | None = None
-        self.checkpoint, self._fingerprint = Checkpoint.in_memory(), None
+        self.checkpoint = Checkpoint.in_memory()
+        self._fingerprint: str | None = None
+        self._model: Any = None
+        self._tokenizer: Any = None
+        self._static: _StaticFolder | None = None
         model = default_model() if model is None else model
         if isinstance(model, (str, Path)):
             self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
         elif isinstance(model, SentenceEncoder):
             self.__dict__.update(model.__dict__)
-        elif hasattr(model, "max_seq_length"):
-            self._wrap(model)
-        elif tokenizer is None:
-            raise InputError(f"{type(model).__name__} needs a tokenizer; give SentenceEncoder(model, tokenizer)")
         else:
-            whole = isinstance(model, nn.Module) and hasattr(model, "config") and hasattr(model, "device")
-            model = model if whole or not isinstance(model, nn.Module) else EncoderForCL(model)
-            self.model, self.tokenizer, self.name = model, tokenizer, "model"
-            settings = getattr(model, "settings", None)
-            if isinstance(settings, LossConfig):
-                self.checkpoint = Checkpoint.in_memory(**of_settings(settings.section()))
+            from contrastive_st.models.running import in_memory
+
+            self._model, self._tokenizer, self.checkpoint = in_memory(model, tokenizer)
+            self.name = "model"
         self.name = name or self.name
         self.max_length = self._length(max_length)
         if truncate_dim is not None:
             self.checkpoint = replace(self.checkpoint, truncate_dim=truncate_dim)
-        fast = precision == "bf16" or (precision == "auto" and bf16_is_fast(self.device))
-        graph = self.model if isinstance(self.model, GraphModel) else None
-        fast = fast and graph is None and not getattr(self.model, "is_table", False)
-        self.precision = graph.precision if graph else "bf16" if fast else "fp32"
+        self.precision, rounded = ("fp32", False) if self._static else self._running.precision(precision)
         if precision == "int8" and self.precision != "int8":
             raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")
-        if fast:
+        if rounded:
             self._fingerprint = self.fingerprint  # of the weights before they are rounded
             own: Any = self.model if isinstance(model, (str, Path)) else copy.deepcopy(self.model)  # not the caller's
-            self.model = own.to(torch.bfloat16)
+            self.model = own.bfloat16()
 
     @classmethod
     def from_pretrained(cls, name: str | Path, device: str | torch.device | None = None, **options: Any) -> Any:
@@ -203,14 +183,17 @@ class SentenceEncoder:
             raise InputError(f"the texts are of the type {type(texts).__name__}; give a string or a list of strings")
         given = [texts] if isinstance(texts, str) else list(texts)
         prompt = self._prompt(prompt_name, prompt)
-        rows = self._tokenize(given, prompt)
         limits = {"max_rows": batch_size, "max_tokens": batch_tokens, "min_tokens": batch_tokens and batch_tokens // 2}
-        with tqdm(total=len(rows), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
-            vectors = self._vectors(rows, prompt, limits, dtype, bar.update)[:, :truncate_dim]
+        with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
+            vectors = self._encoded(given, prompt, limits, dtype, bar.update)[:, :truncate_dim]
         if normalize_embeddings:
             vectors = unit_vectors(vectors)
         found = vectors[0] if isinstance(texts, str) else vectors
-        return torch.from_numpy(found).to(self.device) if convert_to_tensor else found
+        if not convert_to_tensor:
+            return found
+        import torch
+
+        return torch.from_numpy(found).to(self.device)
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
         """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name."""
@@ -305,35 +288,44 @@ class SentenceEncoder:
             >>> [vectors.shape for vectors in SentenceEncoder().encode_buckets([([[5, 6], [7, 8]], ""), ([[9]], "")])]
             [(2, 256), (1, 256)]
         """
-        stream = iter(buckets)
-        first = list(islice(stream, 1))
-
-        @torch.inference_mode()
-        def forward(bucket: tuple[Sequence[Sequence[int]], str]) -> Tensor:
-            rows, prompt = [list(row) for row in bucket[0]], bucket[1]
-            longest = max(map(len, rows))
-            width = padded_widths(np.array([longest]), self.max_length or longest)
-            return self._forward(rows, self._unpooled(prompt), int(width[0]))
-
-        tokens = sum(len(row) for bucket in first if bucket for row in bucket[0])
-        with self._ready(None, many=tokens > _FEW_TOKENS):
-            for found in self._computed(forward, chain(first, stream)):
-                yield self._finite(np.asarray(found.cpu().numpy()))
+        table = self._table()
+        if table is not None:
+            found = (table.encode_rows(bucket[0]) for bucket in buckets if bucket is not None)
+        else:
+            found = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
+        yield from map(self._finite, found)
 
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or vectors: cosines, unless the checkpoint records another kind."""
-        kind = getattr(self.model.config, "similarity", None) or self.checkpoint.similarity
+        kind = getattr(getattr(self._model, "config", None), "similarity", None) or self.checkpoint.similarity
         if kind not in SIMILARITIES:
             raise InputError(f"unknown similarity {kind!r}; choose one of {', '.join(SIMILARITIES)}")
-        first, second = (torch.atleast_2d(self._as_vectors(x)).float().cpu() for x in (a, b))
-        return np.asarray(SIMILARITIES[kind](first, second).numpy(), dtype=np.float32)
+        return np.asarray(SIMILARITIES[kind](self._as_vectors(a), self._as_vectors(b)), np.float32)
 
     # ------------------------------------------------------------------ properties
 
     @property
+    def model(self) -> Any:
+        """The torch model, or an exported graph. That of a static folder is opened when it is first asked for."""
+        return self._model if self._static is None else self._static.opened[0]
+
+    @model.setter
+    def model(self, model: Any) -> None:
+        self._model, self._tokenizer, self._static = model, self.tokenizer, None
+
+    @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of transformers."""
+        return self._tokenizer if self._static is None else self._static.opened[1]
+
+    @tokenizer.setter
+    def tokenizer(self, tokenizer: Any) -> None:
+        self._model, self._tokenizer, self._static = self.model, tokenizer, None
+
+    @property
     def device(self) -> torch.device:
         """The device of the model."""
-        return torch.device(self.model.device)
+        return self._running.device
 
     @property
     def dimension(self) -> int:
@@ -343,14 +335,18 @@ class SentenceEncoder:
     @property
     def vocabulary_size(self) -> int:
         """Number of tokens of the tokenizer for which the model has a vector; their ids are smaller."""
-        config: Any = getattr(self.model, "config", None)
-        rows = getattr(config and config.get_text_config(), "vocab_size", None)
-        return min(len(self.tokenizer), rows) if isinstance(rows, int) else len(self.tokenizer)
+        light = self._light
+        return light.vocabulary_size if light else self._running.vocabulary_size
 
     @property
     def bucket_limits(self) -> dict[str, float]:
         """Options of `bucket_rows` for a forward pass on this device."""
-        return dict(_BUCKETS["cpu" if self.device.type == "cpu" else "cuda"])
+        return dict(StaticVectors.bucket_limits if self._light else self._running.bucket_limits)
+
+    @property
+    def parallel_buckets(self) -> int:
+        """Number of buckets that are computed at the same time."""
+        return 1 if self._light else self._running.parallel_buckets
 
     @property
     def prompts(self) -> dict[str, str]:
@@ -360,23 +356,24 @@ class SentenceEncoder:
     @property
     def pooling(self) -> str:
         """The pooling: one of `POOLINGS`, or a description for a model with a pooling of its own."""
-        settings = getattr(self.model.config, "contrastive", {})
-        if settings.get("pooling") == "cls" and settings.get("mlp_only_train"):
-            return "cls_before_pooler"
-        return str(getattr(self.model, "pooling", None) or settings.get("pooling", "the model's own"))
+        return _OWN if self._light else self._running.pooling
 
     @property
     def fingerprint(self) -> str:
         """A hash (32 hexadecimal digits) of everything that decides the vectors, except the precision."""
+        if self._fingerprint is not None:
+            return self._fingerprint
+        if self._static is not None and self._static.checkpoint.is_bare:
+            return self._static.vectors.fingerprint
         prompts = sorted((name, prompt) for name, prompt in self.checkpoint.prompts.items() if prompt)
         others = (prompts, self.checkpoint.include_prompt) if prompts else ()
         prompt = self._prompt(None, None)
         after = map(str, getattr(self.model, "after", ()))
         decides = (self.pooling, self.max_length, self.checkpoint.truncate_dim, prompt, *after, *others)
-        return self._fingerprint or model_hash(self.model.state_dict(), self.tokenizer, *decides)
+        return self._running.fingerprint(*decides)
 
     def __repr__(self) -> str:
-        kind = type(self.model).__name__
+        kind = type(self._light or self.model).__name__
         return (
             f"SentenceEncoder({self.name!r}, {kind}, pooling={self.pooling!r}, max_length={self.max_length}, "
             f"precision={self.precision!r}, device={str(self.device)!r})"
@@ -384,23 +381,7 @@ class SentenceEncoder:
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that opens here, in sentence-transformers and in transformers, with the same vectors."""
-        folder = Path(folder)
-        if isinstance(self.model, _Modules):
-            self.model.source.save_pretrained(str(folder))
-            return
-        if isinstance(self.model, PooledModel):
-            self.model.backbone.save_pretrained(folder)
-            write_sentence_transformers(self.model, folder)
-        elif isinstance(self.model, EncoderForCL):
-            self.model.save_pretrained(folder)
-            self.tokenizer.save_pretrained(folder)
-            return
-        else:
-            self.model.save_pretrained(folder)
-        tokenizer = copy.copy(self.tokenizer)
-        tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
-        tokenizer.save_pretrained(folder)
-        write_use(folder, self.checkpoint)
+        self._running.save(Path(folder), self.checkpoint)
 
     def push_to_hub(self, repo_id: str, *, private: bool = False, token: str | None = None) -> str:
         """Save to a repository of the Hub, which is created if needed; returns its address.
@@ -408,6 +389,8 @@ class SentenceEncoder:
         `contrastive-st push` also adds a model card, and checks for content that should not be published.
         """
         from huggingface_hub import HfApi
+
+        from contrastive_st.files.download import hub_errors
 
         api = HfApi(token=token)
         with tempfile.TemporaryDirectory() as folder, hub_errors(repo_id):
@@ -436,38 +419,32 @@ class SentenceEncoder:
                 raise InputError(f"{name} is exported: it runs on the cpu with pooling {found.pooling}; give no other")
             if self.folder is None:  # the graph is downloaded too
                 found = Checkpoint.find(name, revision, **{**hub, "patterns": (*ENCODER, f"{backend}/*")})
-            self.model, self.tokenizer = GraphModel(found, runs[1]), load_tokenizer(found)
-            self._fingerprint = self.model.fingerprint
-            return
-        device = _usable(device)
-        if found.foreign and pooling is None:
-            self._wrap(_sentence_transformer(found, device))
-            return
-        self.model = open_trained(found, pooling).to(device).eval()
-        self.tokenizer = load_tokenizer(found)
-        if getattr(self.model, "is_table", False):
-            self.tokenizer.model_max_length = 1 << 30  # other loaders of static models do not truncate
-            if found.is_bare:
-                self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
+            from contrastive_st.models.running import exported
 
-    def _wrap(self, model: Any) -> None:
-        """Use a `SentenceTransformer` as the model."""
-        self.model, self.tokenizer, self.name = _Modules(model), model.tokenizer, "model"
-        self.checkpoint = Checkpoint.in_memory(
-            include_prompt=all(getattr(module, "include_prompt", True) for module in model),
-            max_length=model.max_seq_length, prompts=dict(model.prompts),
-            default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
-            similarity=str(model.similarity_fn_name or "cosine"),
-        )  # fmt: skip
+            self._model, self._tokenizer = exported(found, runs[1])
+            self._fingerprint = self._model.fingerprint
+            return
+        if pooling is None and str(device or "cpu") == "cpu" and (vectors := _static_vectors(found)):
+            self._static = _StaticFolder(found, vectors)
+            return
+        from contrastive_st.models.running import opened
+
+        self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
 
     def _length(self, asked: int | None) -> int | None:
         """Maximum number of tokens of a text; None if there is no limit."""
-        asked = asked or self.checkpoint.max_length or self.tokenizer.model_max_length
-        length = min(asked, max_positions(self.model.config))
-        before, after, _ = getattr(self.model.config, "contrastive", {}).get("template") or (0, 0, 0)
-        if length <= before + after > 0:
-            raise InputError(f"max_length {length} leaves no room besides the {before + after} tokens of the template")
-        return int(length) if length < 1 << 29 else None
+        return asked if self._light else self._running.length(asked or self.checkpoint.max_length)
+
+    @property
+    def _light(self) -> StaticVectors | None:
+        """The vectors of a static folder whose torch model was not asked for."""
+        return None if self._static is None or self._static.is_opened else self._static.vectors
+
+    @property
+    def _running(self) -> Running:
+        from contrastive_st.models.running import Running
+
+        return Running(self.model, self.tokenizer, self.name, getattr(self, "max_length", None))
 
     # ------------------------------------------------------------------ encoding
 
@@ -491,11 +468,24 @@ class SentenceEncoder:
         for number, text in enumerate(texts):
             if not isinstance(text, str):
                 raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
+        longest = max_length or self.max_length or 1 << 30
+        if light := self._light:
+            return [row[:longest] for row in light.token_rows(texts, prompt)]
         with _TOKENIZING:
-            longest = max_length or self.max_length or 1 << 30
             return token_ids(self.tokenizer, [prompt + text for text in texts], longest)
 
-    @torch.inference_mode()
+    def _encoded(
+        self,
+        texts: list[str],
+        prompt: str,
+        limits: dict[str, int | None],
+        dtype: torch.dtype | None,
+        done: Callable[[int], object],
+    ) -> Vectors:
+        if (light := self._light) and not prompt and self.max_length is None:
+            return self._finite(light.encode_list(texts, done=done))
+        return self._vectors(self._tokenize(texts, prompt), prompt, limits, dtype, done)
+
     def _vectors(
         self,
         rows: list[list[int]],
@@ -506,34 +496,23 @@ class SentenceEncoder:
     ) -> Vectors:
         if not rows:
             return np.empty((0, self.dimension), dtype=np.float32)
-        before = self._unpooled(prompt)
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        own = {name: limit for name, limit in (limits or {}).items() if limit is not None}
-        widths = padded_widths(lengths, self.max_length or int(lengths.max()))
-        buckets = bucket_rows(lengths, **(self.bucket_limits | own))  # type: ignore[arg-type]
-        forward = lambda bucket: self._forward([rows[i] for i in bucket], before, int(widths[bucket[0]]))
-        output: Vectors | None = None
-        with self._ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
-            for bucket, found in zip(buckets, self._computed(forward, buckets), strict=True):
-                vectors = np.asarray(found.cpu().numpy())
-                output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
-                output[bucket] = vectors
-                done(len(bucket))
-        assert output is not None
-        return self._finite(output)
+        table = self._table()
+        if table is None:
+            return self._finite(self._running.vectors(rows, self._unpooled(prompt), limits or {}, dtype, done))
+        try:
+            vectors = table.encode_rows(rows)
+        except IndexError as error:
+            raise self._running.without_vector(rows) from error
+        done(len(rows))
+        return self._finite(vectors)
 
-    def _computed(self, forward: Callable[[Item], Tensor], buckets: Iterable[Item | None]) -> Iterator[Tensor]:
-        """`map(forward, buckets)`, as this device computes several buckets fastest."""
-        return (on_cores if self._on_cores else _one_ahead)(forward, buckets)
-
-    @property
-    def _on_cores(self) -> bool:
-        return self.device.type == "cpu" and not isinstance(self.model, GraphModel)
-
-    @property
-    def parallel_buckets(self) -> int:
-        """Number of buckets that are computed at the same time."""
-        return torch.get_num_threads() if self._on_cores else 1
+    def _table(self) -> StaticTable | None:
+        """The table of a static model on a CPU, with which numpy encodes; None for any other model."""
+        if light := self._light:
+            return light
+        if getattr(self.model, "is_table", False) and self.device.type == "cpu":
+            return StaticTable(self.model.table().detach().numpy(), normalize=self.model.config.normalize)
+        return None
 
     def _unpooled(self, prompt: str) -> int:
         """Number of tokens at the start of each row that are not pooled."""
@@ -547,132 +526,24 @@ class SentenceEncoder:
             raise InputError(f"{self.name} gives NaN or infinite vectors; did training diverge?")
         return vectors[:, : self.checkpoint.truncate_dim]
 
-    def _forward(self, rows: list[list[int]], before: int, width: int) -> Tensor:
-        padded = pad_rows(rows, self.tokenizer.pad_token_id, least=width)
-        ids, mask = (x.to(self.device, non_blocking=True) for x in padded)
-        text: dict[str, Any] = (
-            {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
-        )
-        if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
-            text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
-        try:
-            vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
-        except IndexError as error:
-            if (greatest := max(map(max, rows))) < self.vocabulary_size:
-                raise
-            token = str(self.tokenizer.convert_ids_to_tokens(greatest))[:40]
-            raise InputError(
-                f"{self.name} has no vector for the token {token!r}, which was added to its tokenizer; resize the "
-                "table and train it, or remove the token"
-            ) from error
-        return vectors.float()
-
-    @contextlib.contextmanager
-    def _ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
-        """Put the model into evaluation mode with fast products, and back afterwards; only for one caller at a time."""
-        with _TURNS.setdefault(self.model, threading.Lock()):
-            was_training = self.model.training
-            self.model.eval()
-            half = dtype is not None and dtype != torch.float32
-            try:
-                with (
-                    torch.autocast(self.device.type, dtype) if half else contextlib.nullcontext(),
-                    packed_products(self.model) if many and not half else contextlib.nullcontext(),
-                ):
-                    yield
-            finally:
-                self.model.train(was_training)
-
-    def _as_vectors(self, x: Any) -> Tensor:
+    def _as_vectors(self, x: Any) -> Vectors:
         if isinstance(x, str) or (isinstance(x, Sequence) and all(isinstance(text, str) for text in x)):
             x = self.encode(x)
-        return x if isinstance(x, Tensor) else torch.from_numpy(np.asarray(x, dtype=np.float32))
+        return np.atleast_2d(np.asarray(x.detach().float().cpu() if hasattr(x, "detach") else x, np.float32))
 
 
-def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:
-    """`map(work, items)`, one item behind: a GPU computes the next one while the host reads the result of this.
-
-    None is as for `on_cores`.
-    """
-    started: deque[Result] = deque()
-    for item in items:
-        if item is not None:
-            started.append(work(item))
-        if len(started) > (item is not None):
-            yield started.popleft()
-    yield from started
-
-
-def _usable(asked: str | torch.device | None) -> torch.device:
-    """The device that is asked for, by default the GPU of this process if there is one.
-
-    Raises:
-        InputError: torch does not know or find the device.
-    """
-    gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    device = asked or (gpu if torch.cuda.is_available() else "cpu")
+def _static_vectors(found: Checkpoint) -> StaticVectors | None:
+    """The vectors of a static model whose texts are read whole and as they are; None if torch must open it."""
+    plain = found.max_length is None and not found.lower_case and found.include_prompt and found.adapter is None
+    if not plain or not found.is_table or not _sound_length(found.tokenizer / "tokenizer_config.json"):
+        return None
     try:
-        return torch.empty(0, device=device).device
-    except (AssertionError, RuntimeError, NotImplementedError) as error:
-        raise InputError(f"device {device}: {first_line(error)}; leave it out for one that is there") from error
+        return StaticVectors.from_pretrained(found.folder)
+    except InputError:  # torch says what is wrong, or can open it
+        return None
 
 
-class _Modules(nn.Module):
-    """The modules of a `SentenceTransformer` as a model with `pooler_output`."""
-
-    def __init__(self, source: Any) -> None:
-        super().__init__()
-        self.source, self.config = source, source[0].auto_model.config
-        modes = [getattr(module, "pooling_mode", None) for module in source]
-        self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
-
-    @property
-    def device(self) -> Any:
-        return self.source.device
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
-    ) -> BaseModelOutputWithPooling:
-        rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if text_mask is not None:
-            rows["prompt_length"] = int((attention_mask - text_mask).sum(1).max())
-        features = self.source(rows)
-        return BaseModelOutputWithPooling(pooler_output=features["sentence_embedding"])
-
-
-def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:
-    """Open a folder that only sentence-transformers can run; pickles and remote code are refused."""
-    try:
-        from sentence_transformers import SentenceTransformer
-    except ImportError:
-        raise InputError(
-            f"{found.name} has modules that only sentence-transformers runs ({', '.join(found.foreign)}); "
-            "pip install sentence-transformers"
-        ) from None
-    for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
-        check_weights(place, found.name)
-    if any(asks_for_code(path) for path in found.folder.rglob("config.json")):
-        raise InputError(
-            f"{found.name} asks for an implementation (attn_implementation) in config.json; remove it there"
-        )
-    try:
-        model = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
-    except Exception as error:  # damaged files raise errors of any type
-        raise InputError(f"sentence-transformers cannot open {found.name}: {first_line(error)}") from error
-    if not hasattr(model[0], "auto_model"):
-        raise unknown_pooling(found)
-    return model
-
-
-def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) -> str:
-    """A hash (32 hexadecimal digits) of the weights, the tokenizer and the settings that decide an embedding."""
-    digest = hashlib.blake2b(digest_size=16)
-    for name in sorted(weights):
-        tensor = weights[name].detach().cpu().contiguous()
-        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    content = json.loads(backend.to_str()) if backend is not None else tokenizer.get_vocab()
-    content |= {"truncation": None, "padding": None}  # these change when it is used
-    digest.update(json.dumps([content, *map(str, settings)], sort_keys=True).encode())
-    return digest.hexdigest()
+def _sound_length(path: Path) -> bool:
+    """Whether the maximum length of a tokenizer, which a static model does not use, is one."""
+    length = read_json(path, dict).get("model_max_length", 1) if path.is_file() else 1
+    return isinstance(length, int | float) and length >= 1

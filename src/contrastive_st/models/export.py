@@ -34,8 +34,9 @@ from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import EXPORTED, INDICES
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write, only_writer
+from contrastive_st.models.backends import BACKENDS, need
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.graph import BACKENDS, EMBEDDING, INPUTS, STATES, Arrays, GraphModel, need, open_session
+from contrastive_st.models.graph import EMBEDDING, INPUTS, STATES, Arrays, GraphModel, open_session
 
 CALIBRATION_TEXTS, CALIBRATION_TOKENS = 256, 128  # the most that are read, and of each
 _NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # onnxruntime finds the ranges of int8
@@ -127,7 +128,7 @@ def _trace(encoder: SentenceEncoder, path: Path) -> None:
     opset = _ROTARY_OPSET if getattr(encoder.model.config, "rope_parameters", None) else _OPSET
     shapes = {name: {0: torch.export.Dim.DYNAMIC, 1: torch.export.Dim.DYNAMIC} for name in names}
     logging.getLogger("torch.onnx").setLevel(logging.ERROR)  # it warns of packages that nobody needs
-    with warnings.catch_warnings(), encoder._ready(None, many=False):
+    with warnings.catch_warnings(), encoder._running.ready(None, many=False):
         warnings.simplefilter("ignore")  # the exporter's, about itself
         try:
             program: Any = torch.onnx.export(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -16,48 +15,13 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import read_export
 from contrastive_st.models.auto import load_config
+from contrastive_st.models.backends import BACKENDS, need
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.hardware import bf16_is_fast
 
-#: what a folder of each holds, where sentence-transformers looks for it
-BACKENDS = {"onnx": "onnx/model.onnx", "openvino": "openvino/openvino_model.xml"}
 INPUTS = ("input_ids", "attention_mask", "text_mask")
 EMBEDDING, STATES = "sentence_embedding", "last_hidden_state"
 Arrays = Mapping[str, NDArray[Any]]
-
-
-def need(package: str, backend: str) -> Any:
-    """Import a package that a backend needs; an `InputError` says how to install it."""
-    try:
-        return importlib.import_module(package)
-    except ImportError:
-        raise InputError(f"{backend} needs {package}; pip install 'contrastive-st[{backend}]'") from None
-
-
-def backend_of(folder: Path, asked: str | None, name: object) -> str | None:
-    """Which of `BACKENDS` a folder was exported for; None for torch.
-
-    Args:
-        folder: a checkpoint folder, or one written by `export`.
-        asked: the backend that must run it, or `torch`; by default that of the folder.
-        name: its name in messages.
-
-    Raises:
-        InputError: the folder is for another backend; the message has the command that exports it.
-    """
-    if asked not in (None, "torch", *BACKENDS):
-        raise InputError(f"unknown backend {asked!r}; choose one of torch, {', '.join(BACKENDS)}")
-    there = read_export(folder).get("backend", "torch")
-    if asked not in (None, there):
-        if there != "torch":
-            raise InputError(f"{name} is exported for {there}; leave out the backend {asked}, or give the checkpoint")
-        raise InputError(f"{name} is not exported for {asked}: {export_command(name, str(asked))}")
-    return None if there == "torch" else there
-
-
-def export_command(name: object, form: str) -> str:
-    """The command that exports a checkpoint."""
-    return f"contrastive-st export {name} --format {form} --output NEW_FOLDER"
 
 
 class GraphModel(nn.Module):

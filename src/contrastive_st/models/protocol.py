@@ -78,8 +78,8 @@ def open_encoder(
 ) -> SentenceEncoder | StaticVectors:
     """Open an encoder for commands and indices: `StaticVectors` for a static model's folder, else `SentenceEncoder`.
 
-    For a static model both give the same vectors and the same fingerprint, but `StaticVectors` opens in a tenth of a
-    second. A static model that records prompts or `truncate_dim` is opened by `SentenceEncoder`, which uses them.
+    For a static model both give the same vectors and the same fingerprint. A static model that records prompts or
+    `truncate_dim` is opened by `SentenceEncoder`, which uses them.
 
     Args:
         model: folder or Hub name, or another model that `SentenceEncoder` accepts; by default `default_model()`.
@@ -103,7 +103,7 @@ def open_encoder(
         checkpoint = Checkpoint.find(model)
         if checkpoint.is_table and checkpoint.is_bare:
             return StaticVectors.from_pretrained(checkpoint.folder, name)
-    from contrastive_st.models.encoder import SentenceEncoder  # with torch
+    from contrastive_st.models.encoder import SentenceEncoder
 
     return SentenceEncoder(model, pooling=pooling, name=name, **options)
 

@@ -1,0 +1,377 @@
+"""What `SentenceEncoder` does with torch: open a model, run it over rows of token ids in buckets, save and hash it."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import hashlib
+import json
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+from contrastive_st.errors import InputError, first_line
+from contrastive_st.files.folders import check_weights
+from contrastive_st.models.auto import PooledModel, load_tokenizer, open_trained, unknown_pooling
+from contrastive_st.models.checkpoint import Checkpoint, of_settings
+from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
+from contrastive_st.models.graph import GraphModel
+from contrastive_st.models.hardware import bf16_is_fast, on_cores
+from contrastive_st.models.products import packed_products
+from contrastive_st.models.saving import write_sentence_transformers, write_use
+from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
+from contrastive_st.tokens import bucket_rows, pad_rows, padded_widths
+
+#: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
+_BUCKETS: dict[str, dict[str, float]] = {
+    "cpu": {"min_tokens": 2048, "max_tokens": 2048},
+    "cuda": {"max_padding": 0.05, "min_tokens": 32_768, "max_tokens": 131_072},
+}
+_FEW_TOKENS = 512  # with fewer, packing the weights takes longer than it saves
+_TURNS: weakref.WeakKeyDictionary[nn.Module, threading.Lock] = weakref.WeakKeyDictionary()
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+Vectors = NDArray[np.float32]
+Opened = tuple[Any, Any, Checkpoint]  # a model, its tokenizer, and what its checkpoint records
+
+
+# --- Opening.
+
+
+def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | None) -> Opened:
+    """The model of a folder, its tokenizer, and what is recorded of it.
+
+    Raises:
+        InputError: the device is not there, or the model cannot be opened.
+    """
+    device = _usable(device)
+    if found.foreign and pooling is None:
+        return in_memory(_sentence_transformer(found, device), None)
+    model, tokenizer = open_trained(found, pooling).to(device).eval(), load_tokenizer(found)
+    if getattr(model, "is_table", False):
+        tokenizer.model_max_length = 1 << 30  # other loaders of static models do not truncate
+    return model, tokenizer, found
+
+
+def exported(found: Checkpoint, precision: str) -> tuple[GraphModel, Any]:
+    """The graph of an exported folder, and its tokenizer."""
+    return GraphModel(found, precision), load_tokenizer(found)
+
+
+def in_memory(model: Any, tokenizer: Any) -> Opened:
+    """A model that the caller opened; arguments as for `SentenceEncoder`.
+
+    Raises:
+        InputError: the tokenizer is missing.
+    """
+    if hasattr(model, "max_seq_length"):  # a `SentenceTransformer`
+        return _Modules(model), model.tokenizer, Checkpoint.in_memory(
+            include_prompt=all(getattr(module, "include_prompt", True) for module in model),
+            max_length=model.max_seq_length, prompts=dict(model.prompts),
+            default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
+            similarity=str(model.similarity_fn_name or "cosine"),
+        )  # fmt: skip
+    if tokenizer is None:
+        raise InputError(f"{type(model).__name__} needs a tokenizer; give SentenceEncoder(model, tokenizer)")
+    whole = isinstance(model, nn.Module) and hasattr(model, "config") and hasattr(model, "device")
+    model = model if whole or not isinstance(model, nn.Module) else EncoderForCL(model)
+    settings = getattr(model, "settings", None)
+    recorded = of_settings(settings.section()) if isinstance(settings, LossConfig) else {}
+    return model, tokenizer, Checkpoint.in_memory(**recorded)
+
+
+# --- Running.
+
+
+@dataclass(frozen=True)
+class Running:
+    """A model, run over rows of token ids.
+
+    Args:
+        model: a torch module or an exported graph.
+        tokenizer: its tokenizer.
+        name: its name in messages.
+        max_length: maximum number of tokens of a row; None if there is no limit.
+    """
+
+    model: Any
+    tokenizer: Any
+    name: str
+    max_length: int | None = None
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the model."""
+        return torch.device(self.model.device)
+
+    @property
+    def vocabulary_size(self) -> int:
+        """Number of tokens of the tokenizer for which the model has a vector."""
+        config: Any = getattr(self.model, "config", None)
+        rows = getattr(config and config.get_text_config(), "vocab_size", None)
+        return min(len(self.tokenizer), rows) if isinstance(rows, int) else len(self.tokenizer)
+
+    @property
+    def bucket_limits(self) -> dict[str, float]:
+        """Options of `bucket_rows` for a forward pass on this device."""
+        return _BUCKETS["cpu" if self.device.type == "cpu" else "cuda"]
+
+    @property
+    def parallel_buckets(self) -> int:
+        """Number of buckets that are computed at the same time."""
+        return torch.get_num_threads() if self._on_cores else 1
+
+    @property
+    def pooling(self) -> str:
+        """The pooling, for `SentenceEncoder.pooling`."""
+        settings = getattr(self.model.config, "contrastive", {})
+        if settings.get("pooling") == "cls" and settings.get("mlp_only_train"):
+            return "cls_before_pooler"
+        return str(getattr(self.model, "pooling", None) or settings.get("pooling", "the model's own"))
+
+    def length(self, asked: int | None) -> int | None:
+        """Maximum number of tokens of a text; None if there is no limit.
+
+        Raises:
+            InputError: it leaves no room besides a template.
+        """
+        length = min(asked or self.tokenizer.model_max_length, max_positions(self.model.config))
+        before, after, _ = getattr(self.model.config, "contrastive", {}).get("template") or (0, 0, 0)
+        if length <= before + after > 0:
+            raise InputError(f"max_length {length} leaves no room besides the {before + after} tokens of the template")
+        return int(length) if length < 1 << 29 else None
+
+    def precision(self, asked: str) -> tuple[str, bool]:
+        """The precision in which the model runs if one is asked for, and whether its weights are to be rounded."""
+        if isinstance(self.model, GraphModel):
+            return self.model.precision, False
+        fast = asked == "bf16" or (asked == "auto" and bf16_is_fast(self.device))
+        fast = fast and not getattr(self.model, "is_table", False)
+        return ("bf16" if fast else "fp32"), fast
+
+    def fingerprint(self, *decides: object) -> str:
+        """A hash (32 hexadecimal digits) of the weights, the tokenizer and what else decides the vectors."""
+        return model_hash(self.model.state_dict(), self.tokenizer, *decides)
+
+    def save(self, folder: Path, recorded: Checkpoint) -> None:
+        """Write a folder, for `SentenceEncoder.save_pretrained`."""
+        model = self.model
+        if isinstance(model, _Modules):
+            model.source.save_pretrained(str(folder))
+            return
+        if isinstance(model, PooledModel):
+            model.backbone.save_pretrained(folder)
+            write_sentence_transformers(model, folder)
+        elif isinstance(model, EncoderForCL):
+            model.save_pretrained(folder)
+            self.tokenizer.save_pretrained(folder)
+            return
+        else:
+            model.save_pretrained(folder)
+        tokenizer = copy.copy(self.tokenizer)
+        tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
+        tokenizer.save_pretrained(folder)
+        write_use(folder, recorded)
+
+    @torch.inference_mode()
+    def vectors(
+        self,
+        rows: list[list[int]],
+        before: int,
+        limits: dict[str, int | None],
+        dtype: torch.dtype | None,
+        done: Callable[[int], object],
+    ) -> Vectors:
+        """Vectors `[len(rows), d]` of one or more rows.
+
+        Args:
+            rows: token ids.
+            before: number of tokens at the start of each row that are not pooled.
+            limits: options of `bucket_rows` in place of those of the device.
+            dtype: half precision for the products, by autocast.
+            done: called with the number of rows of each bucket.
+        """
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        own = {name: limit for name, limit in limits.items() if limit is not None}
+        widths = padded_widths(lengths, self.max_length or int(lengths.max()))
+        buckets = bucket_rows(lengths, **(self.bucket_limits | own))  # type: ignore[arg-type]
+        forward = lambda bucket: self.forward([rows[i] for i in bucket], before, int(widths[bucket[0]]))
+        output: Vectors | None = None
+        with self.ready(dtype, many=bool(lengths.sum() > _FEW_TOKENS)):
+            for bucket, found in zip(buckets, self._computed(forward, buckets), strict=True):
+                vectors = np.asarray(found.cpu().numpy())
+                output = np.empty((len(rows), vectors.shape[1]), dtype=np.float32) if output is None else output
+                output[bucket] = vectors
+                done(len(bucket))
+        assert output is not None
+        return output
+
+    def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
+        """Vectors of each bucket of rows, with the number of tokens at their start that are not pooled.
+
+        None is as for `SentenceEncoder.encode_buckets`.
+        """
+        stream = iter(buckets)
+        first = list(islice(stream, 1))
+
+        @torch.inference_mode()
+        def forward(bucket: tuple[Sequence[Sequence[int]], int]) -> Tensor:
+            rows = [list(row) for row in bucket[0]]
+            longest = max(map(len, rows))
+            width = padded_widths(np.array([longest]), self.max_length or longest)
+            return self.forward(rows, bucket[1], int(width[0]))
+
+        tokens = sum(len(row) for bucket in first if bucket for row in bucket[0])
+        with self.ready(None, many=tokens > _FEW_TOKENS):
+            for found in self._computed(forward, chain(first, stream)):
+                yield np.asarray(found.cpu().numpy())
+
+    def forward(self, rows: list[list[int]], before: int, width: int) -> Tensor:
+        """Vectors of rows that are padded to `width`."""
+        padded = pad_rows(rows, self.tokenizer.pad_token_id, least=width)
+        ids, mask = (x.to(self.device, non_blocking=True) for x in padded)
+        text: dict[str, Any] = (
+            {"text_mask": mask * (torch.arange(mask.shape[1], device=mask.device) >= before)} if before else {}
+        )
+        if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
+            text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
+        try:
+            vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
+        except IndexError as error:
+            if max(map(max, rows)) < self.vocabulary_size:
+                raise
+            raise self.without_vector(rows) from error
+        return vectors.float()
+
+    def without_vector(self, rows: Sequence[Sequence[int]]) -> InputError:
+        """The error for rows with a token that the model has no vector for."""
+        token = str(self.tokenizer.convert_ids_to_tokens(max(map(max, filter(None, rows)))))[:40]
+        return InputError(
+            f"{self.name} has no vector for the token {token!r}, which was added to its tokenizer; resize the table "
+            "and train it, or remove the token"
+        )
+
+    @contextlib.contextmanager
+    def ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
+        """Put the model into evaluation mode with fast products, and back afterwards; only for one caller at a time."""
+        with _TURNS.setdefault(self.model, threading.Lock()):
+            was_training = self.model.training
+            self.model.eval()
+            half = dtype is not None and dtype != torch.float32
+            try:
+                with (
+                    torch.autocast(self.device.type, dtype) if half else contextlib.nullcontext(),
+                    packed_products(self.model) if many and not half else contextlib.nullcontext(),
+                ):
+                    yield
+            finally:
+                self.model.train(was_training)
+
+    def _computed(self, forward: Callable[[Item], Tensor], buckets: Iterable[Item | None]) -> Iterator[Tensor]:
+        """`map(forward, buckets)`, as this device computes several buckets fastest."""
+        return (on_cores if self._on_cores else _one_ahead)(forward, buckets)
+
+    @property
+    def _on_cores(self) -> bool:
+        return self.device.type == "cpu" and not isinstance(self.model, GraphModel)
+
+
+def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:
+    """`map(work, items)`, one item behind: a GPU computes the next one while the host reads the result of this.
+
+    None is as for `on_cores`.
+    """
+    started: deque[Result] = deque()
+    for item in items:
+        if item is not None:
+            started.append(work(item))
+        if len(started) > (item is not None):
+            yield started.popleft()
+    yield from started
+
+
+def _usable(asked: str | torch.device | None) -> torch.device:
+    """The device that is asked for, by default the GPU of this process if there is one.
+
+    Raises:
+        InputError: torch does not know or find the device.
+    """
+    gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
+    device = asked or (gpu if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.empty(0, device=device).device
+    except (AssertionError, RuntimeError, NotImplementedError) as error:
+        raise InputError(f"device {device}: {first_line(error)}; leave it out for one that is there") from error
+
+
+class _Modules(nn.Module):
+    """The modules of a `SentenceTransformer` as a model with `pooler_output`."""
+
+    def __init__(self, source: Any) -> None:
+        super().__init__()
+        self.source, self.config = source, source[0].auto_model.config
+        modes = [getattr(module, "pooling_mode", None) for module in source]
+        self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
+
+    @property
+    def device(self) -> Any:
+        return self.source.device
+
+    def forward(
+        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
+    ) -> BaseModelOutputWithPooling:
+        rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
+        if text_mask is not None:
+            rows["prompt_length"] = int((attention_mask - text_mask).sum(1).max())
+        features = self.source(rows)
+        return BaseModelOutputWithPooling(pooler_output=features["sentence_embedding"])
+
+
+def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:
+    """Open a folder that only sentence-transformers can run; pickles and remote code are refused."""
+    try:
+        from sentence_transformers import SentenceTransformer
+    except ImportError:
+        raise InputError(
+            f"{found.name} has modules that only sentence-transformers runs ({', '.join(found.foreign)}); "
+            "pip install sentence-transformers"
+        ) from None
+    for place in {path.parent for path in found.folder.rglob("*.bin")} | {found.model}:
+        check_weights(place, found.name)
+    if any(asks_for_code(path) for path in found.folder.rglob("config.json")):
+        raise InputError(
+            f"{found.name} asks for an implementation (attn_implementation) in config.json; remove it there"
+        )
+    try:
+        model = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
+    except Exception as error:  # damaged files raise errors of any type
+        raise InputError(f"sentence-transformers cannot open {found.name}: {first_line(error)}") from error
+    if not hasattr(model[0], "auto_model"):
+        raise unknown_pooling(found)
+    return model
+
+
+def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) -> str:
+    """A hash (32 hexadecimal digits) of the weights, the tokenizer and the settings that decide an embedding."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(weights):
+        tensor = weights[name].detach().cpu().contiguous()
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
+        digest.update(tensor.flatten().view(torch.uint8).numpy().data)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    content = json.loads(backend.to_str()) if backend is not None else tokenizer.get_vocab()
+    content |= {"truncation": None, "padding": None}  # these change when it is used
+    digest.update(json.dumps([content, *map(str, settings)], sort_keys=True).encode())
+    return digest.hexdigest()

@@ -1,0 +1,155 @@
+"""Tokenize texts word by word, and every different word once: most words of a text were met before."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ids = NDArray[np.int32]
+Lengths = NDArray[np.int64]
+_MOST_WORDS, _MOST_CHARACTERS = 1 << 17, 1 << 23  # of a cache; one that is fuller starts anew
+_TOGETHER = 256  # words that are tokenized as one text
+_LOCK = threading.Lock()  # threads share an encoder, and with it the cache
+#: Parts of a tokenizer for which the tokens of "a b" are those of "a" and those of "b", whatever a and b are
+_SPLIT_AT_SPACES = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
+_SPLIT_FURTHER = {"Digits", "Punctuation"}
+_OF_CHARACTERS = {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents"}
+_OF_WORDS = {"WordLevel", "WordPiece"}
+
+
+class _Numbers(dict[str, int]):
+    """Word -> number; a new word gets the next one."""
+
+    def __init__(self) -> None:
+        self.new: list[str] = []
+
+    def __missing__(self, word: str) -> int:
+        self[word] = number = len(self)
+        self.new.append(word)
+        return number
+
+
+class WordCache:
+    """The token ids of texts, by those of their words: what stands between two spaces, with its case and punctuation.
+
+    A look-up takes a fiftieth of the time of the tokenizer, and gives the same ids if `reads_word_by_word`.
+
+    Args:
+        tokenizer: a `tokenizers.Tokenizer`; its special tokens are not added.
+
+    Example:
+        >>> from tokenizers import Tokenizer, models, pre_tokenizers
+        >>> words = Tokenizer(models.WordLevel({"a": 0, "cat": 1, ".": 2, "?": 3}, unk_token="?"))
+        >>> words.pre_tokenizer = pre_tokenizers.Whitespace()
+        >>> ids, lengths = WordCache(words).ids(["a cat.", "", "a dog"])
+        >>> ids.tolist(), lengths.tolist()
+        ([0, 1, 2, 0, 3], [3, 0, 2])
+    """
+
+    def __init__(self, tokenizer: Any) -> None:
+        self.tokenizer = tokenizer
+        self._forget()
+
+    def _forget(self) -> None:
+        self._numbers, self._characters = _Numbers(), 0
+        self._starts, self._lengths = np.zeros(0, np.int64), np.zeros(0, np.int64)
+        self._ids = np.zeros(0, np.int32)
+
+    def ids(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
+        """The ids of all texts, one after the other, `[T]`, and the number of tokens of each text, `[len(texts)]`."""
+        words = [text.split(" ") for text in texts]
+        ends = np.cumsum(np.fromiter(map(len, words), np.int64, len(words)))
+        flat = list(chain.from_iterable(words))
+        with _LOCK:
+            if len(self._numbers) > _MOST_WORDS or self._characters > _MOST_CHARACTERS:
+                self._forget()
+            numbers = np.fromiter(map(self._numbers.__getitem__, flat), np.int64, len(flat))
+            if self._numbers.new:
+                self._learn()
+            starts, lengths, known = self._starts[numbers], self._lengths[numbers], self._ids
+        ends_of_words = np.concatenate([[0], np.cumsum(lengths)])
+        places = np.repeat(starts - ends_of_words[:-1], lengths) + np.arange(ends_of_words[-1])
+        return known[places], np.diff(ends_of_words[ends], prepend=0)
+
+    def _learn(self) -> None:
+        """Tokenize the new words."""
+        new = self._numbers.new
+        try:
+            ids, lengths = self._marked(new) or self._alone(new)
+        except BaseException:
+            self._forget()
+            raise
+        self._starts = np.concatenate([self._starts, len(self._ids) + np.cumsum(lengths) - lengths])
+        self._lengths, self._ids = np.concatenate([self._lengths, lengths]), np.concatenate([self._ids, ids])
+        self._characters += sum(map(len, new))
+        self._numbers.new = []
+
+    def _alone(self, words: list[str]) -> tuple[Ids, Lengths]:
+        """The ids of each word, as a text of its own."""
+        rows = [row.ids for row in self.tokenizer.encode_batch_fast(words, add_special_tokens=False)]
+        lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+        return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+
+    def _marked(self, words: list[str]) -> tuple[Ids, Lengths] | None:
+        """The same, of texts of many words with a special token after each, since a text takes longer than a word.
+
+        None if the tokenizer has no such token, or a word holds it.
+        """
+        mark = next(iter(_marks(self.tokenizer)), None)
+        if mark is None or any(mark in word for word in words):
+            return None
+        texts = [f" {mark} ".join([*words[i : i + _TOGETHER], ""]) for i in range(0, len(words), _TOGETHER)]
+        rows = self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)
+        ids = np.concatenate([np.array(row.ids, np.int32) for row in rows])
+        is_mark = ids == self.tokenizer.token_to_id(mark)
+        ends = np.flatnonzero(is_mark)
+        return (ids[~is_mark], np.diff(ends, prepend=-1) - 1) if len(ends) == len(words) else None
+
+
+def _marks(tokenizer: Any) -> Iterator[str]:
+    """Special tokens whose ids stand for themselves alone, whatever the words around them are."""
+    for token in tokenizer.get_added_tokens_decoder().values():
+        if token.special and not token.normalized and token.content != getattr(tokenizer.model, "unk_token", None):
+            yield token.content
+
+
+def reads_word_by_word(tokenizer: Any) -> bool:
+    """Whether the tokens of a text are those of its words between spaces, each tokenized alone.
+
+    That is known of BERT's tokenizer and its relatives. The start of a text, or a space, is a token of its own to
+    others.
+
+    Example:
+        >>> from tokenizers import Tokenizer, models, pre_tokenizers
+        >>> words = Tokenizer(models.WordLevel({"?": 0}, unk_token="?"))
+        >>> words.pre_tokenizer = pre_tokenizers.WhitespaceSplit()
+        >>> reads_word_by_word(words)
+        True
+        >>> words.pre_tokenizer = pre_tokenizers.Metaspace()
+        >>> reads_word_by_word(words)
+        False
+    """
+    splitters, normalizers = (_kinds(part) for part in (tokenizer.pre_tokenizer, tokenizer.normalizer))
+    added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
+    return (
+        type(tokenizer.model).__name__ in _OF_WORDS
+        and bool(splitters & _SPLIT_AT_SPACES)
+        and splitters <= _SPLIT_AT_SPACES | _SPLIT_FURTHER
+        and normalizers <= _OF_CHARACTERS
+        and all(content.split() == [content] for content in added)  # no token reaches over a space
+    )
+
+
+def _kinds(part: Any) -> set[str]:
+    """The types of the steps of a pre-tokenizer or a normalizer."""
+    if part is None:
+        return set()
+    about: dict[str, Any] = json.loads(part.__getstate__())
+    steps = about.get("pretokenizers", about.get("normalizers")) if about["type"] == "Sequence" else None
+    return {str(about["type"])} if steps is None else {str(step["type"]) for step in steps}

@@ -12,14 +12,18 @@ from contrastive_st.cli import _parser
 from contrastive_st.errors import InputError
 from contrastive_st.models import AutoModelForCL, SentenceEncoder
 from contrastive_st.models.modeling import text_hashes
+from contrastive_st.models.static_encoder import StaticEncoder
 from contrastive_st.models.students import student_of
 from contrastive_st.scripts.distill import (
+    Pairs,
     StudentCollator,
     Training,
     layer_student,
     read_pairs_of,
     reader_of,
     step_loss,
+    train,
+    train_used_rows,
 )
 from contrastive_st.static_vectors import StaticVectors
 
@@ -114,6 +118,26 @@ def test_a_static_student_of_a_sentence_transformers_folder_with_dense(work, tmp
     argv = arguments(work, tmp_path / "s", "--dim", "5", "--steps", "10")
     main([str(tmp_path / "dense"), *argv[1:]])
     assert StaticVectors.from_pretrained(tmp_path / "s").dimension == 5
+
+
+def test_a_table_is_trained_as_if_all_its_rows_were(work):
+    """To the bit: rows that no text has get no gradient, and AdamW without weight decay leaves them."""
+    rng = np.random.default_rng(0)
+    rows = [rng.choice([3, 9, 11, 40, 41], rng.integers(1, 6)).tolist() for _ in range(50)]
+    pairs = Pairs([[[9], [11, 9]], [[40], [7]], [[3], [9, 3]]], [[[9], [11], [55, 40]], [[3], [41], [40]]])
+    options = Training(16, 4, 0.1, steps=30, pair_weight=0.5, temperature=0.1, seed=0, minutes=0)
+    targets = rng.normal(size=(50, 16)).astype(np.float32)
+    models = [StaticEncoder.from_table(np.random.default_rng(1).normal(size=(60, 16)), loss="embedding_distillation")
+              for _ in range(2)]  # fmt: skip
+    start = models[0].table().detach().clone()
+    runs = [
+        way(model, rows, targets, pairs, options) for way, model in zip((train, train_used_rows), models, strict=True)
+    ]
+    whole, used = (model.table().detach() for model in models)
+    assert torch.equal(used, whole)
+    changed = (whole != start).any(1).nonzero().ravel().tolist()
+    assert changed == [3, 7, 9, 11, 40, 41, 55]
+    assert runs[0]["steps"] == runs[1]["steps"] == 30
 
 
 def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work):

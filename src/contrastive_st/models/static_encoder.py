@@ -444,8 +444,9 @@ def fit_static(
 def token_prior(teacher: Embed, tokenizer: Any, batch_size: int = 8192) -> NDArray[np.float32]:
     """The teacher's vector of each token as a text, centred, times its SIF weight (frequency from the id, by Zipf)."""
     tokens = [token.removeprefix("##") for token in tokenizer.convert_ids_to_tokens(range(len(tokenizer)))]
-    vectors = np.concatenate([np.asarray(teacher(batch), np.float32) for batch in batched(tokens, batch_size)])
-    vectors = unit_vectors(vectors)
+    once = {token: number for number, token in enumerate(dict.fromkeys(tokens))}  # "##s" is read as "s" is
+    vectors = np.concatenate([np.asarray(teacher(batch), np.float32) for batch in batched(once, batch_size)])
+    vectors = unit_vectors(vectors)[[once[token] for token in tokens]]
     inverse = 1 / np.arange(1, len(vectors) + 1)
     weights = _SIF / (_SIF + inverse / inverse.sum())
     return np.asarray((vectors - vectors.mean(0)) * weights[:, None], np.float32)

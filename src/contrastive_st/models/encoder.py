@@ -430,6 +430,8 @@ class SentenceEncoder:
         from contrastive_st.models.running import opened
 
         self._model, self._tokenizer, self.checkpoint = opened(found, device, pooling)
+        if found.is_table and found.is_bare:  # that of the same folder without torch
+            self._fingerprint = StaticVectors.from_pretrained(found.folder).fingerprint
 
     def _length(self, asked: int | None) -> int | None:
         """Maximum number of tokens of a text; None if there is no limit."""
@@ -533,14 +535,15 @@ class SentenceEncoder:
 
 
 def _static_vectors(found: Checkpoint) -> StaticVectors | None:
-    """The vectors of a static model whose texts are read whole and as they are; None if torch must open it."""
+    """The vectors of a static model whose texts are read whole, without special tokens; None if torch must open it."""
     plain = found.max_length is None and not found.lower_case and found.include_prompt and found.adapter is None
     if not plain or not found.is_table or not _sound_length(found.tokenizer / "tokenizer_config.json"):
         return None
     try:
-        return StaticVectors.from_pretrained(found.folder)
+        vectors = StaticVectors.from_pretrained(found.folder)
     except InputError:  # torch says what is wrong, or can open it
         return None
+    return None if vectors.tokenizer.num_special_tokens_to_add(is_pair=False) else vectors
 
 
 def _sound_length(path: Path) -> bool:

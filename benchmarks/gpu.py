@@ -163,15 +163,15 @@ def useful(folder: Path, model: str, lengths: np.ndarray, each: int) -> float:
     return each * float(weights * lengths.sum() + layers * 2 * dim * (lengths.astype(float) ** 2).sum())
 
 
-def matrix_rate(size: int, seconds: float = 1.0) -> float:
-    """Operations a second of a bf16 product of two square matrices.
+def matrix_rate(size: int, dtype: torch.dtype = torch.bfloat16, seconds: float = 1.0) -> float:
+    """Operations a second of a product of two square matrices.
 
     A processor without bf16 may multiply it in one thread, a hundred times as slowly as float32. So the size doubles up
     to the one asked for only while three products of the next take less than these seconds.
     """
     own, took = min(size, 128), 0.0
     while True:
-        a, b = (torch.randn(own, own, device=DEVICE, dtype=torch.bfloat16) for _ in range(2))
+        a, b = (torch.randn(own, own, device=DEVICE, dtype=dtype) for _ in range(2))
         for _ in range(2):  # the first product of a shape takes longer
             wait()
             began = time.perf_counter()

@@ -2,13 +2,15 @@
 
     python benchmarks/training.py --sentences wikipedia.parquet                    # the table of docs/results.md
     python benchmarks/training.py --sentences wikipedia.parquet --cached           # the cached steps, batch 512
+    python benchmarks/training.py --sentences wikipedia.parquet --float32 --avx2       # as on a CPU without fast bf16
+    python benchmarks/training.py --sentences wikipedia.parquet --profile          # where the time of our steps goes
 
 Every system trains unsupervised SimCSE (each sentence twice, in-batch negatives, cosine / 0.05) from all-MiniLM-L6-v2
 for a few steps in a process of its own; the systems take turns, round after round, and medians and ratios are printed.
 Each round has its own seed, the same for all systems: their loss curves agree where the means do, within the spread
 over the seeds. The first steps of a run are not counted in the speed. Peak memory is the process's resident set; what
 it is after the imports is printed beside it. The share of the peak is of what products of 2,048 x 2,048 numbers reach
-in bfloat16 in the same process: work on real tokens, forward and twice that backward.
+in the same precision in the same process: work on real tokens, forward and twice that backward.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import json
+import os
 import platform
 import resource
 import statistics
@@ -30,6 +33,18 @@ import numpy as np
 
 PLAIN = ("ours", "sentence-transformers", "sentence-transformers bf16", "plain loop bf16")
 CACHED = ("ours cached", "sentence-transformers cached bf16")
+FLOAT32 = ("ours float32", "sentence-transformers")
+CACHED_FLOAT32 = ("ours cached float32", "sentence-transformers cached")
+AVX2 = {"ONEDNN_MAX_CPU_ISA": "AVX2", "MKL_ENABLE_INSTRUCTIONS": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}
+#: Kinds of operations, by the beginning of their names; the first that fits
+KINDS = {
+    "matrix products": ("aten::addmm", "aten::mm", "aten::bmm", "aten::baddbmm", "mkldnn::", "aten::mkldnn"),
+    "attention": ("aten::_scaled_dot", "aten::_softmax", "aten::_flash"),
+    "dropout and masks": ("aten::bernoulli", "aten::masked", "aten::where", "aten::native_dropout", "aten::uniform"),
+    "GELU, normalization": ("aten::gelu", "aten::native_layer_norm", "aten::linalg_vector_norm"),
+    "copies and casts": ("aten::copy_", "aten::clone", "aten::cat", "aten::index", "aten::embedding", "aten::gather"),
+    "optimizer": ("aten::_fused", "aten::lerp", "aten::addcdiv", "aten::addcmul", "aten::sqrt", "aten::_foreach"),
+}
 WARM_UP = 2
 
 
@@ -37,6 +52,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", required=True, help="any file `contrastive-st train` reads")
     parser.add_argument("--cached", action="store_true", help="the cached steps instead of the plain ones")
+    parser.add_argument("--float32", action="store_true", help="both systems in float32")
+    parser.add_argument("--avx2", action="store_true", help="keep torch, oneDNN and MKL to AVX2")
+    parser.add_argument("--profile", action="store_true", help="ours alone: the share of each kind of operation")
     parser.add_argument("--batch", type=int, help="default 64, cached 512")
     parser.add_argument("--chunk", type=int, default=64)
     parser.add_argument("--max_length", type=int, default=128)
@@ -50,18 +68,22 @@ def main() -> None:
     if args.worker:
         print(json.dumps(work(args)))
         return
-    systems = CACHED if args.cached else PLAIN
+    systems = (CACHED_FLOAT32 if args.float32 else CACHED) if args.cached else FLOAT32 if args.float32 else PLAIN
+    if args.profile:
+        systems, args.rounds = systems[:1], 1
     rounds: dict[str, list[dict]] = {name: [] for name in systems}
     for turn in range(args.rounds):
         for name in systems:
             done = subprocess.run(
                 [sys.executable, __file__, *sys.argv[1:], "--worker", name, "--seed", str(turn)],
-                capture_output=True, text=True,
+                capture_output=True, text=True, env=os.environ | (AVX2 if args.avx2 else {}),
             )  # fmt: skip
             if done.returncode:
                 sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
             rounds[name].append(json.loads(done.stdout.splitlines()[-1]))
             print(f"round {turn + 1}, {name}: {rounds[name][-1]}", file=sys.stderr)
+            if args.profile:
+                print("\n".join(done.stdout.splitlines()[:-1]))
     report(args, rounds)
 
 
@@ -74,6 +96,7 @@ def report(args: argparse.Namespace, rounds: dict[str, list[dict]]) -> None:
     print(
         f"max length {args.max_length}, {args.rounds} rounds of {args.steps} steps"
         + f", chunk {args.chunk}" * args.cached
+        + ", AVX2 forced" * args.avx2
     )
     print(
         "\n| system | sentences/s | ours / it, min-max over rounds | peak memory | without imports | share of peak |"
@@ -116,10 +139,11 @@ def work(args: argparse.Namespace) -> dict:
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
     counted = tokenizer(texts[texts.column_names[0]][args.batch * WARM_UP :])["input_ids"]
     lengths = np.minimum([len(row) for row in counted], args.max_length)
-    peak, clock = matrix_rate(2048), Clock(args.batch)
+    peak, clock = matrix_rate(2048, torch.float32 if args.float32 else torch.bfloat16), Clock(args.batch, args.profile)
     runner = {"ours": run_ours, "sentence-transformers": run_peer, "plain": run_loop}[args.worker.split(" ")[0]]
     with tempfile.TemporaryDirectory() as folder:
         loss = runner(args, str(model), texts, clock, folder)
+    clock.report()
     used = torch.cuda.max_memory_allocated() / 2**30 if torch.cuda.is_available() else resident_peak()
     work = useful(model.parent, model.name, lengths.repeat(2), 6)
     share = work / len(lengths) * clock.speed() / peak
@@ -134,10 +158,13 @@ def resident_peak() -> float:
 
 
 class Clock:
-    """Sentences a second after the first steps."""
+    """Sentences a second after the first steps, and a profile of them if asked for."""
 
-    def __init__(self, batch: int) -> None:
+    def __init__(self, batch: int, profile: bool = False) -> None:
+        import torch
+
         self.batch, self.ticks = batch, [time.perf_counter()]
+        self.profiler = torch.profiler.profile() if profile else None
 
     def tick(self) -> None:
         import torch
@@ -145,6 +172,22 @@ class Clock:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         self.ticks.append(time.perf_counter())
+        if self.profiler and len(self.ticks) == WARM_UP + 1:
+            self.profiler.start()
+
+    def report(self) -> None:
+        """Print the share of each kind of operation in the counted steps, and the largest of the others."""
+        if not self.profiler:
+            return
+        self.profiler.stop()
+        spent: dict[str, float] = {}
+        for event in self.profiler.key_averages():
+            kind = next((kind for kind, names in KINDS.items() if event.key.startswith(names)), event.key)
+            spent[kind] = spent.get(kind, 0) + event.self_cpu_time_total
+        total = sum(spent.values())
+        print("\n| kind of operation | share of the steps |\n|---|---:|")
+        for kind, time_spent in sorted(spent.items(), key=lambda item: -item[1])[:16]:
+            print(f"| {kind} | {time_spent / total:.1%} |")
 
     def speed(self) -> float:
         ticks = self.ticks[WARM_UP:]
@@ -184,7 +227,11 @@ def run_ours(args: argparse.Namespace, path: str, texts, clock: Clock, folder: s
 
     tokenizer = AutoTokenizer.from_pretrained(path)
     model = AutoModelForCL.from_pretrained(path, pooling="mean")
-    training = ContrastiveTrainingArguments(**settings(args, folder), chunk_size=args.chunk if args.cached else None)
+    training = ContrastiveTrainingArguments(
+        **settings(args, folder),
+        chunk_size=args.chunk if args.cached else None,
+        **({"bf16": False} if args.float32 else {}),
+    )
     rows = tokenize(texts, tokenizer, args.max_length)
     trainer = ContrastiveTrainer(
         model, training, train_dataset=rows, data_collator=DropoutPairCollator(tokenizer), callbacks=[clock.callback()]

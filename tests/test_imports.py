@@ -31,7 +31,7 @@ MAY_IMPORT = {
     "precision": {"errors"},
     "prefetch": set(),
     "random_state": set(),
-    "vectors": {"errors", "precision"},
+    "vectors": {"errors", "precision", "prefetch"},
     "tokens": {"errors"},
     "static_vectors": {"errors", "files", "vectors", "word_cache"},
     "word_cache": set(),

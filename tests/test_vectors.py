@@ -1,11 +1,56 @@
-"""A byte or a bit a number: the values of sentence-transformers, and what comes back of them."""
+"""The k best in blocks against a plain sort; a byte or a bit a number, as sentence-transformers has them."""
 
 import numpy as np
 import pytest
 
-from contrastive_st import vectors as module
+from contrastive_st import prefetch, vectors as module
 from contrastive_st.errors import InputError
-from contrastive_st.vectors import dequantize, differing_bits, quantization_ranges, quantize, rotated
+from contrastive_st.vectors import (
+    dequantize,
+    differing_bits,
+    quantization_ranges,
+    quantize,
+    rotated,
+    top_k,
+    top_k_in_blocks,
+    top_k_in_chunks,
+)
+
+SCORES = {
+    "drawn": lambda random: random.standard_normal((50, 700)).astype(np.float32),
+    "tied": lambda random: random.integers(0, 4, (50, 700)).astype(np.float32),
+    "equal": lambda random: np.zeros((50, 700), np.float32),
+    "rising": lambda random: np.arange(35_000, dtype=np.float64).reshape(50, 700),
+    "barred": lambda random: np.where(random.random((50, 700)) < 0.9, -np.inf, random.integers(0, 9, (50, 700))),
+}
+
+
+@pytest.mark.parametrize("kind", SCORES)
+@pytest.mark.parametrize("k", [1, 7, 90, 1000])
+@pytest.mark.parametrize("block", [3, 64, 1000])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_the_k_best_in_blocks_are_those_of_a_plain_sort(monkeypatch, kind, k, block, threads):
+    """Of equal scores the first comes first; -inf comes last; and all are there if k is larger than their number."""
+    for name, value in {"_SCORES": 1, "_NARROW": block, "_FEW": 8, "_MANY": 20}.items():
+        monkeypatch.setattr(module, name, value)
+    monkeypatch.setattr(prefetch, "product_threads", lambda: threads)
+    scores = SCORES[kind](np.random.default_rng(0))
+    order = np.argsort(-scores, axis=1, kind="stable")[:, :k]
+    wanted = np.take_along_axis(scores, order, axis=1)
+    compare = lambda own, part: scores[own, part]
+    for found in (top_k(scores, k), top_k_in_blocks(compare, 50, 700, k, 1000)):
+        np.testing.assert_array_equal(found[1], order)
+        np.testing.assert_array_equal(found[0], wanted)
+        assert found[0].dtype == scores.dtype
+    chunks = list(top_k_in_chunks(compare, 50, 700, k, (15, block)))
+    assert [len(numbers) for _, numbers in chunks] == [15, 15, 15, 5]
+    np.testing.assert_array_equal(np.concatenate([numbers for _, numbers in chunks]), order)
+
+
+def test_the_k_best_of_nothing():
+    compare = lambda own, part: np.zeros((own.stop - own.start, part.stop - part.start), np.float32)
+    assert [found.shape for found in top_k_in_blocks(compare, 0, 5, 3, 10)] == [(0, 3), (0, 3)]
+    assert [found.shape for found in top_k_in_blocks(compare, 2, 0, 3, 10)] == [(2, 0), (2, 0)]
 
 
 @pytest.fixture

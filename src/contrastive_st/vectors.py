@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,8 +11,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from contrastive_st.errors import InputError
 from contrastive_st.precision import check_precision
+from contrastive_st.prefetch import on_threads, product_threads
 
+_SCORES, _NARROW = 1 << 21, 1024  # scores of a block, which a processor's cache holds; no block has fewer candidates
+_FEW, _MANY = 256, 2048  # queries of a thread: fewer share a product, more have blocks beyond the cache
 Best = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # scores [Q, k], descending, and the candidates' numbers
+Compare = Callable[[slice, slice], NDArray[np.floating[Any]]]  # queries and candidates -> scores
+_Passed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floating[Any]]]  # queries, numbers, scores
 
 
 def unit_vectors(vectors: ArrayLike, dtype: Any = None, of: str | None = None) -> NDArray[Any]:
@@ -94,43 +99,91 @@ def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None,
         [[1, 3]]
     """
     empty = (np.empty((len(scores), 0), scores.dtype), np.empty((len(scores), 0), np.int64))
-    known, numbers = empty if before is None else before
-    keep = scores > known[:, -1:] if known.shape[1] == k else scores >= -np.inf  # of equal scores, the earlier stays
-    if np.count_nonzero(keep) > k * len(scores):  # usually only in the first block
-        keep &= scores >= np.partition(scores, -k, axis=1)[:, -k, None]
-    query, column = np.nonzero(keep)
-    queries = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), query])
-    values = np.concatenate([known.ravel(), scores[query, column]])
-    labels = np.concatenate([numbers.ravel(), first + column])
-    order = np.lexsort((labels, -values, queries))
-    counts = np.bincount(queries, minlength=len(known))
-    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
-    order = order[place < k]
-    width = min(k, known.shape[1] + scores.shape[1])
-    return values[order].reshape(len(known), width), labels[order].reshape(len(known), width)
+    best = empty if before is None else before
+    return _merged(best, [_passing(scores, best[0], k, first)], min(k, best[0].shape[1] + scores.shape[1]))
 
 
-def top_k_in_blocks(
-    compare: Callable[[slice], NDArray[np.floating[Any]]], queries: int, count: int, k: int, block: int
-) -> Best:
+def top_k_in_blocks(compare: Compare, queries: int, count: int, k: int, block: int) -> Best:
     """`top_k` of all candidates, scored a block at a time, so that memory does not grow with their number.
 
     Args:
-        compare: returns the scores `[Q, n]` of the candidates of a slice.
+        compare: returns the scores `[q, n]` of a slice of the queries with a slice of the candidates; it is called in
+            several threads.
         queries: Q.
         count: number of candidates.
         k: how many to return.
-        block: most candidates at a time. In all blocks but the first, few scores are high enough to be sorted.
+        block: most candidates at a time; fewer if there are many queries.
 
     Example:
         >>> scores = np.array([[0.1, 0.9, 0.5, 0.7]])
-        >>> top_k_in_blocks(lambda part: scores[:, part], 1, 4, k=2, block=3)[1].tolist()
+        >>> top_k_in_blocks(lambda own, part: scores[own, part], 1, 4, k=2, block=3)[1].tolist()
         [[1, 3]]
     """
-    best: Best = top_k(np.empty((queries, 0), dtype=np.float32), k)
-    for start in range(0, count, block):
-        best = top_k(compare(slice(start, min(start + block, count))), k, best, first=start)
-    return best
+    rows = min(max(-(-queries // product_threads()), _FEW), _MANY)
+    found = list(top_k_in_chunks(compare, queries, count, k, (rows, block)))
+    if len(found) == 1:
+        return found[0]
+    scores = [own[0] for own in found] or [np.empty((0, min(k, count)), np.float32)]
+    numbers = [own[1] for own in found] or [np.empty((0, min(k, count)), np.int64)]
+    return np.concatenate(scores), np.concatenate(numbers)
+
+
+def top_k_in_chunks(compare: Compare, queries: int, count: int, k: int, chunks: tuple[int, int]) -> Iterator[Best]:
+    """The `top_k` of all candidates for each chunk of queries in turn; arguments as for `top_k_in_blocks`.
+
+    Args:
+        compare, queries, count, k: as there.
+        chunks: most queries and most candidates at a time.
+
+    Example:
+        >>> scores = np.array([[0.1, 0.9], [0.8, 0.2]])
+        >>> [best[1].tolist() for best in top_k_in_chunks(lambda own, part: scores[own, part], 2, 2, 1, (1, 2))]
+        [[[1]], [[0]]]
+    """
+    rows = chunks[0]
+    columns = min(chunks[1], max(_SCORES // max(min(rows, queries), 1), _NARROW))
+
+    def of_chunk(start: int) -> Best:
+        own = slice(start, min(start + rows, queries))
+        best: Best = np.empty((own.stop - start, 0), np.float32), np.empty((own.stop - start, 0), np.int64)
+        waiting: list[_Passed] = []
+        for first in range(0, count, columns):
+            part = slice(first, min(first + columns, count))
+            waiting.append(_passing(compare(own, part), best[0], k, first))
+            # a merge costs more than the few that an old limit lets through
+            if best[0].shape[1] < k or sum(len(passed[0]) for passed in waiting) > best[0].size:
+                best, waiting = _merged(best, waiting, min(k, best[0].shape[1] + part.stop - first)), []
+        return _merged(best, waiting, best[0].shape[1]) if waiting else best
+
+    return on_threads(of_chunk, range(0, queries, rows))
+
+
+def _passing(scores: NDArray[np.floating[Any]], known: NDArray[np.floating[Any]], k: int, first: int) -> _Passed:
+    """The candidates that may be among the k best: their queries, ascending, their numbers and their scores."""
+    if known.shape[1] == k:
+        keep = scores > known[:, -1:]  # of equal scores, the earlier stays
+        if np.count_nonzero(keep) > k * len(scores):
+            keep &= scores >= np.partition(scores, -k, axis=1)[:, -k, None]
+    elif scores.shape[1] > k:
+        keep = scores >= np.partition(scores, -k, axis=1)[:, -k, None]
+    else:
+        keep = np.ones(scores.shape, bool)
+    places = np.flatnonzero(keep)  # much faster than the nonzero of a matrix
+    query, column = np.divmod(places, max(scores.shape[1], 1))
+    return query, first + column, scores[query, column]
+
+
+def _merged(best: Best, passed: list[_Passed], width: int) -> Best:
+    """The `width` best of each query, among those so far and candidates in the order of their numbers."""
+    known, numbers = best
+    query = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), *(found[0] for found in passed)])
+    labels = np.concatenate([numbers.ravel(), *(found[1] for found in passed)])
+    values = np.concatenate([known.ravel(), *(found[2] for found in passed)])
+    order = np.lexsort((-values, query))  # stable, so of equal scores the lower number is first
+    counts = np.bincount(query, minlength=len(known))
+    place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
+    order = order[place < width]
+    return values[order].reshape(len(known), width), labels[order].reshape(len(known), width)
 
 
 # --- Quantization to a byte or a bit per number.

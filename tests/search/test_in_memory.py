@@ -1,13 +1,10 @@
 """Search, paraphrase mining and communities in memory: against plain loops, and against sentence-transformers."""
 
-import contextlib
-
 import numpy as np
 import pytest
 import torch
 
-from contrastive_st import InputError, community_detection, paraphrase_mining, semantic_search
-from contrastive_st.search import in_memory
+from contrastive_st import InputError, community_detection, paraphrase_mining, prefetch, semantic_search
 from contrastive_st.search.in_memory import paraphrase_mining_embeddings
 
 
@@ -105,18 +102,9 @@ def test_the_same_as_sentence_transformers():
 
 @pytest.mark.parametrize("threads", [1, 3])
 def test_threads_change_nothing(threads, monkeypatch):
-    class Library:
-        num_threads = threads
-
-    class Libraries:
-        lib_controllers = (Library,)
-
-        def limit(self, limits):
-            return contextlib.nullcontext()
-
     vectors = drawn()
     wanted = paraphrase_mining_embeddings(vectors, query_chunk_size=11)
-    monkeypatch.setattr(in_memory, "_libraries", Libraries)
+    monkeypatch.setattr(prefetch, "product_threads", lambda: threads)
     assert paraphrase_mining_embeddings(vectors, query_chunk_size=11) == wanted
 
 

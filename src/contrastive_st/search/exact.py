@@ -269,12 +269,13 @@ class ExactIndex:
 
     def _nearest(self, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """Rows and scores `[Q, min(k, N)]`, best first; ties by row."""
-        return self._best(lambda part: queries @ self._rows(part).T, len(queries), k, rows)
+        return self._best(lambda own, part: queries[own] @ self._rows(part).T, len(queries), k, rows)
 
     def _rescored(self, oversample: int, queries: Vectors, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
         """As `_nearest`, among the rows with the nearest codes, scored by their vectors."""
         assert self._codes is not None
-        compare = partial(self._codes.scores, queries)
+        codes = self._codes
+        compare = lambda own, part: codes.scores(queries[own], part)
         candidates, _ = self._best(compare, len(queries), min(oversample * k, max(len(self), 1)), rows)
         near, scores = [], []
         for query, own in zip(queries, np.sort(candidates, axis=1), strict=True):  # in the order of the file
@@ -283,10 +284,12 @@ class ExactIndex:
             scores.append(best[0][0])
         return np.stack(near), np.stack(scores)
 
-    def _best(self, compare: Callable[[Rows], Any], queries: int, k: int, rows: Ids | None) -> tuple[Ids, Vectors]:
+    def _best(
+        self, compare: Callable[[slice, Rows], Any], queries: int, k: int, rows: Ids | None
+    ) -> tuple[Ids, Vectors]:
         """The k best of all rows, or of the given rows, compared block by block."""
         count = len(self) if rows is None else len(rows)
-        some = compare if rows is None else lambda part: compare(rows[part])
+        some = compare if rows is None else lambda own, part: compare(own, rows[part])
         scores, numbers = top_k_in_blocks(some, queries, count, k, _BLOCK)
         return numbers if rows is None else rows[numbers], scores
 

@@ -8,23 +8,19 @@ full text, use an index (`open_index`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from threadpoolctl import ThreadpoolController
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.search.near_pairs import near_pairs
-from contrastive_st.vectors import Best, top_k_in_blocks, unit_vectors
+from contrastive_st.vectors import Best, top_k_in_chunks, unit_vectors
 
 ScoreFunction = Callable[[Any, Any], Any]
 _QUERIES, _CORPUS = 512, 16_384  # scores of a block: 512 x 16,384 float32 are 32 MiB, for each thread
 _SCORES = 1 << 25  # most scores of central embeddings and all others at a time: 128 MiB in float32
-_AHEAD = 4  # chunks of each thread that are computed before the caller has taken the first
 Vectors = NDArray[np.floating[Any]]
 
 
@@ -229,30 +225,11 @@ def _nearest(
         queries = unit_vectors(queries)
         corpus = queries if same else unit_vectors(corpus)
 
-    def of_chunk(start: int) -> Best:
-        own = queries[start : start + rows]
+    def compare(own: slice, part: slice) -> Vectors:
+        found = queries[own] @ corpus[part].T if score is None else score(queries[own], corpus[part])
+        return found.detach().cpu().numpy() if hasattr(found, "detach") else np.asarray(found)
 
-        def compare(part: slice) -> Vectors:
-            found = own @ corpus[part].T if score is None else score(own, corpus[part])
-            return found.detach().cpu().numpy() if hasattr(found, "detach") else np.asarray(found)
-
-        return top_k_in_blocks(compare, len(own), len(corpus), k, columns)
-
-    starts = range(0, len(queries), rows)
-    libraries = _libraries()
-    threads = max((own.num_threads for own in libraries.lib_controllers), default=1)
-    if len(starts) < threads or threads == 1:
-        yield from map(of_chunk, starts)
-        return
-    with libraries.limit(limits=1), ThreadPoolExecutor(threads) as pool:  # each thread has a product of its own
-        for first in range(0, len(starts), _AHEAD * threads):  # so that few results wait for the caller
-            yield from pool.map(of_chunk, starts[first : first + _AHEAD * threads])
-
-
-@cache
-def _libraries() -> Any:
-    """The libraries that compute numpy's products."""
-    return ThreadpoolController().select(user_api="blas")
+    return top_k_in_chunks(compare, len(queries), len(corpus), k, (rows, columns))
 
 
 def _best_pairs(keys: list[NDArray[np.int64]], values: list[Vectors], most: int) -> tuple[NDArray[np.int64], Vectors]:

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
+from contrastive_st.prefetch import on_threads
+
 ROWS = 2048  # rows and columns of a block of scores: 2048 x 8192 float32 are 64 MiB
 COLUMNS = 8192
 _SLACK = 1e-5  # larger than the float32 rounding of a bound, so that no pair is lost
@@ -32,20 +34,24 @@ def near_pairs(vectors: Any, threshold: float, bounds: Any = None, progress: boo
         [[[0, 1], [2, 2]]]
     """
     count = len(vectors)
-    blocks = [(i, j) for i in range(0, count, ROWS) for j in range(i // COLUMNS * COLUMNS, count, COLUMNS)]
-    for i, j in tqdm(blocks, disable=not progress, unit=" blocks", desc="compare", file=sys.stderr):
-        compared = vectors if bounds is None else bounds
+    compared, least = (vectors, threshold) if bounds is None else (bounds, threshold - _SLACK)
+
+    def of_block(place: tuple[int, int]) -> Pairs:
+        i, j = place
         scores = compared[i : i + ROWS] @ compared[j : j + COLUMNS].T
-        rows, columns = np.nonzero(scores >= (threshold if bounds is None else threshold - _SLACK))
+        rows, columns = np.divmod(np.flatnonzero(scores >= least), scores.shape[1])
         upper = rows + i < columns + j
         rows, columns = rows[upper], columns[upper]
         if bounds is None:
-            yield rows + i, columns + j, scores[rows, columns]
-            continue
+            return rows + i, columns + j, scores[rows, columns]
         rows, columns = rows + i, columns + j
         cosines = np.empty(len(rows), dtype=np.float32)
         for start in range(0, len(rows), COLUMNS):
             part = slice(start, start + COLUMNS)
             cosines[part] = np.einsum("nd,nd->n", vectors[rows[part]], vectors[columns[part]])
         near = cosines >= threshold
-        yield rows[near], columns[near], cosines[near]
+        return rows[near], columns[near], cosines[near]
+
+    blocks = [(i, j) for i in range(0, count, ROWS) for j in range(i // COLUMNS * COLUMNS, count, COLUMNS)]
+    found = on_threads(of_block, blocks)
+    yield from tqdm(found, total=len(blocks), disable=not progress, unit=" blocks", desc="compare", file=sys.stderr)

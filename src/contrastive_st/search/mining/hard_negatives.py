@@ -31,7 +31,7 @@ from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_col
 from contrastive_st.search.mining.negative_rules import NegativeRules
 from contrastive_st.search.mining.scores import CrossScores, EncoderScores, Scores, open_cross_encoder
 
-ANCHORS = 2048  # anchors that are searched for at a time
+ANCHORS = 8192  # anchors that are searched for at a time: each thread has some thousand in turn
 ROWS = ("n-tuple", "triplet")
 Numbers = NDArray[np.int64]
 Vectors = NDArray[np.float32]

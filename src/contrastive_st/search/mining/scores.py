@@ -18,7 +18,7 @@ from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.mining.known_pairs import Block, Distinct, Numbers
 from contrastive_st.vectors import top_k_in_blocks, unit_vectors
 
-DOCUMENTS = 16_384  # documents that anchors are compared with at a time: 2048 x 16,384 float32 are 128 MiB
+DOCUMENTS = 16_384  # documents that are encoded at a time, and most that anchors are compared with
 PAIRS = 8192  # candidates whose vectors are loaded at a time, to score them
 Vectors = NDArray[np.float32]
 
@@ -57,10 +57,10 @@ class EncoderScores:
         """The k nearest of the first `searched` documents that are not barred, `[Q, k]`, padded with -1."""
         rows, numbers = block.barred
 
-        def compare(part: slice) -> Vectors:
-            scores: Vectors = asked @ self._mapped(part.start, part.stop).astype(np.float32).T
-            here = (numbers >= part.start) & (numbers < part.stop)
-            scores[rows[here], numbers[here] - part.start] = -np.inf
+        def compare(own: slice, part: slice) -> Vectors:
+            scores: Vectors = asked[own] @ self._mapped(part.start, part.stop).astype(np.float32).T
+            here = (rows >= own.start) & (rows < own.stop) & (numbers >= part.start) & (numbers < part.stop)
+            scores[rows[here] - own.start, numbers[here] - part.start] = -np.inf
             return scores
 
         best = top_k_in_blocks(compare, len(asked), searched, k, DOCUMENTS)

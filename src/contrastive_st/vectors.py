@@ -179,7 +179,7 @@ def _merged(best: Best, passed: list[_Passed], width: int) -> Best:
     query = np.concatenate([np.repeat(np.arange(len(known)), known.shape[1]), *(found[0] for found in passed)])
     labels = np.concatenate([numbers.ravel(), *(found[1] for found in passed)])
     values = np.concatenate([known.ravel(), *(found[2] for found in passed)])
-    order = np.lexsort((-values, query))  # stable, so of equal scores the lower number is first
+    order = np.lexsort((-values, query.astype(np.min_scalar_type(len(known)))))  # a small type sorts faster
     counts = np.bincount(query, minlength=len(known))
     place = np.arange(len(order)) - np.repeat(np.cumsum(counts) - counts, counts)
     order = order[place < width]

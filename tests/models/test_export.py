@@ -216,6 +216,58 @@ def test_an_int8_product_is_the_formula(tmp_path):
     assert 1e-4 < abs(found - x @ weight).max() < 0.1
 
 
+def test_an_int8_table_is_the_formula(tmp_path):
+    """Rows of a large table, each with its scale, against a plain loop; both runtimes; what is no such table stays."""
+    import onnxruntime
+    import openvino
+
+    rng = np.random.default_rng(0)
+    table = rng.normal(0, 1, (5000, 16)).astype(np.float32) * rng.lognormal(0, 1, (5000, 1)).astype(np.float32)
+    table[7] = 0
+    numbers = np.arange(80000).reshape(5000, 16)
+    tables = {"table": table, "columns": table.T.copy(), "small": table[:9], "numbers": numbers}
+    ids = np.array([[7, 8, 3], [0, 7, 1]])
+    axes = {"columns": 1}
+    make, info = onnx.helper, onnx.helper.make_tensor_value_info
+    nodes = [make.make_node("Gather", [name, "ids"], [f"of.{name}"], axis=axes.get(name, 0)) for name in tables]
+    weight = rng.normal(0, 1, (16, 4)).astype(np.float32)
+    graph = make.make_graph(
+        [*nodes, make.make_node("MatMul", ["of.table", "w"], ["y"])], "g", [info("ids", 7, [None, None])],
+        [info(f"of.{name}", 7 if name == "numbers" else 1, None) for name in tables],
+        [onnx.numpy_helper.from_array(array, name) for name, array in {**tables, "w": weight}.items()],
+    )  # fmt: skip
+    path = tmp_path / "g.onnx"
+    onnx.save(make.make_model(graph, opset_imports=[make.make_opsetid("", 23)], ir_version=10), path)
+    _to_int8(path, [{"ids": ids}])
+    kept = {tensor.name for tensor in onnx.load(path).graph.initializer}
+    assert "table" not in kept
+    assert {"table.codes", "table.row_scales", "columns", "small", "numbers"} <= kept
+    wanted = np.zeros((2, 3, 16))
+    for place in np.ndindex(2, 3):
+        row = table[ids[place]]
+        scale = max(np.abs(row).max(), 1e-12) / 127
+        wanted[place] = [round(float(x / scale)) * scale for x in row]
+    found = onnxruntime.InferenceSession(path).run(None, {"ids": ids})
+    again = openvino.Core().compile_model(path, "CPU", {"INFERENCE_PRECISION_HINT": "f32"})({"ids": ids})
+    for answers in (found, list(again.values())):
+        np.testing.assert_allclose(answers[0], wanted, rtol=1e-6)
+        for answer, name in zip(answers[1:], list(tables)[1:], strict=True):
+            np.testing.assert_array_equal(answer, tables[name].take(ids, axes.get(name, 0)))
+    assert abs(found[0] - table[ids]).max() > 1e-4, "nothing was rounded"
+
+
+def test_the_default_calibration_is_spread_over_the_documentation(monkeypatch):
+    import contrastive_st.data
+    from contrastive_st.hub.cli import _calibration
+
+    pairs = [contrastive_st.data.DocPair(f"title {i}", f"text {i}", "here") for i in range(1000)]
+    monkeypatch.setattr(contrastive_st.data, "installed_docs", lambda roots: pairs)
+    texts = _calibration(None)[:256]
+    assert (texts[0], texts[1], texts[-1]) == ("text 0", "text 3", "text 765")
+    monkeypatch.setattr(contrastive_st.data, "installed_docs", lambda roots: pairs[:5])
+    assert len(_calibration(None)) == 5
+
+
 def test_what_cannot_be_opened_or_exported_is_one_line(dense, exported, tmp_path, capsys):
     other = "onnx" if (exported / "openvino").is_dir() else "openvino"
     for way, words in [
@@ -265,5 +317,6 @@ def test_the_command_writes_int8_of_a_real_model(tmp_path, capsys):
     capsys.readouterr()
     near = cosines(SentenceEncoder(out).encode(SENTENCES), SentenceEncoder(model).encode(SENTENCES))
     assert near.mean() >= 0.99
+    assert (out / "openvino" / "openvino_model.bin").stat().st_size < 25e6, "a quarter of the 90 MB of float32"
     with pytest.raises(InputError, match="does not run in bf16: it was exported in int8"):
         SentenceEncoder(out, precision="bf16")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sysconfig
 from pathlib import Path
 from typing import Any
 
@@ -68,7 +69,7 @@ def _add_export(commands: Any) -> None:
     export.add_argument("--output", "-o", required=True, help="a new folder; every command takes it as --model")
     export.add_argument("--int8", action="store_true", help="weights and activations in 8 bits, instead of float32")
     export.add_argument("--calibration", metavar="FILE", help="for --int8: a file that `train` reads, with texts "
-                        "like yours; 256 are used (default: docs of the installed packages)")  # fmt: skip
+                        "like yours; 256 are used (default: docs of Python's standard library)")  # fmt: skip
     export.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
     export.add_argument("--revision", help="branch, tag or commit of a Hub name")
     export.add_argument("--overwrite", action="store_true", help="replace a folder that exists")
@@ -156,11 +157,13 @@ def _export(args: argparse.Namespace) -> None:
 
 
 def _calibration(file: str | None) -> list[str]:
-    """The calibration texts: those of a file, or by default the documentation on this machine."""
+    """The calibration texts: those of a file, or by default some of all parts of Python's documentation."""
     if file is None:
         from contrastive_st.data import installed_docs
+        from contrastive_st.models.export import CALIBRATION_TEXTS
 
-        return [pair.text for pair in installed_docs()]
+        pairs = installed_docs(roots=[sysconfig.get_path("stdlib")])  # read in seconds; all packages take a minute
+        return [pair.text for pair in pairs[:: max(1, len(pairs) // CALIBRATION_TEXTS)]]
     from contrastive_st.data import read_texts
 
     rows = read_texts(file)

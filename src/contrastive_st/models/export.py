@@ -10,7 +10,8 @@ int8 (Jacob et al. 2018, https://arxiv.org/abs/1712.05877): a product x W of a l
     scale * (q - zero) W'    q = round(x / scale) + zero, unsigned 8 bits; scale and zero of each x, from its range
                              W' = round(W / w), signed 8 bits; w of each output, from its largest weight
 
-where the ranges of x are measured on calibration texts. Everything else stays in float32.
+where the ranges of x are measured on calibration texts. A table of embeddings holds W' and w of each row, and the rows
+that are looked up become float32 again. Everything else stays in float32.
 (`onnxruntime.quantization.quantize_static` finds the same scales, but gives the rounded x to residual sums too: mean
 cosine to float32 0.990 instead of 0.993 with all-MiniLM-L6-v2.)
 """
@@ -21,7 +22,7 @@ import json
 import logging
 import tempfile
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ CALIBRATION_TEXTS, CALIBRATION_TOKENS = 256, 128  # the most that are read, and 
 _NEEDED = {"onnx": ["onnxruntime"], "openvino": ["onnxruntime", "openvino"]}  # onnxruntime finds the ranges of int8
 _OPSET = 23  # the first with a whole attention as one operation
 _ROTARY_OPSET = 18  # the rotary embeddings that the exporter writes in 23 take one row at a time in onnxruntime
+_TABLE = 1 << 16  # tables of fewer numbers (kinds of tokens, distances) save little in int8
 _LARGE = 1 << 30  # a protobuf holds 2 GiB at most: larger graphs keep their weights in a file beside them
 
 
@@ -58,8 +60,8 @@ def export(
         encoder: a transformer in float32, of a family that torch's exporter supports.
         folder: a new folder. It has the graph but no other weights, so it cannot be trained.
         backend: one of `BACKENDS`.
-        calibration: texts like those that will be encoded, of which the first 256 are read. If given, weights and
-            activations are in int8, else in float32.
+        calibration: texts like those that will be encoded, of which the first 256 are read. If given, weights,
+            activations and tables of embeddings are in int8, else in float32.
         overwrite: replace an existing folder.
 
     Returns:
@@ -169,15 +171,17 @@ def _calibration_rows(encoder: SentenceEncoder, texts: Sequence[str]) -> Iterato
 
 
 def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
-    """Rewrite the products of token states and weights in int8."""
+    """Rewrite the products of token states and weights, and the tables of embeddings, in int8."""
     import onnx
 
     model = onnx.load(path)
     graph, make = model.graph, onnx.helper.make_node
-    tensors = {tensor.name: tensor for tensor in graph.initializer}
+    weights = {
+        tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in graph.initializer
+        if tensor.data_type == onnx.TensorProto.FLOAT and len(tensor.dims) == 2
+    }  # fmt: skip
     products = {
-        node.output[0]: node for node in graph.node
-        if node.op_type == "MatMul" and node.input[1] in tensors and len(tensors[node.input[1]].dims) == 2
+        node.output[0]: node for node in graph.node if node.op_type == "MatMul" and node.input[1] in weights
     }  # fmt: skip
     if not products:
         raise InputError("the graph has no products with weights; there is nothing to write in int8")
@@ -193,11 +197,16 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
                 nodes.append(make("QuantizeLinear", [x, f"{x}.scale", f"{x}.zero"], [f"{x}.int8"]))
                 nodes.append(make("DequantizeLinear", [f"{x}.int8", f"{x}.scale", f"{x}.zero"], [f"{x}.back"]))
             if weight not in ready:
-                made |= _int8_weight(weight, onnx.numpy_helper.to_array(tensors[weight]))
+                made |= _int8_weight(weight, weights[weight])
                 parts = [f"{weight}.{part}" for part in ("int8", "scale", "zero")]
                 nodes.append(make("DequantizeLinear", parts, [f"{weight}.back"], axis=1))
             ready |= {x, weight}
             node.input[:] = [f"{x}.back", f"{weight}.back"]
+        elif node.op_type == "Gather" and _is_table(node, weights):
+            table, ids = node.input
+            made |= _int8_table(table, weights[table])
+            nodes += _lookup(table, ids, node.output[0])
+            continue
         nodes.append(node)
     used = {name for node in nodes for name in node.input}
     kept = [tensor for tensor in graph.initializer if tensor.name in used]
@@ -206,6 +215,25 @@ def _to_int8(path: Path, rows: Iterable[Arrays]) -> None:
     for file in path.parent.iterdir():
         file.unlink()
     _save(onnx.helper.make_model(whole, opset_imports=model.opset_import, ir_version=model.ir_version), path)
+
+
+def _is_table(node: Any, weights: Mapping[str, NDArray[Any]]) -> bool:
+    """Whether a Gather takes whole rows of a table that is worth int8."""
+    whole_rows = all(attribute.i == 0 for attribute in node.attribute)  # its only attribute is the axis
+    return whole_rows and node.input[0] in weights and weights[node.input[0]].size >= _TABLE
+
+
+def _lookup(table: str, ids: str, output: str) -> list[Any]:
+    """Rows of an int8 table, each times its scale: only these become float32, not the table."""
+    from onnx import TensorProto, helper
+
+    codes, numbers, scales = (f"{output}.{part}" for part in ("codes", "numbers", "row_scales"))
+    return [
+        helper.make_node("Gather", [f"{table}.codes", ids], [codes]),
+        helper.make_node("Cast", [codes], [numbers], to=TensorProto.FLOAT),
+        helper.make_node("Gather", [f"{table}.row_scales", ids], [scales]),
+        helper.make_node("Mul", [numbers, scales], [output]),
+    ]
 
 
 def _save(model: Any, path: Path) -> None:
@@ -239,6 +267,16 @@ def _scale_and_zero(name: str, low: float, high: float) -> dict[str, NDArray[Any
 
 def _int8_weight(name: str, weight: NDArray[Any]) -> dict[str, NDArray[Any]]:
     """A weight `[in, out]` in int8, with a scale for each output."""
-    scale = np.maximum(np.abs(weight).max(0), 1e-12).astype(np.float32) / 127
-    rounded = np.round(weight / scale).astype(np.int8)
-    return {f"{name}.int8": rounded, f"{name}.scale": scale, f"{name}.zero": np.zeros(len(scale), np.int8)}
+    rounded, scale = _int8(weight, 0)
+    return {f"{name}.int8": rounded, f"{name}.scale": scale[0], f"{name}.zero": np.zeros(scale.size, np.int8)}
+
+
+def _int8_table(name: str, table: NDArray[Any]) -> dict[str, NDArray[Any]]:
+    """A table `[V, d]` in int8, with a scale for each row."""
+    rounded, scale = _int8(table, 1)
+    return {f"{name}.codes": rounded, f"{name}.row_scales": scale}
+
+
+def _int8(weight: NDArray[Any], along: int) -> tuple[NDArray[np.int8], NDArray[np.float32]]:
+    scale = np.maximum(np.abs(weight).max(along, keepdims=True), 1e-12).astype(np.float32) / 127
+    return np.round(weight / scale).astype(np.int8), scale

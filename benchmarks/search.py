@@ -11,8 +11,9 @@ bf16 weights, and `SentenceEncoder`; rounds alternate between the three. Cosines
 `store`: embeddings of Wikipedia sentences by `--model` (made once, kept as float16 in --work), the store in the
 embedded server against exact numpy, faiss flat and faiss HNSW; queries are other sentences of Wikipedia. Ingest is
 what `index` does once the vectors are there: texts, metadata and vectors by binary COPY, 16,384 rows a transaction. A
-client is a thread with one query at a time. Memory is the peak of the proportional set size of this process, which
-holds the model, and of all of the server's.
+client is a thread with one query at a time. The parts of a search are those of the server's plan (EXPLAIN ANALYZE: a
+second run of the statement) and what is around it. Memory is the peak of the proportional set size of this process,
+which holds the model, and of all of the server's.
 """
 
 from __future__ import annotations
@@ -176,6 +177,7 @@ def store(args: argparse.Namespace) -> None:
                 find = lambda q, ef=ef: [hit.id for hit in target.search(q, K, ef_search=ef)[0]]
                 for clients in (1, 16):
                     report(f"store {kind} ef {ef}", queries, truth, find, clients)
+            profile(target, queries)
     shutil.rmtree(folder, ignore_errors=True)
     peers(args, vectors, queries, truth)
 
@@ -271,6 +273,55 @@ def show(name: str, times: list[float], recall: float, clients: int, wall: float
     p50, p95 = (1000 * float(np.quantile(times, q)) for q in (0.5, 0.95))
     print(f"  {name:22} {clients:2} client{'s' if clients > 1 else ' '}  p50 {p50:7.2f} ms  p95 {p95:7.2f} ms  "
           f"{count / wall:6.0f}/s  recall@{K} {recall:.4f}", flush=True)  # fmt: skip
+
+
+def profile(target: Any, queries: Any) -> None:
+    """Where the milliseconds of a search go: the median and the least of each part, over one query at a time."""
+    from psycopg import sql
+
+    from contrastive_st.search.postgres.database import StoreConnection
+
+    plain, sent = StoreConnection.execute, []
+
+    def timed(connection: Any, statement: Any, *given: Any, **options: Any) -> Any:
+        started = time.perf_counter()
+        cursor = plain(connection, statement, *given, **options)
+        sent.append((time.perf_counter() - started, statement, given))
+        return cursor
+
+    parts: dict[str, list[float]] = {}
+    for query in queries:
+        sent.clear()
+        StoreConnection.execute = timed  # type: ignore[method-assign]
+        try:
+            started = time.perf_counter()
+            target.search(query, K)
+            whole = time.perf_counter() - started
+        finally:
+            StoreConnection.execute = plain  # type: ignore[method-assign]
+        *first, (last, statement, given) = sent
+        explain = sql.SQL("EXPLAIN (ANALYZE, FORMAT JSON) ") + statement
+        plan = target.database.run(lambda c, e=explain, g=given: c.execute(e, *g).fetchone())[0][0]
+        started = time.perf_counter()
+        target.database.run(lambda c: c.execute("SELECT 1").fetchone())
+        empty, before = time.perf_counter() - started, sum(own[0] for own in first)
+        planning, execution = (plan[name] / 1000 for name in ("Planning Time", "Execution Time"))
+        graph = scanned(plan["Plan"]) / 1000
+        own = {
+            "search": whole, "graph": graph, "other nodes (join, sort)": execution - graph, "plan": planning,
+            "transport and parsing": last - planning - execution, "statements before it": before,
+            "Python around": whole - last - before, "an empty statement, for comparison": empty,
+        }  # fmt: skip
+        for name, seconds in own.items():
+            parts.setdefault(name, []).append(1000 * seconds)
+    cells = [f"{name} {statistics.median(own):.2f} ({min(own):.2f})" for name, own in parts.items()]
+    print(f"  of the default search ({target.index}), median (least) ms: {', '.join(cells)}", flush=True)
+
+
+def scanned(plan: dict[str, Any]) -> float:
+    """The milliseconds of all scans of a graph in a plan."""
+    own = plan["Actual Total Time"] * plan["Actual Loops"] if "Order By" in plan else 0.0
+    return float(own + sum(map(scanned, plan.get("Plans", []))))
 
 
 def peers(args: argparse.Namespace, vectors: Any, queries: Any, truth: list[set[int]]) -> None:

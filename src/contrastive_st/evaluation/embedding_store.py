@@ -27,6 +27,17 @@ def default_cache() -> Path:
     return Path(os.environ.get("CONTRASTIVE_ST_CACHE") or "~/.cache/contrastive_st").expanduser() / "embeddings"
 
 
+def cache_folder(encoder: Encoder, cache: str | Path | None) -> Path | None:
+    """Where in a cache the embeddings of an encoder are kept; None if they are not.
+
+    The fingerprint is that of the checkpoint in every precision, so only embeddings in float32 are kept: those in bf16
+    or int8 would be taken for them.
+    """
+    if not cache or not encoder.fingerprint or getattr(encoder, "precision", "fp32") != "fp32":
+        return None
+    return Path(cache, encoder.fingerprint)
+
+
 class EmbeddingStore:
     """The embeddings of a set of sentences; calling it looks them up, `[N] texts -> [N, d]`.
 
@@ -37,7 +48,8 @@ class EmbeddingStore:
     Args:
         encoder: the model.
         texts: all sentences that will be looked up; they may repeat.
-        cache: folder to read known embeddings from and to write new ones to; None keeps nothing.
+        cache: folder to read known embeddings from and to write new ones to; None keeps nothing, and embeddings in
+            bf16 or int8 are never kept.
         distributed: divide the work among the processes (a collective call), or do all of it here.
 
     Raises:
@@ -62,7 +74,7 @@ class EmbeddingStore:
             self.place.setdefault((_how(text), text), len(self.place))
         distinct = [text for _, text in self.place]
         self.encoder = encoder
-        folder = Path(cache, encoder.fingerprint) if cache and encoder.fingerprint else None
+        folder = cache_folder(encoder, cache)
         known = from_first(lambda: _read(folder, distinct), distributed=distributed) if folder else {}
         missing = [i for i in range(len(distinct)) if i not in known]
         self.encoded = len(missing)

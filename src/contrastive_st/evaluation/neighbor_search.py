@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.embedding_store import EmbeddingStore
+from contrastive_st.evaluation.embedding_store import EmbeddingStore, cache_folder
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.terminal import progress_is_shown
@@ -102,9 +102,8 @@ def embedding_blocks(
         >>> [block.tolist() for block in embedding_blocks(model, ["a", "bcd"])]
         [[[1.0], [3.0]]]
     """
-    path = None
-    if cache and encoder.fingerprint:
-        path = Path(cache, encoder.fingerprint, f"corpus-{_hash(corpus)}.npy")
+    folder = cache_folder(encoder, cache)
+    path = folder / f"corpus-{_hash(corpus)}.npy" if folder else None
     if path is not None and path.is_file():
         yield from _stored(path)
         return

@@ -46,7 +46,6 @@ DEFAULTS = {
     "max_grad_norm": 0,
     "logging_steps": 50,
     "save_strategy": "no",
-    "dataloader_num_workers": 1,
     "report_to": ["none"],
 }
 

@@ -33,11 +33,11 @@ def test_tokens_and_padding_are_counted(bucketing, chunk, encoded):
     model, account = Model(), Throughput()
     model.length_bucketing = bucketing
     account.count({"input_ids": MASK, "attention_mask": MASK}, model, *chunk)
-    assert (account.sentences, account.tokens, account.encoded) == (2, 22, encoded)
+    assert (account.anchors, account.tokens, account.encoded) == (2, 22, encoded)
     assert account.metrics(1) == {}  # no step was timed yet
     account.seconds = 2.0
     metrics = account.metrics(processes=3)
-    assert metrics["sentences_per_second"] == 3
+    assert metrics["anchors_per_second"] == 3
     assert metrics["tokens_per_second"] == 33
     assert metrics["padding_share"] == round(1 - 22 / encoded, 4)
     assert metrics["peak_memory_gib"] > 0.01
@@ -74,5 +74,5 @@ def test_the_log_holds_the_figures(tokenizer, bert_config, tmp_path):
     assert len(logged) == 2
     for row in logged:
         assert 0 < row["padding_share"] < 1
-        assert 4 < row["tokens_per_second"] / row["sentences_per_second"] < 32
+        assert 4 < row["tokens_per_second"] / row["anchors_per_second"] < 32
         assert row["peak_memory_gib"] > 0.05

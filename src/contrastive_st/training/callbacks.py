@@ -29,7 +29,7 @@ from contrastive_st.training.gradcache import chunk_limits
 class Throughput(TrainerCallback):
     """Measures throughput between two logs. The time includes reading data, but not evaluation and saving.
 
-    Metrics: `sentences_per_second` (anchors) and `tokens_per_second` (real tokens of all views), both over all
+    Metrics: `anchors_per_second` and `tokens_per_second` (real tokens of all views), both over all
     processes; `padding_share`, the share of padding among the tokens that were encoded, after bucketing; and
     `peak_memory_gib` of this process, on the GPU if there is one, else resident.
     """
@@ -39,7 +39,7 @@ class Throughput(TrainerCallback):
         self._reset()
 
     def _reset(self) -> None:
-        self.sentences = self.tokens = self.encoded = 0
+        self.anchors = self.tokens = self.encoded = 0
         self.seconds = 0.0
 
     def count(self, inputs: dict[str, Any], model: Any, chunk_size: int | None, chunk_tokens: int | None) -> None:
@@ -56,7 +56,7 @@ class Throughput(TrainerCallback):
             self.encoded += padded_tokens(buckets, lengths, most)
         else:
             self.encoded += ids.numel()
-        self.sentences += len(ids)
+        self.anchors += len(ids)
         self.tokens += int(lengths.sum())
 
     def metrics(self, processes: int) -> dict[str, float]:
@@ -64,7 +64,7 @@ class Throughput(TrainerCallback):
         if not self.seconds:
             return {}
         metrics = {
-            "sentences_per_second": round(self.sentences * processes / self.seconds, 2),
+            "anchors_per_second": round(self.anchors * processes / self.seconds, 2),
             "tokens_per_second": round(self.tokens * processes / self.seconds, 1),
             "padding_share": round(1 - self.tokens / max(self.encoded, 1), 4),
             "peak_memory_gib": round(peak_memory() / 2**30, 3),

@@ -45,7 +45,6 @@ KINDS = {
     "copies and casts": ("aten::copy_", "aten::clone", "aten::cat", "aten::index", "aten::embedding", "aten::gather"),
     "optimizer": ("aten::_fused", "aten::lerp", "aten::addcdiv", "aten::addcmul", "aten::sqrt", "aten::_foreach"),
 }
-WARM_UP = 2
 
 
 def main() -> None:
@@ -59,6 +58,7 @@ def main() -> None:
     parser.add_argument("--chunk", type=int, default=64)
     parser.add_argument("--max_length", type=int, default=128)
     parser.add_argument("--steps", type=int, help="counted steps a round; default 10, cached 2")
+    parser.add_argument("--warm_up", type=int, default=2, help="first steps, not counted; 0 for large batches")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seed", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--worker", help=argparse.SUPPRESS)
@@ -135,11 +135,12 @@ def work(args: argparse.Namespace) -> dict:
     from contrastive_st.data import read_texts
 
     texts, model = read_texts(args.sentences), Path(get_model_path())
-    texts = texts.select_columns(texts.column_names[:1]).select(range(args.batch * (args.steps + WARM_UP)))
+    texts = texts.select_columns(texts.column_names[:1]).select(range(args.batch * (args.steps + args.warm_up)))
     tokenizer = transformers.AutoTokenizer.from_pretrained(model)
-    counted = tokenizer(texts[texts.column_names[0]][args.batch * WARM_UP :])["input_ids"]
+    counted = tokenizer(texts[texts.column_names[0]][args.batch * args.warm_up :])["input_ids"]
     lengths = np.minimum([len(row) for row in counted], args.max_length)
-    peak, clock = matrix_rate(2048, torch.float32 if args.float32 else torch.bfloat16), Clock(args.batch, args.profile)
+    peak = matrix_rate(2048, torch.float32 if args.float32 else torch.bfloat16)
+    clock = Clock(args.batch, args.warm_up, args.profile)
     runner = {"ours": run_ours, "sentence-transformers": run_peer, "plain": run_loop}[args.worker.split(" ")[0]]
     with tempfile.TemporaryDirectory() as folder:
         loss = runner(args, str(model), texts, clock, folder)
@@ -160,10 +161,10 @@ def resident_peak() -> float:
 class Clock:
     """Sentences a second after the first steps, and a profile of them if asked for."""
 
-    def __init__(self, batch: int, profile: bool = False) -> None:
+    def __init__(self, batch: int, warm_up: int, profile: bool = False) -> None:
         import torch
 
-        self.batch, self.ticks = batch, [time.perf_counter()]
+        self.batch, self.warm_up, self.ticks = batch, warm_up, [time.perf_counter()]
         self.profiler = torch.profiler.profile() if profile else None
 
     def tick(self) -> None:
@@ -172,7 +173,7 @@ class Clock:
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         self.ticks.append(time.perf_counter())
-        if self.profiler and len(self.ticks) == WARM_UP + 1:
+        if self.profiler and len(self.ticks) == self.warm_up + 1:
             self.profiler.start()
 
     def report(self) -> None:
@@ -190,7 +191,7 @@ class Clock:
             print(f"| {kind} | {time_spent / total:.1%} |")
 
     def speed(self) -> float:
-        ticks = self.ticks[WARM_UP:]
+        ticks = self.ticks[self.warm_up :]
         return self.batch * (len(ticks) - 1) / (ticks[-1] - ticks[0])
 
     def callback(self):
@@ -199,6 +200,9 @@ class Clock:
         clock = self
 
         class Tick(TrainerCallback):
+            def on_train_begin(self, *args, **kwargs):
+                clock.ticks = [time.perf_counter()]
+
             def on_step_end(self, *args, **kwargs):
                 clock.tick()
 
@@ -208,7 +212,7 @@ class Clock:
 def settings(args: argparse.Namespace, folder: str) -> dict:
     """What all trainers are told."""
     return {
-        "output_dir": folder, "per_device_train_batch_size": args.batch, "max_steps": args.steps + WARM_UP,
+        "output_dir": folder, "per_device_train_batch_size": args.batch, "max_steps": args.steps + args.warm_up,
         "learning_rate": 5e-5, "logging_steps": 1, "save_strategy": "no", "report_to": "none", "disable_tqdm": True,
         "seed": args.seed,
     }  # fmt: skip

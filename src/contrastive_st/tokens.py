@@ -209,9 +209,20 @@ def padded_widths(lengths: NDArray[np.int64], most: int | None = None) -> NDArra
         [1, 7, 10, 20, 40, 40, 112]
     """
     least = np.maximum(lengths, 1)
-    steps = 1 << np.maximum(np.ceil(np.log2(least)).astype(np.int64) - 3, 0)
-    widths: NDArray[np.int64] = -(-least // steps) * steps
+    widths = round_up(least, 3)
     return widths if most is None else np.maximum(np.minimum(widths, most), least)
+
+
+def round_up(numbers: NDArray[np.int64], bits: int) -> NDArray[np.int64]:
+    """The next number of at most `bits` significant bits, or the next power of two; at most 1 / 2^(bits - 1) more.
+
+    Example:
+        >>> round_up(np.array([7, 9, 15, 33, 1000]), 3).tolist()
+        [7, 10, 16, 40, 1024]
+    """
+    steps = 1 << np.maximum(np.ceil(np.log2(numbers)).astype(np.int64) - bits, 0)
+    rounded: NDArray[np.int64] = -(-numbers // steps) * steps
+    return rounded
 
 
 def bucket_rows(
@@ -220,6 +231,7 @@ def bucket_rows(
     min_tokens: int = 2048,
     max_tokens: int = 1 << 62,
     max_rows: int = 1 << 62,
+    widths: NDArray[np.int64] | None = None,
 ) -> list[np.ndarray]:
     """Split rows into buckets of similar length, longest first.
 
@@ -227,11 +239,11 @@ def bucket_rows(
 
     Args:
         lengths: `[N]`, tokens per row.
-        max_padding: greatest share of padding among the tokens of a bucket, without the padding of single rows to their
-            `padded_widths`.
+        max_padding: greatest share of padding among the tokens of a bucket, without that of single rows to `widths`.
         min_tokens: buckets of up to this many tokens may exceed `max_padding`, since tiny matrix products are slow.
         max_tokens: most tokens in a bucket, padding included; a bucket has at least one row.
         max_rows: most rows in a bucket.
+        widths: `[N]`, the length that each row is padded to at least; by default `padded_widths`.
 
     Returns:
         Row indices, one array per bucket; together a permutation of `range(N)`.
@@ -241,11 +253,11 @@ def bucket_rows(
         [[1, 3], [0, 2]]
     """
     order = np.argsort(-lengths, kind="stable")
-    widths = padded_widths(lengths)[order]
+    least = (padded_widths(lengths) if widths is None else widths)[order]
     buckets = []
     start = 0
     while start < len(order):
-        rest = widths[start : start + max_rows]
+        rest = least[start : start + max_rows]
         padded = np.arange(1, len(rest) + 1) * int(rest[0])
         wasteful = np.cumsum(rest) < (1 - max_padding) * padded
         fits = (padded <= max_tokens) & (~wasteful | (padded <= min_tokens))

@@ -239,11 +239,16 @@ SHORT = [case for case in GRID if case[1:] == (torch.float64, 0.0) and not case[
 
 
 def ways(case):
-    """The ways of a case, as (cached, bucketed), with one process and with two; the plain one has other masks."""
+    """The ways of a case, as (cached, rows), with one process and with two.
+
+    With dropout, rows in one product have other masks than buckets.
+    """
     method, dtype, dropout = case
     every = (method in EVERY_WAY and dtype == torch.float64) or method in CUT
-    found = itertools.product((False, True), repeat=2) if every else ((False, False), (True, True))
-    return [way for way in found if any(way) or not dropout]
+    some = ((False, "padded"), (True, "packed"))
+    found = itertools.product((False, True), ("padded", "bucketed", "packed")) if every else some
+    other = {(False, "padded"), (False, "packed"), (True, "packed")} if dropout else set()
+    return [way for way in found if way not in other]
 
 
 def steps_of(kind):
@@ -316,13 +321,13 @@ def count_and_reduce(state, bucket):
     return add_gradients(tables, bucket)
 
 
-def train(case, cached, bucketed, rank, world):
+def train(case, cached, rows, rank, world):
     """Gradients of the first step and the weights after the last."""
     method, dtype, dropout = case
     num_views, make = METHODS[method]
     torch.manual_seed(0)
     core = make(dropout).to(DEVICE, dtype).train()
-    core.length_bucketing = bucketed
+    core.length_bucketing, core.unpadded = rows != "padded", rows == "packed"
     core.bucket_options = {"max_rows": 3}  # the chunks of the GradCache step, so that both draw the same dropout masks
     options = {"broadcast_buffers": False, "gradient_as_bucket_view": True}  # the latter as in ContrastiveTrainer
     model = DistributedDataParallel(core, **options) if world > 1 else core
@@ -335,7 +340,7 @@ def train(case, cached, bucketed, rank, world):
     losses, first = [], None
     for whole in batches(num_views, method.partition("-")[0]):
         batch = share(whole, rank, world)
-        if bucketed:  # as the trainer does: the host knows what decides shapes
+        if rows != "padded":  # as the trainer does: the host knows what decides shapes
             batch = PlanningCollator(dict, core.settings.loss)(batch)
         batch = {name: x.to(DEVICE) if isinstance(x, torch.Tensor) else x for name, x in batch.items()}
         optimizer.zero_grad()
@@ -348,7 +353,7 @@ def train(case, cached, bucketed, rank, world):
                 words = mlm_step(core, batch, lambda scalar: scalar.backward(), no_sync, chunk_size=3)
             loss, _ = gradcache_step(
                 {name: x for name, x in batch.items() if not name.startswith(("mlm", "predicted"))},
-                lambda **rows: model(**rows).pooler_output,
+                lambda **chunk: model(**chunk).pooler_output,
                 lambda views, hashes=hashes, targets=targets, task=task: core.compute_loss(
                     core.split_views(views), targets, hashes, task=task
                 ),
@@ -383,8 +388,8 @@ def main(rank, world, port, out):
         dist.init_process_group("gloo", init_method=f"tcp://127.0.0.1:{port}", rank=rank, world_size=world)
     results = {}
     for case in SHORT if "CONTRASTIVE_ST_TEST_DEVICE" in os.environ else GRID:
-        for cached, bucketed in ways(case):
-            results[(*case, cached, bucketed)] = train(case, cached, bucketed, rank, world)
+        for cached, rows in ways(case):
+            results[(*case, cached, rows)] = train(case, cached, rows, rank, world)
     if rank == 0:
         torch.save(results, out)
     if world > 1:

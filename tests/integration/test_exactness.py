@@ -1,4 +1,4 @@
-"""The central invariant: plain = cached = bucketed = several processes, in loss, gradients and trained weights."""
+"""The central invariant: plain = cached = bucketed = packed = several processes, in loss, gradients and weights."""
 
 import itertools
 
@@ -22,19 +22,18 @@ def results(tmp_path_factory):
 def cases():
     """Every case but those whose dropout masks cannot be the same: another order of encoding, another process."""
     grid = [(case, *way) for case in distributed_worker.GRID for way in distributed_worker.ways(case)]
-    for (case, cached, bucketed), world in itertools.product(grid, (1, 2)):
+    for (case, cached, rows), world in itertools.product(grid, (1, 2)):
         if not case[-1] or world == 1:
             words = [case[0], str(case[1])[6:], f"dropout{case[2]}", "cached" if cached else "plain"]
-            name = "-".join([*words, "bucketed" if bucketed else "padded", f"{world}p"])
-            yield pytest.param(case, cached, bucketed, world, id=name)
+            yield pytest.param(case, cached, rows, world, id="-".join([*words, rows, f"{world}p"]))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("case", "cached", "bucketed", "world"), list(cases()))
-def test_same_loss_gradients_and_weights(results, case, cached, bucketed, world):
+@pytest.mark.parametrize(("case", "cached", "rows", "world"), list(cases()))
+def test_same_loss_gradients_and_weights(results, case, cached, rows, world):
     dtype, dropout = case[1:]
-    reference = results[1][(*case, False, dropout > 0)]
-    ours = results[world][(*case, cached, bucketed)]
+    reference = results[1][(*case, False, "bucketed" if dropout else "padded")]
+    ours = results[world][(*case, cached, rows)]
     tolerance = TOLERANCE[dtype]
     torch.testing.assert_close(ours["losses"][0], reference["losses"][0], rtol=tolerance, atol=0)
     assert relative_error(ours["gradients"], reference["gradients"]) < tolerance
@@ -47,7 +46,7 @@ def test_dropout_is_replayed_in_two_processes(results):
     """Two processes draw masks of their own; plain and cached draw the same ones."""
     for case in distributed_worker.GRID:
         if case[-1]:
-            plain, cached = results[2][(*case, False, True)], results[2][(*case, True, True)]
+            plain, cached = (results[2][(*case, way, "bucketed")] for way in (False, True))
             assert relative_error(cached["gradients"], plain["gradients"]) < TOLERANCE[case[1]]
 
 

@@ -16,6 +16,7 @@ from contrastive_st import (
     RobertaForCL,
     XLMRobertaForCL,
 )
+from contrastive_st.models import attention
 
 SHAPE = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 NONE = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -77,8 +78,16 @@ def computed(model, rows, unpadded):
     return embeddings.detach(), gradients, seen.rows
 
 
+@pytest.fixture(params=["groups", "jagged"])
+def way(request, monkeypatch):
+    """Attention as on a CPU, here in several groups, or as on a GPU."""
+    monkeypatch.setattr(attention, "_GROUP", 8)
+    if request.param == "jagged":
+        monkeypatch.setattr(attention, "_groups", lambda lengths, device: [])
+
+
 @pytest.mark.parametrize("family", CASES)
-def test_every_family_has_the_same_embeddings_and_gradients(family):
+def test_every_family_has_the_same_embeddings_and_gradients(family, way):
     torch.manual_seed(0)
     model, rows = CASES[family]().double().train(), batch()
     if model.config.pad_token_id == 1:  # its positions are counted from the padding
@@ -86,7 +95,7 @@ def test_every_family_has_the_same_embeddings_and_gradients(family):
         rows["input_ids"][2, 1] = 1  # a text that holds it
     expected, gradients, padded = computed(model, rows, False)
     found, own, packed = computed(model, rows, True)
-    assert packed == rows["lengths"].sum() < padded
+    assert packed == attention.packed_tokens(rows["lengths"], torch.device("cpu")) < padded
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     assert own.keys() == gradients.keys()
     for name, gradient in gradients.items():
@@ -109,6 +118,7 @@ def test_what_cannot_be_packed_is_computed_as_before(why):
         del rows["lengths"]
     elif why == "an empty row":
         rows["lengths"][1] = rows["attention_mask"][1, 0] = 0
+        model.bucket_options = {"min_tokens": 1, "max_padding": 0.0}  # the other rows are in buckets of their own
     elif why == "cutoff":
         model.change_settings(cutoff="token", cutoff_ratio=0.5)
     elif why == "checkpointing":
@@ -118,10 +128,31 @@ def test_what_cannot_be_packed_is_computed_as_before(why):
         torch.manual_seed(1)
         found.append(computed(model, rows, unpadded))
     assert torch.equal(found[0][0], found[1][0])
-    assert found[0][2] == found[1][2] > rows.get("lengths", np.zeros(1)).sum()
+    assert found[0][2] == found[1][2]
+    assert why == "an empty row" or found[0][2] > rows.get("lengths", np.zeros(1)).sum()
 
 
-def test_attention_dropout_is_drawn():
+def test_a_training_step_in_bfloat16_attends_by_its_own_kernel(monkeypatch):
+    calls, kernel = [], attention.plain_attention
+    monkeypatch.setattr(
+        attention, "plain_attention", lambda *args, **options: calls.append(1) or kernel(*args, **options)
+    )
+    model, rows = CASES["bert"]().train(), batch()
+    with torch.autocast("cpu", torch.bfloat16):
+        model.embed(**rows)
+    assert len(calls) == model.config.num_hidden_layers  # the rows are one group
+
+
+def test_few_tokens_more_than_the_rows_have_are_computed():
+    lengths = np.random.default_rng(0).integers(1, 128, 200)
+    device = torch.device("cpu")
+    rows = attention.PackedRows(lengths, 128, device)
+    assert lengths.sum() <= len(rows.places) <= len(rows.places) + rows.spare <= 1.08 * lengths.sum()
+    assert rows.pack(torch.zeros(200, 128)).shape[1] == attention.packed_tokens(lengths, device)
+    assert len({attention.packed_tokens(np.full(n, 30), device) for n in range(100, 200)}) < 40  # shapes of products
+
+
+def test_attention_dropout_is_drawn(way):
     torch.manual_seed(0)
     model = BertForCL(transformers.BertConfig(**{**BERT, "attention_probs_dropout_prob": 0.5}), pooling="mean").train()
     model.unpadded, rows = True, batch()

@@ -275,7 +275,9 @@ def test_at_start_the_log_says_what_contrasts_with_what(tokenizer, bert_config, 
 
 
 @pytest.mark.parametrize(
-    "changes", [{}, {"gradient_accumulation_steps": 2}, {"bf16": True}], ids=["", "accumulated", "bf16"]
+    "changes",
+    [{}, {"gradient_accumulation_steps": 2}, {"bf16": True, "unpadded": False}],
+    ids=["", "accumulated", "bf16"],
 )
 @pytest.mark.parametrize("limit", [{"chunk_size": 3}, {"chunk_tokens": 30}], ids=["rows", "tokens"])
 def test_the_gradcache_step_of_the_trainer_is_its_plain_step(tokenizer, bert_config, tmp_path, changes, limit):

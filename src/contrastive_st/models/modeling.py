@@ -351,7 +351,8 @@ class ContrastiveMixin(ForCL):
     settings_class = ContrastiveConfig
     takes_lengths = True
     length_bucketing = True
-    unpadded = False  # whether to compute real tokens alone in training, without buckets; see `PackedRows`
+    #: Whether rows are packed in training (`PackedRows`), instead of padded in buckets; by default on a CPU
+    unpadded: bool | None = None
     packable: ClassVar[bool] = True  # whether attention sees all tokens of a row, and nothing but their states
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
     _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^(loss_head|after)\."]
@@ -388,7 +389,7 @@ class ContrastiveMixin(ForCL):
         """Encode token ids `[..., L]` to embeddings `[..., d]`; `[B, V, L]` gives views `[B, V, d]`."""
         batch = self._rows(input_ids, attention_mask, **other)
         encode: Any = lambda **rows: self._encode(**rows).pooler_output
-        if not self.length_bucketing or self._noisy or self._packs(batch.get("lengths")):
+        if not self.length_bucketing or self._noisy or self.packs(batch.get("lengths")):
             embeddings: Tensor = encode(**batch)
         else:
             batch |= self._places(batch["input_ids"])
@@ -589,8 +590,9 @@ class ContrastiveMixin(ForCL):
         padded = _padded(lengths, attention_mask.shape[1], compiled or bool(settings.cutoff))
         chosen = self.training and not self._recomputes
         kernel = training_attention(attention_mask.device) if chosen else contextlib.nullcontext()
-        if lengths is not None and self._packs(lengths):
-            output = self._packed(PackedRows(lengths, attention_mask.shape[1], attention_mask.device), **rows)
+        if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
+            with kernel:
+                output = self._packed(PackedRows(lengths, attention_mask.shape[1], attention_mask.device), **rows)
         else:
             with cut, kernel, known_padding(padded):
                 output = self.backbone(attention_mask=attention_mask, **rows)
@@ -617,13 +619,16 @@ class ContrastiveMixin(ForCL):
         """Whether layers run again in the backward pass (activation checkpointing), outside of all contexts."""
         return any(getattr(module, "gradient_checkpointing", False) for module in self.backbone.modules())
 
-    def _packs(self, lengths: NDArray[np.int64] | None) -> bool:
+    def packs(self, lengths: NDArray[np.int64] | None) -> bool:
         """Whether these rows are computed as one row of their tokens: their places must be known, without holes."""
-        if lengths is None or not lengths.all() or not (self.unpadded and self.can_pack and self.training):
+        usual = self.length_bucketing and self.device.type == "cpu"
+        wanted = usual if self.unpadded is None else self.unpadded
+        if lengths is None or not lengths.all() or not (wanted and self.can_pack and self.training):
             return False
         within = getattr(self.config, "sliding_window", None)  # tokens to either side, in some layers
         seen = within is None or int(lengths.max()) <= within + 1
-        return seen and not (self.settings.cutoff or self.denoises or self._recomputes or self._noisy)
+        compiled = self.backbone._compiled_call_impl is not None  # for rows of their own
+        return seen and not (self.settings.cutoff or self.denoises or self._recomputes or self._noisy or compiled)
 
     @property
     def _noisy(self) -> bool:

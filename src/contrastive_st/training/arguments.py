@@ -53,11 +53,11 @@ class ContrastiveTrainingArguments(TrainingArguments):
     chunk_tokens: int | None = field(
         default=None, metadata={"help": "The same limit in tokens, padding included; may be combined with chunk_size."}
     )
-    unpadded: bool = field(
-        default=False,
+    unpadded: bool | None = field(
+        default=None,
         metadata={
-            "help": "Compute real tokens alone, in one row, which attention keeps apart, instead of padded buckets: "
-            "for GPUs, where it is flash attention. Not for MPNet, decoders or torch_compile."
+            "help": "Compute real tokens alone, in one row, which attention keeps apart, instead of padded buckets: by "
+            "default on a CPU; on a GPU it is flash attention. Not for MPNet, decoders or torch_compile."
         },
     )
     momentum_queue: int = field(

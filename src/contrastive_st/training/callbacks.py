@@ -18,6 +18,7 @@ from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
 from contrastive_st.memory import peak_resident
+from contrastive_st.models.attention import packed_tokens
 from contrastive_st.models.wrapped import own_module
 from contrastive_st.terminal import clean
 from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
@@ -48,11 +49,16 @@ class Throughput(TrainerCallback):
         known = np.full(ids.shape[:-1], ids.shape[-1]) if mask is None else inputs.get("lengths")
         lengths = row_lengths(ids if mask is None else mask, known).reshape(-1)
         most = model.positions or ids.shape[-1]
-        if chunk_size or chunk_tokens:
+        chunked, packs = chunk_size or chunk_tokens, hasattr(model, "packs") and model.packs(lengths)
+        if chunked:
             buckets = bucket_rows(lengths, **chunk_limits(ids.device, len(lengths), chunk_size, chunk_tokens))
-            self.encoded += padded_tokens(buckets, lengths, most)
-        elif getattr(model, "length_bucketing", False):
+        elif getattr(model, "length_bucketing", False) and not packs:
             buckets = bucket_rows(lengths, **training_buckets(ids.device, model.bucket_options))
+        else:
+            buckets = [np.arange(len(lengths))]
+        if packs:
+            self.encoded += sum(packed_tokens(lengths[rows], ids.device) for rows in buckets)
+        elif chunked or len(buckets) > 1:
             self.encoded += padded_tokens(buckets, lengths, most)
         else:
             self.encoded += ids.numel()

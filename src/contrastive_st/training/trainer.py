@@ -293,8 +293,8 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             core.length_bucketing = False
         if self.args.torch_compile:
             self._compile()
-        if self.args.unpadded:
-            core.unpadded = True
+        if self.args.unpadded is not None:
+            core.unpadded = self.args.unpadded
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.reads_late = self.args.device.type != "cpu"  # on a CPU, losses are read at once
         self._unread: list[Unread] = []

@@ -117,7 +117,7 @@ def add_script_options(parser: argparse.ArgumentParser) -> None:
 
 #: Defaults of the training of static students, and those that differ for layer students
 STATIC: dict[str, Any] = {
-    "batch_size": 512, "pair_batch_size": 512, "learning_rate": 1e-3, "steps": 1600, "pair_weight": 0.1,
+    "batch_size": 512, "pair_batch_size": 512, "learning_rate": 1e-3, "steps": None, "pair_weight": 0.1,
     "temperature": 0.05, "seed": 0, "minutes": 0.0,
 }  # fmt: skip
 LAYERS: dict[str, Any] = {
@@ -156,7 +156,8 @@ def _add_distill(commands: Any) -> None:
     add("--max_length", type=int, default=128, help="longest text of a layer student, in tokens (default: 128)")
     for name, default in STATIC.items():
         otherwise = f"; layers: {LAYERS[name]}" if LAYERS[name] != default else ""
-        add(f"--{name}", type=type(default), help=f"{_MEANING[name]} (default: {default}{otherwise})")
+        usual = "1600, or 100 passes if fewer" if default is None else default
+        add(f"--{name}", type=type(LAYERS[name]), help=f"{_MEANING[name]} (default: {usual}{otherwise})")
     parser.set_defaults(function=_distill)
 
 

@@ -64,6 +64,7 @@ _RANGES: Ranges = (
     ("pair_weight minutes", lambda value: 0 <= value < math.inf, "a number that is not negative"),
     ("learning_rate temperature", lambda value: 0 < value < math.inf, "a positive number"),
 )
+_STEPS, _PASSES = 1600, 100  # of a static student, if nothing is said
 _MEND = "nothing was saved; lower --learning_rate"
 
 
@@ -75,7 +76,8 @@ class Training:
         batch_size: texts per step.
         pair_batch_size: pairs or triplets per step, if there are any.
         learning_rate: peak rate of AdamW, after a warm-up of 50 steps and with linear decay to 0.
-        steps: number of steps; 0 for one pass over the texts.
+        steps: number of steps; 0 for one pass over the texts. None: 1,600, or 100 passes if those are fewer, since more
+            passes over few texts teach nothing.
         pair_weight: weight of InfoNCE over the pairs; the distance to the teacher has 1.
         temperature: temperature of InfoNCE.
         seed: seed of the order of texts and pairs.
@@ -88,7 +90,7 @@ class Training:
     batch_size: int
     pair_batch_size: int
     learning_rate: float
-    steps: int
+    steps: int | None
     pair_weight: float
     temperature: float
     seed: int
@@ -341,7 +343,8 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
     if len(rows) < options.batch_size:
         print(f"only {len(rows)} texts: the batch size is {len(rows)}, not {options.batch_size}", file=sys.stderr)
     batch_size = min(options.batch_size, len(rows))
-    steps = options.steps or len(rows) // batch_size
+    one_pass = max(len(rows) // batch_size, 1)
+    steps = min(_STEPS, _PASSES * one_pass) if options.steps is None else options.steps or one_pass
     by_length, numbers = not isinstance(model, StaticEncoder), None
     if len(pairs) and options.pair_weight:
         numbers = endless_batches(pairs.lengths(), options.pair_batch_size, options.seed + 1, by_length)

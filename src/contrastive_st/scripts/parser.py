@@ -10,6 +10,7 @@ from dataclasses import fields
 from typing import Any
 
 from transformers import HfArgumentParser, TrainingArguments
+from transformers.hf_argparser import string_to_bool
 from transformers.integrations import get_reporting_integration_callbacks
 
 from contrastive_st.commands import VERBOSITY, Parser, snake_case_flags
@@ -31,10 +32,16 @@ class TrainingParser(Parser, HfArgumentParser):
         ...     max_length: int = 32
         >>> TrainingParser(Arguments).parse(["--max_length", "64"])
         [Arguments(max_length=64)]
+        >>> args, = TrainingParser(ContrastiveTrainingArguments).parse(["--output_dir", "out", "--unpadded"])
+        >>> args.unpadded
+        True
     """
 
     def __init__(self, kinds: Any, **kwargs: Any) -> None:
         super().__init__(kinds, **kwargs)
+        for action in self._actions:
+            if action.type is string_to_bool and action.nargs is None:  # may be None: transformers wants a value
+                action.nargs, action.const = "?", True
 
     def parse(self, argv: Sequence[str] | None = None, defaults: Mapping[str, Any] | None = None) -> list[Any]:
         """Parse a command line into one instance of each dataclass.

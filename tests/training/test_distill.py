@@ -1,6 +1,7 @@
 """`contrastive-st distill`: students of teachers of several kinds and dimensions."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -145,6 +146,8 @@ def test_few_texts_are_passed_a_hundred_times():
     model = StaticEncoder.from_table(np.random.default_rng(0).normal(size=(9, 4)), loss="embedding_distillation")
     options = Training(2, 1, 1e-3, steps=None, pair_weight=0.0, temperature=0.1, seed=0, minutes=0)
     assert train(model, rows, targets, Pairs(), options)["steps"] == 300
+    pairs = Pairs([[[3], [4]]] * 5)
+    assert train(model, rows, targets, pairs, replace(options, pair_weight=0.1))["steps"] == 500
 
 
 def test_the_loss_of_a_step_is_that_of_each_text_encoded_alone(work):

@@ -111,7 +111,7 @@ class PackedRows:
         places = np.flatnonzero(np.arange(width) < lengths[:, None])
         if self.groups:
             places = np.concatenate([(rows[:, None] * width + np.arange(most)).ravel() for rows, most in self.groups])
-        self.spare = packed_tokens(lengths, device) - len(places)
+        self.spare = _few(len(places)) - len(places) if self.groups else 0
         self.masks = [_mask(lengths[rows]) for rows, _ in self.groups]
         starts = np.concatenate([[0], lengths.cumsum()])
         self.places, self.starts = (torch.from_numpy(x).to(device, non_blocking=True) for x in (places, starts))
@@ -184,9 +184,12 @@ def packed_tokens(lengths: NDArray[np.int64], device: torch.device) -> int:
         (3, 272)
     """
     groups = _groups(lengths, device)
-    if not groups:
-        return int(lengths.sum())
-    return int(round_up(np.array([sum(len(rows) * most for rows, most in groups)]), 6)[0])
+    return _few(sum(len(rows) * most for rows, most in groups)) if groups else int(lengths.sum())
+
+
+def _few(tokens: int) -> int:
+    """The next of few numbers of tokens, at most 3% more."""
+    return int(round_up(np.array([tokens]), 6)[0])
 
 
 def _groups(lengths: NDArray[np.int64], device: torch.device) -> list[tuple[NDArray[np.int64], int]]:

@@ -76,8 +76,8 @@ class Training:
         batch_size: texts per step.
         pair_batch_size: pairs or triplets per step, if there are any.
         learning_rate: peak rate of AdamW, after a warm-up of 50 steps and with linear decay to 0.
-        steps: number of steps; 0 for one pass over the texts. None: 1,600, or 100 passes if those are fewer, since more
-            passes over few texts teach nothing.
+        steps: number of steps; 0 for one pass over the texts. None: 1,600, or 100 passes over the texts (the pairs, if
+            those take longer) if that is fewer, since more of them teach nothing.
         pair_weight: weight of InfoNCE over the pairs; the distance to the teacher has 1.
         temperature: temperature of InfoNCE.
         seed: seed of the order of texts and pairs.
@@ -344,7 +344,8 @@ def train(model: Any, rows: Rows, targets: NDArray[np.floating], pairs: Pairs, o
         print(f"only {len(rows)} texts: the batch size is {len(rows)}, not {options.batch_size}", file=sys.stderr)
     batch_size = min(options.batch_size, len(rows))
     one_pass = max(len(rows) // batch_size, 1)
-    steps = min(_STEPS, _PASSES * one_pass) if options.steps is None else options.steps or one_pass
+    longest = max(one_pass, len(pairs) // options.pair_batch_size if options.pair_weight else 0)
+    steps = min(_STEPS, _PASSES * longest) if options.steps is None else options.steps or one_pass
     by_length, numbers = not isinstance(model, StaticEncoder), None
     if len(pairs) and options.pair_weight:
         numbers = endless_batches(pairs.lengths(), options.pair_batch_size, options.seed + 1, by_length)

@@ -1,6 +1,7 @@
 """Training speed and memory of the QuickThoughts GRU against a plain loop: same widths, same sentences.
 
     python benchmarks/quickthoughts.py --sentences novels.parquet
+    python benchmarks/quickthoughts.py --sentences novels.parquet --profile       # where the time of our steps goes
 
 Everyone trains two GRUs with word vectors of their own on batches of sentences in the order of the book, each
 sentence picking the next one of the batch. The plain loop does what the published PyTorch code does in a step: it
@@ -19,9 +20,10 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from datetime import date
 from pathlib import Path
+
+from training import Clock
 
 SYSTEMS = ("ours", "ours float32", "plain loop bf16", "plain loop")
 WARM_UP = 1
@@ -36,6 +38,7 @@ def main() -> None:
     parser.add_argument("--max_length", type=int, default=50, help="longer sentences are cut, as in the published code")
     parser.add_argument("--steps", type=int, default=6, help="counted steps a round")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--profile", action="store_true", help="ours alone: the share of each kind of operation")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--rows", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -44,15 +47,17 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as folder:
         prepare(args, Path(folder))
-        rounds: dict[str, list[dict]] = {name: [] for name in SYSTEMS}
-        for turn in range(args.rounds):
-            for name in SYSTEMS:
+        systems = SYSTEMS[: 1 if args.profile else None]
+        rounds: dict[str, list[dict]] = {name: [] for name in systems}
+        for turn in range(1 if args.profile else args.rounds):
+            for name in systems:
                 command = [sys.executable, __file__, *sys.argv[1:], "--rows", folder, "--worker", name]
                 done = subprocess.run(command, capture_output=True, text=True, check=False)
                 if done.returncode:
                     sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
                 rounds[name].append(json.loads(done.stdout.splitlines()[-1]))
                 print(f"round {turn + 1}, {name}: {rounds[name][-1]}", file=sys.stderr)
+                print("\n".join(done.stdout.splitlines()[:-1]), end="")
         report(args, rounds, Path(folder))
 
 
@@ -109,33 +114,23 @@ def work(args: argparse.Namespace) -> dict:
     transformers.utils.logging.set_verbosity_error()
     transformers.set_seed(0)
     rows = json.loads(Path(args.rows, "rows.json").read_text())
-    ticks = [time.perf_counter()]
-
-    def tick() -> None:
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        ticks.append(time.perf_counter())
-
-    loss = (run_ours if args.worker.startswith("ours") else run_loop)(args, rows, tick)
-    took = ticks[-1] - ticks[WARM_UP]
+    clock = Clock(args.batch, WARM_UP, args.profile)
+    loss = (run_ours if args.worker.startswith("ours") else run_loop)(args, rows, clock)
+    clock.report()
     unit = 1 if sys.platform == "darwin" else 1024
     used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
     if torch.cuda.is_available():
         used = torch.cuda.max_memory_allocated()
-    return {"speed": round(args.batch * args.steps / took, 2), "gib": round(used / 2**30, 2), "loss": round(loss, 4)}
+    return {"speed": round(clock.speed(), 2), "gib": round(used / 2**30, 2), "loss": round(loss, 4)}
 
 
-def run_ours(args: argparse.Namespace, rows: list, tick) -> float:
+def run_ours(args: argparse.Namespace, rows: list, clock: Clock) -> float:
     from datasets import Dataset
-    from transformers import AutoTokenizer, TrainerCallback
+    from transformers import AutoTokenizer
 
     from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments
     from contrastive_st.data import ContextWindowCollator
     from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU
-
-    class Tick(TrainerCallback):
-        def on_step_end(self, *args, **kwargs):
-            tick()
 
     tokenizer = AutoTokenizer.from_pretrained(args.rows)
     model = QuickThoughtsGRU(QuickThoughtsConfig(len(tokenizer), hidden_size=args.hidden), targets="next")
@@ -151,14 +146,14 @@ def run_ours(args: argparse.Namespace, rows: list, tick) -> float:
             train_sampling_strategy="sequential", bf16=False if "float32" in args.worker else None, seed=0,
         )  # fmt: skip
         trainer = ContrastiveTrainer(
-            model, training, train_dataset=Dataset.from_dict(columns), callbacks=[Tick()],
+            model, training, train_dataset=Dataset.from_dict(columns), callbacks=[clock.callback()],
             data_collator=ContextWindowCollator(tokenizer),
         )  # fmt: skip
         trainer.train()
     return [row["loss"] for row in trainer.state.log_history if "loss" in row][-1]
 
 
-def run_loop(args: argparse.Namespace, rows: list, tick) -> float:
+def run_loop(args: argparse.Namespace, rows: list, clock: Clock) -> float:
     import torch
     from torch import nn
     from transformers import AutoTokenizer
@@ -191,7 +186,7 @@ def run_loop(args: argparse.Namespace, rows: list, tick) -> float:
         nn.utils.clip_grad_norm_(weights, 5.0)
         optimizer.step()
         optimizer.zero_grad()
-        tick()
+        clock.tick()
     return loss.item()
 
 

@@ -35,7 +35,7 @@ from contrastive_st.models import (
 )
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.tokens import name_number
-from contrastive_st.training.gradcache import gradcache_step, mlm_step
+from contrastive_st.training.gradcache import gradcache_step, mlm_step, sparse_look_ups
 from contrastive_st.training.trainer import PlanningCollator
 
 ROWS, LENGTH = 10, 9
@@ -347,7 +347,7 @@ def train(case, cached, rows, rank, world):
         if cached:
             hashes = text_hashes(batch["input_ids"], batch["attention_mask"], batch.get("text_mask"))
             targets, task = batch.pop("targets", None), batch.pop("task", None)
-            no_sync = model.no_sync if world > 1 else contextlib.nullcontext
+            no_sync = unsynced(model, core)
             words = torch.zeros((), device=DEVICE)
             if "mlm_targets" in batch:
                 words = mlm_step(core, batch, lambda scalar: scalar.backward(), no_sync, chunk_size=3)
@@ -380,6 +380,17 @@ def train(case, cached, rows, rank, world):
         "weights": {name: weight.cpu() for name, weight in core.state_dict().items()},
         "reductions": len(reductions),
     }
+
+
+def unsynced(model, core):
+    """The context of a chunk that is not the last one, as in `ContrastiveTrainer`."""
+
+    @contextlib.contextmanager
+    def no_sync():
+        with model.no_sync() if model is not core else contextlib.nullcontext(), sparse_look_ups(core):
+            yield
+
+    return no_sync
 
 
 def main(rank, world, port, out):

@@ -1,5 +1,6 @@
 """ContrastiveTrainer: what it logs, how it stops, how it resumes; and the stock Trainer with the same parts."""
 
+import contextlib
 import logging
 import math
 import os
@@ -294,6 +295,26 @@ def test_the_gradcache_step_of_the_trainer_is_its_plain_step(tokenizer, bert_con
         runs[name] = [row["loss"] for row in trainer.state.log_history if "loss" in row], trainer.model.state_dict()
     tolerance = 5e-2 if "bf16" in changes else 2e-4  # three steps of Adam on a tiny model, in float32
     torch.testing.assert_close(torch.tensor(runs["cached"][0]), torch.tensor(runs["plain"][0]), rtol=tolerance, atol=0)
+
+
+def test_chunks_between_the_first_and_the_last_add_only_the_rows_of_the_word_table(
+    tokenizer, bert_config, tmp_path, monkeypatch
+):
+    runs = {}
+    for name in ("rows", "whole"):
+        trainer = trainer_for(tokenizer, bert_config, tmp_path / name, max_steps=2, chunk_size=2, learning_rate=1e-2)
+        kinds: list[bool] = []
+        trainer.model.get_input_embeddings().weight.register_hook(lambda grad: kinds.append(grad.is_sparse))  # noqa: B023
+        if name == "whole":
+            monkeypatch.setattr("contrastive_st.training.trainer.sparse_look_ups", lambda _: contextlib.nullcontext())
+        trainer.train()
+        chunks = len(kinds) // 2
+        assert chunks > 2
+        between = [name == "rows"] * (chunks - 2)
+        assert kinds == [False, *between, False] * 2
+        runs[name] = trainer.model.state_dict()
+    for key, weight in runs["whole"].items():
+        torch.testing.assert_close(runs["rows"][key], weight, rtol=1e-4, atol=1e-5, msg=key)
 
 
 def test_the_gradcache_step_has_the_masked_lm_loss_of_the_plain_step(tokenizer, bert_config, tmp_path, equal_views):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
+from torch import Tensor, nn
 
 from contrastive_st.distributed import default_gather
 from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
@@ -161,3 +161,37 @@ def replayed(states: list[Tensor]) -> Iterator[None]:
     if len(states) > 1:
         torch.cuda.set_rng_state(states[1])
     yield
+
+
+@contextlib.contextmanager
+def sparse_look_ups(model: nn.Module) -> Iterator[None]:
+    """In this block, backpropagation adds to the gradient of a look-up table only the rows that were looked up.
+
+    Otherwise torch makes a gradient as large as the table for each chunk: 384 MB for 250,000 words of 384 numbers. A
+    batch of 512 in chunks of 64 took 1.32 times as long with that table on two cores, and short texts with 30,000 words
+    1.05 times. The table must have a gradient, that of an earlier chunk, because optimizers take no sparse one. On a
+    GPU, where the host would have to wait for the number of rows, nothing changes.
+
+    Example:
+        >>> table = nn.Embedding(9, 2)
+        >>> table.weight.grad = torch.zeros(9, 2)
+        >>> with sparse_look_ups(nn.Sequential(table)):
+        ...     table(torch.tensor([4, 4])).sum().backward()
+        >>> table.sparse, table.weight.grad.is_sparse, table.weight.grad[4].tolist()
+        (False, False, [2.0, 2.0])
+    """
+    tables = [module for module in model.modules() if isinstance(module, nn.Embedding) and _has_gradient(module)]
+    for table in tables:
+        table.sparse = True
+    try:
+        yield
+    finally:
+        for table in tables:
+            table.sparse = False
+
+
+def _has_gradient(table: nn.Embedding) -> bool:
+    """Whether the gradient of a table is dense, on a CPU, and torch can add a sparse one to it."""
+    gradient = getattr(dict(table.named_parameters(recurse=False)).get("weight"), "grad", None)
+    fits = gradient is not None and gradient.layout == torch.strided and gradient.device.type == "cpu"
+    return fits and not table.sparse and not table.scale_grad_by_freq

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,7 +31,7 @@ from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
-from contrastive_st.training.gradcache import gradcache_step, mlm_step
+from contrastive_st.training.gradcache import gradcache_step, mlm_step, sparse_look_ups
 from contrastive_st.training.momentum import TOKEN_KEYS, MomentumTrainer
 from contrastive_st.training.optimizers import clip_rows
 from contrastive_st.training.planning import PlanningCollator
@@ -473,7 +473,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         inputs = self._prepare_inputs(inputs)
         core, scale = self.accelerator.unwrap_model(model), 1 / self.current_gradient_accumulation_steps
         limits = {"chunk_size": self.args.chunk_size, "chunk_tokens": self.args.chunk_tokens}
-        no_sync = lambda: self.accelerator.no_sync(model)
+        no_sync = lambda: self._no_sync(model)
         words = None
         if "mlm_targets" in inputs and getattr(core.settings, "do_mlm", False):
             names = (*TOKEN_KEYS, "mlm_input_ids", "mlm_targets", "predicted")
@@ -501,6 +501,15 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         )
         self._remember(complete(views), targets, hashes, queue)
         return loss if words is None else loss + words
+
+    @contextlib.contextmanager
+    def _no_sync(self, model: nn.Module) -> Iterator[None]:
+        """A context for a chunk that is not the last one of a step."""
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(self.accelerator.no_sync(model))
+            if not self.is_fsdp_enabled:  # which cuts the gradient of the word table into parts
+                stack.enter_context(sparse_look_ups(self.accelerator.unwrap_model(model)))
+            yield
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         self.read_losses()

@@ -218,6 +218,9 @@ def run_packed(module: Any, words: Tensor, packing: Packing) -> Tensor:
     return states
 
 
+sigmoid_backward, tanh_backward = torch.ops.aten.sigmoid_backward, torch.ops.aten.tanh_backward
+
+
 class _Recurrence(torch.autograd.Function):
     """The states `[T, h]` of a GRU layer, from its projected inputs `[T, 3h]` (reset, update, new)."""
 
@@ -228,29 +231,28 @@ class _Recurrence(torch.autograd.Function):
         dim = weight.shape[1]
         exact = torch.promote_types(weight.dtype, torch.float32)
         states = inputs.new_empty(len(inputs), dim, dtype=exact)
-        gates, hidden = torch.empty_like(inputs), inputs.new_empty(len(inputs), dim)
+        before = inputs.new_empty(len(inputs), dim, dtype=product)  # the state that each step starts from
+        seen, new = inputs.new_empty(len(inputs), 3 * dim, dtype=product), torch.empty_like(before)
         weight_, bias_ = weight.to(product), bias.to(product)
         state, start = states.new_zeros(sizes[0] if sizes else 0, dim), 0
         for size in sizes:
-            at, state = slice(start, start + size), state[:size]
-            seen, gate = functional.linear(state.to(product), weight_, bias_), gates[at]
-            hidden[at] = seen[:, 2 * dim :]
-            gate[:, : 2 * dim] = (inputs[at, : 2 * dim] + seen[:, : 2 * dim]).sigmoid_()
-            gate[:, 2 * dim :] = torch.addcmul(inputs[at, 2 * dim :], gate[:, :dim], hidden[at]).tanh_()
-            _, update, new = gate.to(exact).chunk(3, 1)
-            states[at] = state = torch.lerp(new, state, update)
+            at = slice(start, start + size)
+            given, gates = inputs[at], torch.addmm(bias_, before[at].copy_(state[:size]), weight_.T, out=seen[at])
+            gates[:, : 2 * dim].add_(given[:, : 2 * dim]).sigmoid_()
+            reset, update, hidden = gates.chunk(3, 1)
+            torch.addcmul(given[:, 2 * dim :], reset, hidden, out=new[at]).tanh_()
+            state = torch.lerp(new[at].to(exact), state[:size], update.to(exact), out=states[at])
             start += size
-        ctx.save_for_backward(weight_, gates, hidden, states)
+        ctx.save_for_backward(weight_, seen, new, before, states)
         ctx.sizes, ctx.parameter = sizes, weight.dtype
         return states.to(weight.dtype)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
-        weight, gates, hidden, states = ctx.saved_tensors
+        weight, seen, new, before, states = ctx.saved_tensors
         dim, end = weight.shape[1], len(grad)
-        before = torch.zeros_like(states, dtype=weight.dtype)  # the state that each step starts from
-        d_inputs, d_seen = torch.empty_like(gates), torch.empty_like(gates, dtype=weight.dtype)
+        d_inputs, d_seen = torch.empty_like(seen), torch.empty_like(seen)
         carried = states.new_zeros(0, dim)
         for step in reversed(range(len(ctx.sizes))):
             size = ctx.sizes[step]
@@ -258,20 +260,20 @@ class _Recurrence(torch.autograd.Function):
             end -= size
             d_state = grad[at].to(states.dtype, copy=True)
             d_state[: len(carried)] += carried
-            reset, update, new = gates[at].to(states.dtype).chunk(3, 1)
-            state = torch.zeros_like(d_state)
+            reset, update, hidden = seen[at].to(states.dtype).chunk(3, 1)
+            proposed = new[at].to(states.dtype)
+            state = states[end - ctx.sizes[step - 1] :][:size] if step else torch.zeros_like(d_state)
+            kept = d_state * update
+            d_new = tanh_backward(d_state - kept, proposed)
+            d_seen[at, :dim] = sigmoid_backward(d_new * hidden, reset)
+            d_seen[at, dim : 2 * dim] = sigmoid_backward((state - proposed).mul_(d_state), update)
+            d_inputs[at, : 2 * dim] = d_seen[at, : 2 * dim]
+            d_inputs[at, 2 * dim :] = d_new
+            d_seen[at, 2 * dim :] = d_new.mul_(reset)
             if step:
-                state = states[end - ctx.sizes[step - 1] :][:size]
-                before[at] = state
-            d_new = d_state * (1 - update) * (1 - new * new)
-            d_update = d_state * (state - new) * update * (1 - update)
-            d_reset = d_new * hidden[at] * reset * (1 - reset)
-            d_inputs[at] = torch.cat([d_reset, d_update, d_new], 1)
-            d_seen[at] = torch.cat([d_reset, d_update, d_new * reset], 1)
-            if step:
-                carried = d_state * update + d_seen[at] @ weight
+                carried = kept.add_(d_seen[at] @ weight)
         d_weight = (d_seen.T @ before).to(ctx.parameter)
-        return d_inputs, d_weight, d_seen.sum(0, dtype=states.dtype).to(ctx.parameter), None, None
+        return d_inputs, d_weight, d_seen.sum(0).to(ctx.parameter), None, None
 
 
 class QuickThoughtsModel(PreTrainedModel):

@@ -5,8 +5,8 @@
 
 The first: one optimizer step of unsupervised SimCSE from all-MiniLM-L6-v2 for each batch size, in a process of its own;
 what a larger batch may cost is its embeddings (two views, their gradients, normalized copies) and token ids. The
-second, weak scaling: the same model in batches of 64, or a very small one (`--small`) in batches of 128; each process
-with one thread and a batch of its own, and candidates from all. The first steps, in which oneDNN compiles a product for
+second, weak scaling: the same model, or a very small one (`--small`); each process with one thread and a batch of its
+own, and candidates from all. The first steps, in which oneDNN compiles a product for
 each new shape, are not counted. What the cores allow is what as many processes reach side by side that know nothing of
 each other.
 """
@@ -14,6 +14,7 @@ each other.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import resource
@@ -28,7 +29,7 @@ from datetime import date
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sentences", required=True, help="any file `contrastive-st train` reads")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1024, 16_384])
+    parser.add_argument("--batches", type=int, nargs="+", help="default: 1,024 and 16,384; weak scaling 64, small 128")
     parser.add_argument("--chunk", type=int, default=64)
     parser.add_argument("--max_length", type=int, default=32)
     parser.add_argument("--processes", type=int, nargs="+", help="weak scaling instead")
@@ -39,17 +40,14 @@ def main() -> None:
     if args.worker:
         print(json.dumps(work(args)))
         return
+    args.batches = args.batches or ([128 if args.small else 64] if args.processes else [1024, 16_384])
     print(f"{date.today()}, {os.cpu_count()} CPUs, max length {args.max_length}, chunk {args.chunk}")
     if args.processes:
-        print(
-            "\n| processes | sentences/s | x one process | side by side, alone | share of that |\n|---|---|---|---|---|"
-        )
-        first = None
-        for number in args.processes:
-            speed = sum(run["speed"] for run in launch(args, f"scaling:{number}", number))
-            alone = sum(run["speed"] for run in launch(args, f"scaling:{number}", number, alone=True))
-            first = first or speed
-            print(f"| {number} | {speed:.0f} | {speed / first:.2f} | {alone:.0f} | {speed / alone:.2f} |")
+        print("\n| processes | a batch | sentences/s | side by side, alone | share of that |\n|---|---|---|---|---|")
+        for number, batch in itertools.product(args.processes, args.batches):
+            speed = sum(run["speed"] for run in launch(args, f"scaling:{batch}", number))
+            alone = sum(run["speed"] for run in launch(args, f"scaling:{batch}", number, alone=True))
+            print(f"| {number} | {batch} | {speed:.0f} | {alone:.0f} | {speed / alone:.2f} |")
     else:
         print("\n| batch | seconds | peak resident | embeddings, float32 |\n|---|---|---|---|")
         for batch in args.batches:
@@ -97,15 +95,15 @@ def work(args: argparse.Namespace) -> dict:
 
     transformers.utils.logging.set_verbosity_error()
     transformers.set_seed(0)
-    kind, number = args.worker.split(":")
+    kind, batch = args.worker.split(":")[0], int(args.worker.split(":")[1])
     tokenizer = AutoTokenizer.from_pretrained(get_model_path())
     if kind == "batch" or not args.small:
         model = AutoModelForCL.from_pretrained(get_model_path(), pooling="mean")
-        batch, steps, warm_up, chunk = (int(number), 1, 0, args.chunk) if kind == "batch" else (64, 15, 15, None)
+        steps, warm_up, chunk = (1, 0, args.chunk) if kind == "batch" else (15, 15, None)
     else:
         model = BertForCL(BertConfig(vocab_size=args.small, hidden_size=128, num_hidden_layers=2,
                                      num_attention_heads=2, intermediate_size=512))  # fmt: skip
-        batch, steps, warm_up, chunk = 128, 50, 50, None
+        steps, warm_up, chunk = 50, 50, None
     texts = read_texts(args.sentences)
     texts = texts.select_columns(texts.column_names[:1])
     rows = texts.select(range(batch * max(int(os.environ.get("WORLD_SIZE", 1)), 1) * (steps + warm_up)))

@@ -12,6 +12,7 @@ import torch
 from transformers import BertConfig
 
 from contrastive_st import BertForCL, ContrastiveTrainer, ContrastiveTrainingArguments, InputError
+from contrastive_st.commands import _leave_the_process_group
 from contrastive_st.data import (
     ContextWindowCollator,
     DropoutPairCollator,
@@ -95,6 +96,7 @@ def main(rank, world, port, out):
             outcomes[f"{name} {count}"] = run_family(name, count, folder, batch=16)
     if rank == "0":
         torch.save(outcomes, out)
+    _leave_the_process_group(0, wait=True)  # as a script of the package ends: otherwise a thread of gloo may abort it
 
 
 if __name__ == "__main__":

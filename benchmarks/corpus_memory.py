@@ -15,8 +15,9 @@ import resource
 import subprocess
 import sys
 import tempfile
-from datetime import date
 from pathlib import Path
+
+from machine import machine
 
 
 def main() -> None:
@@ -32,6 +33,7 @@ def main() -> None:
     if args.worker:
         print(json.dumps(train(args)))
         return
+    print(machine(), flush=True)
     runs: dict[int, list[dict]] = {size: [] for size in args.sizes}
     for _ in range(args.rounds):
         for size in args.sizes:
@@ -40,7 +42,7 @@ def main() -> None:
             if done.returncode:
                 sys.exit(done.stderr[-3000:])
             runs[size].append(json.loads(done.stdout.splitlines()[-1]))
-    print(f"{date.today()}, {args.steps} steps of {args.batch} sentences, {args.rounds} rounds\n")
+    print(f"{args.steps} steps of {args.batch} sentences, {args.rounds} rounds\n")
     print("| sentences | corpus in memory would be | peak resident, min-max | after the imports |\n|---|---|---|---|")
     for found in runs.values():
         peaks = [run["peak"] for run in found]

@@ -14,9 +14,10 @@ import os
 import statistics
 import tempfile
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
+
+from machine import machine
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
@@ -34,14 +35,10 @@ def main() -> None:
     parser.add_argument("--layers", type=int, default=6)
     parser.add_argument("--hidden", type=int, default=384)
     args = parser.parse_args()
-    import torch
     import transformers
 
-    from contrastive_st.training.metadata import hardware
-
     transformers.utils.logging.set_verbosity_error()
-    machine = f"{hardware()['cpu']}, {torch.get_num_threads()} threads, load {os.getloadavg()[0]:.1f}"
-    print(f"{date.today()}, {machine}; {args.sentences:,} sentences, {args.layers} layers of {args.hidden}, "
+    print(f"{machine()}; {args.sentences:,} sentences, {args.layers} layers of {args.hidden}, "
           f"{args.steps} steps of {args.batch}", flush=True)  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         kinds, tokenizer = data(args, Path(folder))

@@ -11,15 +11,15 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
 import shutil
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
+
+from machine import machine
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 PEER = """import sys
@@ -39,6 +39,7 @@ def main() -> None:
 
     from contrastive_st.data import read_texts
 
+    print(machine(), flush=True)
     rows = read_texts(args.texts)
     with tempfile.TemporaryDirectory() as folder:
         texts, ours, theirs = (str(Path(folder, name)) for name in ("texts.parquet", "ours", "model2vec"))
@@ -55,8 +56,7 @@ def main() -> None:
                 started = time.perf_counter()
                 subprocess.run([*command, name], check=True, capture_output=True)
                 seconds[name].append(time.perf_counter() - started)
-        machine = f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores"
-        print(f"{date.today()}, {machine}, {args.count} texts, {args.rounds} rounds")
+        print(f"{args.count} texts, {args.rounds} rounds")
         for name, found in seconds.items():
             print(
                 f"{Path(name).name}: {statistics.median(found):.1f} s ({min(found):.1f} to {max(found):.1f})",

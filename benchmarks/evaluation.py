@@ -16,9 +16,7 @@ sentences from the optimum, which decides the choice of `C` where two values are
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
-import platform
 import statistics
 import time
 from collections.abc import Callable
@@ -37,6 +35,7 @@ from contrastive_st.evaluation.scorers.probes import GRID, SEED, TOLERANCE, WIDE
 from contrastive_st.evaluation.suite import load, run
 from contrastive_st.evaluation.tasks import choose
 from contrastive_st.models.encoder import SentenceEncoder
+from machine import machine
 
 STS = "STS12,STS14,STS15,STSB"
 
@@ -54,8 +53,7 @@ def main() -> None:
     if not args.data:
         parser.error("give --data the folder of SentEval's files")
     torch.set_num_threads(args.threads)
-    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {torch.get_num_threads()} threads, "
-          f"load {os.getloadavg()[0]:.1f}, torch {torch.__version__}", flush=True)  # fmt: skip
+    print(f"{machine()}; {args.threads} threads, torch {torch.__version__}", flush=True)
     if args.part != "transfer":
         sts(args.data, args.rounds)
     if args.part != "sts":

@@ -13,9 +13,7 @@ columns are the speed over that of this package's float32 and bf16 in the same r
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
-import platform
 import statistics
 import tempfile
 import time
@@ -33,6 +31,7 @@ from contrastive_st.evaluation.scorers.sts import read_stsb, sts_spearman
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.export import CALIBRATION_TEXTS, export
 from contrastive_st.vectors import unit_vectors
+from machine import machine
 
 BASES = ("this package fp32", "this package bf16")
 
@@ -57,8 +56,7 @@ def main() -> None:
     rows = read_texts(args.file)
     texts = list(rows[rows.column_names[0]])[: args.texts + CALIBRATION_TEXTS]
     calibration, texts = texts[:CALIBRATION_TEXTS], texts[CALIBRATION_TEXTS:]
-    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {args.threads} threads, load "
-          f"{os.getloadavg()[0]:.1f}, torch {torch.__version__}, {len(texts)} texts", flush=True)  # fmt: skip
+    print(f"{machine()}; {args.threads} threads, torch {torch.__version__}, {len(texts)} texts", flush=True)
     with tempfile.TemporaryDirectory() as scratch:
         encoders = opened(args.model, calibration, Path(scratch))
         clock = time.process_time if args.threads == 1 else time.perf_counter

@@ -17,7 +17,8 @@ import statistics
 import subprocess
 import sys
 import time
-from datetime import date
+
+from machine import machine
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 FOLDER = "from contrastive_st.files.folders import SHIPPED; "
@@ -45,6 +46,7 @@ def main() -> None:
     if args.profile:
         profile(WAYS["static, SentenceEncoder()"])
         return
+    print(f"{machine()}; Python {platform.python_version()}, {args.rounds} rounds", flush=True)
     seconds: dict[str, list[float]] = {name: [] for name in WAYS}
     imported: dict[str, str] = {}
     for number in range(args.rounds + 1):
@@ -57,8 +59,6 @@ def main() -> None:
             imported[name] = done.stdout.strip() or "nothing"
             if number:
                 seconds[name].append(time.perf_counter() - started)
-    print(f"{date.today()}, {platform.processor() or platform.machine()}, {os.cpu_count()} cores, load "
-          f"{os.getloadavg()[0]:.1f}, Python {platform.python_version()}, {args.rounds} rounds")  # fmt: skip
     print("\n| first vector of | seconds, median (min to max) | imported of torch, transformers, scipy, sklearn |")
     print("|---|--:|---|")
     for name, found in seconds.items():

@@ -23,7 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
+
+from machine import machine
 
 
 def main() -> None:
@@ -41,7 +42,7 @@ def main() -> None:
         print(json.dumps(work(args)))
         return
     args.batches = args.batches or ([128 if args.small else 64] if args.processes else [1024, 16_384])
-    print(f"{date.today()}, {os.cpu_count()} CPUs, max length {args.max_length}, chunk {args.chunk}")
+    print(f"{machine()}; max length {args.max_length}, chunk {args.chunk}")
     if args.processes:
         print("\n| processes | a batch | sentences/s | side by side, alone | share of that |\n|---|---|---|---|---|")
         for number, batch in itertools.product(args.processes, args.batches):

@@ -19,16 +19,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
-from datetime import date
 from pathlib import Path
 from typing import Any
+
+from machine import machine
 
 
 def main() -> None:
@@ -46,10 +46,8 @@ def main() -> None:
         print(json.dumps(mine(args)))
         return
     from contrastive_st.prefetch import product_threads
-    from contrastive_st.training.metadata import hardware
 
-    machine = f"{hardware()['cpu']}, {product_threads()} threads, load {os.getloadavg()[0]:.1f}"
-    print(f"{date.today()}, {machine}, {args.num_negatives} negatives of each anchor", flush=True)
+    print(f"{machine()}; {product_threads()} threads, {args.num_negatives} negatives of each anchor", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         write(args, Path(folder))
         if args.part != "mine":

@@ -14,15 +14,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
-from datetime import date
 from pathlib import Path
 
+from machine import machine
 from training import Clock
 
 SYSTEMS = ("ours", "ours float32", "plain loop bf16", "plain loop")
@@ -45,6 +44,7 @@ def main() -> None:
     if args.worker:
         print(json.dumps(work(args)))
         return
+    print(machine())
     with tempfile.TemporaryDirectory() as folder:
         prepare(args, Path(folder))
         systems = SYSTEMS[: 1 if args.profile else None]
@@ -83,10 +83,7 @@ def report(args: argparse.Namespace, rounds: dict[str, list[dict]], folder: Path
     batches = [[len(row) for row in batch] for batch in json.loads((folder / "rows.json").read_text())[WARM_UP:]]
     padded, real = sum(len(batch) * max(batch) for batch in batches), sum(map(sum, batches))
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} CPU threads"
-    print(
-        f"\n{date.today()}, {platform.machine()}, {device}, torch {torch.__version__}; hidden {args.hidden}, batch ",
-        end="",
-    )
+    print(f"\n{device}, torch {torch.__version__}; hidden {args.hidden}, batch ", end="")
     print(
         f"{args.batch}, {args.words} words, sentences of up to {args.max_length} words, {real / padded:.0%} of the ",
         end="",

@@ -19,9 +19,7 @@ which holds the model, and of all of the server's.
 from __future__ import annotations
 
 import argparse
-import datetime
 import os
-import platform
 import shutil
 import statistics
 import sys
@@ -38,6 +36,8 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import numpy as np
 import pyarrow.parquet as pq
+
+from machine import machine
 
 SHARD, HELD_OUT, K = 16_384, 1000, 10
 
@@ -73,8 +73,7 @@ def begin(parser: argparse.ArgumentParser, rows: int = 100_000) -> argparse.Name
     args = parser.parse_args()
     if not args.data:
         parser.error("give --data the folder with wikipedia.parquet")
-    print(f"{datetime.date.today()}, {platform.processor() or platform.machine()}, {args.threads} threads, "
-          f"load {os.getloadavg()[0]:.1f}", flush=True)  # fmt: skip
+    print(f"{machine()}; {args.threads} threads", flush=True)
     Path(args.work).mkdir(parents=True, exist_ok=True)
     return args
 

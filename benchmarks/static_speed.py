@@ -14,17 +14,15 @@ from __future__ import annotations
 
 import argparse
 import cProfile
-import os
-import platform
 import pstats
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from datetime import date
 from typing import Any
 
 from contrastive_st.data import read_texts
 from contrastive_st.static_vectors import StaticVectors
+from machine import machine
 
 Rates = dict[str, list[tuple[float, float]]]
 
@@ -81,9 +79,8 @@ def main() -> None:
         profiler.runcall(encoder.encode, texts)
         pstats.Stats(profiler).sort_stats("tottime").print_stats(12)
         return
+    print(f"{machine()}; {len(texts)} texts, {args.rounds} rounds", flush=True)
     found = rates(args, texts, others)
-    print(f"{date.today()}, {platform.processor() or platform.machine()}, {len(os.sched_getaffinity(0))} cores, load "
-          f"{os.getloadavg()[0]:.1f}, {len(texts)} texts, {args.rounds} rounds")  # fmt: skip
     print(f"{'':20}{'per s, clock':>28}{'x MiniLM':>10}{'per s, processor':>20}{'x MiniLM':>10}")
     clock, processor = (statistics.median(row[i] for row in found["MiniLM"]) for i in range(2))
     for name, own in found.items():

@@ -19,17 +19,17 @@ import argparse
 import importlib
 import json
 import os
-import platform
 import resource
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from datetime import date
 from pathlib import Path
 
 import numpy as np
+
+from machine import machine
 
 PLAIN = ("ours", "sentence-transformers", "sentence-transformers bf16", "plain loop bf16")
 CACHED = ("ours cached", "sentence-transformers cached bf16")
@@ -68,6 +68,7 @@ def main() -> None:
     if args.worker:
         print(json.dumps(work(args)))
         return
+    print(machine())
     systems = (CACHED_FLOAT32 if args.float32 else CACHED) if args.cached else FLOAT32 if args.float32 else PLAIN
     if args.profile:
         systems, args.rounds = systems[:1], 1
@@ -92,7 +93,7 @@ def report(args: argparse.Namespace, rounds: dict[str, list[dict]]) -> None:
     import torch
 
     device = torch.cuda.get_device_name() if torch.cuda.is_available() else f"{torch.get_num_threads()} CPU threads"
-    print(f"\n{date.today()}, {platform.machine()}, {device}, torch {torch.__version__}; batch {args.batch}, ", end="")
+    print(f"\n{device}, torch {torch.__version__}; batch {args.batch}, ", end="")
     print(
         f"max length {args.max_length}, {args.rounds} rounds of {args.steps} steps"
         + f", chunk {args.chunk}" * args.cached

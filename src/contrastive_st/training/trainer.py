@@ -507,7 +507,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         """A context for a chunk that is not the last one of a step."""
         with contextlib.ExitStack() as stack:
             stack.enter_context(self.accelerator.no_sync(model))
-            if not self.is_fsdp_enabled:  # which cuts the gradient of the word table into parts
+            if not (self.is_fsdp_enabled or self.args.torch_compile):  # in parts, or compiled for dense gradients
                 stack.enter_context(sparse_look_ups(self.accelerator.unwrap_model(model)))
             yield
 

@@ -57,7 +57,8 @@ def main() -> None:
                     sys.exit(f"{name} failed:\n{done.stderr[-3000:]}")
                 rounds[name].append(json.loads(done.stdout.splitlines()[-1]))
                 print(f"round {turn + 1}, {name}: {rounds[name][-1]}", file=sys.stderr)
-                print("\n".join(done.stdout.splitlines()[:-1]), end="")
+                if args.profile:
+                    print("\n".join(done.stdout.splitlines()[:-1]))
         report(args, rounds, Path(folder))
 
 

@@ -9,18 +9,19 @@ import logging
 import os
 import sys
 import time
+import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
-from contrastive_st.errors import InputError, first_line, library_of
-from contrastive_st.terminal import say, set_verbosity
+from contrastive_st.errors import InputError, one_line
+from contrastive_st.terminal import is_verbose, say, set_verbosity
 
 MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
 POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
 
 VERBOSITY = (
     ("--quiet", logging.WARNING, "print errors and warnings only: no progress bar, nothing about what was done"),
-    ("--verbose", logging.DEBUG, "also print the progress bars, warnings and reports of other libraries"),
+    ("--verbose", logging.DEBUG, "also print the progress bars and warnings of other libraries, and tracebacks"),
 )
 
 #: Seconds that other processes wait before they tell an error; a launcher ends them some seconds after the first
@@ -72,10 +73,11 @@ def _snake_case(flag: str) -> str:
 def run(job: Callable[[], Any]) -> int:
     """Call a command or the `main` of a script; returns its exit code.
 
-    Bad input (`InputError`, or an error of a library that says what is wrong with it) and files that cannot be read or
-    written (`OSError`) give one line on stderr and code 2; of several processes that meet the same error, the first
-    tells it. If the reader of stdout stops reading (`| head`), the command ends without a message. Where several
-    processes were joined, this one then ends without the finalization of the interpreter (`_end_with`).
+    Bad input (`InputError`), what a library says of it, and files that cannot be read or written (`OSError`) give one
+    line on stderr and code 2, with --verbose after the traceback; of several processes that meet the same error, the
+    first tells it. An error that this package raises by mistake keeps its traceback, and code 1. If the reader of
+    stdout stops reading (`| head`), the command ends without a message. Where several processes were joined, this one
+    then ends without the finalization of the interpreter (`_end_with`).
 
     Example:
         >>> run(lambda: None)
@@ -103,12 +105,14 @@ def _run(job: Callable[[], Any]) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is still buffered goes to /dev/null
         return 0
     except Exception as error:
-        library = library_of(error)
-        if not (library or isinstance(error, (InputError, OSError))):
+        line = one_line(error)
+        if not line:
             raise
         if os.environ.get("RANK", "0") != "0":
             time.sleep(_AFTER_THE_FIRST)
-        say(f"error: {f'{library}: ' if library else ''}{first_line(error)}", file=sys.stderr)
+        if is_verbose():
+            traceback.print_exception(error)
+        say(f"error: {line}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         say("interrupted", file=sys.stderr)

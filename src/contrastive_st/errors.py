@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import sys
+import sysconfig
 from collections.abc import Iterable, Iterator
 
 _LONGEST = 300  # characters of an error that are shown
-
-#: Libraries whose own errors, and whose `ValueError`s, tell what is wrong with the input. One that this package's code
-#: raises is a defect of the package, and keeps its traceback
-_LIBRARIES = ("accelerate", "datasets", "huggingface_hub", "peft", "pyarrow", "safetensors", "safetensors_rust",
-              "tokenizers", "torch", "transformers")  # fmt: skip
+_OURS = ("builtins", "contrastive_st")
+_COMPILED = "<compiled>"  # the file of a module that has none: part of the interpreter, or of a library's binary
+_INSTALLED = (_COMPILED, *(sysconfig.get_paths()[key] for key in ("stdlib", "platstdlib", "purelib", "platlib")))
 
 
 class InputError(ValueError):
@@ -34,7 +34,8 @@ def first_line(error: BaseException) -> str:
         >>> first_line(OSError("disk full\\nsee the log")), first_line(KeyError())
         ('disk full', 'KeyError')
     """
-    lines = (line.strip() for line in str(error).splitlines())
+    text = f"KeyError: {error}" if isinstance(error, KeyError) and error.args else str(error)
+    lines = (line.strip() for line in text.splitlines())
     return next(filter(None, lines), type(error).__name__)[:_LONGEST]
 
 
@@ -57,21 +58,60 @@ def input_errors(what: str) -> Iterator[None]:
         raise InputError(f"{what}: {first_line(error)}") from error
 
 
-def library_of(error: Exception) -> str:
-    """The library that raised an error about the input, such as transformers; else "".
+@contextlib.contextmanager
+def about(what: object) -> Iterator[None]:
+    """Name what a library works on: its errors pass unchanged, and the command line prints the name before their line.
 
-    That is an error whose class is the library's own (`pyarrow.ArrowInvalid`, `SafetensorError`), or a `ValueError`
-    from its code.
+    Args:
+        what: usually the name of a file, as the user wrote it.
+
+    Example:
+        >>> with about("config.json"):
+        ...     int("two")
+        Traceback (most recent call last):
+        ...
+        ValueError: invalid literal for int() with base 10: 'two'
     """
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, InputError) and not hasattr(error, "about"):
+            error.about = str(what)  # type: ignore[attr-defined]
+        raise
+
+
+def one_line(error: Exception) -> str:
+    """What the command line says of an error: its first line, after what it is `about` and the library that raised it.
+
+    Blank for an error that this package's own code raised and that is not an `InputError`: a defect, which needs its
+    traceback.
+
+    Example:
+        >>> one_line(InputError("no such rows")), one_line(RuntimeError("unforeseen"))
+        ('no such rows', '')
+    """
+    what, library = getattr(error, "about", ""), _library_of(error)
+    if not (what or library or isinstance(error, (InputError, OSError))):
+        return ""
+    return ": ".join(filter(None, (what, library, first_line(error))))
+
+
+def _library_of(error: Exception) -> str:
+    """The installed library, or module of Python's own, whose class an error is or whose code raised it; else blank."""
     if isinstance(error, (InputError, OSError)):
         return ""
     name = type(error).__module__.partition(".")[0]
-    if isinstance(error, ValueError) and (frame := error.__traceback__) is not None:
-        while frame.tb_next is not None:
-            frame = frame.tb_next
-        raised_in = str(frame.tb_frame.f_globals.get("__name__")).partition(".")[0]
-        name = name if name in _LIBRARIES else raised_in
-    return name.removesuffix("_rust") if name in _LIBRARIES else ""
+    file = getattr(sys.modules.get(name), "__file__", None) or _COMPILED
+    if name not in _OURS and file.startswith(_INSTALLED):
+        return name.removesuffix("_rust")
+    frame = error.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    if frame is None:
+        return ""
+    name = str(frame.tb_frame.f_globals.get("__name__")).partition(".")[0]
+    file = frame.tb_frame.f_code.co_filename
+    return name if name not in _OURS and (file.startswith(_INSTALLED) or file.endswith((".pyx", ".pxi"))) else ""
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

@@ -85,6 +85,11 @@ def _tell_datasets(module: Any, loud: bool) -> None:
     (module.enable_progress_bars if loud else module.disable_progress_bars)()
 
 
+def is_verbose() -> bool:
+    """Whether --verbose was given."""
+    return _level <= logging.DEBUG
+
+
 def progress_is_shown() -> bool:
     """Whether a command shows a progress bar: stderr is a terminal, and --quiet was not given."""
     return _level < logging.WARNING and sys.stderr.isatty()

@@ -1,11 +1,12 @@
-"""Damaged and hostile files of every kind that is opened: each is opened, or refused in one line.
+"""Damaged and hostile files of every kind that is opened: each is opened, or an error that the command line tells.
 
 python tests/integration/attack/mutants.py --count 2000 --resume 500 --seed 1
 
 A mutant is a whole folder in which one file was changed: a value of a JSON, a part of a header of safetensors, bytes of
-any file, or its end. Each is opened in a forked child of one process that has imported everything, with a limit of time
-and memory. A mutant is a find if its child raises anything but `InputError`, ends by a signal, needs more than 10 s or
-2 GiB, starts a process, connects to anything, or runs what the folder holds. The last line counts all that was opened.
+any file, or its end. Each is opened in a forked child of one process that has imported everything, with a limit of
+time and memory. A mutant is a find if its child ends by a signal or with a wrong result, needs more than 10 s or 2 GiB,
+starts a process, connects to anything, runs what the folder holds, or raises what the command line would show as a
+traceback (`one_line`); which exception it is does not matter. The last line counts all that was opened.
 """
 
 import argparse
@@ -144,7 +145,7 @@ def open_rows(folder):
 
     for path in sorted(folder.iterdir()):
         for read in (open_rows, read_texts):
-            with contextlib.suppress(InputErrorLater):
+            with contextlib.suppress(Told), told():
                 for _ in read(str(path)):
                     pass
     raise Refused  # of two readers and one file, each may refuse it
@@ -160,7 +161,23 @@ class Refused(Exception):
     """Everything was refused or opened as it should be."""
 
 
-InputErrorLater: type = Exception  # set when the package is imported
+class Told(Exception):
+    """An error of which the command line has a line: `told` raises it in place of such an error."""
+
+
+@contextlib.contextmanager
+def told():
+    """Turn an error that the command line tells in one line into `Told`; others pass."""
+    from contrastive_st.errors import one_line
+
+    try:
+        yield
+    except (MemoryError, AssertionError, Refused):
+        raise
+    except Exception as error:
+        if len(one_line(error).splitlines()) != 1:
+            raise
+        raise Told from error
 
 
 def make_rows(folder):
@@ -218,16 +235,17 @@ def child(opened, folder, report):
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     sys.addaudithook(watched)
     try:
-        opened(folder)
-        told = "opened"
+        with told():
+            opened(folder)
+        ended = "opened"
     except Refused:
-        told = "refused or opened"
-    except InputErrorLater as error:
-        told = "refused" if len(str(error).splitlines()) == 1 else f"FOUND more than a line: {error}"
+        ended = "refused or opened"
+    except Told:
+        ended = "refused"
     except BaseException:
-        told = f"FOUND {traceback.format_exc()}"
+        ended = f"FOUND {traceback.format_exc()}"
     used = memory("VmHWM")
-    os.write(report, f"{used}\n{told}".encode()[:60_000])
+    os.write(report, f"{used}\n{ended}".encode()[:60_000])
     os._exit(0)
 
 
@@ -288,14 +306,10 @@ def attack(kinds, count, seed, root, keep=None):
 
 def prepare(root):
     """Import once, quietly, and without threads: a lock that a thread holds at a fork is never free again."""
-    global InputErrorLater
     os.environ |= {"MUTANT_CANARY": str(root / "canary"), "HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
     import torch
     import transformers
 
-    from contrastive_st.errors import InputError
-
-    InputErrorLater = InputError
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)

@@ -26,6 +26,7 @@ from pathlib import Path
 
 import numpy as np
 
+from back_translation import Translator, back_translate, write_pairs
 from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
@@ -36,7 +37,6 @@ from contrastive_st import (
     run,
     scripts,
 )
-from contrastive_st.data import Translator, back_translate, write_pairs
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch, package_task

@@ -28,12 +28,20 @@ from contrastive_st import (
     run,
     scripts,
 )
-from contrastive_st.data import FramePairCollator, kmer_tokenizer, tokenize_frames
-from contrastive_st.data.sequence_families import by_family, make_families, read_families, split_families, write_fasta
-from contrastive_st.evaluation.families import find_families, kmer_counting, mean_over_frames
 from contrastive_st.models import load_tokenizer
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.tokens import token_ids
+from sequence_families import (
+    by_family,
+    find_families,
+    kmer_counting,
+    make_families,
+    mean_over_frames,
+    read_families,
+    split_families,
+    write_fasta,
+)
+from sequences import FramePairCollator, kmer_tokenizer, tokenize_frames
 
 DEFAULTS = {
     "output_dir": "out/sequences",

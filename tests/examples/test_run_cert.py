@@ -13,10 +13,10 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from scripts import load
 
+from back_translation import Translator, back_translate, write_pairs
 from conftest import SENTENCES
 from contrastive_st import BertForCL
 from contrastive_st.data import read_texts
-from contrastive_st.data.back_translation import Translator, back_translate, write_pairs
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation import fine_tuning
 

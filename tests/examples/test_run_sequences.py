@@ -6,7 +6,7 @@ import pytest
 from scripts import load
 
 from contrastive_st import InputError, SentenceEncoder
-from contrastive_st.data.sequence_families import make_families, write_fasta
+from sequence_families import make_families, write_fasta
 
 TINY = ["--hidden_size", "16", "--max_length", "48", "--per_device_train_batch_size", "8", "--report_to", "none"]
 TINY += ["--disable_tqdm", "true", "--bf16", "false"]

@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PrinterCallback
 
+from contrastive_st.classification.class_pairs import PairRows, class_pairs
 from contrastive_st.classification.heads import LinearHead
 from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.data import LabelledPairCollator
-from contrastive_st.data.class_pairs import PairRows, class_pairs
 from contrastive_st.errors import InputError
 from contrastive_st.losses import CosineSimilarityLoss
 from contrastive_st.losses.functional import normalize

@@ -1,8 +1,3 @@
-from .back_translation import (
-    Translator as Translator,
-    back_translate as back_translate,
-    write_pairs as write_pairs,
-)
 from .collators import (
     CandidatesCollator as CandidatesCollator,
     ContextWindowCollator as ContextWindowCollator,
@@ -56,14 +51,6 @@ from .roles import (
     column_roles as column_roles,
     pairs_of_labels as pairs_of_labels,
     read_examples as read_examples,
-)
-from .sequences import (
-    FramePairCollator as FramePairCollator,
-    kmer_tokenizer as kmer_tokenizer,
-    overlapping as overlapping,
-    read_fasta as read_fasta,
-    reading_frames as reading_frames,
-    tokenize_frames as tokenize_frames,
 )
 from .splits import (
     sample as sample,

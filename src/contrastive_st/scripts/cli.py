@@ -53,6 +53,7 @@ def _run_script(argv: Sequence[str]) -> None:
     if name not in found:
         raise InputError(f"no training script {argv[0]}; {suggestion(argv[0], filter(None, found))}")
     sys.argv = [str(found[name]), *argv[named:]]
+    sys.path.insert(0, str(found[name].parent))  # as `python` does, for what a script imports beside it
     runpy.run_path(str(found[name]), run_name="__main__")
 
 

@@ -5,7 +5,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from contrastive_st.data.class_pairs import PairRows, class_pairs
+from contrastive_st.classification.class_pairs import PairRows, class_pairs
 from contrastive_st.errors import InputError
 
 LABELS = np.array([0, 2, 1, 0, 0, 2])

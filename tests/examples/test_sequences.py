@@ -1,5 +1,6 @@
 """Sequences: FASTA as it comes, k-mers in every reading frame, families with known homology, training on them."""
 
+import doctest
 import gzip
 import itertools
 import lzma
@@ -10,9 +11,13 @@ import torch
 import transformers
 from transformers import AutoTokenizer
 
+import sequence_families
+import sequences
 from contrastive_st.data import ContextWindowCollator, CooccurrenceCollator, DropoutPairCollator, PairCollator
-from contrastive_st.data.sequence_families import CLASSES, exchanges, make_families, write_fasta
-from contrastive_st.data.sequences import (
+from contrastive_st.errors import InputError
+from contrastive_st.models import BertForCL
+from sequence_families import CLASSES, exchanges, find_families, kmer_counting, make_families, write_fasta
+from sequences import (
     ALPHABETS,
     FramePairCollator,
     kmer_tokenizer,
@@ -21,11 +26,15 @@ from contrastive_st.data.sequences import (
     reading_frames,
     tokenize_frames,
 )
-from contrastive_st.errors import InputError
-from contrastive_st.evaluation.families import find_families, kmer_counting
-from contrastive_st.models import BertForCL
 
 DNA = "ACGTTGCAACGGTTAC"
+
+
+@pytest.mark.parametrize("module", [sequences, sequence_families])
+def test_examples_in_docstrings(module):
+    found = doctest.testmod(module, optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
+    assert found.attempted > 3
+    assert found.failed == 0
 
 
 # ------------------------------------------------------------------ FASTA

@@ -201,7 +201,7 @@ def blocks_of(vectors: Any) -> Iterator[tuple[Any, Any]]:
 
 def ingest(args: argparse.Namespace, target: Any, vectors: Any) -> None:
     """Load the vectors with their texts and metadata, as `index` does."""
-    from contrastive_st.search.ingest import StoreLoader
+    from contrastive_st.search.postgres.loader import StoreLoader
 
     loader = StoreLoader(target, "wikipedia", "benchmark")
     seconds = 0.0

@@ -24,7 +24,8 @@ from store_places import postmaster
 
 from contrastive_st.search.documents import Corpus, Document, texts_corpus
 from contrastive_st.search.exact import ExactIndex
-from contrastive_st.search.ingest import StoreLoader, index_corpus
+from contrastive_st.search.ingest import index_corpus
+from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.store import VectorStore
 
 ROWS, SHARD_ROWS, GROUPS, WIDTH = 400, 50, 7, 64

@@ -10,7 +10,8 @@ import time
 import numpy as np
 
 from contrastive_st.search.documents import texts_corpus
-from contrastive_st.search.ingest import StoreLoader, index_corpus
+from contrastive_st.search.ingest import index_corpus
+from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.store import VectorStore
 
 WIDTH, SHARD_ROWS = 16, 50

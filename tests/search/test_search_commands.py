@@ -16,7 +16,8 @@ from conftest import SENTENCES
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import texts_corpus
-from contrastive_st.search.ingest import StoreLoader, index_corpus, load_shards
+from contrastive_st.search.ingest import index_corpus, load_shards
+from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.shards import Encoding, ShardFolder
 
 MADE_BY = {"model": "m", "fingerprint": "f", "dimension": 8}

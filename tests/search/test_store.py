@@ -298,7 +298,7 @@ def test_a_binary_graph_of_the_first_version_is_dropped_and_the_search_exact(pla
 
 
 def test_a_binary_graph_has_the_code_of_every_document_after_any_write(place):
-    from contrastive_st.search.ingest import StoreLoader
+    from contrastive_st.search.postgres.loader import StoreLoader
     from contrastive_st.search.postgres.store import VectorStore
 
     def add(shard, rows):
@@ -386,7 +386,7 @@ def test_an_open_store_sees_the_index_that_another_process_builds(place):
 
 
 def test_a_changed_corpus_is_refused_then_replaced(place):
-    from contrastive_st.search.ingest import StoreLoader
+    from contrastive_st.search.postgres.loader import StoreLoader
     from contrastive_st.search.postgres.store import VectorStore
 
     def load(loader, texts):
@@ -415,7 +415,7 @@ def test_a_changed_corpus_is_refused_then_replaced(place):
 
 
 def test_a_shard_is_one_process_at_a_time(place):
-    from contrastive_st.search.ingest import StoreLoader
+    from contrastive_st.search.postgres.loader import StoreLoader
     from contrastive_st.search.postgres.store import VectorStore
 
     with VectorStore.create(place, "c2", model="m", fingerprint="f", dimension=8) as store:

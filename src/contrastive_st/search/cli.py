@@ -249,7 +249,7 @@ def _index(args: argparse.Namespace) -> None:
 
 def _check_flags(args: argparse.Namespace) -> None:
     """Check the flags as the store will, before a corpus is read and a model is loaded."""
-    from contrastive_st.search.postgres.schema import STORAGES, check_name
+    from contrastive_st.search.postgres.names import STORAGES, check_name
     from contrastive_st.search.shards import FIRST
 
     check_name(args.collection)
@@ -333,10 +333,9 @@ def _loader(
     own_ids: bool,
     former: str | None = None,
 ) -> Iterator[Any]:
-    from contrastive_st.search.ingest import StoreLoader
-
     former = former and f"{former} {shard_rows}"
-    with closing(StoreLoader(store, corpus, f"{fingerprint} {shard_rows}", args.replace, former, own_ids)) as loader:
+    options = {"replace": args.replace, "former": former, "own_ids": own_ids}
+    with closing(store.loader(corpus, f"{fingerprint} {shard_rows}", **options)) as loader:
         yield loader
 
 

@@ -102,6 +102,62 @@ class VectorIndex(Protocol):
         ...
 
 
+class Sink(Protocol):
+    """Takes a corpus shard by shard: a folder of shards, or one source of a writable index."""
+
+    def claim(self, shard: int) -> bool:
+        """Whether this process should encode the shard."""
+        ...
+
+    def unchanged(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> NDArray[np.bool_]:
+        """Which of these documents are there as they are here."""
+        ...
+
+    def add(
+        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
+    ) -> None:
+        """Write a shard of `rows` rows, of which these are new."""
+        ...
+
+    def finish(self, shards: int, rows: int) -> bool:
+        """Whether all shards are there; called when the corpus has been read to its end."""
+        ...
+
+    def close(self) -> None:
+        """Release what the sink holds."""
+        ...
+
+
+class WritableIndex(VectorIndex, Protocol):
+    """An index whose documents can be loaded, updated and deleted: `VectorStore`."""
+
+    def upsert(self, ids: Sequence[int], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None) -> None:
+        """Insert documents, or replace those with the same ids, all or none."""
+        ...
+
+    def set_metadata(self, id: int, metadata: Mapping[str, Any]) -> None:
+        """Replace a document's metadata."""
+        ...
+
+    def delete(self, ids: Sequence[int]) -> int:
+        """Delete documents; return how many there were."""
+        ...
+
+    def delete_matching(self, filter: Filter) -> int:
+        """Delete the documents that meet a filter; return how many there were."""
+        ...
+
+    def loader(
+        self, source: str, fingerprint: str, *, replace: bool = False, former: str | None = None, own_ids: bool = False
+    ) -> Sink:
+        """A sink for the shards of one corpus."""
+        ...
+
+    def build_index(self, kind: str = "hnsw", *, memory: str | None = None) -> int:
+        """Build the index of all vectors; return the peak memory in bytes, 0 if unknown."""
+        ...
+
+
 def as_queries(vectors: Any, dimension: int) -> Vectors:
     """One vector `[d]` or several `[Q, d]` as unit vectors `[Q, d]`.
 

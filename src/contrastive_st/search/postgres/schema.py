@@ -5,25 +5,15 @@ Names must match a fixed pattern and are quoted identifiers in statements; every
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Any
 
 from psycopg import Connection, errors, sql
 
 from contrastive_st.errors import InputError, first_line
+from contrastive_st.search.postgres.names import FLOAT_BYTES, SIGNS, check_name
 
 SCHEMA = "contrastive_st"
-NAME = re.compile(r"[a-z][a-z0-9_]{0,31}")
-_KEPT = re.compile(
-    r"collections|sources|shards|migrations"
-    r"|.+_(texts|vectors|codes|hnsw|binary|metadata|words|pkey|idx|fkey)|.+_(vectors|codes)_\d+.*"
-)
-STORAGES = {"halfvec": 4000, "vector": 2000}  # with the most dimensions that pgvector can index
-FLOAT_BYTES = {"halfvec": 2, "vector": 4}
-INDEXES = ("none", "hnsw", "binary")
-SIGNS = 4  # bits for each dimension in a binary graph
-BINARY_LIMIT = 64_000 // SIGNS  # dimensions: pgvector indexes 64,000 bits
 _LOCK = 0x636F6E7472617374  # advisory lock for the schema
 
 MIGRATIONS = (
@@ -98,33 +88,6 @@ def migrate(connection: Connection[Any]) -> None:
     except (errors.InsufficientPrivilege, errors.FeatureNotSupported, errors.UndefinedFile) as error:
         what = first_line(error)
         raise InputError(f"the database cannot hold vectors ({what}); it needs pgvector and CREATE rights") from error
-
-
-def check_name(name: str) -> str:
-    """Return the name of a collection, or raise `InputError` if it is not valid.
-
-    Example:
-        >>> check_name("docs; DROP TABLE x")
-        Traceback (most recent call last):
-        ...
-        contrastive_st.errors.InputError: 'docs; DROP TABLE x' is not a valid name of a collection; ...
-    """
-    if not NAME.fullmatch(name):
-        raise InputError(f"{name!r} is not a valid name of a collection; use a-z, 0-9 and _, at most 32 characters")
-    return name
-
-
-def check_free(name: str) -> None:
-    """Refuse a new collection whose name a table or an index of another collection has or may get.
-
-    Example:
-        >>> check_free("talks_texts")
-        Traceback (most recent call last):
-        ...
-        contrastive_st.errors.InputError: 'talks_texts' is reserved for the store's own tables and indices; ...
-    """
-    if _KEPT.fullmatch(name):
-        raise InputError(f"{name!r} is reserved for the store's own tables and indices; choose another --collection")
 
 
 @dataclass(frozen=True)

@@ -25,7 +25,9 @@ from contrastive_st.search.index import (
 )
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
-from contrastive_st.search.postgres.schema import STORAGES, Tables, check_free, check_name, create_tables
+from contrastive_st.search.postgres.loader import StoreLoader
+from contrastive_st.search.postgres.names import STORAGES, check_free, check_name
+from contrastive_st.search.postgres.schema import Tables, create_tables
 from contrastive_st.search.postgres.writes import StoreWrites, signs_of, vectors_of
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
@@ -181,6 +183,12 @@ class VectorStore(StoreWrites):
                 for number, (name, done, shards, rows) in enumerate(sources, 1)
             },
         }
+
+    def loader(
+        self, source: str, fingerprint: str, *, replace: bool = False, former: str | None = None, own_ids: bool = False
+    ) -> StoreLoader:
+        """What loads the shards of a source; see `StoreLoader`."""
+        return StoreLoader(self, source, fingerprint, replace, former, own_ids)
 
     def close(self) -> None:
         """Close the connections; the last user of an embedded server stops it."""

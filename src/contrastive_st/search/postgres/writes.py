@@ -18,16 +18,8 @@ from psycopg.types.json import Jsonb
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.memory import peak_resident
 from contrastive_st.search.index import Ids, Metadata, Vectors, as_jsonpath, as_queries, storable, storable_json
-from contrastive_st.search.postgres.schema import (
-    BINARY_LIMIT,
-    FLOAT_BYTES,
-    INDEXES,
-    SCHEMA,
-    SIGNS,
-    STORAGES,
-    Tables,
-    create_codes,
-)
+from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
+from contrastive_st.search.postgres.schema import SCHEMA, Tables, create_codes
 from contrastive_st.search.shards import FIRST
 from contrastive_st.vectors import rotated
 

@@ -1,0 +1,207 @@
+"""`StoreLoader`: one source after another goes into a collection, by any number of processes at once."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Sequence
+
+import numpy as np
+import psycopg
+from numpy.typing import NDArray
+from psycopg import sql
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.index import Ids, Metadata, Vectors, storable, storable_json
+from contrastive_st.search.postgres.database import StoreConnection
+from contrastive_st.search.postgres.writes import StoreWrites, copy_rows, merge_rows
+from contrastive_st.search.shards import FIRST
+
+_OWN = " ids"  # after the fingerprint of a source whose documents have ids of their own
+
+
+class StoreLoader:
+    """Loads the shards of one source. Any number of processes, on any machines, may load the same source at once.
+
+    Advisory locks assign the shards. If a process dies, the database releases its lock, and the next process takes the
+    shard. The rows of a shard and the record of the shard are one transaction, so a kill neither loses nor repeats a
+    row.
+
+    Args:
+        store: the collection.
+        source: the name of the corpus.
+        fingerprint: its fingerprint, which changes with its content.
+        replace: delete the earlier documents of the source if its fingerprint has changed.
+        former: the fingerprint that earlier releases gave the same content; such a source gets the new one.
+        own_ids: the documents have ids of their own: one that is there already is replaced if it differs.
+
+    Raises:
+        InputError: the source has shards of other content and no ids of its own, and `replace` is not set; or the
+            collection has ids of the other kind.
+    """
+
+    def __init__(
+        self,
+        store: StoreWrites,
+        source: str,
+        fingerprint: str,
+        replace: bool = False,
+        former: str | None = None,
+        own_ids: bool = False,
+    ) -> None:
+        self.store, self.source, self.own_ids = store, storable(source), own_ids
+        self.fingerprint = fingerprint + _OWN * own_ids
+        self.number = store.database.run(lambda connection: self._register(connection, replace, former))
+        self.first = 0 if own_ids else self.number * FIRST
+        self._mutex = threading.Lock()
+        self._locks: StoreConnection | None = None
+        self._done = self._loaded()
+
+    def claim(self, shard: int) -> bool:
+        """Whether this process should encode the shard: it is missing, and no other process encodes it."""
+        if shard in self._done:
+            return False
+        with self._mutex:
+            try:
+                return self._lock(shard)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                self._locks = None
+                self.store.database.run(
+                    lambda connection: connection.execute("SELECT 1")
+                )  # an embedded server is started again
+                return self._lock(shard)
+
+    def unchanged(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> NDArray[np.bool_]:
+        """Which of these documents are in the collection as they are here."""
+        statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.store.tables.texts)
+        rows = self.store.database.run(lambda connection: connection.execute(statement, (ids.tolist(),)).fetchall())
+        there = {id: (text, known) for id, text, known in rows}
+        own = zip(ids.tolist(), texts, metadata, strict=True)
+        return np.array([there.get(id) == (storable(text), storable_json(item)) for id, text, item in own], np.bool_)
+
+    def add(
+        self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
+    ) -> None:
+        """Commit a shard of `rows` rows, of which these are new.
+
+        Nothing is written if another process was faster or is replacing the source.
+        """
+        store, put = self.store, merge_rows if self.own_ids else copy_rows
+
+        def work(connection: StoreConnection) -> None:
+            with connection.transaction():
+                added = connection.execute(
+                    "INSERT INTO contrastive_st.shards (collection, source, shard, rows)"
+                    " SELECT collection, number, %s, %s FROM contrastive_st.sources"
+                    " WHERE collection = %s AND number = %s AND mark = %s FOR KEY SHARE"
+                    " ON CONFLICT DO NOTHING RETURNING shard",
+                    (shard, len(ids) if rows is None else rows, store.collection, self.number, self.fingerprint),
+                ).fetchone()
+                if added:
+                    store.write(connection, ids + self.first, texts, vectors, metadata, put=put)
+
+        store.database.run(work)
+        self._done.add(shard)
+        self._unlock(shard)
+
+    def finish(self, shards: int, rows: int) -> bool:
+        """Record the number of shards of the source; return whether all of them are there."""
+        self.store.database.run(
+            lambda connection: connection.execute(
+                "UPDATE contrastive_st.sources SET shards = %s WHERE collection = %s AND number = %s",
+                (shards, self.store.collection, self.number),
+            )
+        )
+        self._done = self._loaded()
+        return len(self._done) == shards
+
+    def close(self) -> None:
+        """Release the locks at once, not only when the database notices that the connection is closed."""
+        if self._locks is not None:
+            with contextlib.suppress(psycopg.Error):
+                self._locks.execute("SELECT pg_advisory_unlock_all()")
+            self._locks.close()
+
+    # ------------------------------------------------------------------ inside
+
+    def _register(self, connection: StoreConnection, replace: bool, former: str | None) -> int:
+        """The number of the source; a new one if it has no shards."""
+        name = self.store.collection
+        with connection.transaction():
+            connection.execute("SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (name,))
+            row = connection.execute(
+                "SELECT number, mark, EXISTS (SELECT 1 FROM contrastive_st.shards AS h"
+                " WHERE h.collection = s.collection AND h.source = s.number)"
+                " FROM contrastive_st.sources AS s WHERE collection = %s AND name = %s",
+                (name, self.source),
+            ).fetchone()
+            self._check_kind(connection)
+            if row is not None and row[1] == former:
+                connection.execute(
+                    "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
+                    (self.fingerprint, name, row[0]),
+                )
+            if row is not None and row[1] in (self.fingerprint, former):
+                return int(row[0])
+            if row is not None and self.own_ids:  # of every row it is found whether it has changed
+                connection.execute(
+                    "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s", (name, row[0])
+                )
+                connection.execute(
+                    "UPDATE contrastive_st.sources SET mark = %s, shards = NULL WHERE collection = %s AND number = %s",
+                    (self.fingerprint, name, row[0]),
+                )
+                return int(row[0])
+            if row is not None:
+                if row[2] and not replace:
+                    raise InputError(
+                        f"{self.source} has changed since it was indexed, or is split otherwise; "
+                        "give --replace to index it again"
+                    )
+                self.store.delete_source(connection, row[0])
+            (number,) = connection.execute(
+                "SELECT coalesce(max(number) + 1, 0) FROM contrastive_st.sources WHERE collection = %s", (name,)
+            ).fetchone()  # type: ignore[misc]
+            connection.execute(
+                "INSERT INTO contrastive_st.sources (collection, number, name, mark) VALUES (%s, %s, %s, %s)",
+                (name, number, self.source, self.fingerprint),
+            )
+            return int(number)
+
+    def _check_kind(self, connection: StoreConnection) -> None:
+        """Numbers of rows and ids of the corpus would be confused in one collection."""
+        statement = "SELECT name FROM contrastive_st.sources WHERE collection = %s AND (mark LIKE %s) != %s"
+        other = connection.execute(statement, (self.store.collection, "%" + _OWN, self.own_ids)).fetchone()
+        if other is not None:
+            kinds = "ids of its own", "the numbers of its rows as ids"
+            this, those = kinds if self.own_ids else kinds[::-1]
+            raise InputError(
+                f"{self.source} has {this}, and {other[0]} in collection {self.store.collection!r} has {those}; choose "
+                "another --collection, or --id_column"
+            )
+
+    def _loaded(self) -> set[int]:
+        statement = "SELECT shard FROM contrastive_st.shards WHERE collection = %s AND source = %s"
+        parameters = (self.store.collection, self.number)
+        rows = self.store.database.run(lambda connection: connection.execute(statement, parameters).fetchall())
+        return {shard for (shard,) in rows}
+
+    def _lock(self, shard: int) -> bool:
+        if self._locks is None or self._locks.closed:
+            self._locks = self.store.database.connect()
+        key = (f"{self.store.collection} {self.number}", shard)
+        (free,) = self._locks.execute("SELECT pg_try_advisory_lock(hashtext(%s), %s)", key).fetchone()  # type: ignore[misc]
+        if free and shard in self._loaded():  # committed between the first look and the lock
+            self._done.add(shard)
+            self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
+            return False
+        return bool(free)
+
+    def _unlock(self, shard: int) -> None:
+        with self._mutex:
+            try:
+                if self._locks is not None:
+                    key = (f"{self.store.collection} {self.number}", shard)
+                    self._locks.execute("SELECT pg_advisory_unlock(hashtext(%s), %s)", key)
+            except (psycopg.OperationalError, psycopg.InterfaceError):
+                self._locks = None  # the locks ended with the connection

@@ -21,6 +21,7 @@ LOW = {
     "memory",
     "static_vectors",
     "word_cache",
+    "speed",
 }
 MAY_IMPORT = {
     "errors": set(),
@@ -35,6 +36,7 @@ MAY_IMPORT = {
     "tokens": {"errors"},
     "static_vectors": {"errors", "files", "vectors", "word_cache"},
     "word_cache": set(),
+    "speed": {"tokens"},
     "distributed": {"errors"},
     "plots": {"files"},
     "losses": LOW,

@@ -56,7 +56,7 @@ def _version(name: str) -> str:
 def _hardware() -> Iterator[tuple[str, str]]:
     import torch
 
-    from contrastive_st.models.hardware import bf16_is_fast
+    from contrastive_st.precision import bf16_is_fast
 
     devices = [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())]
     yield "GPUs", ", ".join(devices) or "none"

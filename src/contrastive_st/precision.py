@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from contrastive_st.errors import InputError
+
+if TYPE_CHECKING:
+    import torch
 
 #: Of a model: `auto` is bf16 where the hardware is faster with it
 MODEL_PRECISIONS = ("auto", "bf16", "fp32", "int8")
@@ -25,3 +29,18 @@ def check_precision(precision: str, known: Sequence[str] = VECTOR_PRECISIONS) ->
     if precision not in known:
         raise InputError(f"unknown precision {precision!r}; choose one of {', '.join(known)}")
     return precision
+
+
+def bf16_is_fast(device: torch.device | str | None = None) -> bool:
+    """Whether the hardware multiplies bfloat16 matrices faster than float32: recent CUDA, AMX or AVX-512 BF16.
+
+    Args:
+        device: device of the model; by default the GPU if there is one.
+    """
+    import torch
+
+    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device.type == "cuda":
+        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
+    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))

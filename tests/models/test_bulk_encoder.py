@@ -6,7 +6,7 @@ import torch
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
-from contrastive_st.models.hardware import bf16_is_fast
+from contrastive_st.precision import bf16_is_fast
 from contrastive_st.search.documents import cut, texts_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.ingest import index_corpus

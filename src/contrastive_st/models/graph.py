@@ -17,7 +17,7 @@ from contrastive_st.files.folders import read_export
 from contrastive_st.models.auto import load_config
 from contrastive_st.models.backends import BACKENDS, need
 from contrastive_st.models.checkpoint import Checkpoint
-from contrastive_st.models.hardware import bf16_is_fast
+from contrastive_st.precision import bf16_is_fast
 
 INPUTS = ("input_ids", "attention_mask", "text_mask")
 EMBEDDING, STATES = "sentence_embedding", "last_hidden_state"

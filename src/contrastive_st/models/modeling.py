@@ -28,7 +28,6 @@ from contrastive_st.losses import LOCAL, LOSSES, TSDAELoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.info_nce import NO_TEXT, InfoNCE, Queue
 from contrastive_st.models.adapters import has_adapter, save_adapter
-from contrastive_st.models.attention import PackedRows, known_padding, training_attention
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
     LossConfig,
@@ -37,7 +36,6 @@ from contrastive_st.models.configuration import (
     is_plain_encoder,
     without_code,
 )
-from contrastive_st.models.dropout import use_integer_dropout
 from contrastive_st.models.pooling import (
     VectorDecoder,
     draw_cutoff,
@@ -48,6 +46,10 @@ from contrastive_st.models.pooling import (
     template_alone,
 )
 from contrastive_st.models.saving import check_loaded, write_sentence_transformers
+from contrastive_st.speed import speed_is_on
+from contrastive_st.speed.attention import training_attention
+from contrastive_st.speed.dropout import use_integer_dropout
+from contrastive_st.speed.packing import PackedRows
 from contrastive_st.tokens import flat_indices, in_buckets, training_buckets
 
 # --- The base of all contrastive models: views computed from tokens, and a loss computed from views.
@@ -588,20 +590,20 @@ class ContrastiveMixin(ForCL):
             cut = scaled_output(self.backbone.get_submodule("embeddings"), factors)
         compiled = self.backbone._compiled_call_impl is not None  # for masks with padding alone, in all batches
         padded = _padded(lengths, attention_mask.shape[1], compiled or bool(settings.cutoff))
-        chosen = self.training and not self._recomputes
-        kernel = training_attention(attention_mask.device) if chosen else contextlib.nullcontext()
+        kernels = self.training and not self._recomputes
         if "input_ids" in rows and lengths is not None and self.packs(lengths):  # and no bucket of others
-            with kernel:
-                output = self._packed(PackedRows(lengths, attention_mask.shape[1], attention_mask.device), **rows)
+            packed = PackedRows(lengths, attention_mask.shape[1], attention_mask.device)
+            with self._attention(packed, kernels=kernels):
+                output = self._packed(packed, **rows)
         else:
-            with cut, kernel, known_padding(padded):
+            with cut, self._attention(padded=padded, kernels=kernels):
                 output = self.backbone(attention_mask=attention_mask, **rows)
         layers = output.hidden_states if needs_all_layers(self.settings.pooling) else [output.last_hidden_state]
         behind = settings.template[2] if settings.template else None
         pooled = attention_mask if text_mask is None else attention_mask * text_mask
         embedding = output.pooler_output if self.uses_head else pool(layers, pooled, settings.pooling, behind)
         if self.denoises and self.training:
-            with known_padding(_padded(lengths, 0, True)):
+            with self._attention(padded=_padded(lengths, 0, True)):
                 alone = self.backbone(attention_mask=template_alone(attention_mask, settings.template), **rows)
             embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
             embedding = embedding if self.projection is None else self.projection(embedding[:, None])
@@ -609,10 +611,13 @@ class ContrastiveMixin(ForCL):
             last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding)
         )
 
+    def _attention(self, *args: Any, **choices: Any) -> contextlib.AbstractContextManager[None]:
+        return training_attention(self.backbone.config, *args, **choices)
+
     @property
     def can_pack(self) -> bool:
         """Whether `unpadded` does anything: in families whose attention sees whole rows, computed by torch."""
-        return self.packable and self.config._attn_implementation == "sdpa"
+        return self.packable and self.config._attn_implementation == "sdpa" and speed_is_on()
 
     @property
     def _recomputes(self) -> bool:
@@ -641,8 +646,7 @@ class ContrastiveMixin(ForCL):
         rows = {"position_ids": torch.arange(ids.shape[1], device=ids.device).expand(ids.shape), **rows}
         rows |= self._places(ids)
         tokens = {name: packed.pack(x) if isinstance(x, Tensor) else x for name, x in rows.items()}
-        with packed.attention():
-            output = self.backbone(**tokens)
+        output = self.backbone(**tokens)
         output.last_hidden_state = packed.unpack(output.last_hidden_state)
         if output.get("hidden_states") is not None:
             output.hidden_states = tuple(packed.unpack(states) for states in output.hidden_states)
@@ -703,7 +707,7 @@ class ContrastiveMixin(ForCL):
     ) -> tuple[Tensor, int]:
         """The sum of the cross-entropies of the masked tokens, and their number; arguments as in `forward`."""
         rows = self._rows(mlm_input_ids, attention_mask, lengths, token_type_ids=token_type_ids)
-        with known_padding(_padded(rows.pop("lengths", None), mlm_input_ids.shape[-1])):
+        with self._attention(padded=_padded(rows.pop("lengths", None), mlm_input_ids.shape[-1])):
             hidden = self.backbone(**rows).last_hidden_state
         labels = mlm_targets.flatten(0, -2)
         return self._words_sum(hidden, labels, _count(predicted, mlm_targets))

@@ -28,10 +28,12 @@ from contrastive_st.models.auto import PooledModel, load_tokenizer, open_trained
 from contrastive_st.models.checkpoint import Checkpoint, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
 from contrastive_st.models.graph import GraphModel
-from contrastive_st.models.hardware import bf16_is_fast, on_cores
-from contrastive_st.models.products import packed_products
 from contrastive_st.models.saving import write_sentence_transformers, write_use
 from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
+from contrastive_st.precision import bf16_is_fast
+from contrastive_st.speed import speed_is_on
+from contrastive_st.speed.cores import on_cores
+from contrastive_st.speed.products import packed_products
 from contrastive_st.tokens import bucket_rows, pad_rows, padded_widths
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
@@ -273,7 +275,7 @@ class Running:
             try:
                 with (
                     torch.autocast(self.device.type, dtype) if half else contextlib.nullcontext(),
-                    packed_products(self.model) if many and not half else contextlib.nullcontext(),
+                    packed_products(self.model) if many and not half and speed_is_on() else contextlib.nullcontext(),
                 ):
                     yield
             finally:
@@ -285,7 +287,7 @@ class Running:
 
     @property
     def _on_cores(self) -> bool:
-        return self.device.type == "cpu" and not isinstance(self.model, GraphModel)
+        return speed_is_on() and self.device.type == "cpu" and not isinstance(self.model, GraphModel)
 
 
 def _one_ahead(work: Callable[[Item], Result], items: Iterable[Item | None]) -> Iterator[Result]:

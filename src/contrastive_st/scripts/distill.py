@@ -37,7 +37,6 @@ from contrastive_st.hub.cards import write_card
 from contrastive_st.losses import EmbeddingDistillationLoss, InfoNCE
 from contrastive_st.models.auto import load_tokenizer
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.hardware import bf16_is_fast
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.saving import write_tensors
@@ -49,6 +48,7 @@ from contrastive_st.models.static_encoder import (
     token_rows,
 )
 from contrastive_st.models.students import student_of, teacher_vectors
+from contrastive_st.precision import bf16_is_fast
 from contrastive_st.terminal import progress_is_shown, say
 from contrastive_st.tokens import pad_rows
 from contrastive_st.training.arguments import ContrastiveTrainingArguments, Ranges, check_ranges

@@ -14,7 +14,7 @@ from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import is_in_notebook
 
 from contrastive_st.errors import InputError, first_line, input_errors
-from contrastive_st.models.hardware import bf16_is_fast
+from contrastive_st.precision import bf16_is_fast
 from contrastive_st.terminal import progress_is_shown
 
 

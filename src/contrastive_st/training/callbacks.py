@@ -18,8 +18,8 @@ from transformers.trainer_callback import ExportableState
 
 from contrastive_st.distributed import any_process
 from contrastive_st.memory import peak_resident
-from contrastive_st.models.attention import packed_tokens
 from contrastive_st.models.wrapped import own_module
+from contrastive_st.speed.packing import packed_tokens
 from contrastive_st.terminal import clean
 from contrastive_st.tokens import bucket_rows, padded_tokens, row_lengths, training_buckets
 from contrastive_st.training.gradcache import chunk_limits

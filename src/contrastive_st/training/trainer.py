@@ -25,9 +25,9 @@ from contrastive_st.losses import Loss, default_gather
 from contrastive_st.losses.base import Check, deferred_checks
 from contrastive_st.losses.geometry import effective_rank, uniformity
 from contrastive_st.losses.info_nce import Queue
-from contrastive_st.models.hardware import frozen_objects, keep_freed_memory
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
+from contrastive_st.speed.garbage import frozen_objects
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
@@ -358,8 +358,6 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             InputError: no step was taken, or one is not possible.
             TrainingDiverged: the loss is NaN or infinite.
         """
-        if self.args.device.type == "cpu":
-            keep_freed_memory()
         fit_batch(self.train_dataset, self.args)
         self._train_batch_size = self.args.train_batch_size
         with self.sigterm, frozen_objects():

@@ -16,7 +16,7 @@ from contrastive_st import (
     RobertaForCL,
     XLMRobertaForCL,
 )
-from contrastive_st.models import attention
+from contrastive_st.speed import attention, packing
 
 SHAPE = {"vocab_size": 60, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2}
 NONE = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
@@ -81,9 +81,9 @@ def computed(model, rows, unpadded):
 @pytest.fixture(params=["groups", "jagged"])
 def way(request, monkeypatch):
     """Attention as on a CPU, here in several groups, or as on a GPU."""
-    monkeypatch.setattr(attention, "_GROUP", 8)
+    monkeypatch.setattr(packing, "_GROUP", 8)
     if request.param == "jagged":
-        monkeypatch.setattr(attention, "_groups", lambda lengths, device: [])
+        monkeypatch.setattr(packing, "_groups", lambda lengths, device: [])
 
 
 @pytest.mark.parametrize("family", CASES)
@@ -95,7 +95,7 @@ def test_every_family_has_the_same_embeddings_and_gradients(family, way):
         rows["input_ids"][2, 1] = 1  # a text that holds it
     expected, gradients, padded = computed(model, rows, False)
     found, own, packed = computed(model, rows, True)
-    assert packed == attention.packed_tokens(rows["lengths"], torch.device("cpu")) < padded
+    assert packed == packing.packed_tokens(rows["lengths"], torch.device("cpu")) < padded
     torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
     assert own.keys() == gradients.keys()
     for name, gradient in gradients.items():
@@ -146,10 +146,10 @@ def test_a_training_step_in_bfloat16_attends_by_its_own_kernel(monkeypatch):
 def test_few_tokens_more_than_the_rows_have_are_computed():
     lengths = np.random.default_rng(0).integers(1, 128, 200)
     device = torch.device("cpu")
-    rows = attention.PackedRows(lengths, 128, device)
+    rows = packing.PackedRows(lengths, 128, device)
     assert lengths.sum() <= len(rows.places) <= len(rows.places) + rows.spare <= 1.08 * lengths.sum()
-    assert rows.pack(torch.zeros(200, 128)).shape[1] == attention.packed_tokens(lengths, device)
-    assert len({attention.packed_tokens(np.full(n, 30), device) for n in range(100, 200)}) < 40  # shapes of products
+    assert rows.pack(torch.zeros(200, 128)).shape[1] == packing.packed_tokens(lengths, device)
+    assert len({packing.packed_tokens(np.full(n, 30), device) for n in range(100, 200)}) < 40  # shapes of products
 
 
 def test_attention_dropout_is_drawn(way):

@@ -1,75 +1,17 @@
-"""What this hardware does well: whether bfloat16 is fast, memory that is kept, objects at rest, items on all cores."""
+"""Inference on all cores of a CPU: each computes an item."""
 
 from __future__ import annotations
 
-import ctypes
 import functools
-import gc
 import os
-import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
 from itertools import chain, islice
 from typing import TypeVar
 
 import torch
 from threadpoolctl import ThreadpoolController
-
-
-def bf16_is_fast(device: torch.device | str | None = None) -> bool:
-    """Whether the hardware multiplies bfloat16 matrices faster than float32: recent CUDA, AMX or AVX-512 BF16.
-
-    Args:
-        device: device of the model; by default the GPU if there is one.
-    """
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if device.type == "cuda":
-        return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-    capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}
-    return bool(capabilities.get("amx_bf16") or capabilities.get("avx512_bf16"))
-
-
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # glibc's numbers of these parameters
-
-
-def keep_freed_memory() -> None:
-    """Let this process keep freed memory for its next tensors, up to the process's end.
-
-    A training step allocates and frees the same gigabytes again and again. By default glibc returns free memory to the
-    kernel, which fills its pages with zeros at the next use; without that, training was 4 to 6% faster on two cores,
-    with the same peak of memory. Tensors of more than 32 MiB are returned as before: reused, they leave gaps. With
-    another C library than glibc nothing changes.
-    """
-    change = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
-    if change:
-        change(_TRIM_THRESHOLD, (1 << 31) - 1)
-        change(_MMAP_THRESHOLD, 1 << 25)
-
-
-@contextmanager
-def frozen_objects() -> Iterator[None]:
-    """Keep Python's garbage collector, in this block, away from the objects that are there at its beginning.
-
-    A collection goes through all of them, those of the libraries too, which takes 10 to 30 ms, and a batch of thousands
-    of lists sets one off: reading 2,048 pairs of sentences took 26 ms with it and 9 ms without. Processes that are
-    forked in the block, such as the workers of a `DataLoader`, have it so too.
-
-    Example:
-        >>> with frozen_objects():
-        ...     gc.get_freeze_count() > 0
-        True
-    """
-    if gc.get_freeze_count():  # somebody else's, who unfreezes them
-        yield
-        return
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -1,12 +1,17 @@
 """Attention in training in bfloat16 on a CPU: other kernels, the same embeddings and gradients."""
 
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
 import pytest
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
+from transformers import AttentionInterface
 
 from contrastive_st import BertForCL
-from contrastive_st.models.attention import plain_attention, training_attention
-from contrastive_st.models.dropout import IntegerDropout
+from contrastive_st.speed import attention, use_speed
+from contrastive_st.speed.attention import plain_attention, training_attention
+from contrastive_st.speed.dropout import IntegerDropout
 
 
 class Names(TorchDispatchMode):
@@ -32,14 +37,21 @@ def test_short_texts_in_training_take_the_plain_products(bert_config, training, 
     assert any("flash_attention" in name for name in names.seen) is fused
 
 
-def test_embeddings_and_gradients_agree_to_bfloat16(bert_config, monkeypatch):
+@pytest.fixture
+def speed():
+    """The switch, which is on again after the test."""
+    yield use_speed
+    use_speed(True)
+
+
+def test_embeddings_and_gradients_agree_to_bfloat16(bert_config, speed):
     bert_config.attention_probs_dropout_prob = bert_config.hidden_dropout_prob = 0.0
     torch.manual_seed(0)
     model = BertForCL(bert_config, pooling="mean").train()
     ids = torch.randint(5, bert_config.vocab_size, (4, 9))
     found = []
-    for kernel in (training_attention, lambda device: torch.autograd.profiler.record_function("none")):
-        monkeypatch.setattr("contrastive_st.models.modeling.training_attention", kernel)
+    for on in (True, False):
+        speed(on)
         model.zero_grad()
         with torch.autocast("cpu", torch.bfloat16):
             embeddings = model.embed(ids)
@@ -82,13 +94,34 @@ def test_plain_attention_is_the_formula(kind, scale):
         assert torch.nn.functional.cosine_similarity(ours.flatten(), theirs.flatten(), dim=0) > 0.999
 
 
-def test_causal_attention_is_left_to_torch():
+def test_causal_attention_is_left_to_torch(bert_config):
     q, k, v = torch.randn(3, 1, 2, 6, 4).bfloat16()
-    with torch.autocast("cpu", torch.bfloat16), training_attention(torch.device("cpu")):
-        found = torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
-        by_place = torch.nn.functional.scaled_dot_product_attention(q, k, v, None, 0.0, True)
-    assert torch.equal(found[:, :, 0], v[:, :, 0]), "the first token sees itself alone"
-    assert torch.equal(found, by_place)
+    module = torch.nn.Module()
+    bert_config._attn_implementation = "sdpa"
+    with torch.autocast("cpu", torch.bfloat16), training_attention(bert_config, kernels=True):
+        attend = AttentionInterface()[bert_config._attn_implementation]
+        found, _ = attend(module, q, k, v, None, is_causal=True)
+        assert not torch.equal(attend(module, q, k, v, None, is_causal=False)[0], found)
+    assert torch.equal(found[:, 0], v[:, :, 0]), "the first token sees itself alone"
+    assert bert_config._attn_implementation == "sdpa"
+
+
+def test_without_the_switch_every_operation_is_torchs(bert_config, speed):
+    speed(False)
+    model = BertForCL(bert_config, pooling="mean").train()
+    assert not model.can_pack
+    ids = torch.randint(5, bert_config.vocab_size, (4, 9))
+    with torch.autocast("cpu", torch.bfloat16), Names() as names:
+        model.embed(ids, lengths=np.array([9, 9, 9, 9]))
+    assert "aten::random_.from" not in names.seen, "dropout by integers"
+    assert any("scaled_dot_product" in name or "flash_attention" in name or "softmax" in name for name in names.seen)
+
+
+def test_another_thread_has_a_choice_of_its_own(bert_config):
+    bert_config._attn_implementation = "sdpa"
+    with training_attention(bert_config, padded=True), ThreadPoolExecutor(1) as pool:
+        assert attention._CHOSEN.choice.padded is True
+        assert pool.submit(lambda: attention._CHOSEN.choice.padded).result() is None
 
 
 def test_a_compiled_encoder_trains_in_bfloat16(bert_config):

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from contrastive_st.models import BertForCL, SentenceEncoder
-from contrastive_st.models.products import packed_products
+from contrastive_st.speed.products import packed_products
 
 
 def test_values_agree_to_rounding_for_any_number_of_rows():

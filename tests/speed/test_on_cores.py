@@ -9,7 +9,7 @@ import torch
 
 from contrastive_st import BertForCL, InputError, SentenceEncoder
 from contrastive_st.models import running
-from contrastive_st.models.hardware import on_cores
+from contrastive_st.speed.cores import on_cores
 
 
 @pytest.fixture(autouse=True)

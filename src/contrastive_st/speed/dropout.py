@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from contrastive_st.speed import speed_is_on
+
 _STEPS = 1 << 16  # a mask compares 16 random bits with the probability
 
 
@@ -32,7 +34,8 @@ def integer_dropout(x: Tensor, p: float) -> Tensor:
     steps = round(p * _STEPS)
     if steps == 0:
         return x
-    if x.device.type != "cpu" or steps == _STEPS or torch.compiler.is_compiling():  # which has its own way
+    replaced = x.device.type == "cpu" and speed_is_on() and not torch.compiler.is_compiling()  # which has its own way
+    if not replaced or steps == _STEPS:
         return nn.functional.dropout(x, p)
     dropped: Tensor = _Drop.apply(x, steps)
     return dropped

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from contrastive_st.models.dropout import IntegerDropout, use_integer_dropout
+from contrastive_st.speed.dropout import IntegerDropout, use_integer_dropout
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])

@@ -1,0 +1,128 @@
+"""Rows packed without padding: one row of all their tokens, in which attention keeps them apart."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from contrastive_st.tokens import bucket_rows, round_up
+
+Kernel = Callable[..., Tensor]
+_GROUP = 256  # so many tokens attend together on a CPU, even if the rows have more padding than others
+
+
+class PackedRows:
+    """Rows of different lengths in one row of all their tokens: next to nothing is computed for padding.
+
+    Everything in an encoder but attention treats each token alone; `attend` keeps the rows apart. On a GPU it does so
+    by torch's jagged tensors, which in half precision is one call of flash attention. On a CPU, where calls are cheap,
+    the kernel is called for groups of rows of similar length. They are padded to the longest of the group, and the row
+    of all tokens to one of few lengths, since oneDNN compiles code for each.
+
+    Args:
+        lengths: number of tokens of each row, `[N]`, known on the host; none is 0.
+        width: L, that of the padded rows.
+        device: of the tensors.
+
+    Example:
+        >>> packed = PackedRows(np.array([2, 1]), 3, torch.device("cpu"))
+        >>> tokens = packed.pack(torch.tensor([[5, 6, 0], [7, 0, 0]]))
+        >>> tokens.tolist(), packed.unpack(tokens).tolist()
+        ([[5, 6, 7, 0]], [[5, 6, 0], [7, 0, 0]])
+    """
+
+    def __init__(self, lengths: NDArray[np.int64], width: int, device: torch.device) -> None:
+        self.shape = len(lengths), width
+        self.shortest, self.longest = int(lengths.min()), int(lengths.max())
+        self.groups = _groups(lengths, device)
+        places = np.flatnonzero(np.arange(width) < lengths[:, None])
+        if self.groups:
+            places = np.concatenate([(rows[:, None] * width + np.arange(most)).ravel() for rows, most in self.groups])
+        self.spare = _few(len(places)) - len(places) if self.groups else 0
+        self.masks = [_mask(lengths[rows]) for rows, _ in self.groups]
+        starts = np.concatenate([[0], lengths.cumsum()])
+        self.places, self.starts = (torch.from_numpy(x).to(device, non_blocking=True) for x in (places, starts))
+
+    def pack(self, x: Tensor) -> Tensor:
+        """The tokens of `[N, L, ...]`, as `[1, T, ...]`."""
+        places = torch.cat([self.places, self.places[:1].expand(self.spare)]) if self.spare else self.places
+        return x.flatten(0, 1)[places][None]
+
+    def unpack(self, x: Tensor) -> Tensor:
+        """`[1, T, ...]` as `[N, L, ...]`; padding has zeros, or anything that is finite."""
+        rows, width = self.shape
+        padded = x.new_zeros(rows * width, *x.shape[2:]).index_copy(0, self.places, x[0, : len(self.places)])
+        return padded.view(rows, width, *x.shape[2:])
+
+    def attend(self, kernel: Kernel, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        """Attention within each row.
+
+        Args:
+            kernel: `scaled_dot_product_attention`, or what computes the same.
+            query, key, value: `[1, heads, T, d]`.
+            options: `dropout_p` and `scale`.
+        """
+        tokens = [x[0].transpose(0, 1) for x in (query, key, value)]  # [T, heads, d]
+        attended = self._in_groups(kernel, *tokens, **options) if self.groups else self._jagged(*tokens, **options)
+        return attended.transpose(0, 1)[None]
+
+    def _in_groups(self, kernel: Kernel, query: Tensor, key: Tensor, value: Tensor, **options: Any) -> Tensor:
+        shapes = [(len(rows), most) for rows, most in self.groups]
+        sizes = [rows * most for rows, most in shapes]
+        parts = zip(*(x.split([*sizes, self.spare]) for x in (query, key, value)), strict=True)
+        found = []
+        for own, shape, mask in zip(parts, shapes, self.masks, strict=False):  # the spare tokens are the last part
+            q, k, v = (x.unflatten(0, shape).transpose(1, 2) for x in own)
+            found.append(kernel(q, k, v, attn_mask=mask, **options))
+        tokens = [x.transpose(1, 2).flatten(0, 1) for x in found]
+        return torch.cat([*tokens, value[len(self.places) :].to(tokens[0].dtype)])
+
+    def _jagged(self, *tokens: Tensor, **options: Any) -> Tensor:
+        known: dict[str, Any] = {"min_seqlen": self.shortest, "max_seqlen": self.longest}  # else the host waits
+
+        def jagged(x: Tensor) -> Tensor:
+            return torch.nested.nested_tensor_from_jagged(x.contiguous(), self.starts, **known).transpose(1, 2)
+
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "The PyTorch API of nested tensors")  # which torch itself uses on a CPU
+            q, k, v = map(jagged, tokens)
+            found: Tensor = scaled_dot_product_attention(q, k, v, **options).transpose(1, 2).values()
+        return found
+
+
+def packed_tokens(lengths: NDArray[np.int64], device: torch.device) -> int:
+    """Number of tokens that `PackedRows` computes for rows of these lengths.
+
+    Example:
+        >>> packed_tokens(np.array([2, 1]), torch.device("cuda")), packed_tokens(np.full(9, 30), torch.device("cpu"))
+        (3, 272)
+    """
+    groups = _groups(lengths, device)
+    return _few(sum(len(rows) * most for rows, most in groups)) if groups else int(lengths.sum())
+
+
+def _few(tokens: int) -> int:
+    """The next of few numbers of tokens, at most 3% more."""
+    return int(round_up(np.array([tokens]), 6)[0])
+
+
+def _groups(lengths: NDArray[np.int64], device: torch.device) -> list[tuple[NDArray[np.int64], int]]:
+    """On a CPU: rows of similar length that attend together, and their greatest length; else none."""
+    if device.type != "cpu":
+        return []
+    buckets = bucket_rows(lengths, max_padding=0.04, min_tokens=_GROUP, widths=lengths)
+    return [(rows, int(lengths[rows[0]])) for rows in buckets]
+
+
+def _mask(lengths: NDArray[np.int64]) -> Tensor | None:
+    """Which tokens of rows, longest first, are attended to, `[n, 1, 1, L]`; None for all."""
+    if lengths[0] == lengths[-1]:
+        return None
+    return torch.from_numpy(np.arange(lengths[0]) < lengths[:, None])[:, None, None]

@@ -612,7 +612,8 @@ class ContrastiveMixin(ForCL):
         )
 
     def _attention(self, *args: Any, **choices: Any) -> contextlib.AbstractContextManager[None]:
-        return training_attention(self.backbone.config, *args, **choices)
+        config: Any = self.backbone.config
+        return training_attention(config, *args, **choices)
 
     @property
     def can_pack(self) -> bool:

@@ -81,7 +81,8 @@ def _attention(
     **options: Any,
 ) -> tuple[Tensor, None]:
     """An attention function of transformers: tensors `[N, heads, L, d]` to `[N, L, heads, d]`."""
-    choice, known = _CHOSEN.choice, {"dropout_p": dropout, "scale": scaling}
+    choice = _CHOSEN.choice
+    known: dict[str, Any] = {"dropout_p": dropout, "scale": scaling}
     if choice.rows is not None:
         kernel = _kernel if choice.kernels else scaled_dot_product_attention
         return choice.rows.attend(kernel, query, key, value, **known).transpose(1, 2).contiguous(), None

@@ -9,6 +9,7 @@ ROOT = Path(contrastive_st.__file__).parent
 FILES = [path for path in ROOT.rglob("*.py") if path.parent.name.isidentifier()]  # not the code of checkpoints
 LOW = {
     "errors",
+    "options",
     "files",
     "precision",
     "prefetch",
@@ -25,6 +26,7 @@ LOW = {
 }
 MAY_IMPORT = {
     "errors": set(),
+    "options": {"errors"},
     "files": {"errors"},
     "terminal": set(),
     "commands": {"errors", "terminal"},

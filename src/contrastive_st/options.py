@@ -1,0 +1,263 @@
+"""Options typed once: the field of a dataclass is the check of a value, and the flag of a command with its help.
+
+    @dataclass
+    class Search(Options):
+        query: str = option("what to look for", positional=True)
+        k: Count = option("number of hits", default=10, short="-k")
+        model: str | None = option("checkpoint folder or Hub name")
+
+`Options` checks its fields when an instance is made. `add_flags` adds them to a parser, and `parsed` makes an instance
+of what was parsed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+import numbers
+import types
+from collections.abc import Mapping, Sequence
+from enum import Enum
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from annotated_types import BaseMetadata, Ge, Gt, Le, Lt
+
+from contrastive_st.errors import InputError
+
+#: Numbers with bounds; NaN is outside of each
+Positive = Annotated[float, Gt(0), Lt(math.inf)]
+NotNegative = Annotated[float, Ge(0), Lt(math.inf)]
+Finite = Annotated[float, Gt(-math.inf), Lt(math.inf)]
+Share = Annotated[float, Ge(0), Lt(1)]
+Count = Annotated[int, Ge(1)]
+CountOrZero = Annotated[int, Ge(0)]
+
+_IN_WORDS: Mapping[type[BaseMetadata], tuple[str, str]] = {
+    Gt: ("gt", "above {}"), Ge: ("ge", "{} or more"), Lt: ("lt", "below {}"), Le: ("le", "at most {}"),
+}  # fmt: skip
+_SCALARS: Mapping[Any, tuple[Any, str]] = {
+    bool: (bool, "true or false"), int: (numbers.Integral, "a whole number"), float: (numbers.Real, "a number"),
+    str: (str, "text"), Path: ((str, Path), "a path"),
+}  # fmt: skip
+Kind = TypeVar("Kind")
+
+
+class OptionError(InputError):
+    """The value of an option is not one that its field takes.
+
+    Args:
+        name: the option as its user wrote it: an argument, a flag or a key of a file.
+        value: what was given.
+        wanted: what the field takes.
+    """
+
+    def __init__(self, name: str, value: Any, wanted: str) -> None:
+        super().__init__(f"{name} {value}: give {wanted}")
+        self.name, self.value, self.wanted = name, value, wanted
+
+    def called(self, name: str) -> OptionError:
+        """The same error for an option that its user wrote otherwise."""
+        return OptionError(name, self.value, self.wanted)
+
+
+# --- Checking values.
+
+
+def check_options(options: Any, types_of: Mapping[str, Any] | None = None) -> None:
+    """Check the fields of a dataclass against their types.
+
+    Args:
+        options: the instance.
+        types_of: types by field, in place of those of the class.
+
+    Raises:
+        OptionError: with the first field whose value has another type, or is out of its bounds.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Arguments:
+        ...     temperature: Positive = 0.05
+        >>> check_options(Arguments(temperature=float("nan")))
+        Traceback (most recent call last):
+        ...
+        contrastive_st.options.OptionError: temperature nan: give a number above 0
+    """
+    for name, kind in (field_types(type(options)) if types_of is None else types_of).items():
+        value = getattr(options, name)
+        if not fits(value, kind):
+            raise OptionError(name, value if isinstance(value, (int, float)) else repr(value), in_words(kind))
+
+
+def field_types(kind: Any) -> dict[str, Any]:
+    """The types of the fields of a dataclass, with their bounds."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {spec.name: hints[spec.name] for spec in dataclasses.fields(kind) if spec.init}
+
+
+def fits(value: Any, kind: Any) -> bool:
+    """Whether a value is of a type and within its bounds; types that are not known here take every value.
+
+    Example:
+        >>> fits(3, Count), fits(0, Count), fits(True, Count), fits([1, 2], list[Count] | None)
+        (True, False, False, True)
+    """
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        bounds = [bound for bound in args[1:] if type(bound) in _IN_WORDS]
+        return fits(value, args[0]) and all(_within(value, bound) for bound in bounds)
+    if origin in (Union, types.UnionType):
+        return any(fits(value, one) for one in args)
+    if origin is Literal:
+        return isinstance(value, str | int) and value in args
+    if kind in _SCALARS:
+        return isinstance(value, _SCALARS[kind][0]) and (kind is bool or not isinstance(value, bool))
+    if origin in (list, tuple, Sequence) and args:
+        listed = isinstance(value, (list, tuple)) or (origin is Sequence and not isinstance(value, str))
+        return listed and ((origin is tuple and ... not in args) or all(fits(item, args[0]) for item in value))
+    return value is not None if kind is not type(None) else value is None
+
+
+def _within(value: Any, bound: BaseMetadata) -> bool:
+    limit = getattr(bound, _IN_WORDS[type(bound)][0])
+    compared = {Gt: value > limit, Ge: value >= limit, Lt: value < limit, Le: value <= limit}
+    return bool(compared[type(bound)])
+
+
+def in_words(kind: Any) -> str:
+    """What a type takes, for a message.
+
+    Example:
+        >>> in_words(Share), in_words(Count | None), in_words(Literal["a", "b"])
+        ('a number of 0 or more and below 1', 'a whole number of 1 or more', 'a or b')
+    """
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        bounds = [bound for bound in args[1:] if type(bound) in _IN_WORDS]
+        limits = [(_IN_WORDS[type(bound)][1], getattr(bound, _IN_WORDS[type(bound)][0])) for bound in bounds]
+        told = [words.format(limit) for words, limit in limits if abs(limit) != math.inf]
+        if not told:
+            return f"a finite {in_words(args[0]).removeprefix('a ')}" if limits else in_words(args[0])
+        return in_words(args[0]) + (" of " if told[0][0].isdigit() else " ") + " and ".join(told)
+    if origin in (Union, types.UnionType):
+        return " or ".join(dict.fromkeys(in_words(one) for one in args if one is not type(None)))
+    if origin is Literal:
+        return " or ".join(map(str, args))
+    if kind in _SCALARS:
+        return _SCALARS[kind][1]
+    return f"a list: {in_words(args[0])}" if origin in (list, tuple, Sequence) and args else "another value"
+
+
+class Options:
+    """Base of dataclasses whose fields are checked when an instance is made."""
+
+    def __post_init__(self) -> None:
+        check_options(self)
+
+
+# --- Fields as flags.
+
+
+def option(help: str, default: Any = None, *, positional: bool = False, short: str = "", metavar: str = "") -> Any:
+    """The field of a dataclass with its help.
+
+    Args:
+        help: one line for `--help`.
+        default: its value where nothing is given; `dataclasses.MISSING` for an option that must be given.
+        positional: whether it is given by its position rather than by a flag; it must then be given, unless its default
+            is not None.
+        short: a second flag of one letter, such as `-k`.
+        metavar: what the help calls its value.
+    """
+    default = dataclasses.MISSING if positional and default is None else default
+    metadata = {"help": help, "positional": positional, "short": short, "metavar": metavar}
+    return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
+
+
+def add_flags(parser: argparse.ArgumentParser, *kinds: type) -> None:
+    """Add a flag for each field of dataclasses: `--name VALUE`; a field that is true or false needs no value.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Search(Options):
+        ...     query: str = option("what to look for", positional=True)
+        ...     k: Count = option("number of hits", default=10, short="-k")
+        ...     exact: bool = option("without the graph", default=False)
+        >>> parser = argparse.ArgumentParser()
+        >>> add_flags(parser, Search)
+        >>> parsed(Search, parser.parse_args(["cats", "-k", "3", "--exact"]))
+        Search(query='cats', k=3, exact=True)
+    """
+    for kind in kinds:
+        of_fields = field_types(kind)
+        for spec in dataclasses.fields(kind):
+            if spec.init:
+                _add_flag(parser, spec, of_fields[spec.name])
+
+
+def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kind: Any) -> None:
+    about, given = spec.metadata, _flag_of(kind)
+    default: Any = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
+    required = default is dataclasses.MISSING
+    words = str(about.get("help", ""))
+    if not required and default not in (None, False, (), []):
+        words += f" (default: {' '.join(map(str, default)) if isinstance(default, (list, tuple)) else default})"
+    given["help"] = words.replace("%", "%%")
+    if about.get("metavar"):
+        given["metavar"] = about["metavar"]
+    if about.get("positional"):
+        if not required:
+            given |= {"nargs": "*" if given.get("nargs") else "?", "default": default}
+        parser.add_argument(spec.name, **given)
+        return
+    if given.get("type") is truth:
+        given |= {"nargs": "?", "const": True}
+    flags = [f"--{spec.name}", *([about["short"]] if about.get("short") else [])]
+    parser.add_argument(*flags, **given, **({"required": True} if required else {"default": default}))
+
+
+def _flag_of(kind: Any) -> dict[str, Any]:
+    """The arguments of `add_argument` for a type."""
+    origin, args = get_origin(kind), get_args(kind)
+    if origin is Annotated:
+        return _flag_of(args[0])
+    if origin in (Union, types.UnionType):
+        some = [one for one in args if one is not type(None)]
+        return _flag_of(next((one for one in some if one is str or get_origin(one) in (list, tuple)), some[0]))
+    if origin is Literal:
+        return {"choices": list(args), "type": type(args[0])}
+    if origin in (list, tuple, Sequence):
+        return {**_flag_of(args[0]), "nargs": "+"}
+    if kind is bool:
+        return {"type": truth}
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return {"choices": [one.value for one in kind]}
+    return {"type": kind if kind in (int, float, Path) else str}
+
+
+def truth(text: str) -> bool:
+    """True or false as a command line writes it.
+
+    Example:
+        >>> truth("no"), truth("True")
+        (False, True)
+    """
+    known = dict.fromkeys(("true", "t", "yes", "y", "1"), True) | dict.fromkeys(("false", "f", "no", "n", "0"), False)
+    if text.lower() not in known:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return known[text.lower()]
+
+
+def parsed(kind: type[Kind], found: argparse.Namespace) -> Kind:
+    """The instance of a dataclass that a parser with its flags has read.
+
+    Raises:
+        OptionError: a value is out of its bounds; the message has the flag.
+    """
+    values = {name: getattr(found, name) for name in field_types(kind)}
+    try:
+        return kind(**values)
+    except OptionError as error:
+        flags = {spec.name for spec in dataclasses.fields(kind) if not spec.metadata.get("positional")}  # type: ignore[arg-type]
+        raise (error.called(f"--{error.name}") if error.name in flags else error) from None

@@ -1,0 +1,95 @@
+"""Options typed once: bounds, messages, flags."""
+
+import argparse
+from dataclasses import MISSING, dataclass
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+import pytest
+
+from contrastive_st.options import (
+    Count,
+    Finite,
+    NotNegative,
+    OptionError,
+    Options,
+    Positive,
+    Share,
+    add_flags,
+    fits,
+    in_words,
+    option,
+    parsed,
+)
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(("kind", "good", "bad"), [
+    (Positive, [1, 0.5, np.float32(2)], [0, -1, NAN, INF, "1", True, None]),
+    (NotNegative, [0, 3.5], [-1e-9, NAN, INF]),
+    (Finite, [-3, 0.0], [NAN, INF, -INF]),
+    (Share, [0, 0.999], [1, -0.1, NAN]),
+    (Count, [1, np.int64(7)], [0, 1.5, True, "3"]),
+    (Count | None, [None, 2], [0, "a"]),
+    (Literal["a", "b"], ["a"], ["c", None, ["a"]]),
+    (list[Count], [[], [1, 2], (3,)], [[0], "12", 3]),
+    (tuple[Positive, ...] | None, [None, (0.5,)], [(0.5, 0)]),
+    (bool, [True], [1, "true"]),
+    (str | None, ["x", None], [3]),
+    (Path, ["a", Path("b")], [3]),
+    (dict, [{}], [None]),
+])  # fmt: skip
+def test_a_value_fits_its_type_and_bounds(kind, good, bad):
+    assert [value for value in good if not fits(value, kind)] == []
+    assert [value for value in bad if fits(value, kind)] == []
+    assert in_words(kind)
+
+
+@dataclass
+class Search(Options):
+    query: list[str] = option("what to look for", positional=True)
+    k: Count = option("number of hits", default=10, short="-k")
+    model: str | None = option("folder or Hub name")
+    exact: bool = option("without the graph", default=False)
+    graph: bool = option("with the graph, 100% of it", default=True)
+    output: Path = option("a new folder", default=MISSING, short="-o")
+    weights: list[Positive] | None = option("one each")
+    kind: Literal["csv", "json"] = option("of the output", default="csv")
+
+
+def read(*argv):
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Search)
+    return parsed(Search, parser.parse_args(list(argv)))
+
+
+def test_fields_are_flags_and_back():
+    assert read("a", "b", "-o", "x") == Search(["a", "b"], output=Path("x"))
+    whole = read("a", "--k", "3", "--model", "m", "--exact", "--graph", "no", "--output", "x", "--weights", "1", "2.5")
+    assert whole == Search(["a"], k=3, model="m", exact=True, graph=False, output=Path("x"), weights=[1.0, 2.5])
+
+
+@pytest.mark.parametrize("argv", [["-o", "x"], ["a"], ["a", "-o", "x", "--kind", "xml"], ["a", "-o", "x", "-k", "two"]])
+def test_what_the_parser_refuses(argv, capsys):
+    with pytest.raises(SystemExit):
+        read(*argv)
+    assert "error" in capsys.readouterr().err
+
+
+def test_a_message_names_the_flag_on_the_command_line_and_the_argument_in_python():
+    with pytest.raises(OptionError, match=r"^--k 0: give a whole number of 1 or more$"):
+        read("a", "-o", "x", "-k", "0")
+    with pytest.raises(OptionError, match=r"^k 0: give a whole number of 1 or more$"):
+        Search(["a"], k=0, output="x")
+    with pytest.raises(OptionError, match=r"^--weights \[1.0, -2.0\]: give a list: a number above 0$"):
+        read("a", "-o", "x", "--weights", "1", "-2")
+
+
+def test_help_has_defaults_and_a_percent_sign():
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Search)
+    text = " ".join(parser.format_help().split())
+    assert "number of hits (default: 10)" in text
+    assert "with the graph, 100% of it (default: True)" in text

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +26,16 @@ _FEW_TOKENS = 4096  # with fewer, rows are read from the stored table; else the 
 _READ_TOGETHER = 4096  # texts that are tokenized together
 Item = TypeVar("Item")
 Vectors = NDArray[np.float32]
+
+
+def known(rows: Sequence[Sequence[int]], silent: Collection[int], beyond: int = 0) -> NDArray[np.bool_]:
+    """Which rows of token ids have more than `beyond` ids that are not `silent` (unknown, special), bool `[len(rows)]`.
+
+    Example:
+        >>> known([[101, 7, 102], [101, 100, 102], []], silent={100, 101, 102}).tolist()
+        [True, False, False]
+    """
+    return np.array([sum(id not in silent for id in row) > beyond for row in rows], dtype=np.bool_)
 
 
 class StaticTable:
@@ -201,6 +212,15 @@ class StaticVectors(StaticTable):
             if path.suffix in (".json", ".safetensors", ".py") and not path.name.endswith(CLASSIFIER):
                 shutil.copyfile(path, Path(folder, path.name))
 
+    @cached_property
+    def silent(self) -> set[int]:
+        """The id of the unknown token, or nothing where every text has tokens."""
+        model = self.tokenizer.model
+        unknown = getattr(model, "unk_id", None)  # Unigram has the id, the other models the token
+        token = getattr(model, "unk_token", None)
+        unknown = self.tokenizer.token_to_id(token) if unknown is None and token is not None else unknown
+        return set() if unknown is None else {unknown}
+
     @property
     def parallel_buckets(self) -> int:
         """Number of buckets that are computed at the same time."""
@@ -275,17 +295,23 @@ class StaticVectors(StaticTable):
     ) -> Iterator[tuple[Item, Vectors]]:
         """Yield each item with the unit vectors of its texts, `[n, d]`.
 
-        A text without a known token gets the unit vector along the last dimension, because an index accepts no zero
-        vector. In a table reduced by PCA that is the dimension of least variance.
+        A text of which the model knows no token (see `knows`) gets zeros.
 
         Args:
             items: lists of texts, or any objects for which `texts_of` is given.
             texts_of: returns the texts of an item.
         """
         for item in items:
-            vectors = self.encode(texts_of(item), normalize_embeddings=True)
-            vectors[~vectors.any(axis=1), -1] = 1.0
+            rows = self.token_rows(texts_of(item))
+            vectors = np.zeros((len(rows), self.dimension), np.float32)
+            for start in range(0, len(rows), _READ_TOGETHER):
+                vectors[start : start + _READ_TOGETHER] = self.encode_rows(rows[start : start + _READ_TOGETHER], True)
+            vectors[~known(rows, self.silent)] = 0
             yield item, vectors
+
+    def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Which texts have a token that the model knows, bool `[len(texts)]`, as for `SentenceEncoder.knows`."""
+        return known(self.token_rows(texts), self.silent)
 
     def similarity(self, a: str | Sequence[str], b: str | Sequence[str]) -> Vectors:
         """Cosine similarity of each text of `a` with each of `b`, `[len(a), len(b)]`."""

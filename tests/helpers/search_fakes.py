@@ -20,6 +20,9 @@ class WordEncoder:
         self.dimension, self.name, self.fingerprint = dimension, name, fingerprint
         self.known = {}
 
+    def knows(self, texts):
+        return np.ones(len(texts), bool)
+
     def encode(self, texts):
         vectors = np.zeros((len(texts), self.dimension), dtype=np.float32)
         for row, text in zip(vectors, texts, strict=True):

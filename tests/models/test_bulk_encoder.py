@@ -1,16 +1,22 @@
 """Bulk encoding gives the vectors of the plain encoder, whatever the order, the batch and the precision."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
+from tokenizers import Tokenizer, models, pre_tokenizers
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st.cli import main
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.search.documents import cut, texts_corpus
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.ingest import index_corpus
 from contrastive_st.search.shards import Encoding, ShardFolder
+from contrastive_st.static_vectors import StaticVectors
 
 
 @pytest.fixture
@@ -100,3 +106,44 @@ def test_pooled_documents_have_the_mean_of_their_parts(plain, tmp_path):
     np.testing.assert_allclose(
         vectors, np.stack([mean, encoder.encode("She reads.", normalize_embeddings=True)]), atol=1e-6
     )
+
+
+@pytest.mark.parametrize("text", ["😀", "สวัสดี", "", "\0", " 🦑 🦑 "])
+def test_a_text_without_a_known_token_has_no_vector_in_an_index(text):
+    """Seen before: all of them had one vector, so that duplicates counted them as equal."""
+    for encoder in (SentenceEncoder(), open_encoder()):
+        assert encoder.knows([text, "a cat", f"a {text} cat"]).tolist() == [False, True, True]
+        ((_, vectors),) = encoder.encode_stream([[text, "a cat"]])
+        assert vectors.any(axis=1).tolist() == [False, True]
+
+
+def test_what_a_transformer_does_not_know(bert_config, tokenizer):
+    encoder = SentenceEncoder(BertForCL(bert_config, pooling="mean").eval(), tokenizer)
+    encoder.checkpoint = replace(encoder.checkpoint, prompts={"document": "the cat "})
+    assert encoder.knows(["สวัสดี", "the dog"]).tolist() == [False, True]
+    ((_, vectors),) = encoder.encode_stream([["สวัสดี", "the dog"]])  # the tokens of the prompt do not count
+    assert vectors.any(axis=1).tolist() == [False, True]
+
+
+def test_a_table_with_a_vector_for_what_it_does_not_know():
+    words = Tokenizer(models.WordLevel({"cat": 0, "?": 1}, unk_token="?"))
+    words.pre_tokenizer = pre_tokenizers.Whitespace()
+    encoder = StaticVectors(np.eye(2, dtype=np.float32), words)
+    assert encoder.knows(["dog", "cat dog"]).tolist() == [False, True]
+    ((_, vectors),) = encoder.encode_stream([["dog", "cat dog"]])
+    assert vectors.any(axis=1).tolist() == [False, True]
+
+
+def test_an_index_leaves_out_what_it_cannot_find(tmp_path, capsys):
+    (tmp_path / "a.txt").write_text("a cat sat\n😀\nสวัสดี\na dog ran\n", encoding="utf-8")
+    command = ["index", str(tmp_path / "a.txt"), "--output", str(tmp_path / "shards")]
+    assert main(command) == 0
+    said = capsys.readouterr().err
+    assert "2 of 4 rows" in said
+    assert "left out: 2 without a token that the model knows: row 2; row 3" in said
+    index = ExactIndex.open(tmp_path / "shards")
+    assert [hit.text for hit in index.get([0, 3])] == ["a cat sat", "a dog ran"]
+    assert main(["search", "😀", "--store", str(tmp_path / "shards")]) == 2
+    assert "knows none of the tokens of '😀'" in capsys.readouterr().err
+    assert main([*command[:3], str(tmp_path / "other"), "--strict"]) == 2
+    assert "row 2 is without a token" in capsys.readouterr().err

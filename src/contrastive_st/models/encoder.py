@@ -22,7 +22,7 @@ from contrastive_st.models.backends import backend_of, export_command
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
-from contrastive_st.static_vectors import StaticTable, StaticVectors
+from contrastive_st.static_vectors import StaticTable, StaticVectors, known
 from contrastive_st.tokens import DOCUMENT, QUERY, prompt_length, role_prompt, token_ids
 from contrastive_st.vectors import SIMILARITIES, unit_vectors
 
@@ -214,15 +214,26 @@ class SentenceEncoder:
 
         Args:
             items: lists of texts, or any objects for which `texts_of` is given.
-            texts_of: returns the texts of an item.
-
-        Raises:
-            InputError: the model gives a zero vector, which cannot be normalized.
+            texts_of: returns the texts of an item. One of which the model knows no token (see `knows`) gets zeros.
         """
         prompt = role_prompt(self.checkpoint.prompts, DOCUMENT)
         tokenized = ((item, self._tokenize(list(texts_of(item)), prompt)) for item in items)
         for item, rows in prefetch(tokenized):
-            yield item, unit_vectors(self._vectors(rows, prompt), of=self.name)
+            vectors = unit_vectors(self._vectors(rows, prompt))
+            vectors[~self._known(rows, prompt)] = 0
+            yield item, vectors
+
+    def knows(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Which texts have a token that the model knows, bool `[len(texts)]`.
+
+        The vector of any other text says nothing of it: all such texts have the same one, or one that depends on their
+        lengths alone.
+
+        Example:
+            >>> SentenceEncoder().knows(["a cat", "\U0001f600"]).tolist()
+            [True, False]
+        """
+        return self._known(self._tokenize(list(texts), ""))
 
     def prompt_text(self, name: str | None = None) -> str:
         """The text of the prompt with this name; by default of the checkpoint's default prompt.
@@ -515,6 +526,13 @@ class SentenceEncoder:
         if getattr(self.model, "is_table", False) and self.device.type == "cpu":
             return StaticTable(self.model.table().detach().numpy(), normalize=self.model.config.normalize)
         return None
+
+    def _known(self, rows: list[list[int]], prompt: str = "") -> NDArray[np.bool_]:
+        """Which rows have a token, beyond those of the prompt, that is neither unknown nor special."""
+        light = self._light  # of transformers, the unknown token is one of the special ones
+        silent = light.silent if light else set(self.tokenizer.all_special_ids)
+        of_prompt = sum(id not in silent for id in self._tokenize([""], prompt)[0]) if prompt else 0
+        return known(rows, silent, of_prompt)
 
     def _unpooled(self, prompt: str) -> int:
         """Number of tokens at the start of each row that are not pooled."""

@@ -35,6 +35,9 @@ class Encoder(Protocol):
     def encode(self, texts: list[str]) -> Any:
         """`[N] texts -> [N, d]`, in their order."""
 
+    def knows(self, texts: list[str]) -> Any:
+        """Which texts have a token that it knows, bool `[N]`."""
+
     def encode_query(self, texts: list[str]) -> Any:
         """As `encode`, for queries: with the prompt for queries if the encoder has one."""
 
@@ -59,6 +62,10 @@ class FunctionEncoder:
     pooling: str = "the callable's own"
     max_length: int | None = None
     fingerprint: str | None = None
+
+    def knows(self, texts: list[str]) -> Any:
+        """All of them: what a function reads is not known."""
+        return [True] * len(texts)
 
     def encode_query(self, texts: list[str]) -> Any:
         """`encode`."""

@@ -108,6 +108,7 @@ def _add_index(commands: Any) -> None:
     index.add_argument("--pooling", help=POOLING_HELP)
     index.add_argument("--shard_rows", type=int, default=16_384, help="number of rows encoded and committed together")
     index.add_argument("--replace", action="store_true", help="index the whole corpus again, if it has changed")
+    index.add_argument("--strict", action="store_true", help="stop at the first row or file that would be left out")
     index.set_defaults(function=_index)
 
 
@@ -225,11 +226,13 @@ def _index(args: argparse.Namespace) -> None:
         return
     from contrastive_st.files.folders import SHIPPED
     from contrastive_st.search.ingest import index_corpus
+    from contrastive_st.search.report import Report
 
     started = time.perf_counter()
     corpus = _corpus(args)
     encoder = _encoder(args)
-    options = {"shard_rows": args.shard_rows, "progress": progress_is_shown()}
+    report = Report(args.strict)
+    options = {"shard_rows": args.shard_rows, "progress": progress_is_shown(), "report": report}
     own = encoder.folder in (None, SHIPPED)  # recorded by name, because the folder of the package may move
     model = encoder.name if own else str(encoder.folder.absolute())
     if args.output:
@@ -238,13 +241,13 @@ def _index(args: argparse.Namespace) -> None:
         encoding = Encoding(*made_by, corpus.name, corpus.fingerprint, args.shard_rows,
                             args.storage or "float32", corpus.own_ids)  # fmt: skip
         outcome = index_corpus(corpus, encoder, ShardFolder(args.output, encoding, rank, world), **options)
-        _report(outcome, started, f"shards in {args.output}")
+        _report(outcome, started, f"shards in {args.output}", report)
         return
     with _created(args, model, encoder.fingerprint, encoder.dimension) as store:
         known = corpus.name, corpus.fingerprint, args.shard_rows, corpus.own_ids, corpus.former
         with _loader(store, args, *known) as loader:
             outcome = index_corpus(corpus, encoder, loader, **options)
-        _finished(store, outcome, args, started)
+        _finished(store, outcome, args, started, report)
 
 
 def _check_flags(args: argparse.Namespace) -> None:
@@ -268,13 +271,14 @@ def _check_flags(args: argparse.Namespace) -> None:
 def _load(args: argparse.Namespace, shards: Any) -> None:
     """Put encoded shards into the store."""
     from contrastive_st.search.ingest import load_shards
+    from contrastive_st.search.report import Report
 
     started, encoding = time.perf_counter(), shards.encoding
     with _created(args, encoding.model, encoding.fingerprint, encoding.dimension) as store:
         known = encoding.corpus, encoding.corpus_fingerprint, encoding.shard_rows, encoding.own_ids
         with _loader(store, args, *known) as loader:
             outcome = load_shards(shards, loader, progress=progress_is_shown())
-        _finished(store, outcome, args, started)
+        _finished(store, outcome, args, started, Report())
 
 
 def _corpus(args: argparse.Namespace) -> Any:
@@ -339,9 +343,9 @@ def _loader(
         yield loader
 
 
-def _finished(store: Any, outcome: Any, args: argparse.Namespace, started: float) -> None:
+def _finished(store: Any, outcome: Any, args: argparse.Namespace, started: float, report: Any) -> None:
     """Print what was added; build the index if all rows are there."""
-    _report(outcome, started, f"{len(store):,} in collection {store.collection!r} of {store.database.shown}")
+    _report(outcome, started, f"{len(store):,} in collection {store.collection!r} of {store.database.shown}", report)
     if outcome.complete and (args.index != store.index or outcome.encoded):
         started = time.perf_counter()
         peak = store.build_index(args.index, memory=args.build_memory)
@@ -349,12 +353,14 @@ def _finished(store: Any, outcome: Any, args: argparse.Namespace, started: float
         note(f"index {args.index} built in {time.perf_counter() - started:.0f} s{memory}")
 
 
-def _report(outcome: Any, started: float, where: str) -> None:
+def _report(outcome: Any, started: float, where: str, report: Any) -> None:
     from contrastive_st.memory import peak_resident
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
     loading = f" ({outcome.loading:.0f} s of them to write)" if outcome.encoded else ""
     note(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s{loading}, {memory}; {where}")
+    for line in report.lines():
+        note(line)
     if not outcome.complete:
         note("other processes encode the rest; if one of them died, run the command again")
 
@@ -365,14 +371,14 @@ def _report(outcome: Any, started: float, where: str) -> None:
 @closes_the_store
 def _search(args: argparse.Namespace) -> None:
     from contrastive_st.search.index import check_k, parse_filter
-    from contrastive_st.search.opening import open_encoder_for
+    from contrastive_st.search.opening import open_encoder_for, query_vector
 
     query = sys.stdin.buffer.read().decode("utf-8", "replace") if args.query == "-" else args.query
     if not query.strip():
         raise InputError("the query is empty; give some words")
     k, filter = check_k(args.k), parse_filter(args.filter)
     with _opened(args) as index:
-        vector = open_encoder_for(index, args.model).encode_query([query])[0]
+        vector = query_vector(open_encoder_for(index, args.model), query)
         options: dict[str, Any] = {"exact": True} if args.exact else {}
         options |= {"ef_search": args.ef_search} if args.ef_search is not None else {}
         hits = index.search(vector, k, filter=filter, text=query if args.hybrid else None, **options)[0]

@@ -15,6 +15,7 @@ from tqdm.auto import tqdm
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
 from contrastive_st.search.index import Ids, Sink, Vectors
+from contrastive_st.search.report import UNKNOWN, Report
 from contrastive_st.search.shards import FIRST, ShardFolder
 from contrastive_st.vectors import unit_vectors
 
@@ -41,7 +42,13 @@ class Outcome:
 
 
 def index_corpus(
-    corpus: Corpus, encoder: SentenceEncoder, sink: Sink, *, shard_rows: int = SHARD_ROWS, progress: bool = False
+    corpus: Corpus,
+    encoder: SentenceEncoder,
+    sink: Sink,
+    *,
+    shard_rows: int = SHARD_ROWS,
+    progress: bool = False,
+    report: Report | None = None,
 ) -> Outcome:
     """Encode and write the missing shards. It can be called again after a kill, and by many processes at once.
 
@@ -51,10 +58,11 @@ def index_corpus(
         sink: receives the shards and knows which of them exist.
         shard_rows: rows per shard; must be the same in all runs over a corpus.
         progress: show a bar with the rate and the time left.
+        report: counts what is left out, and what is longer than the model reads.
     """
     if shard_rows < 1:
         raise InputError(f"{shard_rows} rows per shard: give 1 or more")
-    outcome = Outcome()
+    outcome, report = Outcome(), Report() if report is None else report
     with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index", file=sys.stderr) as bar:
 
         def wanted() -> Iterator[Shard]:
@@ -72,12 +80,14 @@ def index_corpus(
         for (shard, count, documents), vectors in encoder.encode_stream(wanted(), texts):
             first = shard * shard_rows
             ids = _ids(documents) if corpus.own_ids else np.arange(first, first + count, dtype=np.int64)
-            rows = ([document.text for document in documents], [document.metadata for document in documents])
-            pooled = _pooled(documents, unit_vectors(vectors, of=f"{corpus.name}, shard {shard}"))
+            pooled = _pooled(documents, vectors)
+            kept = _kept(documents, pooled, report)
+            rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
+            units = unit_vectors(pooled[kept], of=f"{corpus.name}, shard {shard}")
             started = time.perf_counter()
-            sink.add(shard, ids, *rows, pooled, count)
+            sink.add(shard, ids[kept], *rows, units, count)
             outcome.loading += time.perf_counter() - started
-            outcome.encoded += len(documents)
+            outcome.encoded += len(kept)
             bar.update(_source_rows(documents))
     outcome.complete = sink.finish(-(-outcome.rows // shard_rows), outcome.rows)
     return outcome
@@ -111,6 +121,14 @@ def _changed(sink: Sink, documents: list[Document]) -> list[Document]:
     texts, metadata = [document.text for document in documents], [document.metadata for document in documents]
     same = sink.unchanged(_ids(documents), texts, metadata)
     return [document for document, known in zip(documents, same, strict=True) if not known]
+
+
+def _kept(documents: Sequence[Document], vectors: Vectors, report: Report) -> list[int]:
+    """The positions of the documents that have a vector; the others are reported."""
+    known = vectors.any(axis=1)
+    for i in np.flatnonzero(~known).tolist():
+        report.leave_out(UNKNOWN, f"row {documents[i].row + 1}")
+    return [int(i) for i in np.flatnonzero(known)]
 
 
 def _shards(corpus: Corpus, shard_rows: int) -> Iterator[tuple[int, list[Document]]]:

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.protocol import open_encoder
-from contrastive_st.search.index import VectorIndex
+from contrastive_st.models.protocol import Encoder, open_encoder
+from contrastive_st.search.index import VectorIndex, Vectors, one_line
 from contrastive_st.search.postgres.server import default_store
 
 if TYPE_CHECKING:
@@ -104,6 +104,19 @@ def open_encoder_for(
             f"{what}, not of {encoder.name} ({encoder.fingerprint[:8]}); give that --model, or index again"
         )
     return encoder
+
+
+def query_vector(encoder: Encoder, query: str) -> Vectors:
+    """The vector of a query, float32 `[d]`.
+
+    Raises:
+        InputError: the model knows none of its tokens, so that its vector would say nothing.
+    """
+    if not encoder.knows([query])[0]:
+        raise InputError(f"{encoder.name} knows none of the tokens of {one_line(query, 60)!r}; write other words, or "
+                         "index with a model for this language")  # fmt: skip
+    vector: Vectors = encoder.encode_query([query])[0]
+    return vector
 
 
 def _check_there(where: str) -> None:

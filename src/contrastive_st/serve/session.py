@@ -21,6 +21,7 @@ from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.documents import sentences
 from contrastive_st.search.index import Hit, VectorIndex, check_columns, matches, one_line, parse_filter, storable
+from contrastive_st.search.opening import query_vector
 from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
@@ -106,7 +107,7 @@ class SearchSession:
         conditions = read_filter(filter)
         started = time.perf_counter()
         with self._encoding:  # a tokenizer serves one thread at a time
-            vector = unit_vectors(chosen.encoder.encode_query([query]), of=chosen.encoder.name)[0]
+            vector = unit_vectors([query_vector(chosen.encoder, query)], of=chosen.encoder.name)[0]
         encoded = time.perf_counter()
         k = int(np.clip(k, 1, MOST_HITS))
         hits = chosen.index.search(vector, k, filter=conditions or None, text=query if hybrid else None)[0]

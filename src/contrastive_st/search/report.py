@@ -1,0 +1,50 @@
+"""What became of the rows and files of a corpus: how many were left out or cut, why, and the first of their names."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from contrastive_st.errors import InputError
+
+UNKNOWN = "without a token that the model knows"
+TOO_LONG = "longer than the model reads, so only their beginnings are searched (--split_into passages splits them)"
+_NAMES = 5  # names of each reason that are shown
+
+
+@dataclass
+class Report:
+    """Rows and files of a corpus that are left out, or not searched to their end, by the reason.
+
+    Args:
+        strict: raise `InputError` at the first of them.
+
+    Example:
+        >>> report = Report()
+        >>> report.leave_out("encrypted", "plan.pdf")
+        >>> report.leave_out("blank", "a.csv, row 3")
+        >>> report.leave_out("blank", "a.csv, row 9")
+        >>> report.lines()
+        ['left out: 1 encrypted: plan.pdf', 'left out: 2 blank: a.csv, row 3; a.csv, row 9']
+    """
+
+    strict: bool = False
+    counts: Counter[str] = field(default_factory=Counter)
+    names: dict[str, list[str]] = field(default_factory=dict)
+
+    def leave_out(self, reason: str, name: str) -> None:
+        """Count a row or a file that is left out; `name` is where it is."""
+        if self.strict:
+            raise InputError(f"{name} is {reason}; leave it out of the corpus, or leave out --strict")
+        self.counts[reason] += 1
+        first = self.names.setdefault(reason, [])
+        if len(first) < _NAMES:
+            first.append(name)
+
+    def lines(self) -> list[str]:
+        """A line for each reason."""
+        return [
+            f"{'' if reason == TOO_LONG else 'left out: '}{count:,} {reason}: {'; '.join(self.names[reason])}"
+            + ("; ..." if count > len(self.names[reason]) == _NAMES else "")
+            for reason, count in self.counts.items()
+        ]

@@ -2,7 +2,6 @@
 
 import io
 import resource
-import shutil
 import subprocess
 import sys
 
@@ -254,29 +253,6 @@ def test_help_lists_every_command_in_one_group(capsys):
     with pytest.raises(SystemExit):
         main(["--version"])
     assert capsys.readouterr().out.startswith("contrastive-st ")
-
-
-TRIED = """
-tried() { COMP_WORDS=("$@"); COMP_CWORD=$(( $# - 1 )); COMPREPLY=(); _shtab_contrastive_st; echo "${COMPREPLY[*]}"; }
-tried contrastive-st sim
-tried contrastive-st train sim
-tried contrastive-st train simcse --learn
-tried contrastive-st encode --precision u
-"""
-
-
-def test_shells_complete_commands_scripts_and_options(capsys, tmp_path):
-    for shell in ("bash", "zsh", "fish"):
-        assert main(["completion", shell]) == 0
-        printed = capsys.readouterr().out
-        assert all(word in printed for word in (*COMMANDS_OF_HELP, "simcse", "per_device_train_batch_size", "ubinary"))
-        (tmp_path / shell).write_text(printed, encoding="utf-8")
-        if program := shutil.which(shell):
-            subprocess.run([program, "-n", tmp_path / shell], check=True)
-    if bash := shutil.which("bash"):
-        script = f"source {tmp_path / 'bash'}\n{TRIED}"
-        completed = subprocess.run([bash, "-c", script], capture_output=True, text=True, check=True).stdout
-        assert completed.splitlines() == ["similarity similar", "simcse", "--learning_rate", "ubinary"]
 
 
 @pytest.mark.parametrize("command", [[], *([name] for name in COMMANDS_OF_HELP)], ids=" ".join)

@@ -29,7 +29,7 @@ MAY_IMPORT = {
     "options": {"errors"},
     "files": {"errors"},
     "terminal": set(),
-    "commands": {"errors", "terminal"},
+    "commands": {"errors", "options", "terminal"},
     "memory": set(),
     "precision": {"errors"},
     "prefetch": set(),

@@ -67,8 +67,22 @@ def read(*argv):
 
 def test_fields_are_flags_and_back():
     assert read("a", "b", "-o", "x") == Search(["a", "b"], output=Path("x"))
-    whole = read("a", "--k", "3", "--model", "m", "--exact", "--graph", "no", "--output", "x", "--weights", "1", "2.5")
+    whole = read("a", "--k", "3", "--model", "m", "--exact", "--no_graph", "--output", "x", "--weights", "1", "2.5")
     assert whole == Search(["a"], k=3, model="m", exact=True, graph=False, output=Path("x"), weights=[1.0, 2.5])
+
+
+def test_a_flag_takes_no_word_that_is_a_position():
+    assert read("--exact", "a", "-o", "x").query == ["a"]
+
+    @dataclass
+    class Training(Options):
+        bf16: bool | None = option("half")
+        packed: bool = option("rows", default=True)
+
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Training)
+    found = [parsed(Training, parser.parse_args(argv)) for argv in ([], ["--bf16"], ["--bf16", "no", "--packed", "0"])]
+    assert [(one.bf16, one.packed) for one in found] == [(None, True), (True, True), (False, False)]
 
 
 @pytest.mark.parametrize("argv", [["-o", "x"], ["a"], ["a", "-o", "x", "--kind", "xml"], ["a", "-o", "x", "-k", "two"]])

@@ -10,10 +10,10 @@ from typing import Any
 
 from contrastive_st import __version__
 from contrastive_st.classification.cli import add_commands as add_classification_commands
-from contrastive_st.commands import MODEL_HELP, POOLING_HELP, Parser, run, snake_case_flags
+from contrastive_st.commands import MODEL_HELP, POOLING_HELP, Parser, add_command, run, snake_case_flags
 from contrastive_st.errors import InputError, suggestion
 from contrastive_st.evaluation.cli import add_commands as add_evaluation_commands
-from contrastive_st.hub.cli import add_commands as add_hub_commands
+from contrastive_st.hub.cli import COMMANDS as HUB_COMMANDS
 from contrastive_st.memory import peak_resident
 from contrastive_st.precision import VECTOR_PRECISIONS
 from contrastive_st.scripts.cli import add_commands as add_training_commands, train
@@ -29,7 +29,7 @@ GROUPS = {
     "search": (
         "encode", "index", "search", "similar", "delete", "collections", "trends", "duplicates", "group", "serve", "api"
     ),
-    "this machine": ("doctor", "completion"),
+    "this machine": ("doctor",),
 }  # fmt: skip
 
 
@@ -74,7 +74,8 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     add_training_commands(commands)
     add_evaluation_commands(commands)
     add_classification_commands(commands)
-    add_hub_commands(commands)
+    for command in HUB_COMMANDS:
+        add_command(commands, command)
     add_search_commands(commands)
     add_serve_commands(commands)
     parser.commands = {choice.dest: choice.help for choice in commands._choices_actions}
@@ -115,32 +116,12 @@ def _add_own_commands(commands: Any) -> None:
     doctor = commands.add_parser("doctor", help="print versions, hardware, precision, threads, PostgreSQL and folders")
     doctor.set_defaults(function=_doctor)
 
-    completion = commands.add_parser("completion", help="print the completion script of a shell, to be sourced by it")
-    completion.add_argument("shell", choices=("bash", "zsh", "fish"))
-    completion.set_defaults(function=_completion)
-
 
 def _doctor(args: argparse.Namespace) -> None:
     from contrastive_st.doctor import facts
 
     for name, value in facts():
         say(f"{name:22} {value}")
-
-
-def _completion(args: argparse.Namespace) -> None:
-    try:
-        import shtab
-    except ImportError as error:
-        raise InputError("completion needs shtab: pip install 'contrastive-st[completion]'") from error
-    from contrastive_st.scripts.cli import add_script_options
-
-    parser, commands = _parser()
-    add_script_options(commands["train"])
-    for command in commands.values():
-        for action in command._actions:
-            if action.choices is None and action.nargs != 0 and action.type is None:
-                action.complete = shtab.FILE  # type: ignore[attr-defined]
-    print(shtab.complete(parser, args.shell))
 
 
 def _encode(args: argparse.Namespace) -> None:

@@ -7,6 +7,7 @@ import atexit
 import contextlib
 import logging
 import os
+import re
 import sys
 import time
 import traceback
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 from contrastive_st.errors import InputError, one_line
+from contrastive_st.options import add_flags, parsed
 from contrastive_st.terminal import is_verbose, say, set_verbosity
 
 MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
@@ -49,6 +51,20 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         raise InputError(f"{message}; {self.prog} --help lists the options")
+
+
+def add_command(commands: Any, kind: Any) -> None:
+    """Add a command to the subparsers of `contrastive-st`.
+
+    Args:
+        commands: the subparsers.
+        kind: a dataclass of options, which is called to run the command. The command has the name of the class in lower
+            case, with hyphens between words, and the first line of its docstring as its help.
+    """
+    name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "-", kind.__name__).lower()
+    parser = commands.add_parser(name, help=str(kind.__doc__).splitlines()[0])
+    add_flags(parser, kind)
+    parser.set_defaults(function=lambda found: parsed(kind, found)())
 
 
 def snake_case_flags(argv: Sequence[str]) -> list[str]:

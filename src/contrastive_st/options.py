@@ -176,7 +176,10 @@ def option(help: str, default: Any = None, *, positional: bool = False, short: s
 
 
 def add_flags(parser: argparse.ArgumentParser, *kinds: type) -> None:
-    """Add a flag for each field of dataclasses: `--name VALUE`; a field that is true or false needs no value.
+    """Add a flag for each field of dataclasses: `--name VALUE`.
+
+    A field that is true or false needs no value: `--name`. Beside positional options it takes none, since a value would
+    be one of those, and one that is true by default is switched off by `--no_name`.
 
     Example:
         >>> @dataclasses.dataclass
@@ -189,14 +192,13 @@ def add_flags(parser: argparse.ArgumentParser, *kinds: type) -> None:
         >>> parsed(Search, parser.parse_args(["cats", "-k", "3", "--exact"]))
         Search(query='cats', k=3, exact=True)
     """
-    for kind in kinds:
-        of_fields = field_types(kind)
-        for spec in dataclasses.fields(kind):
-            if spec.init:
-                _add_flag(parser, spec, of_fields[spec.name])
+    found = [(kind, spec) for kind in kinds for spec in dataclasses.fields(kind) if spec.init]
+    alone = any(spec.metadata.get("positional") for _, spec in found)
+    for kind, spec in found:
+        _add_flag(parser, spec, field_types(kind)[spec.name], alone)
 
 
-def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kind: Any) -> None:
+def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kind: Any, alone: bool) -> None:
     about, given = spec.metadata, _flag_of(kind)
     default: Any = spec.default if spec.default_factory is dataclasses.MISSING else spec.default_factory()
     required = default is dataclasses.MISSING
@@ -211,10 +213,13 @@ def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kin
             given |= {"nargs": "*" if given.get("nargs") else "?", "default": default}
         parser.add_argument(spec.name, **given)
         return
-    if given.get("type") is truth:
-        given |= {"nargs": "?", "const": True}
     flags = [f"--{spec.name}", *([about["short"]] if about.get("short") else [])]
-    parser.add_argument(*flags, **given, **({"required": True} if required else {"default": default}))
+    if given.get("type") is truth and alone:
+        given = {"help": given["help"], "dest": spec.name, "action": "store_false" if default else "store_true"}
+        flags, given["default"] = [f"--no_{spec.name}"] if default else flags, default
+    elif given.get("type") is truth:
+        given |= {"nargs": "?", "const": True}
+    parser.add_argument(*flags, **{**given, **({"required": True} if required else {"default": default})})
 
 
 def _flag_of(kind: Any) -> dict[str, Any]:

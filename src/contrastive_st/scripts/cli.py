@@ -98,22 +98,6 @@ def add_commands(commands: Any) -> None:
     _add_soup(commands)
 
 
-def add_script_options(parser: argparse.ArgumentParser) -> None:
-    """Add the names of the scripts, and the options that all of them have, to a parser that only completes words."""
-    from contrastive_st.scripts.parser import TrainingParser
-    from contrastive_st.training.arguments import ContrastiveTrainingArguments
-
-    parser.add_argument("script", nargs="?", choices=[name for name in script_files() if name])
-    for flag in ("train_file", "model_name_or_path", "mixture"):
-        parser.add_argument(f"--{flag}")
-    for action in TrainingParser(ContrastiveTrainingArguments)._actions:
-        action.option_strings = [
-            flag for flag in action.option_strings if flag.startswith("--") and "-" not in flag[2:]
-        ]
-        if action.option_strings and action.option_strings[0] not in parser._option_string_actions:
-            parser._add_action(action)
-
-
 # --- distill: a small encoder that copies a teacher.
 
 #: Defaults of the training of static students, and those that differ for layer students

@@ -2,6 +2,8 @@
 
 import numpy as np
 import pytest
+from hypothesis import given, settings, strategies as st
+from hypothesis.extra.numpy import arrays
 
 from contrastive_st import prefetch, vectors as module
 from contrastive_st.errors import InputError
@@ -90,6 +92,53 @@ def test_what_comes_back_is_the_middle_of_the_bucket(rows):
     inside = (rows < ranges[1])[:, varies]  # the greatest value alone begins a bucket of its own
     assert (np.abs(back - rows)[:, varies] <= 0.501 * widths[varies])[inside].all()
     np.testing.assert_array_equal(dequantize(quantize(rows, "ubinary"), "ubinary", 37), np.where(rows > 0, 1, -1))
+
+
+_FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
+
+
+@settings(max_examples=150, deadline=None)
+@given(arrays(np.float32, st.tuples(st.integers(2, 6), st.integers(1, 8)), elements=_FLOATS), st.sets(st.integers(0, 7)))
+def test_codes_keep_every_angle_within_the_documented_bound(rows, constant):
+    for column in constant:
+        rows[:, column:][:, :1] = rows[:1, column:][:, :1]
+    exact = rows.astype(np.float64)
+    lengths = np.linalg.norm(exact, axis=1)
+    rows, exact, lengths = rows[lengths > 0], exact[lengths > 0], lengths[lengths > 0]
+    if len(rows) < 2:
+        return
+    dim, ranges = rows.shape[1], quantization_ranges(rows)
+    widths = np.ptp(ranges.astype(np.float64), axis=0) / 255
+    bounds = {
+        "int8": np.arcsin((np.linalg.norm(widths) / 2 / lengths).clip(max=1)),
+        "ubinary": np.arccos((np.abs(exact).sum(1) / np.sqrt(dim) / lengths).clip(max=1)),
+    }
+    for precision, bound in bounds.items():
+        given_ranges = ranges if precision == "int8" else None
+        back = dequantize(quantize(rows, precision, given_ranges), precision, dim, given_ranges).astype(np.float64)
+        sure = (bound < np.pi / 2) & (np.linalg.norm(back, axis=1) > 0)
+        moved, both = _angles(exact, back)[sure][:, sure], bound[sure]
+        assert (np.diag(moved) <= both * 1.001 + 1e-5).all()
+        change = np.abs(_angles(back, back)[sure][:, sure] - _angles(exact, exact)[sure][:, sure])
+        assert (change <= (both[:, None] + both) * 1.001 + 2e-5).all()
+
+
+def _angles(a, b):
+    """Angles of all rows, without the rounding of an arc cosine."""
+    a, b = (x / np.maximum(np.linalg.norm(x, axis=1, keepdims=True), 1e-300) for x in (a, b))
+    near, far = (np.linalg.norm(a[:, None] + sign * b, axis=2) for sign in (-1, 1))
+    return 2 * np.arctan2(near, far)
+
+
+@pytest.mark.parametrize("dead", [0, 16, 384])
+def test_dimensions_that_do_not_vary_are_exact_in_int8(dead):
+    """One step for such a dimension would be as wide as the whole vector: their cosine was 0.447."""
+    rows = np.random.default_rng(0).standard_normal((50, 384)).astype(np.float32)
+    rows[:, :dead] = rows[0, :dead]
+    ranges = quantization_ranges(rows)
+    back = dequantize(quantize(rows, "int8", ranges), "int8", 384, ranges)
+    np.testing.assert_array_equal(back[:, :dead], rows[:, :dead])
+    assert module.cosine(rows, back).min() > 0.9999
 
 
 @pytest.mark.parametrize("numpy_1", [False, True])

@@ -15,6 +15,7 @@ from contrastive_st.prefetch import on_threads, product_threads
 
 _SCORES, _NARROW = 1 << 21, 1024  # scores of a block, which a processor's cache holds; no block has fewer candidates
 _FEW, _MANY = 256, 2048  # queries of a thread: fewer share a product, more have blocks beyond the cache
+_LEAST, _GREATEST = np.float32(1e-30), np.finfo(np.float32).max
 Best = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # scores [Q, k], descending, and the candidates' numbers
 Compare = Callable[[slice, slice], NDArray[np.floating[Any]]]  # queries and candidates -> scores
 _Passed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floating[Any]]]  # queries, numbers, scores
@@ -195,6 +196,10 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
     `int8` divides the range of each dimension into 256 buckets; `ubinary` keeps only the sign, eight dimensions per
     byte. The values are the same as those of `sentence_transformers.util.quantize_embeddings`.
 
+    The angle between a vector x, inside the ranges, and what `dequantize` makes of it is at most `arcsin(|s| / 2|x|)`
+    with int8, where s has the widths of the buckets, and exactly `arccos(|x|_1 / (sqrt(d) |x|))` with ubinary. An angle
+    between two vectors changes by no more than the sum of these two.
+
     Args:
         vectors: floats `[N, d]` or `[d]`.
         precision: `float32`, `int8` or `ubinary`.
@@ -221,7 +226,7 @@ def quantize(vectors: ArrayLike, precision: str, ranges: ArrayLike | None = None
     if precision == "ubinary":
         return np.packbits(rows > 0, axis=-1)
     starts, steps = buckets(quantization_ranges(rows) if ranges is None else ranges, rows.shape[-1])
-    bucket = np.clip(np.floor((rows - starts) / steps), 0, 255)
+    bucket = np.clip(np.floor((rows - starts) / np.where(steps == 0, 1, steps)), 0, 255)
     return np.asarray((bucket - 128).astype(np.int8))
 
 
@@ -245,7 +250,8 @@ def dequantize(codes: NDArray[Any], precision: str, dim: int, ranges: ArrayLike 
     if precision == "ubinary":
         return np.unpackbits(codes, axis=-1, count=dim).astype(np.float32) * 2 - 1
     starts, steps = buckets([] if ranges is None else ranges, dim)
-    return np.asarray((codes.astype(np.float32) + 128.5) * steps + starts)
+    middles = (codes.astype(np.float32) + np.float32(128.5)) * steps + starts
+    return np.asarray(np.clip(middles, -_GREATEST, _GREATEST) if middles.dtype != np.float32 else middles, np.float32)
 
 
 def quantization_ranges(vectors: ArrayLike) -> NDArray[np.float32]:
@@ -264,18 +270,24 @@ def quantization_ranges(vectors: ArrayLike) -> NDArray[np.float32]:
     return np.stack([rows.min(axis=0), rows.max(axis=0)]).astype(np.float32)
 
 
-def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[Any], NDArray[Any]]:
     """Start of the first of the 256 buckets of int8, and width of each bucket, both `[d]`.
 
+    They are float32, but float64 if a width would be too large or too small for float32.
+
     Example:
-        >>> buckets([[0.0, -1.0], [255.0, -1.0]], 2)[1].tolist()  # a dimension that does not vary has one bucket
-        [1.0, 1.0]
+        >>> buckets([[0.0, -1.0], [255.0, -1.0]], 2)[1].tolist()  # a dimension that does not vary has width 0
+        [1.0, 0.0]
     """
     found = np.asarray(ranges, dtype=np.float32)
     if found.shape != (2, dim):
         raise InputError(f"ranges of shape {found.shape} for {dim} dimensions; give (2, {dim}): least and greatest")
-    steps = (found[1] - found[0]) / 255
-    return found[0], np.where(steps == 0, np.float32(1), steps)
+    with np.errstate(over="ignore"):
+        widths = found[1] - found[0]
+    if (np.isinf(widths) | (widths < _LEAST) & (widths != 0)).any():
+        found = found.astype(np.float64)
+        widths = found[1] - found[0]
+    return found[0], widths / 255
 
 
 def rotated(vectors: ArrayLike, count: int) -> NDArray[np.float32]:

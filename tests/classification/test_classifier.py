@@ -62,7 +62,7 @@ def test_labels_are_numbers_or_strings():
     assert classifier.predict(NEW).tolist() == [7, 3]
     for texts, labels, message in (
         (TEXTS, LABELS[:-1], "10 texts and 9 labels"),
-        (TEXTS, ["warm"] * 10, "labelled 'warm'; a classifier needs two labels"),
+        (TEXTS, ["warm"] * 10, "of 1 class, 'warm'; a classifier needs two"),
         (TEXTS, ["1"] * 5 + [2] * 5, "give one kind"),
         (TEXTS, [["a"]] * 5 + ["b"] * 5, "give each text a list"),
         ("a text", LABELS, "give a list of strings"),
@@ -70,11 +70,14 @@ def test_labels_are_numbers_or_strings():
         (TEXTS, [1.0] * 5 + [2.0] * 4 + [float("nan")], "a label is missing"),
         (TEXTS, ["a", None] * 5, "a label is missing"),
         (TEXTS, [[]] * 10, "no text has a label"),
+        (TEXTS, None, "requires y to be passed"),
+        (TEXTS, [0.1 * i for i in range(10)], "Unknown label type: continuous"),
+        (np.array([TEXTS, TEXTS]).T, LABELS, "2 columns; give one column"),
         (TEXTS, [["a", "b"], ["a"]] * 5, "all texts have the label a"),
         (TEXTS, np.array([[1, 0, 0], [0, 1, 0]] * 5), "no text has the label 2"),
         (TEXTS, [[1, 0], [0, 1]] * 5, "rows of 0 and 1, a column for each class, are an array"),
     ):
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(ValueError, match=message):
             SentenceClassifier("static-minilm").fit(texts, labels)
     with pytest.raises(InputError, match="unknown head 'forest'; choose one of logistic"):
         SentenceClassifier("static-minilm", head="forest").fit(TEXTS, LABELS)
@@ -176,6 +179,7 @@ def test_the_loss_of_the_layer_is_the_plain_loop(several):
     loss = LinearLoss(4, 3, several).double()
     views = torch.randn(5, 1, 4, dtype=torch.float64, requires_grad=True)
     targets = torch.randint(0, 2, (5, 3)).double() if several else torch.tensor([0, 2, 1, 1, 0]).double()
+    weights = torch.rand(targets.shape).double()
     other = views.detach().clone().requires_grad_()
     total = 0
     for i in range(5):
@@ -184,11 +188,12 @@ def test_the_loss_of_the_layer_is_the_plain_loop(several):
         if several:
             for k in range(3):
                 share = 1 / (1 + torch.exp(-logits[k]))
-                total = total - (torch.log(share) if targets[i, k] else torch.log(1 - share)) / 15
+                total = total - weights[i, k] * (torch.log(share) if targets[i, k] else torch.log(1 - share)) / 15
         else:
             chosen = logits[int(targets[i])]
-            total = total - torch.log(torch.exp(chosen) / sum(torch.exp(logit) for logit in logits)) / 5
-    value = loss(views, targets)
+            share = torch.exp(chosen) / sum(torch.exp(logit) for logit in logits)
+            total = total - weights[i] * torch.log(share) / 5
+    value = loss(views, torch.stack([targets, weights], 1))
     value.backward()
     total.backward()
     assert value.item() == pytest.approx(total.item(), abs=1e-12)
@@ -268,7 +273,7 @@ def test_what_is_damaged_or_cannot_be_saved_is_told(folder, tmp_path):
         SentenceClassifier.from_pretrained(folder)
     weights.write_bytes(content)
     path.write_text(path.read_text().replace('"cold",', '"cold", "mild",'))
-    with pytest.raises(InputError, match="as many rows as classes are needed"):
+    with pytest.raises(InputError, match="not as many rows as classes"):
         SentenceClassifier.from_pretrained(folder)
     for content in ("{", "{}"):
         path.write_text(content)

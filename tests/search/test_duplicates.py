@@ -78,6 +78,30 @@ def test_a_thousand_equal_texts_are_one_group():
     assert {member.similarity for member in group} == {1.0}
 
 
+def test_equal_texts_and_vectors_are_compared_once(monkeypatch):
+    index, ids, vectors = random_index(n=100)
+    repeats = np.repeat(np.arange(100), [50, *[1] * 49, *[3] * 50])
+    texts = [f"text {i}" if place % 2 else f"other {place}" for place, i in enumerate(repeats)]
+    many = ExactIndex(np.arange(len(repeats)), texts, vectors[repeats])
+    compared = []
+    original = duplicates.near_pairs
+    monkeypatch.setattr(duplicates, "near_pairs", lambda rows, *a: compared.append(len(rows)) or original(rows, *a))
+    groups = find_duplicates(many, 0.9)
+    assert compared == [len(np.unique(vectors, axis=0))]
+    wanted, _ = plain(np.arange(len(repeats)), vectors[repeats], 0.9)
+    assert {frozenset(member.id for member in group) for group in groups} == wanted
+    assert min(m.similarity for group in groups for m in group if m.id < 50) == pytest.approx(1.0, abs=1e-6)
+
+
+def test_the_pairs_of_many_near_vectors_are_handed_on_in_parts(monkeypatch):
+    monkeypatch.setattr(near_pairs, "_AT_ONCE", 100)
+    vectors = np.ones((60, 4), np.float32) / 2
+    parts = list(near_pairs.near_pairs(vectors, 0.9))
+    assert max(len(part[0]) for part in parts) == 100
+    pairs = {(int(i), int(j)) for rows, columns, _ in parts for i, j in zip(rows, columns, strict=True)}
+    assert len(pairs) == 60 * 59 // 2
+
+
 def test_nothing_found_limits_and_bad_thresholds(tmp_path):
     index = ExactIndex([1, 2], ["a", "b"], np.eye(2, dtype=np.float32))
     assert find_duplicates(index) == []

@@ -65,8 +65,11 @@ def test_many_equal_sentences():
 @pytest.mark.parametrize("threshold", [0.6, 0.9])
 @pytest.mark.parametrize("least", [2, 5])
 @pytest.mark.parametrize("batch_size", [3, 1024])
-def test_communities_are_those_of_a_plain_loop(threshold, least, batch_size):
+@pytest.mark.parametrize("repeated", [False, True])
+def test_communities_are_those_of_a_plain_loop(threshold, least, batch_size, repeated):
     vectors = drawn()
+    if repeated:  # equal vectors are compared once, and count as many as they are
+        vectors = vectors[np.random.default_rng(0).integers(0, len(vectors), 2 * len(vectors))]
     near = cosines(vectors, vectors) >= threshold
     used, wanted = set(), []
     for center in np.argsort(-near.sum(1), kind="stable").tolist():

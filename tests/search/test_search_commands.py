@@ -113,6 +113,16 @@ def test_shards_of_a_byte_or_a_bit_a_number(tmp_path, capsys, storage):
     assert "shards hold" in refused(capsys, "index", text, "-o", "x", "--storage", "vector")
 
 
+def test_equal_lines_in_int8_shards_score_one_for_their_own_text(tmp_path, capsys):
+    (tmp_path / "texts.txt").write_text("the same line\n" * 3)
+    where = str(tmp_path / "shards")
+    assert main(["index", str(tmp_path / "texts.txt"), "--output", where, "--storage", "int8"]) == 0
+    capsys.readouterr()
+    assert main(["search", "the same line", "--store", where, "--json"]) == 0
+    scores = [json.loads(line)["score"] for line in capsys.readouterr().out.splitlines()]
+    assert scores == pytest.approx([1.0] * 3, abs=1e-3)
+
+
 def test_outputs_are_not_overwritten_unasked_and_appear_whole(shards, capsys, tmp_path, monkeypatch):
     groups, folder = tmp_path / "groups.csv", tmp_path / "trends"
     groups.write_text("mine")
@@ -156,6 +166,9 @@ def test_numbers_out_of_range(shards, capsys):
         assert "give a number from 1 to 100,000" in refused(capsys, "similar", "0", "-k", k, "--store", shards)
         assert "give a number from 1 to 100,000" in refused(capsys, "search", "x", "-k", k, "--store", shards)
     assert "--limit -1" in refused(capsys, "duplicates", "--limit", "-1", "--store", shards)
+    assert main(["duplicates", "--limit", "0", "--threshold", "0.01", "--store", shards]) == 0
+    assert "no two documents" not in (said := capsys.readouterr().err), said
+    assert "groups" in said
     assert "--seed" in refused(capsys, "trends", "--seed", "-1", "--store", shards)
 
 

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from safetensors.numpy import load, save
+from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import MultiLabelBinarizer
-from sklearn.utils.validation import check_is_fitted
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_is_fitted, column_or_1d
 
-from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means
+from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means, label_weights
 from contrastive_st.classification.settings import HEADS, TuningSettings
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import local_folder
@@ -43,6 +43,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         head: `logistic`, logistic regression; `means`, the nearest class mean; or `differentiable`, a layer trained by
             gradient, together with the encoder if `tune`.
         C: inverse strength of the penalty of the logistic regression.
+        class_weight: `balanced`, or a weight for each label, as scikit-learn has them. Weights are those of the head: the
+            pairs that `tune` trains on have none.
         tune: train the encoder first.
         sampling_strategy, num_epochs, max_steps, batch_size, learning_rate, seed: of this training; see
             `contrastive_st.classification.TuningSettings`.
@@ -69,6 +71,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         *,
         head: str = "logistic",
         C: float = 1.0,
+        class_weight: Any = None,
         tune: bool = False,
         sampling_strategy: str = "oversampling",
         num_epochs: float = 1.0,
@@ -78,68 +81,89 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         seed: int = 42,
         show_progress_bar: bool = False,
     ) -> None:
-        self.encoder, self.head, self.C, self.tune = encoder, head, C, tune
+        self.encoder, self.head, self.C, self.class_weight, self.tune = encoder, head, C, class_weight, tune
         self.sampling_strategy, self.num_epochs, self.max_steps = sampling_strategy, num_epochs, max_steps
         self.batch_size, self.learning_rate, self.seed = batch_size, learning_rate, seed
         self.show_progress_bar = show_progress_bar
 
     # ------------------------------------------------------------------ learning and predicting
 
-    def fit(self, texts: Sequence[str], labels: Any) -> SentenceClassifier:
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> SentenceClassifier:
         """Learn from labelled texts.
 
         Args:
-            texts: N texts.
-            labels: N labels, all strings or all numbers; N lists of labels; or an array `[N, K]` of 0 and 1.
+            X: N texts: a list, a series, or one column of an array or data frame.
+            y: N labels, all strings or all numbers; N lists of labels; or an array `[N, K]` of 0 and 1.
+            sample_weight: a weight for each text, `[N]`.
 
         Raises:
             InputError: texts and labels do not fit together, there is only one class, a label that all texts have or
                 none, an unknown head, or an encoder that cannot be trained.
+            ValueError: labels that are no classes, such as 0.37; from scikit-learn.
         """
-        texts = _checked_texts(texts)
-        classes, y = _numbered(labels)
-        if len(y) != len(texts):
-            raise InputError(f"{len(texts)} texts and {len(y)} labels; give a label for each text")
+        texts = _checked_texts(X)
+        classes, numbers = _numbered(y)
+        if len(numbers) != len(texts):
+            raise InputError(f"{len(texts)} texts and {len(numbers)} labels; give a label for each text")
         if len(classes) < 2:
-            raise InputError(f"all examples are labelled {classes.item()!r}; a classifier needs two labels or more")
-        if y.ndim > 1:
-            _check_columns(classes, y)
+            raise InputError(f"all examples are of 1 class, {classes.item()!r}; a classifier needs two or more")
+        if numbers.ndim > 1:
+            _check_columns(classes, numbers)
         if self.head not in HEADS:
             raise InputError(f"unknown head {self.head!r}; choose one of {', '.join(HEADS)}")
-        self.encoder_, self.head_ = self._fitted(as_encoder(self.encoder), texts, y)
-        self.classes_, self.multi_label_ = classes, y.ndim > 1
+        weights = label_weights(self.class_weight, classes, numbers, sample_weight)
+        self.encoder_, self.head_ = self._fitted(as_encoder(self.encoder), texts, numbers, weights)
+        self.classes_, self.multi_label_ = classes, numbers.ndim > 1
         return self
 
-    def _fitted(self, encoder: Any, texts: list[str], y: NDArray[np.int64]) -> tuple[Any, LinearHead]:
+    def _fitted(
+        self, encoder: Any, texts: list[Any], y: NDArray[np.int64], weights: NDArray[np.float64]
+    ) -> tuple[Any, LinearHead]:
         if self.tune or self.head == "differentiable":
             from contrastive_st.classification.tuning import train_head, tune_on_pairs
 
             settings = TuningSettings(**{spec.name: getattr(self, spec.name) for spec in fields(TuningSettings)})
             encoder = tune_on_pairs(encoder, texts, y, settings) if self.tune else encoder
             if self.head == "differentiable":
-                return train_head(encoder, texts, y, self.tune, settings)
+                return train_head(encoder, texts, y, self.tune, settings, weights)
         x = _vectors(encoder, texts)
-        return encoder, fit_means(x, y) if self.head == "means" else fit_logistic(x, y, self.C)
+        return encoder, fit_means(x, y, weights) if self.head == "means" else fit_logistic(x, y, self.C, weights)
 
-    def decision_function(self, texts: Sequence[str]) -> NDArray[np.float64]:
-        """Logits `[N, K]`; with the head `means` these are cosines."""
+    def logits(self, X: Any) -> NDArray[np.float64]:
+        """Logits `[N, K]` of `classes_`, for two classes too; with the head `means` these are cosines."""
         check_is_fitted(self, "head_")
-        return self.head_.logits(_vectors(self.encoder_, _checked_texts(texts)))
+        return self.head_.logits(_vectors(self.encoder_, _checked_texts(X)))
 
-    def predict_proba(self, texts: Sequence[str]) -> NDArray[np.float64]:
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Logits `[N, K]`; for two classes `[N]`, the second's less the first's, as scikit-learn expects."""
+        logits = self.logits(X)
+        return logits if self.multi_label_ or logits.shape[1] > 2 else logits[:, 1] - logits[:, 0]
+
+    def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Probabilities `[N, K]` of `classes_`; with several labels a text, each is that of its label alone."""
-        logits = self.decision_function(texts)
+        logits = self.logits(X)
         return self.head_.probabilities(logits)
 
-    def predict(self, texts: Sequence[str]) -> NDArray[Any]:
+    def predict_log_proba(self, X: Any) -> NDArray[np.float64]:
+        """Logarithms of `predict_proba`."""
+        logits = self.logits(X)
+        return self.head_.log_probabilities(logits)
+
+    def predict(self, X: Any) -> NDArray[Any]:
         """The class of each text `[N]`; with several labels a text `[N, K]` of 0 and 1, 1 from a probability of 0.5."""
-        logits = self.decision_function(texts)
+        logits = self.logits(X)
         found: NDArray[Any] = (logits >= 0).astype(np.int64) if self.multi_label_ else self.classes_[logits.argmax(1)]
         return found
 
-    def score(self, texts: Sequence[str], labels: Any, sample_weight: Any = None) -> float:
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Accuracy: the share of texts whose labels are all predicted, and no other."""
-        return float(super().score(texts, self.as_predicted(labels), sample_weight))
+        return float(super().score(X, self.as_predicted(y), sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.string, tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, True, False
+        tags.classifier_tags.multi_label = True
+        return tags
 
     def as_predicted(self, labels: Any) -> NDArray[Any]:
         """Labels in the form of `predict`: lists of labels become an array `[N, K]` of 0 and 1.
@@ -149,6 +173,7 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 a text, or the other way around.
         """
         check_is_fitted(self, "head_")
+        labels = _plain(labels)
         if self.multi_label_ and isinstance(labels, np.ndarray) and labels.ndim == 2:
             return labels
         labels = list(labels)
@@ -202,13 +227,16 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         return folder / (name + SUFFIX)
 
     def _files(self, name: str, fingerprint: str) -> dict[str, bytes]:
-        about = {
+        saved: dict[str, Any] = {
             "classes": self.classes_.tolist(), "multi_label": self.multi_label_, "head": self.head, "tuned": self.tune,
             "encoder": self.encoder_.name, "fingerprint": fingerprint,
+            "parameters": {name: value for name, value in self.get_params(deep=False).items() if name != "encoder"},
         }  # fmt: skip
+        if isinstance(self.class_weight, dict):  # its keys may be numbers
+            saved["parameters"]["class_weight"] = list(self.class_weight.items())
         tensors = {"weights": self.head_.weights, "bias": self.head_.bias}
         tensors = {key: np.ascontiguousarray(value, dtype=np.float64) for key, value in tensors.items()}
-        return {name + _WEIGHTS: save(tensors), name + SUFFIX: (json.dumps(about, indent=2) + "\n").encode()}
+        return {name + _WEIGHTS: save(tensors), name + SUFFIX: (json.dumps(saved, indent=2, default=np.ndarray.item) + "\n").encode()}
 
     @classmethod
     def from_pretrained(
@@ -235,26 +263,27 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         """
         folder = local_folder(source, revision, token=options.pop("token", None))
         path = _file_of(folder, source, name)
-        about = read_json(path, dict)
-        if missing := {"classes", "multi_label", "head", "tuned", "fingerprint"} - about.keys():
+        saved = read_json(path, dict)
+        if missing := {"classes", "multi_label", "head", "tuned", "fingerprint"} - saved.keys():
             raise InputError(f"{path}: the classifier is damaged (no {', '.join(sorted(missing))}); fit it again")
         own = as_encoder(folder if encoder is None else encoder, **options)
-        if own.fingerprint != about["fingerprint"]:
+        if own.fingerprint != saved["fingerprint"]:
             given = "the encoder in this folder" if encoder is None else own.name
-            fitted = f"a trained copy of {about.get('encoder')}" if about["tuned"] else about.get("encoder")
+            fitted = f"a trained copy of {saved.get('encoder')}" if saved["tuned"] else saved.get("encoder")
             raise InputError(
                 f"{source}: the classifier was fitted with {fitted}, and {given} gives other vectors; "
                 "open it with its own encoder, or fit it again"
             )
-        try:
-            made = cls(own, head=about["head"], tune=about["tuned"])
-            made.classes_, made.multi_label_ = np.array(about["classes"]), about["multi_label"]
-            tensors = load(path.with_name(path.name.removesuffix(SUFFIX) + _WEIGHTS).read_bytes())
-            made.head_ = LinearHead(tensors["weights"], tensors["bias"], made.multi_label_)
-            if made.head_.weights.shape[0] != len(made.classes_) or made.head_.bias.shape != made.classes_.shape:
-                raise ValueError("as many rows as classes are needed")
-        except (KeyError, TypeError, ValueError, OSError, SafetensorError) as error:
-            raise InputError(f"{path}: the classifier is damaged ({error}); fit it again") from error
+        parameters = {"head": saved["head"], "tune": saved["tuned"]} | saved.get("parameters", {})
+        if isinstance(parameters.get("class_weight"), list):
+            parameters["class_weight"] = dict(parameters["class_weight"])
+        weights = path.with_name(path.name.removesuffix(SUFFIX) + _WEIGHTS)
+        with about(path):
+            made = cls(own, **parameters)
+            made.classes_, made.multi_label_ = np.array(saved["classes"]), saved["multi_label"]
+            made.head_ = LinearHead(**load(weights.read_bytes()), multi_label=made.multi_label_)
+        if made.head_.weights.shape[0] != len(made.classes_) or made.head_.bias.shape != made.classes_.shape:
+            raise InputError(f"{weights}: not as many rows as classes; fit the classifier again")
         made.encoder_ = own
         return made
 
@@ -297,10 +326,25 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
     raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'}); fit one first")
 
 
-def _checked_texts(texts: Any) -> list[str]:
+def _checked_texts(texts: Any) -> list[Any]:
+    """The texts as a list; rows of numbers stay rows, for an encoder that is a function of them."""
     if isinstance(texts, str):
         raise InputError("the texts are one string; give a list of strings")
-    return list(texts)
+    if issparse(texts):
+        raise InputError("the texts are a sparse matrix; give a list of strings")
+    found = _plain(texts)
+    if isinstance(found, np.ndarray) and found.ndim > 1 and not np.issubdtype(found.dtype, np.number):
+        if found.shape[1] != 1:
+            raise InputError(f"the texts have {found.shape[1]} columns; give one column, such as frame['text']")
+        found = found[:, 0]
+    return list(found)
+
+
+def _plain(given: Any) -> Any:
+    """An array in place of a sparse matrix, a series or a data frame."""
+    if issparse(given):
+        return given.toarray()
+    return np.asarray(given) if hasattr(given, "__array__") else given
 
 
 def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
@@ -312,30 +356,30 @@ def _vectors(encoder: Any, texts: list[str]) -> NDArray[np.floating[Any]]:
 
 def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """The classes in order, and the number of each label `[N]`, or `[N, K]` of 0 and 1 for several labels a text."""
-    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+    if labels is None:
+        raise InputError("SentenceClassifier requires y to be passed, but the target y is None")
+    labels = _plain(labels)
+    if isinstance(labels, np.ndarray) and labels.ndim == 2 and labels.shape[1] > 1:
         if not np.isin(labels, (0, 1)).all():
             raise InputError("labels in two dimensions must be 0 and 1, a column for each class")
         return np.arange(labels.shape[1]), labels.astype(np.int64)
-    labels = list(labels)
+    labels = list(column_or_1d(labels, warn=True) if isinstance(labels, np.ndarray) else labels)
     if not labels:
         raise InputError("there are no examples; give texts with labels")
     several = [_is_list(own) for own in labels]
-    if any(several):
-        if not all(several):
-            raise InputError("some texts have a list of labels and others a single one; give each text a list")
-        single = [label for own in labels for label in own]
-    else:
-        single = labels
+    if any(several) and not all(several):
+        raise InputError("some texts have a list of labels and others a single one; give each text a list")
+    single = [label for own in labels for label in own] if any(several) else labels
     if not single:
         raise InputError("no text has a label; give texts with labels")
     if any(label is None or label != label for label in single):
         raise InputError("a label is missing (None or NaN); leave its text out")
     if len({isinstance(label, str) for label in single}) > 1:
         raise InputError("some labels are strings and others numbers; give one kind")
+    classes, numbers = np.unique(np.asarray(single), return_inverse=True)
+    check_classification_targets(np.asarray(single))
     if not any(several):
-        classes, y = np.unique(np.asarray(labels), return_inverse=True)
-        return classes, y.astype(np.int64)
-    classes = np.unique(np.asarray(single))
+        return classes, numbers.astype(np.int64)
     return classes, MultiLabelBinarizer(classes=classes.tolist()).fit_transform(labels).astype(np.int64)
 
 

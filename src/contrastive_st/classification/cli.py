@@ -101,7 +101,7 @@ def _labels(classifier: SentenceClassifier, texts: Sequence[str]) -> list[tuple[
     """For each text its labels, and their probabilities (cosines, if they are class means), separated by `|`."""
     if not texts:
         return []
-    logits = classifier.decision_function(texts)
+    logits = classifier.logits(texts)
     chosen = logits >= 0 if classifier.multi_label_ else logits.argmax(1)[:, None] == range(logits.shape[1])
     scores = logits if classifier.head == "means" else classifier.head_.probabilities(logits)
     return [

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, softmax
+from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.validation import check_consistent_length
 
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.few_shot import centroids
@@ -45,14 +47,54 @@ class LinearHead:
         found: NDArray[np.float64] = expit(logits) if self.multi_label else softmax(logits, axis=1)
         return found
 
+    def log_probabilities(self, logits: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Their logarithms, `[N, K] -> [N, K]`."""
+        found: NDArray[np.float64] = log_expit(logits) if self.multi_label else log_softmax(logits, axis=1)
+        return found
 
-def fit_logistic(x: NDArray[np.floating[Any]], y: NDArray[np.int64], C: float = 1.0) -> LinearHead:
+
+def label_weights(
+    class_weight: Any, classes: NDArray[Any], y: NDArray[np.int64], sample_weight: Any = None
+) -> NDArray[np.float64]:
+    """The weight of each label, shaped as `y`: that of its class times that of its text.
+
+    Args:
+        class_weight: None, `balanced`, or a weight for each of some classes. Where a text may have several classes,
+            `balanced` is about 1 and 0 in each column, and a given weight is that of the texts with the class.
+        classes: the K classes.
+        y: class numbers `[N]`, or `[N, K]` of 0 and 1.
+        sample_weight: a weight for each text, `[N]`.
+
+    Example:
+        >>> label_weights({"a": 3.0}, np.array(["a", "b"]), np.array([0, 1, 1]), [1.0, 1.0, 2.0]).tolist()
+        [3.0, 1.0, 2.0]
+    """
+    columns = [y] if y.ndim == 1 else list(y.T)
+    if isinstance(class_weight, dict):
+        numbered = {number: class_weight[label] for number, label in enumerate(classes.tolist()) if label in class_weight}
+        if unknown := set(class_weight) - set(classes.tolist()):
+            raise InputError(f"class_weight: no examples of {', '.join(map(str, unknown))}")
+        each = [numbered] if y.ndim == 1 else [{1: numbered[k]} if k in numbered else None for k in range(len(columns))]
+    else:
+        each = [class_weight] * len(columns)
+    found = np.stack([compute_sample_weight(own, column) for own, column in zip(each, columns, strict=True)], axis=-1)
+    if sample_weight is not None:
+        weights = np.asarray(sample_weight, dtype=np.float64)
+        check_consistent_length(y, weights)
+        found = found * weights[:, None]
+    return found.reshape(y.shape)
+
+
+def fit_logistic(
+    x: NDArray[np.floating[Any]], y: NDArray[np.int64], C: float = 1.0, weights: NDArray[np.float64] | None = None
+) -> LinearHead:
     """Logistic regression of scikit-learn on unit vectors; one for each class if a text may have several.
 
     Args:
         x: vectors `[N, d]`.
         y: class numbers `[N]`, or `[N, K]` of 0 and 1.
         C: inverse strength of the penalty.
+        weights: of the labels, as `label_weights` returns them.
 
     Example:
         >>> x = np.array([[1.0, 0.1], [1.0, 0.0], [0.0, 1.0], [0.1, 1.0]])
@@ -61,24 +103,27 @@ def fit_logistic(x: NDArray[np.floating[Any]], y: NDArray[np.int64], C: float = 
         >>> fit_logistic(x, np.array([[1, 0], [1, 1], [0, 1], [0, 1]])).weights.shape
         (2, 2)
     """
-    x = unit_vectors(x, np.float64)
+    x, weights = unit_vectors(x, np.float64), np.ones(y.shape) if weights is None else weights
+    fit = LogisticRegression(C=C, max_iter=1000).fit
     if y.ndim == 1:
-        fitted = LogisticRegression(C=C, max_iter=1000).fit(x, y)
+        fitted = fit(x, y, weights)
         if len(fitted.classes_) > 2:
             return LinearHead(fitted.coef_, fitted.intercept_)
         none = np.zeros_like(fitted.coef_)  # of two classes the first has logit 0
         return LinearHead(np.concatenate([none, fitted.coef_]), np.concatenate([[0.0], fitted.intercept_]))
-    each = [LogisticRegression(C=C, max_iter=1000).fit(x, column) for column in y.T]
-    weights, bias = (np.concatenate([getattr(one, name) for one in each]) for name in ("coef_", "intercept_"))
-    return LinearHead(weights, bias, multi_label=True)
+    each = [(own.coef_.copy(), own.intercept_.copy()) for own in map(fit, [x] * y.shape[1], y.T, weights.T)]
+    return LinearHead(*map(np.concatenate, zip(*each, strict=True)), multi_label=True)
 
 
-def fit_means(x: NDArray[np.floating[Any]], y: NDArray[np.int64]) -> LinearHead:
+def fit_means(
+    x: NDArray[np.floating[Any]], y: NDArray[np.int64], weights: NDArray[np.float64] | None = None
+) -> LinearHead:
     """The mean of each class, whose logits are cosines (Arora et al. 2019, https://arxiv.org/abs/1902.09229).
 
     Args:
         x: vectors `[N, d]`.
         y: class numbers `[N]`.
+        weights: of the texts, `[N]`.
 
     Raises:
         InputError: several labels a text: a cosine with a mean has no threshold.
@@ -89,5 +134,5 @@ def fit_means(x: NDArray[np.floating[Any]], y: NDArray[np.int64]) -> LinearHead:
     """
     if y.ndim > 1:
         raise InputError("class means tell which class is nearest, not how many a text has; use head logistic")
-    means = centroids(x, y)
+    means = centroids(x, y, weights)
     return LinearHead(means, np.zeros(len(means)))

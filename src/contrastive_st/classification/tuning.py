@@ -74,6 +74,7 @@ def train_head(
     labels: NDArray[np.int64],
     tune: bool = False,
     settings: TuningSettings | None = None,
+    weights: NDArray[np.float64] | None = None,
 ) -> tuple[Any, LinearHead]:
     """A linear layer trained by gradient on a cross-entropy, setfit's differentiable head; with the encoder if `tune`.
 
@@ -83,6 +84,7 @@ def train_head(
         labels: class numbers `[N]`, or `[N, K]` of 0 and 1, for which each class has a cross-entropy of its own.
         tune: also train the encoder, end to end, at a rate of 1e-5; that of the layer is 1e-2.
         settings: its seed and progress bar are used.
+        weights: of the labels, shaped as they are; by default 1.
 
     Returns:
         The encoder (a trained copy if `tune`, else the given one), and the layer.
@@ -91,7 +93,9 @@ def train_head(
     tuned, many = _trainable(encoder), labels.ndim > 1
     torch.manual_seed(settings.seed)
     loss = LinearLoss(tuned.dimension, labels.shape[1] if many else int(labels.max()) + 1, many)
-    rows = _rows(tuned, texts, np.arange(len(texts))[:, None], labels.astype(np.float32))
+    weights = np.ones(labels.shape) if weights is None else weights / weights.mean()
+    targets = np.stack([labels, weights], axis=1).astype(np.float32)
+    rows = _rows(tuned, texts, np.arange(len(texts))[:, None], targets)
     before = tuned.model.settings.loss if isinstance(tuned.model, ForCL) else None
     model = contrastive(tuned.model, loss)
     head = {id(weight) for weight in model.head_parameters()}
@@ -116,12 +120,13 @@ class LinearLoss(nn.Module):
     Args:
         dim: dimension of the vectors.
         classes: number of classes.
-        multi_label: the classes of a text are predicted one by one, from targets `[B, K]`.
+        multi_label: the classes of a text are predicted one by one.
 
     Example:
         >>> loss = LinearLoss(4, 2)
         >>> _ = [nn.init.zeros_(weight) for weight in loss.parameters()]
-        >>> round(loss(torch.ones(3, 1, 4), torch.tensor([0.0, 1.0, 1.0])).item(), 4)  # ln 2
+        >>> targets = torch.tensor([[0.0, 1.0], [1.0, 1.0], [1.0, 1.0]])  # each with the weight 1
+        >>> round(loss(torch.ones(3, 1, 4), targets).item(), 4)  # ln 2
         0.6931
     """
 
@@ -130,11 +135,11 @@ class LinearLoss(nn.Module):
         self.linear, self.multi_label = nn.Linear(dim, classes), multi_label
 
     def forward(self, views: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of views `[B, 1, d]` and class numbers `[B]`, or `[B, K]` of 0 and 1."""
-        logits = self.linear(normalize(views[:, 0]))
+        """The mean loss of views `[B, 1, d]` and targets `[B, 2]`: class numbers, or `[B, 2, K]`: 0 and 1; and weights."""
+        logits, (labels, weights) = self.linear(normalize(views[:, 0])), targets.unbind(1)
         if self.multi_label:
-            return functional.binary_cross_entropy_with_logits(logits, targets)
-        return functional.cross_entropy(logits, targets.long())
+            return functional.binary_cross_entropy_with_logits(logits, labels, weights)
+        return (weights * functional.cross_entropy(logits, labels.long(), reduction="none")).mean()
 
 
 def _trainable(encoder: Any) -> SentenceEncoder:

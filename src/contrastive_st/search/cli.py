@@ -510,7 +510,7 @@ def _duplicates(args: argparse.Namespace) -> None:
             raise InputError(f"--output {args.output}: write .csv or .json")
         check_target(args.output, args.overwrite)
     with _opened(args) as index:
-        limit = None if args.output else args.limit
+        limit = args.limit if args.limit and not args.output else None
         options = {"ignore_numbers": args.ignore_numbers, "progress": progress_is_shown(), "limit": limit}
         groups = find_duplicates(index, args.threshold, **options)
     for group in groups[: args.limit]:
@@ -523,6 +523,8 @@ def _duplicates(args: argparse.Namespace) -> None:
         note(f"{len(groups):,} groups in {args.output}")
     elif not groups:
         note(f"no two documents have a cosine of {args.threshold} or more")
+    elif not args.limit:
+        note(f"{len(groups):,} groups")
 
 
 # --- group
@@ -544,7 +546,9 @@ def _group(args: argparse.Namespace) -> None:
         check_target(args.output, args.overwrite)
     texts = [text for text in stream_texts(args.file, args.column)() if text]
     shown = progress_is_shown()
-    vectors = open_encoder(args.model, pooling=args.pooling).encode(texts, show_progress_bar=shown)
+    number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
+    distinct = open_encoder(args.model, pooling=args.pooling).encode(list(number), show_progress_bar=shown)
+    vectors = distinct[[number[text] for text in texts]]
     groups = community_detection(vectors, args.threshold, args.min_community_size, show_progress_bar=shown)
     for group in groups[: args.limit]:
         say(f"{len(group):,} texts: {one_line(texts[group[0]])}")

@@ -7,6 +7,7 @@ full text, use an index (`open_index`).
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -170,7 +171,8 @@ def community_detection(
     """Groups of embeddings around a central one, as `sentence_transformers.util.community_detection` gives them.
 
     The embedding with the most neighbours, of cosine `threshold` or more, makes a community with them; then the next
-    with the most, less those that are in a community already, and so on. All pairs are compared; memory grows with N.
+    with the most, less those that are in a community already, and so on. All pairs of distinct embeddings are compared;
+    memory grows with N.
 
     Args:
         embeddings: `[N, d]`, an array or a tensor.
@@ -193,25 +195,37 @@ def community_detection(
     _check("batch_size", batch_size)
     if not len(embeddings):
         return []
-    vectors = unit_vectors(_embeddings(embeddings))
-    near = (np.einsum("nd,nd->n", vectors, vectors) > 0.5).astype(np.int64)  # itself, unless it is zero
+    vectors, number = _distinct(unit_vectors(_embeddings(embeddings)))
+    counts = np.bincount(number)
+    near = np.where(np.einsum("nd,nd->n", vectors, vectors) > 0.5, counts, 0)  # itself, unless it is zero
     for rows, columns, _ in near_pairs(vectors, threshold, progress=show_progress_bar):
-        np.add.at(near, rows, 1)
-        np.add.at(near, columns, 1)
+        np.add.at(near, rows, counts[columns])
+        np.add.at(near, columns, counts[rows])
+    places = np.split(np.argsort(number, kind="stable"), np.cumsum(counts)[:-1])  # of the equal ones
     order = np.argsort(-near, kind="stable")
     order = order[near[order] >= min_community_size]
     used, communities, size = np.zeros(len(near), dtype=bool), [], max(min(batch_size, _SCORES // len(near)), 1)
     while len(order := order[~used[order]]):
         centers, order = order[:size], order[size:]
         for center, scores in zip(centers, vectors[centers] @ vectors.T, strict=True):
+            scores[center] = 1.0
             members = np.flatnonzero(scores >= threshold)
             members = members[~used[members]]
-            if not used[center] and len(members) >= min_community_size:
-                others = members[members != center]
-                nearest = others[np.argsort(-scores[others], kind="stable")]
-                communities.append([int(center), *nearest.tolist()])
+            if not used[center] and counts[members].sum() >= min_community_size:
+                rows = np.sort(np.concatenate([places[member] for member in members]))
+                rows = rows[np.argsort(-scores[number[rows]], kind="stable")]
+                first = places[center][0]
+                communities.append([int(first), *rows[rows != first].tolist()])
                 used[members] = True
     return sorted(communities, key=len, reverse=True)
+
+
+def _distinct(vectors: Vectors) -> tuple[Vectors, NDArray[np.int64]]:
+    """The distinct rows, in the order of their first occurrence, and the number of each row among them."""
+    digests = [hashlib.blake2b(row.tobytes(), digest_size=8).digest() for row in vectors]
+    _, first, number = np.unique(np.frombuffer(b"".join(digests), np.int64), return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return vectors if len(first) == len(vectors) else vectors[first[order]], np.argsort(order)[number]
 
 
 def _nearest(

@@ -12,14 +12,15 @@ from tqdm.auto import tqdm
 
 from contrastive_st.prefetch import on_threads
 
-ROWS = 2048  # rows and columns of a block of scores: 2048 x 8192 float32 are 64 MiB
+ROWS = 512  # rows and columns of a block of scores: 512 x 8192 float32 are 16 MiB
 COLUMNS = 8192
+_AT_ONCE = 1 << 20  # pairs that are handed on at a time
 _SLACK = 1e-5  # larger than the float32 rounding of a bound, so that no pair is lost
-Pairs = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]  # rows, columns and cosines
+Pairs = tuple[NDArray[Any], NDArray[Any], NDArray[np.float32]]  # rows, columns and cosines
 
 
 def near_pairs(vectors: Any, threshold: float, bounds: Any = None, progress: bool = False) -> Iterator[Pairs]:
-    """Yield the rows, columns (row < column) and cosines of the pairs of each block that are near.
+    """Yield the rows, columns (row < column) and cosines of the pairs that are near, at most a million at a time.
 
     Args:
         vectors: unit vectors `[N, d]`, float32; may be memory-mapped.
@@ -39,13 +40,14 @@ def near_pairs(vectors: Any, threshold: float, bounds: Any = None, progress: boo
     def of_block(place: tuple[int, int]) -> Pairs:
         i, j = place
         scores = compared[i : i + ROWS] @ compared[j : j + COLUMNS].T
-        rows, columns = np.divmod(np.flatnonzero(scores >= least), scores.shape[1])
+        # 4 bytes a number: where many vectors are alike, nearly every pair of a block is near
+        rows, columns = np.divmod(np.flatnonzero(scores >= least).astype(np.int32), np.int32(scores.shape[1]))
         upper = rows + i < columns + j
         rows, columns = rows[upper], columns[upper]
+        cosines = scores[rows, columns]
+        rows, columns = rows + np.int32(i), columns + np.int32(j)
         if bounds is None:
-            return rows + i, columns + j, scores[rows, columns]
-        rows, columns = rows + i, columns + j
-        cosines = np.empty(len(rows), dtype=np.float32)
+            return rows, columns, cosines
         for start in range(0, len(rows), COLUMNS):
             part = slice(start, start + COLUMNS)
             cosines[part] = np.einsum("nd,nd->n", vectors[rows[part]], vectors[columns[part]])
@@ -54,4 +56,7 @@ def near_pairs(vectors: Any, threshold: float, bounds: Any = None, progress: boo
 
     blocks = [(i, j) for i in range(0, count, ROWS) for j in range(i // COLUMNS * COLUMNS, count, COLUMNS)]
     found = on_threads(of_block, blocks)
-    yield from tqdm(found, total=len(blocks), disable=not progress, unit=" blocks", desc="compare", file=sys.stderr)
+    for pairs in tqdm(found, total=len(blocks), disable=not progress, unit=" blocks", desc="compare", file=sys.stderr):
+        for start in range(0, len(pairs[0]), _AT_ONCE):
+            rows, columns, cosines = (own[start : start + _AT_ONCE] for own in pairs)
+            yield rows.astype(np.int64), columns.astype(np.int64), cosines

@@ -27,14 +27,16 @@ _Labels = NDArray[np.integer]
 Predict = Callable[[_Vectors, _Labels, Sequence[str], _Vectors, Sequence[str]], NDArray[np.int64]]
 
 
-def centroids(x: NDArray[np.floating], y: NDArray[np.integer]) -> NDArray[np.float64]:
-    """Unit mean of the unit vectors of each class, `[N, d], [N] -> [K, d]`.
+def centroids(
+    x: NDArray[np.floating], y: NDArray[np.integer], weights: NDArray[np.floating] | None = None
+) -> NDArray[np.float64]:
+    """Unit mean of the unit vectors of each class, `[N, d], [N] -> [K, d]`, with `weights [N]` if they are given.
 
     Example:
         >>> centroids(np.array([[1.0, 0.0], [2.0, 0.0], [0.0, 3.0]]), np.array([0, 0, 1])).tolist()
         [[1.0, 0.0], [0.0, 1.0]]
     """
-    x = unit_vectors(x, np.float64)
+    x = unit_vectors(x, np.float64) * (1.0 if weights is None else weights[:, None])
     return unit_vectors(np.stack([x[y == label].mean(0) for label in range(int(y.max()) + 1)]))
 
 

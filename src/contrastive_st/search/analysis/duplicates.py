@@ -25,6 +25,8 @@ from contrastive_st.search.near_pairs import near_pairs
 from contrastive_st.vectors import unit_vectors
 
 HEAD = 64  # dimensions that are enough to exclude most pairs
+_ROUNDING = 1e-6  # of the cosine of a text with itself
+_ROWS = 8192  # vectors that are compared with their equals at a time
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,7 @@ def find_duplicates(
     The vectors are read once into a temporary file and rotated so that their first 64 dimensions have most of their
     length. By the Cauchy-Schwarz inequality the cosine is at most the product over these 64 dimensions plus the product
     of the lengths of the rest. So one matrix product of width 65 tells which pairs of a block need the full product,
-    and no pair is missed.
+    and no pair is missed. Of equal texts, and of equal vectors, only the first is compared with the others.
 
     Args:
         index: any `VectorIndex`.
@@ -77,18 +79,49 @@ def find_duplicates(
     """
     if not 0 < threshold <= 1:
         raise InputError(f"--threshold {threshold}: a cosine above 0 and at most 1, such as 0.95")
-    with _turned_vectors(index) as (ids, heads, vectors, wordings):
+    with _turned_vectors(index) as (ids, heads, vectors, hashes):
         links = _Links(len(ids))
+        kept = _link_equal(links, vectors, hashes[:, 1:2] if ignore_numbers else hashes[:, 1:])
+        if len(kept) < len(ids):
+            heads, vectors = _Rows(heads, kept), _Rows(vectors, kept)
         # the cosine of a text with itself may round to less than 1
-        for rows, columns, cosines in near_pairs(vectors, threshold - 1e-6, heads, progress):
+        for *pair, cosines in near_pairs(vectors, threshold - _ROUNDING, heads, progress):
+            rows, columns = (kept[own] for own in pair)
             if ignore_numbers:
-                same, equal = (wordings[rows] == wordings[columns]).T
+                same, equal = (hashes[rows, :2] == hashes[columns, :2]).T
                 rows, columns, cosines = (found[equal | ~same] for found in (rows, columns, cosines))
             links.add(rows, columns, cosines)
     members, roots = links.groups()
     ends = np.flatnonzero(roots[1:] != roots[:-1]) + 1
     groups = sorted(np.split(members, ends), key=len, reverse=True) if len(members) else []
     return [_with_texts(index, group, ids, links) for group in groups[:limit]]
+
+
+def _link_equal(links: _Links, vectors: Any, hashes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Link each text to the first that equals it, by any column of hashes; the numbers of those that have none."""
+    alone = np.ones(len(hashes), dtype=bool)
+    for column in hashes.T:
+        _, first, number = np.unique(column, return_index=True, return_inverse=True)
+        first = first[number]
+        for rows in np.array_split(np.flatnonzero(first != np.arange(len(first))), len(first) // _ROWS + 1):
+            cosines = np.einsum("nd,nd->n", vectors[first[rows]], vectors[rows]).clip(max=1.0)
+            equal = cosines >= 1 - _ROUNDING  # a store may have different vectors for a text
+            links.add(first[rows][equal], rows[equal], cosines[equal])
+            alone[rows[equal]] = False
+    return np.flatnonzero(alone)
+
+
+class _Rows:
+    """Some rows of a memory-mapped file, which are read when they are asked for."""
+
+    def __init__(self, file: Any, rows: NDArray[np.int64]) -> None:
+        self.file, self.rows = file, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, places: Any) -> NDArray[np.float32]:
+        return np.asarray(self.file[self.rows[places]])
 
 
 class _Links:
@@ -145,24 +178,25 @@ def numberless(text: str) -> str:
     return _NUMBER.sub("0", text)
 
 
-def _wordings(texts: Sequence[str]) -> NDArray[np.int64]:
-    """Hashes `[n, 2]`: of each text without its numbers, and of the whole text."""
-    hashes = [[_hash(numberless(text)), _hash(text)] for text in texts]
-    return np.array(hashes, dtype=np.int64).reshape(-1, 2)
-
-
-def _hash(text: str) -> int:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
+def _hashes(texts: Sequence[str], vectors: NDArray[Any]) -> NDArray[np.int64]:
+    """Hashes `[n, 3]`: of each text without its numbers, of the whole text, and of its vector."""
+    encoded = ((numberless(text).encode("utf-8", "surrogatepass"), text.encode("utf-8", "surrogatepass"))
+               for text in texts)  # fmt: skip
+    digests = [
+        hashlib.blake2b(own, digest_size=8).digest()
+        for pair, vector in zip(encoded, vectors, strict=True)
+        for own in (*pair, vector.tobytes())
+    ]
+    return np.frombuffer(b"".join(digests), dtype=np.int64).reshape(-1, 3)
 
 
 @contextmanager
 def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any, Any, NDArray[np.int64]]]:
-    """Ids `[N]`, heads `[N, 65]`, rotated unit vectors `[N, d]`, both memory-mapped files, and `_wordings` `[N, 2]`."""
+    """Ids `[N]`, heads `[N, 65]`, rotated unit vectors `[N, d]`, both memory-mapped files, and `_hashes` `[N, 3]`."""
     basis = _principal_basis(index)
     head = min(HEAD, index.dimension)
     with tempfile.TemporaryDirectory(prefix="contrastive_st") as folder:
-        found, wordings = [], []
+        found, hashes = [], []
         with open(Path(folder, "vectors"), "wb") as vectors, open(Path(folder, "heads"), "wb") as heads:
             for ids, texts, _, batch in index.scan():
                 turned = unit_vectors(batch) @ basis
@@ -170,11 +204,11 @@ def _turned_vectors(index: VectorIndex) -> Iterator[tuple[NDArray[np.int64], Any
                 turned.tofile(vectors)
                 np.concatenate([turned[:, :head], rest], axis=1).tofile(heads)
                 found.append(ids)
-                wordings.append(_wordings(texts))
+                hashes.append(_hashes(texts, turned))
         ids = np.concatenate(found)
         turned = np.memmap(Path(folder, "vectors"), dtype=np.float32, mode="r", shape=(len(ids), index.dimension))
         bounds = np.memmap(Path(folder, "heads"), dtype=np.float32, mode="r", shape=(len(ids), head + 1))
-        yield ids, bounds, turned, np.concatenate(wordings)
+        yield ids, bounds, turned, np.concatenate(hashes)
 
 
 def _principal_basis(index: VectorIndex) -> NDArray[np.float32]:

@@ -98,7 +98,9 @@ _FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
 
 
 @settings(max_examples=150, deadline=None)
-@given(arrays(np.float32, st.tuples(st.integers(2, 6), st.integers(1, 8)), elements=_FLOATS), st.sets(st.integers(0, 7)))
+@given(
+    arrays(np.float32, st.tuples(st.integers(2, 6), st.integers(1, 8)), elements=_FLOATS), st.sets(st.integers(0, 7))
+)
 def test_codes_keep_every_angle_within_the_documented_bound(rows, constant):
     for column in constant:
         rows[:, column:][:, :1] = rows[:1, column:][:, :1]

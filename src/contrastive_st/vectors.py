@@ -15,7 +15,7 @@ from contrastive_st.prefetch import on_threads, product_threads
 
 _SCORES, _NARROW = 1 << 21, 1024  # scores of a block, which a processor's cache holds; no block has fewer candidates
 _FEW, _MANY = 256, 2048  # queries of a thread: fewer share a product, more have blocks beyond the cache
-_LEAST, _GREATEST = np.float32(1e-30), np.finfo(np.float32).max
+_SMALL, _LARGE, _GREATEST = 1e-30, 1e38, np.finfo(np.float32).max  # beyond the first two, int8 counts in float64
 Best = tuple[NDArray[np.floating[Any]], NDArray[np.int64]]  # scores [Q, k], descending, and the candidates' numbers
 Compare = Callable[[slice, slice], NDArray[np.floating[Any]]]  # queries and candidates -> scores
 _Passed = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.floating[Any]]]  # queries, numbers, scores
@@ -282,12 +282,10 @@ def buckets(ranges: ArrayLike, dim: int) -> tuple[NDArray[Any], NDArray[Any]]:
     found = np.asarray(ranges, dtype=np.float32)
     if found.shape != (2, dim):
         raise InputError(f"ranges of shape {found.shape} for {dim} dimensions; give (2, {dim}): least and greatest")
-    with np.errstate(over="ignore"):
-        widths = found[1] - found[0]
-    if (np.isinf(widths) | (widths < _LEAST) & (widths != 0)).any():
+    spans = np.ptp(found.astype(np.float64), axis=0)
+    if (np.abs(found) > _LARGE).any() or ((spans < _SMALL) & (spans > 0)).any():
         found = found.astype(np.float64)
-        widths = found[1] - found[0]
-    return found[0], widths / 255
+    return found[0], (found[1] - found[0]) / 255
 
 
 def rotated(vectors: ArrayLike, count: int) -> NDArray[np.float32]:

@@ -79,7 +79,7 @@ def test_a_thousand_equal_texts_are_one_group():
 
 
 def test_equal_texts_and_vectors_are_compared_once(monkeypatch):
-    index, ids, vectors = random_index(n=100)
+    _, _, vectors = random_index(n=100)
     repeats = np.repeat(np.arange(100), [50, *[1] * 49, *[3] * 50])
     texts = [f"text {i}" if place % 2 else f"other {place}" for place, i in enumerate(repeats)]
     many = ExactIndex(np.arange(len(repeats)), texts, vectors[repeats])

@@ -43,8 +43,8 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         head: `logistic`, logistic regression; `means`, the nearest class mean; or `differentiable`, a layer trained by
             gradient, together with the encoder if `tune`.
         C: inverse strength of the penalty of the logistic regression.
-        class_weight: `balanced`, or a weight for each label, as scikit-learn has them. Weights are those of the head: the
-            pairs that `tune` trains on have none.
+        class_weight: `balanced`, or a weight for each label, as scikit-learn has them. Weights are those of the head;
+            the pairs that `tune` trains on have none.
         tune: train the encoder first.
         sampling_strategy, num_epochs, max_steps, batch_size, learning_rate, seed: of this training; see
             `contrastive_st.classification.TuningSettings`.
@@ -236,7 +236,10 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
             saved["parameters"]["class_weight"] = list(self.class_weight.items())
         tensors = {"weights": self.head_.weights, "bias": self.head_.bias}
         tensors = {key: np.ascontiguousarray(value, dtype=np.float64) for key, value in tensors.items()}
-        return {name + _WEIGHTS: save(tensors), name + SUFFIX: (json.dumps(saved, indent=2, default=np.ndarray.item) + "\n").encode()}
+        return {
+            name + _WEIGHTS: save(tensors),
+            name + SUFFIX: (json.dumps(saved, indent=2, default=lambda number: number.item()) + "\n").encode(),
+        }
 
     @classmethod
     def from_pretrained(

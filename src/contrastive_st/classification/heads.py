@@ -71,7 +71,9 @@ def label_weights(
     """
     columns = [y] if y.ndim == 1 else list(y.T)
     if isinstance(class_weight, dict):
-        numbered = {number: class_weight[label] for number, label in enumerate(classes.tolist()) if label in class_weight}
+        numbered = {
+            number: class_weight[label] for number, label in enumerate(classes.tolist()) if label in class_weight
+        }
         if unknown := set(class_weight) - set(classes.tolist()):
             raise InputError(f"class_weight: no examples of {', '.join(map(str, unknown))}")
         each = [numbered] if y.ndim == 1 else [{1: numbered[k]} if k in numbered else None for k in range(len(columns))]

@@ -135,7 +135,7 @@ class LinearLoss(nn.Module):
         self.linear, self.multi_label = nn.Linear(dim, classes), multi_label
 
     def forward(self, views: Tensor, targets: Tensor) -> Tensor:
-        """The mean loss of views `[B, 1, d]` and targets `[B, 2]`: class numbers, or `[B, 2, K]`: 0 and 1; and weights."""
+        """The mean loss of views `[B, 1, d]` and targets with weights: `[B, 2]`, or `[B, 2, K]` of 0 and 1."""
         logits, (labels, weights) = self.linear(normalize(views[:, 0])), targets.unbind(1)
         if self.multi_label:
             return functional.binary_cross_entropy_with_logits(logits, labels, weights)

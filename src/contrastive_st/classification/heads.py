@@ -114,7 +114,8 @@ def fit_logistic(
         none = np.zeros_like(fitted.coef_)  # of two classes the first has logit 0
         return LinearHead(np.concatenate([none, fitted.coef_]), np.concatenate([[0.0], fitted.intercept_]))
     each = [(own.coef_.copy(), own.intercept_.copy()) for own in map(fit, [x] * y.shape[1], y.T, weights.T)]
-    return LinearHead(*map(np.concatenate, zip(*each, strict=True)), multi_label=True)
+    coefficients, intercepts = map(np.concatenate, zip(*each, strict=True))
+    return LinearHead(coefficients, intercepts, multi_label=True)
 
 
 def fit_means(

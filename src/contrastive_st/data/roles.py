@@ -564,3 +564,44 @@ def _is_blank(cell: Any) -> bool:
 def _shown(cell: Any) -> str:
     text = " ".join(cell.split()) if isinstance(cell, str) else cell
     return repr(text[:67] + "..." if isinstance(text, str) and len(text) > 70 else text)
+
+
+def text_column(table: Any, columns: Sequence[str | int] | str | None = None) -> str:
+    """The column of the texts of a corpus: the one asked for, else `text`, else the only column of sentences.
+
+    Args:
+        table: as `contrastive_st.data.reading.open_table` gives it.
+        columns: the column asked for, by name or position; None if none is.
+
+    Raises:
+        InputError: there is no such column, or it is not clear which one is meant; names the columns.
+
+    Example:
+        >>> from contrastive_st.data.reading import Row, Table
+        >>> rows = [Row(1, {"id": "a1", "question": "Why is it so?", "label": "x"})]
+        >>> text_column(Table("t.csv", "row", lambda: iter(rows)))
+        'question'
+    """
+    asked = [columns] if isinstance(columns, (str, int)) else list(columns or [])
+    found = table.profile
+    names = list(found)
+    there = ", ".join(names) or "(there are none)"
+    if len(asked) > 1:
+        raise InputError(
+            f"{table.source}: {len(asked)} columns are named, and one holds the texts; name one of {there}"
+        )
+    if asked:
+        if asked[0] not in names and str(asked[0]).isdecimal() and int(asked[0]) < len(names):
+            asked = [names[int(asked[0])]]
+        if asked[0] not in names:
+            raise InputError(f"{table.source}: there is no column {asked[0]!r}; name one of {there}")
+        return str(asked[0])
+    if exact := [name for name in names if plain_name(name) == TEXT]:
+        return exact[0]
+    aside = (BESIDE, LABEL, SCORE, *CANDIDATE_SCORES)
+    texts = [name for name in names if found[name].held == TEXT and role_of(name, names) not in aside]
+    sentences = [name for name in texts if not (found[name].aside or found[name].category)]
+    if len(sentences or texts) != 1:
+        what = "it is not clear which column has the text" if texts else "no column of text"
+        raise InputError(f"{table.source}: {what}; name one of {', '.join(sentences or texts or names) or there}")
+    return (sentences or texts)[0]

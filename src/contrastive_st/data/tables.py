@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import logging
 import math
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import datasets
-import huggingface_hub
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from contrastive_st.data.pair_sets import pair_set
-from contrastive_st.data.readers import TABLES, Row, Rows, check_file, check_utf8, open_rows, path_of, reading
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.data.readers import check_file, check_utf8, open_rows, path_of, reading
+from contrastive_st.data.reading import TABLES, Row, Table
+from contrastive_st.data.reading.content import format_of
+from contrastive_st.data.reading.sources import HUB_NAME as HUB_NAME, hub_commit as hub_commit, is_saved, stored
+from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
 
 CHUNK = 65_536  # most rows held at a time as Python strings or as an Arrow batch
 PREVIEWED = 1000  # rows read to find out what a column holds
-HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
-_SAVED = ("dataset_info.json", "dataset_dict.json")  # files that `save_to_disk` writes into a folder
 
 Columns = Sequence[str | int] | None
 
@@ -130,7 +127,7 @@ def stream_texts(source: str, column: str | int | None = None, name: str | None 
     """
     rows = rows_of(source, name, header=header_of(None if column is None else [column]))
     _say(rows)
-    names, texts = _columns_of(row.cells for row in islice(rows, PREVIEWED))
+    names, texts = _columns_of(rows)
     report(len(names), 0, 0, rows.unit, rows.source, strict=False)  # a file with only a header has no rows
     chosen = choose(None if column is None else [column], names, texts, rows.source)[0]
     return lambda: (_as_text(cells.get(chosen), chosen, rows, number).strip() for number, cells in rows)
@@ -142,15 +139,14 @@ def rows_of(
     split: str = "train",
     header: bool | None = None,
     columns: Sequence[str] | None = None,
-) -> Rows:
+) -> Table:
     """The rows of a source as a stream; of Parquet files and data sets `columns`, by default those without lists."""
     path = _file(source)
-    return _stored_rows(source, split, columns) if path is None else open_rows(path, name or source, header, columns)
+    return _stored_rows(source, split, columns) if path is None else open_rows(path, name or source, header)
 
 
-def _say(rows: Rows) -> None:
-    if rows.note:
-        logger.warning(f"{rows.source}: {rows.note}")
+def _say(rows: Table) -> None:
+    rows.say()
 
 
 def first_row(source: str, fits: Callable[[dict[str, Any]], bool], split: str, header: bool | None) -> str:
@@ -159,7 +155,7 @@ def first_row(source: str, fits: Callable[[dict[str, Any]], bool], split: str, h
     return next((rows.where(number) for number, cells in rows if fits(cells)), rows.source)
 
 
-def _stored_rows(source: str, split: str = "train", columns: Sequence[str] | None = None) -> Rows:
+def _stored_rows(source: str, split: str = "train", columns: Sequence[str] | None = None) -> Table:
     """The rows of what `stored` opens; by default without columns of lists and other nested types."""
     data = stored(source, split)
     flat = [field.name for field in data.features.arrow_schema if not pa.types.is_nested(field.type)]
@@ -169,16 +165,14 @@ def _stored_rows(source: str, split: str = "train", columns: Sequence[str] | Non
         batches = data.select_columns(chosen).with_format("arrow").iter(batch_size=CHUNK)
         return (Row(number, cells) for number, cells in enumerate((c for b in batches for c in b.to_pylist()), 1))
 
-    return Rows(source, "row", read)
+    return Table(source, "row", read)
 
 
-def _columns_of(rows: Iterable[dict[str, Any]]) -> tuple[list[str], list[str]]:
+def _columns_of(rows: Table) -> tuple[list[str], list[str]]:
     """The columns of the rows, and those of them that hold only strings."""
-    kinds: dict[str, set[type]] = {}
-    for cells in rows:
-        for name, cell in cells.items():
-            kinds.setdefault(name, set()).add(type(cell))
-    return list(kinds), [name for name, found in kinds.items() if found - {type(None)} == {str}]
+    found = rows.profile
+    texts = [name for name, column in found.items() if 0 < column.count == column.texts]
+    return list(found), texts or [name for name, column in found.items() if not column.count]
 
 
 def preview(
@@ -196,75 +190,7 @@ def preview(
     if path is None:
         data = stored(source, split)
         return list(data.select(range(min(PREVIEWED, len(data)))))
-    every = None
-    if path.suffix.lower() == ".parquet":
-        check_file(path, source)
-        with reading(source):
-            every = [field.name for field in pq.read_schema(path) if not pa.types.is_struct(field.type)]
-    return [row.cells for row in islice(open_rows(path, source, header_of(columns, header), every), PREVIEWED)]
-
-
-def stored(source: str, split: str = "train", **options: Any) -> Any:
-    """Open a `datasets.Dataset` from a folder of `save_to_disk`, or from the Hub.
-
-    Args:
-        source: the folder, "owner/name" or "owner/name:config", or a name of `PAIR_SETS`.
-        split: which split, if the folder or the data set has splits.
-        options: for `datasets.load_dataset`, such as `streaming` or `revision`.
-
-    Raises:
-        InputError: the data set cannot be found or read.
-    """
-    if is_saved(path_of(source)):
-        return _from_disk(source, split)
-    if known := pair_set(source):
-        source, split = known.source, known.dev if split == "dev" else split
-        options = {"revision": known.revision, **options} if known.revision else options
-    with _on_hub(source, split) as match:
-        return datasets.load_dataset(match["name"], match["config"], split=split, **options)
-
-
-def hub_commit(source: str, split: str = "train") -> str:
-    """The current commit of a data set of the Hub, which changes with its content.
-
-    Args:
-        source: "owner/name" or "owner/name:config".
-        split: for the error message only.
-
-    Raises:
-        InputError: the data set cannot be found.
-    """
-    with _on_hub(source, split) as match:
-        return str(huggingface_hub.dataset_info(match["name"]).sha)
-
-
-@contextlib.contextmanager
-def _on_hub(source: str, split: str) -> Iterator[re.Match[str]]:
-    match = HUB_NAME.fullmatch(source)
-    if not match:
-        raise InputError(f"{source}: there is no such file; check the path")
-    try:
-        yield match
-    except Exception as error:  # a dozen types, from not found to no network to no such split
-        what = f"{source} is not a file, and split {split!r} of a data set of that name cannot be read from the Hub"
-        raise InputError(f"{what} ({type(error).__name__}: {first_line(error)}); check the name") from error
-
-
-def is_saved(path: Path) -> bool:
-    """Whether a folder was written by `save_to_disk` of `datasets`."""
-    return any((path / name).is_file() for name in _SAVED)
-
-
-def _from_disk(source: str, split: str) -> datasets.Dataset:
-    try:
-        data = datasets.load_from_disk(str(path_of(source)))
-    except Exception as error:  # damaged files raise many kinds of errors
-        raise InputError(f"{source}: not a valid save_to_disk folder ({first_line(error)}); save it again") from error
-    if isinstance(data, datasets.Dataset):
-        return data
-    if split not in data:
-        raise InputError(f"{source}: there is no split {split!r}; name one of {', '.join(data) or '(there are none)'}")
-    return data[split]
+    return [row.cells for row in islice(open_rows(path, source, header_of(columns, header)), PREVIEWED)]
 
 
 def _file(source: str) -> Path | None:
@@ -275,7 +201,7 @@ def _file(source: str) -> Path | None:
             if is_saved(path):
                 return None
             raise InputError(f"{source} is a folder; name one file in it ({known})")
-        if path.suffix.lower() in TABLES:
+        if format_of(path) in TABLES:
             return path
         if path.exists() or path.is_symlink():
             kind = path.suffix or "no extension"
@@ -326,14 +252,14 @@ def report(total: int, dropped: int, first: int, unit: str, source: str, strict:
         logger.warning("%s: %s; the first is %s %d", source, what, unit, first)
 
 
-# --- Rows -> a data set in memory.
+# --- Table -> a data set in memory.
 
 
 def _from_rows(
-    rows: Rows, columns: Columns, strict: bool, gold: str | None = None, only_strings: bool = False
+    rows: Table, columns: Columns, strict: bool, gold: str | None = None, only_strings: bool = False
 ) -> datasets.Dataset:
     _say(rows)
-    there, texts = _columns_of(row.cells for row in islice(rows, 1 if rows.same_columns else None))
+    there, texts = _columns_of(rows)
     names = choose(columns, there, texts, rows.source) if there else []
     chunks: list[pa.Table] = []
     kept: list[list[str]] = [[] for _ in names]  # by column: a list of rows would slow the garbage collector
@@ -359,7 +285,7 @@ def _from_rows(
     return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables([*chunks, _arrow(names, kept)])))
 
 
-def _check_strings(cells: dict[str, Any], names: Sequence[str], gold: str | None, rows: Rows, number: int) -> None:
+def _check_strings(cells: dict[str, Any], names: Sequence[str], gold: str | None, rows: Table, number: int) -> None:
     for name in names:
         cell = cells.get(name)
         if name != gold and cell is not None and not isinstance(cell, str):
@@ -367,7 +293,7 @@ def _check_strings(cells: dict[str, Any], names: Sequence[str], gold: str | None
             raise InputError(f"{rows.where(number)}: {what}; put quotes around it, or write null for a missing text")
 
 
-def _as_text(cell: Any, name: str, rows: Rows, number: int) -> str:
+def _as_text(cell: Any, name: str, rows: Table, number: int) -> str:
     if isinstance(cell, (list, dict, bytes)):
         raise InputError(f"{rows.where(number)}: {name!r} holds a list, an object or bytes; name a column of text")
     if not isinstance(cell, str):

@@ -1,0 +1,153 @@
+"""What the cells of a column hold: text, numbers or lists; how many values they have. All rows decide."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
+#: Cells that nobody would embed: addresses, dates, digests
+_MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
+TEXTS, NUMBERS, OTHER, NOTHING = "text", "numbers", "neither text nor numbers", "nothing"
+_CHUNK = 8192
+_MANY = 1000  # distinct values that are remembered
+_FEW, _ROWS_OF_EACH = 50, 20  # a category has at most so many values, each in so many rows
+
+
+def number_of(cell: Any) -> float | None:
+    """The finite number in a cell, which may be written as text; None if there is none.
+
+    Example:
+        >>> number_of(" .5 "), number_of(True), number_of("n/a")
+        (0.5, 1.0, None)
+    """
+    if isinstance(cell, str):
+        return float(cell) if NUMBER.fullmatch(cell) else None
+    valid = isinstance(cell, (int, float)) and abs(cell) < 1 << 1000 and math.isfinite(cell)
+    return float(cell) if valid else None
+
+
+def is_blank(cell: Any) -> bool:
+    """Whether there is nothing in a cell: null, white space, or an empty list."""
+    return cell is None or cell == [] or (isinstance(cell, str) and not cell.strip())
+
+
+def items_of(cell: Any) -> list[Any] | None:
+    """The items of a list, which a table may hold as JSON; None for a cell that is not a list.
+
+    Example:
+        >>> items_of(["a", "b"]), items_of("[0.9, 0.2]"), items_of("a")
+        (['a', 'b'], [0.9, 0.2], None)
+    """
+    if isinstance(cell, str) and cell.strip()[:1] == "[":
+        try:
+            cell = json.loads(cell)
+        except (ValueError, RecursionError):
+            return None
+    return cell if isinstance(cell, list) else None
+
+
+class Column:
+    """What the cells of a column hold, blank ones left out.
+
+    Attributes:
+        count: how many cells there are.
+        example: the first of them.
+        distinct: how often each value occurs, of the first 1,000 values.
+        lists: how many cells are lists, also those written as JSON.
+        items: what the items of the lists hold.
+    """
+
+    def __init__(self) -> None:
+        self.count = self.numbers = self.texts = self.lists = self.odd = 0
+        self.graded, self.machine = False, True
+        self.low, self.high = math.inf, -math.inf
+        self.example: Any = None
+        self.distinct: Counter[Any] = Counter()
+        self.items: Column | None = None
+
+    def add(self, cells: Sequence[Any]) -> None:
+        """Take in some cells."""
+        cells = [cell for cell in cells if not is_blank(cell)]
+        if not cells:
+            return
+        self.example = cells[0] if not self.count else self.example
+        self.count += len(cells)
+        lists = [items for cell in cells if type(cell) in (list, str) and (items := items_of(cell)) is not None]
+        if lists:
+            self.lists += len(lists)
+            self.items = self.items or Column()
+            self.items.add([item for items in lists for item in items])
+        strings = [cell.strip() for cell in cells if type(cell) is str]
+        self.texts += len(strings)
+        self.machine = self.machine and all(map(_MACHINE.fullmatch, strings))
+        numbers = [float(cell) for cell in strings if NUMBER.fullmatch(cell)]
+        plain = [cell for cell in cells if isinstance(cell, (int, float)) and abs(cell) < 1 << 63]
+        self.odd += len(cells) - len(strings) - len(plain)
+        plain = [cell for cell in plain if math.isfinite(cell)]
+        self._add_numbers([*numbers, *plain])
+        if len(self.distinct) < _MANY:
+            self.distinct.update(cell for cell in cells if isinstance(cell, (str, int, float)))
+
+    def _add_numbers(self, numbers: list[float]) -> None:
+        self.numbers += len(numbers)
+        if numbers:
+            self.low, self.high = min(self.low, *numbers), max(self.high, *numbers)
+            self.graded = self.graded or any(number % 1 for number in numbers)
+
+    @property
+    def held(self) -> str:
+        """What the cells are: text, numbers (also numbers written as text), neither, or nothing."""
+        if not self.count:
+            return NOTHING
+        if self.numbers == self.count:
+            return NUMBERS
+        return TEXTS if self.texts else OTHER
+
+    @property
+    def all_lists(self) -> bool:
+        """Whether each cell is a list."""
+        return 0 < self.count == self.lists
+
+    @property
+    def aside(self) -> bool:
+        """Whether it holds what nobody would embed: addresses, dates, or mostly numbers."""
+        return self.numbers * 2 >= self.count or (self.machine and self.texts > 0)
+
+    @property
+    def graded_numbers(self) -> bool:
+        """Whether half of the cells or more are numbers, and some of them are not whole."""
+        return self.graded and self.numbers * 2 >= self.count
+
+    @property
+    def category(self) -> bool:
+        """Whether it has few values, each of which occurs in many rows."""
+        few = 0 < len(self.distinct) <= _FEW
+        return few and self.count >= max(_ROWS_OF_EACH * len(self.distinct), 2 * _ROWS_OF_EACH)
+
+
+def profile(rows: Iterable[Mapping[str, Any]], limit: int | None = None) -> dict[str, Column]:
+    """What the columns of some rows hold, by name, in the order in which they occur.
+
+    Args:
+        rows: cells by column.
+        limit: how many rows to look at; by default all.
+
+    Example:
+        >>> found = profile([{"a": "x", "n": "1"}, {"a": None, "n": 2.5, "pos": ["p", "q"]}])
+        >>> [(name, column.held, column.count) for name, column in found.items()]
+        [('a', 'text', 1), ('n', 'numbers', 2), ('pos', 'neither text nor numbers', 1)]
+        >>> found["n"].low, found["n"].high, found["pos"].items.held
+        (1.0, 2.5, 'text')
+    """
+    columns: dict[str, Column] = {}
+    left: Iterator[Mapping[str, Any]] = islice(rows, limit)
+    while chunk := list(islice(left, _CHUNK)):
+        for name in dict.fromkeys(name for row in chunk for name in row):
+            columns.setdefault(name, Column()).add([row.get(name) for row in chunk])
+    return columns

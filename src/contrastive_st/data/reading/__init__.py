@@ -1,0 +1,22 @@
+"""One reader of tables, for training, mining, classification, evaluation and search: `open_table`."""
+
+from contrastive_st.data.reading.content import (
+    MissingData,
+    check_file,
+    content_digest,
+    decode,
+    numbered_lines,
+    path_of,
+    read_lines,
+    reading,
+    utf8,
+)
+from contrastive_st.data.reading.objects import parse_json
+from contrastive_st.data.reading.sources import TABLES, files_of, hub_commit, is_saved, stored
+from contrastive_st.data.reading.table import Row, Table, check_utf8, of_dataset, open_table
+
+__all__ = [
+    "TABLES", "MissingData", "Row", "Table", "check_file", "check_utf8", "content_digest", "decode", "files_of",
+    "hub_commit", "is_saved", "numbered_lines", "of_dataset", "open_table", "parse_json", "path_of", "read_lines",
+    "reading", "stored", "utf8",
+]  # fmt: skip

@@ -1,0 +1,260 @@
+"""What is in a file: decompressed, with its encoding detected, line by line. `decode` does the same for bytes."""
+
+from __future__ import annotations
+
+import bz2
+import codecs
+import contextlib
+import gzip
+import hashlib
+import io
+import json
+import lzma
+import os
+import re
+import stat
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import charset_normalizer
+import pyarrow as pa
+from datasets import config
+
+from contrastive_st.errors import InputError, about
+from contrastive_st.files.writing import atomic_write
+
+LONGEST_LINE = 64 << 20  # bytes; a book has a few MB, and a file of zeros is one line of whatever size
+LARGEST_WHOLE = 1 << 30  # bytes of what is read as a whole: a list of JSON, a document
+_FRESH = 2_000_000_000  # nanoseconds: a file written more recently may change again within the same time stamp
+_SAMPLE = 1 << 16  # bytes of lines beyond ASCII from which an encoding is detected
+_BLOCK = 1 << 20
+_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
+          codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}  # fmt: skip
+#: Encodings of files that are not Unicode, as programs write them today
+_ENCODINGS = ["cp1252", "cp1250", "cp1251", "koi8_r", "cp1253", "cp1254", "cp932", "euc_jp", "gb18030", "big5", "cp949"]
+_DECLARED = re.compile(rb"<(?:meta[^>]+charset|\?xml[^>]+encoding)=[\"']?([\w.:-]+)", re.IGNORECASE)
+
+_COMPRESSED: dict[str, Callable[[Path], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": lambda path: pa.input_stream(str(path), compression="zstd"),
+}
+
+
+class MissingData(InputError):
+    """A file or data set does not exist; tasks that need it are reported as not run."""
+
+
+def path_of(source: str | Path) -> Path:
+    """A path, with `~` or `~user` expanded to the home folder if there is such a user."""
+    try:
+        return Path(source).expanduser()
+    except RuntimeError:
+        return Path(source)
+
+
+def format_of(path: Path) -> str:
+    """The extension that names the format of a file, in lower case: `.jsonl` for `a.jsonl` and `a.jsonl.gz`.
+
+    Example:
+        >>> format_of(Path("a.JSONL.gz")), format_of(Path("a.csv"))
+        ('.jsonl', '.csv')
+    """
+    return Path(path.stem if path.suffix.lower() in _COMPRESSED else path).suffix.lower()
+
+
+def open_bytes(path: Path) -> BinaryIO:
+    """Open a file for reading, decompressed if its name ends in `.gz`, `.bz2`, `.xz` or `.zst`."""
+    opened: BinaryIO = _COMPRESSED.get(path.suffix.lower(), partial(open, mode="rb"))(path)
+    return opened
+
+
+@contextlib.contextmanager
+def reading(source: str | Path) -> Iterator[None]:
+    """Name the file in the errors of reading it; a file that does not exist is `MissingData`."""
+    if "\0" in str(source):
+        raise MissingData(f"{str(source)!r}: there is no such file; remove the null character")
+    try:
+        with about(source):
+            yield
+    except FileNotFoundError:
+        raise MissingData(f"{source}: there is no such file; check the path (seen from {Path.cwd()})") from None
+
+
+def check_file(path: Path, source: str | Path) -> os.stat_result:
+    """The `stat` of a file; raises `InputError` if it is not a regular file, or empty."""
+    with reading(source):
+        facts = path.stat()
+    if not stat.S_ISREG(facts.st_mode):
+        raise InputError(f"{source} is not a regular file, and it must be read twice; save it as a file first")
+    if facts.st_size == 0:
+        raise InputError(f"{source}: the file is empty; it needs at least one sentence")
+    return facts
+
+
+def content_digest(path: Path) -> str:
+    """A digest of the content of a file; it is cached until the size, the time or the inode of the file changes."""
+    with reading(path):
+        facts = path.stat()
+        known = [facts.st_size, facts.st_mtime_ns, facts.st_ino]
+        place = hashlib.blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+        kept = Path(config.HF_DATASETS_CACHE, "contrastive_st", f"digest-{place}.json")
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            *then, digest = json.loads(kept.read_bytes())
+            if then == known:
+                return str(digest)
+        content = hashlib.blake2b(digest_size=16)
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                content.update(block)
+    if time.time_ns() - facts.st_mtime_ns > _FRESH:
+        with (
+            contextlib.suppress(OSError, InputError),  # without a writable cache, the digest is computed each time
+            atomic_write(kept, overwrite=True, parents=True) as new,
+        ):
+            new.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
+    return content.hexdigest()
+
+
+# --- Encodings.
+
+
+def decode(content: bytes, source: str) -> tuple[str, str]:
+    """The text of some bytes and its encoding: by its byte order mark, what it declares, UTF-8, or else detected.
+
+    Args:
+        content: such as a whole HTML page.
+        source: where it comes from, for messages.
+
+    Raises:
+        InputError: it is not text.
+
+    Example:
+        >>> decode("café".encode("utf-16"), "a.txt"), decode("Crème brûlée".encode("cp1252"), "b.txt")
+        (('café', 'utf-16'), ('Crème brûlée', 'cp1252'))
+        >>> decode('<meta charset="windows-1251"><p>Да'.encode("cp1251"), "c.html")[0][-2:]
+        'Да'
+    """
+    declared = _DECLARED.search(content[:4096])
+    if declared and not content.startswith(tuple(_MARKS)):
+        with contextlib.suppress(LookupError, UnicodeDecodeError):
+            return content.decode(name := declared[1].decode()), name
+    encoding = encoding_of(io.BytesIO(content), source)
+    with about(source):
+        return content.decode(encoding), encoding
+
+
+def encoding_of(file: BinaryIO, source: str) -> str:
+    """The encoding of an opened file, all of which is read: by its byte order mark, UTF-8, or else detected.
+
+    Raises:
+        InputError: it is not text, or a line has `LONGEST_LINE` bytes or more.
+    """
+    start = file.read(4096)
+    if mark := next((mark for mark in _MARKS if start.startswith(mark)), None):
+        return _MARKS[mark]
+    if len(start) > 1 and (zeros := start.count(0)) * 3 > len(start) and zeros < len(start) * 0.6:  # no byte order mark
+        return "utf-16-le" if start[1::2].count(0) > start[::2].count(0) else "utf-16-be"
+    decoder, block, length = codecs.getincrementaldecoder("utf-8")(), start, 0
+    sample: list[bytes] = []
+    while block:
+        if not sample:
+            try:
+                decoder.decode(block)
+            except UnicodeDecodeError:
+                sample = [b""]
+        end = block.rfind(b"\n")
+        length = len(block) - end - 1 + (length if end < 0 else 0)
+        if length >= LONGEST_LINE:
+            raise InputError(f"{source}: a line has {LONGEST_LINE:,} bytes or more; is this a text file?")
+        if sample:
+            sample += [line for line in block.splitlines() if not line.isascii()]
+            if sum(map(len, sample)) > _SAMPLE:
+                break
+        block = file.read(_BLOCK)
+    return _detected(b"\n".join(sample[1:])[:_SAMPLE]) if sample else "utf-8"
+
+
+def _detected(sample: bytes) -> str:
+    """The encoding in which some bytes read best; of those that do equally well, that of Western Windows."""
+    found = charset_normalizer.from_bytes(sample, cp_isolation=_ENCODINGS, threshold=0.5)
+    best = found.best()
+    if best is None:
+        return "cp1252" if not set(sample) & {0x81, 0x8D, 0x8F, 0x90, 0x9D} else "latin-1"
+    western = any("cp1252" in one.could_be_from_charset for one in found if one.chaos <= best.chaos)
+    return "cp1252" if western else best.encoding
+
+
+# --- Lines.
+
+
+def text_lines(path: Path, source: str, encoding: str = "utf-8-sig") -> Iterator[str]:
+    r"""The lines of a file with their ends: `\n` and `\r\n`, or `\r` in a file that has no other.
+
+    Raises:
+        InputError: a line has `LONGEST_LINE` characters or more.
+    """
+    with reading(source), open_bytes(path) as file:
+        start = io.BytesIO(file.read(_BLOCK))
+        end = "\r" if b"\r" in start.getvalue() and b"\n" not in start.getvalue() else "\n"
+    with reading(source), open_bytes(path) as file:
+        text = io.TextIOWrapper(file, encoding, newline=end)
+        for number, line in enumerate(iter(partial(text.readline, LONGEST_LINE), ""), 1):
+            if len(line) == LONGEST_LINE and not line.endswith(end):
+                raise InputError(f"{source}, line {number} has {LONGEST_LINE:,} bytes or more; is this a text file?")
+            yield line
+
+
+def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool = False) -> Iterator[tuple[int, str]]:
+    r"""Yield the lines of a UTF-8 text file with their numbers, without line ends (`\n` or `\r\n`) and byte order mark.
+
+    Args:
+        path: the file.
+        source: name of the file in messages.
+        latin1: read lines that are not UTF-8 as Latin-1, which some files of SentEval need; else they are an error.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "a.txt")
+        ...     _ = path.write_bytes(b"caf\xe9 \x85 one\r\ntwo\n")
+        ...     list(numbered_lines(path, latin1=True))
+        [(1, 'café \x85 one'), (2, 'two')]
+    """
+    source = str(path) if source is None else source
+    with reading(source), open_bytes(path_of(path)) as file:
+        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), 1):
+            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
+                raise InputError(f"{source}, line {number} has {LONGEST_LINE:,} bytes or more; is this a text file?")
+            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
+            try:
+                text = line.decode()
+            except UnicodeDecodeError:
+                text = line.decode("latin-1") if latin1 else utf8(line, f"{source}, line {number}")
+            yield number, text.removesuffix("\n").removesuffix("\r")
+
+
+def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:
+    """Decode UTF-8; raises `InputError` with the first byte that is not UTF-8.
+
+    Example:
+        >>> utf8("é".encode(), "a.txt, line 1")
+        'é'
+    """
+    try:
+        return text.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where}: byte 0x{text[error.start]:02x} is not UTF-8; {mend}") from None
+
+
+def read_lines(path: str | Path) -> list[str]:
+    """The lines of a file of evaluation data, in UTF-8 or Latin-1.
+
+    Raises:
+        MissingData: the file does not exist.
+    """
+    return [line for _, line in numbered_lines(path, latin1=True)]

@@ -1,0 +1,187 @@
+"""Tables of delimited text: which character separates the cells, and whether quotes and a header are used."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
+
+from contrastive_st.data.columns import BESIDE, COMPARED, STS_COLUMNS, find_header, role_of
+from contrastive_st.errors import InputError
+
+csv.field_size_limit(1 << 30)  # characters in a cell; the default of 131,072 is too small for a book
+DELIMITERS = ",;\t|"
+_NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
+_SAMPLE = 1 << 20  # characters of the first rows
+_SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
+
+
+class Dialect(NamedTuple):
+    """How the cells of a table are separated.
+
+    Attributes:
+        delimiter: one character; a null character if each line is one cell.
+        quoted: whether quotes around a cell are its mark, or text.
+        skipped: lines before the table.
+    """
+
+    delimiter: str
+    quoted: bool = True
+    skipped: int = 0
+
+    def rows(self, lines: Iterable[str]) -> Iterator[list[str]]:
+        """The cells of each row. Strict, because otherwise a quote that is never closed takes in the rest."""
+        lines = islice(lines, self.skipped, None)
+        if self.quoted:
+            return csv.reader(lines, delimiter=self.delimiter, strict=True)
+        return csv.reader(lines, delimiter=self.delimiter, quoting=csv.QUOTE_NONE)
+
+
+def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
+    r"""How the cells of a table are separated, from its first lines.
+
+    The delimiter is the one by which most rows have as many cells as the first, which are two or more; then the one
+    that gives more known names of columns; then the usual one. Quotes are marks in a table that is separated by tabs
+    only if some cell needs them, because they are text in most of these.
+
+    Args:
+        lines: the first lines, with their ends.
+        usual: the delimiter that the name of the file says.
+
+    Example:
+        >>> find_dialect(["a;b\n", "1,5;2,0\n"], ",")
+        Dialect(delimiter=';', quoted=True, skipped=0)
+        >>> find_dialect(["text\n", "Well, so.\n"], ",").delimiter
+        '\x00'
+    """
+    if lines and (named := _SEP.fullmatch(lines[0])):
+        return Dialect(named[1], True, 1)
+    best = max((usual, *DELIMITERS.replace(usual, "")), key=lambda one: _fit(lines, one, usual))
+    if not _fit(lines, best, usual)[1]:  # one column
+        quoted = any(line.startswith('"') for line in lines)
+        single = bool(lines) and len(next(csv.reader(lines[:1]))) == 1 and not quoted and usual == ","
+        return Dialect("\0" if single else usual, usual != "\t" or quoted)
+    return Dialect(best, best != "\t" or _needs_quotes(lines))
+
+
+def _fit(lines: Sequence[str], delimiter: str, usual: str) -> tuple[bool, float, int, bool]:
+    quoted = delimiter != "\t" or _needs_quotes(lines)
+    try:
+        rows = [row for row in Dialect(delimiter, quoted).rows(lines) if row]
+    except csv.Error:
+        rows = [line.split(delimiter) for line in lines]
+    if not rows or len(rows[0]) < 2:
+        return False, 0.0, 0, delimiter == usual
+    width = len(rows[0])
+    known = sum(role_of(cell) not in (None, BESIDE) for cell in rows[0])
+    known = 9 if delimiter == "\t" and find_header(rows[:1]).names == STS_COLUMNS else known
+    same = sum(len(row) == width for row in rows) / len(rows)
+    return known > 1, same, known, delimiter == usual
+
+
+def _needs_quotes(lines: Iterable[str]) -> bool:
+    """Whether all of a table with tabs is well quoted, and a cell has a doubled quote or the end of a line."""
+    needed, widths = False, set()
+    try:
+        for row in Dialect("\t").rows(lines):
+            widths.add(len(row) or None)
+            needed = needed or any('"' in cell or "\n" in cell for cell in row)
+    except csv.Error:
+        return False
+    return needed and len(widths - {None}) == 1
+
+
+def is_table(line: str) -> bool:
+    """Whether a `.txt` file with this first line is a table: as SNLI, QQP and the STS benchmark are published.
+
+    Example:
+        >>> is_table("sentence1\\tsentence2\\tgold_label"), is_table("One dog\\truns.")
+        (True, False)
+    """
+    cells = line.split("\t")
+    return sum(role_of(cell) not in (None, BESIDE) for cell in cells) > 1 or find_header([cells]).names == STS_COLUMNS
+
+
+class Layout(NamedTuple):
+    """The columns of a table of delimited text, and how to read its rows."""
+
+    names: list[str]
+    header: bool
+    loose: bool
+    dialect: Dialect
+    notes: tuple[str, ...]
+
+
+def find_layout(
+    lines: Callable[[], Iterator[str]], source: str, usual: str, header: bool | None, loose: bool
+) -> Layout:
+    """Find out how a table is laid out.
+
+    Args:
+        lines: gives the lines, from the first.
+        source: name of the file in messages.
+        usual: the delimiter that the name of the file says.
+        header: whether the first row holds the names of the columns; by default `find_header` says it.
+        loose: ignore cells beyond those of the first row, which the files of QQP need; else they are an error.
+    """
+    first: list[str] = []
+    for line in islice(lines(), 1 + 2 * COMPARED):
+        first.append(line)
+        if sum(map(len, first)) > _SAMPLE:
+            break
+    dialect = find_dialect(first, usual)
+    if dialect.delimiter == "\t" and dialect.quoted:
+        dialect = dialect._replace(quoted=not loose and _needs_quotes(lines()))
+    try:
+        rows = list(islice(dialect.rows(iter(first)), 1 + COMPARED))
+    except csv.Error:  # told with its row when it is read
+        rows = [line.rstrip("\r\n").split(dialect.delimiter) for line in first[dialect.skipped :]][: 1 + COMPARED]
+    found = find_header(rows, header)
+    names = _named(found.names, source) if found.there else list(found.names)
+    notes = [found.note] if found.note else []
+    if dialect.delimiter not in (usual, "\0"):
+        notes.append(f"cells are separated by {_NAMES.get(dialect.delimiter, repr(dialect.delimiter))}")
+    elif dialect.delimiter == "\0" and any("," in line for line in first):
+        notes.append("one column: commas are text, because the first row has none")
+    return Layout(names, found.there, loose or found.names == STS_COLUMNS, dialect, tuple(notes))
+
+
+def _named(cells: Sequence[str], source: str) -> list[str]:
+    """The names in a header; a blank one beyond the first, as spreadsheets write them, is the column's number."""
+    names = [cell.strip() for cell in cells]
+    if not any(names):
+        raise InputError(f"{source}, row 1 is blank; it must hold the names of the columns")
+    blank = names.index("") if "" in names else -1
+    names = [name if name or i == blank else str(i) for i, name in enumerate(names)]
+    if twice := next((name for name in names if names.count(name) > 1), None):
+        raise InputError(f"{source}: two columns are named {twice!r}; rename one of them")
+    return names
+
+
+def numbered_rows(layout: Layout, lines: Iterable[str], source: str) -> Iterator[tuple[int, list[str]]]:
+    """The rows below the header with their numbers, counted from 1, and as many cells as there are columns.
+
+    Raises:
+        InputError: a row has more or fewer cells, or a quote is not closed; the message names the row.
+    """
+    names, number = layout.names, 0
+    first = "the header" if layout.header else "the first row"
+    try:
+        for number, cells in enumerate(layout.dialect.rows(lines), 1 + layout.dialect.skipped):
+            if layout.header and number == 1 + layout.dialect.skipped:
+                continue
+            if cells and (len(cells) < len(names) or (len(cells) > len(names) and not layout.loose)):
+                more = len(cells) > len(names)
+                if more and not any(cell.strip() for cell in cells[len(names) :]):  # as spreadsheets fill up rows
+                    cells = cells[: len(names)]
+                else:
+                    mend = f"quote cells that hold {_NAMES.get(layout.dialect.delimiter, 'the delimiter')}"
+                    mend = mend if layout.dialect.quoted else "remove the tabs inside cells"
+                    what = f"{len(cells)} cells where {first} has {len(names)}"
+                    raise InputError(f"{source}, row {number}: {what}; {mend if more else 'add the missing cells'}")
+            yield number, cells or [""] * len(names)
+    except csv.Error as error:
+        mend = "close every quote, and double quotes inside a cell"
+        raise InputError(f"{source}, row {number + 1}: {error}; {mend}") from error

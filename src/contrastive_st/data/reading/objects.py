@@ -1,0 +1,123 @@
+"""Rows of JSON: an object per line, a list of objects, objects one after the other, or one object with all rows."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from contrastive_st.data.reading import content
+from contrastive_st.errors import InputError, first_line
+
+_SPACE = re.compile(r"\s*")
+
+
+def check_whole(path: Path, source: str, what: str, mend: str) -> None:
+    """Raise `InputError` if a file that is read as a whole is too large for that."""
+    if (size := path.stat().st_size) > content.LARGEST_WHOLE:
+        most = f"{content.LARGEST_WHOLE:,}"
+        raise InputError(f"{source} has {size:,} bytes, and {what} is read as a whole, up to {most}; {mend}")
+
+
+def parse_json(text: str, source: str, line: int = 1) -> Any:
+    """Parse JSON; an `InputError` names the line, where `line` is the number of the first line of `text`.
+
+    Example:
+        >>> parse_json("[" * 200_000, "a.json")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: a.json, line 1: lists or objects are nested too deeply; flatten them
+    """
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        what = f"invalid JSON ({error.msg}); write one object per line, or a list of objects"
+        raise InputError(f"{source}, line {line + error.lineno - 1}: {what}") from error
+    except RecursionError:
+        raise InputError(f"{source}, line {line}: lists or objects are nested too deeply; flatten them") from None
+    except ValueError as error:  # a number of more than 4,300 digits
+        what = first_line(error).partition(";")[0]
+        raise InputError(f"{source}, line {line}: {what}; write shorter numbers") from None
+
+
+def json_rows(
+    path: Path, source: str, lines: Callable[[], Iterator[str]]
+) -> tuple[str, Callable[[], Iterator[tuple[int, dict[str, Any]]]]]:
+    """What a row is called in messages, line or object, and a function that gives the rows with their numbers.
+
+    Args:
+        path: the file.
+        source: its name in messages.
+        lines: gives its lines.
+    """
+    start = next((line.strip() for line in lines() if line.strip()), "")
+    by_line = start.startswith("{") and not _is_whole(path, start)
+    if not by_line and start.startswith(("[", "{")):
+        check_whole(path, source, "a list of JSON", "write one object per line")
+
+    def of_lines() -> Iterator[tuple[int, Any]]:
+        return (
+            (number, parse_json(line.rstrip(), source, number))
+            for number, line in enumerate(lines(), 1)
+            if line.strip()
+        )
+
+    def whole() -> Iterator[tuple[int, Any]]:
+        return enumerate(_of_whole("".join(lines()), source), 1)
+
+    unit, read = ("object", whole) if start.startswith("[") or not by_line else ("line", of_lines)
+
+    def checked() -> Iterator[tuple[int, dict[str, Any]]]:
+        for number, item in read():
+            if not isinstance(item, dict):
+                raise InputError(f"{source}, {unit} {number} is not an object; write one {{...}} per row")
+            yield number, item
+
+    return unit, checked
+
+
+def _is_whole(path: Path, start: str) -> bool:
+    """Whether a file that starts with this line is one object with all rows, or objects of several lines."""
+    if content.format_of(path) != ".json":
+        return False
+    try:
+        return _columns(json.loads(start)) is not None
+    except json.JSONDecodeError:
+        return start in ("{", '{"') or start.rstrip(",").count("{") > start.count("}")
+    except (RecursionError, ValueError):
+        return False  # told with its line when it is read
+
+
+def _of_whole(text: str, source: str) -> list[Any]:
+    if text.lstrip().startswith("["):
+        found: list[Any] = parse_json(text, source)
+        return found
+    objects, decoder, place = [], json.JSONDecoder(), _SPACE.match(text).end()  # type: ignore[union-attr]
+    while place < len(text):
+        try:
+            item, place = decoder.raw_decode(text, place)
+        except (ValueError, RecursionError):
+            parse_json(text[place:], source, text.count("\n", 0, place) + 1)
+            raise
+        objects.append(item)
+        place = _SPACE.match(text, place).end()  # type: ignore[union-attr]
+    rows = _columns(objects[0]) if len(objects) == 1 else None
+    return objects if rows is None else rows
+
+
+def _columns(item: Any) -> list[dict[str, Any]] | None:
+    """The rows of one object: a list of them under a name, or by column as pandas writes them; None if it is a row."""
+    if not isinstance(item, dict) or not item:
+        return None
+    lists = [value for value in item.values() if isinstance(value, list)]
+    objects = [value for value in lists if value and all(isinstance(one, dict) for one in value)]
+    if len(lists) == len(objects) == 1 and not any(isinstance(value, str) and " " in value for value in item.values()):
+        return list(objects[0])
+    numbers = next(iter(item.values())).keys() if all(isinstance(value, dict) for value in item.values()) else []
+    if numbers and all(map(str.isdecimal, numbers)) and all(value.keys() == numbers for value in item.values()):
+        return [{name: cells[number] for name, cells in item.items()} for number in numbers]
+    if len(lists) == len(item) and len({len(value) for value in lists}) == 1 and len(lists[0]) > 1:
+        return [dict(zip(item, cells, strict=True)) for cells in zip(*lists, strict=True)]
+    return None

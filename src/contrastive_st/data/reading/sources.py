@@ -1,0 +1,151 @@
+"""What a source names: files (one, several, a glob, a folder of shards), a folder of `save_to_disk`, a Hub data set."""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import datasets
+import huggingface_hub
+
+from contrastive_st.data.pair_sets import pair_set
+from contrastive_st.data.reading.content import MissingData, format_of, path_of, reading
+from contrastive_st.errors import InputError, about, first_line
+
+TABLES = (".txt", ".csv", ".tsv", ".json", ".jsonl", ".ndjson", ".parquet", ".arrow")
+HUB_NAME = re.compile(r"(?P<name>[\w-][\w.-]*(/[\w.-]+)?)(:(?P<config>[\w.-]+))?")
+_SAVED = ("dataset_info.json", "dataset_dict.json")  # files that `save_to_disk` writes into a folder
+_SPLITS = {"train": ("train", "training"), "test": ("test", "testing", "eval", "evaluation"),
+           "validation": ("validation", "valid", "val", "dev")}  # fmt: skip
+_SPLIT_OF = {name: split for split, names in _SPLITS.items() for name in names}
+_ELSEWHERE = {".xlsx": "a sheet", ".xls": "a sheet", ".ods": "a sheet", ".numbers": "a sheet"}
+
+Source = str | Path | Sequence[str | Path]
+
+
+def files_of(source: Source, split: str = "train") -> list[Path] | None:
+    """The files of a source in order; None for a folder of `save_to_disk` or a data set of the Hub.
+
+    Args:
+        source: a file, a pattern such as `part-*.jsonl`, a folder of files of one format, or a list of these.
+        split: of a folder whose files are named after splits (`train-00000.parquet`), those of this split.
+
+    Raises:
+        InputError: there is no such file, or no reader for it.
+    """
+    if not isinstance(source, (str, Path)):
+        parts = [(one, files_of(one, split)) for one in source]
+        if other := next((one for one, files in parts if files is None), None):
+            raise InputError(f"{other}: several sources must be files; there is no such file")
+        return [path for _, files in parts for path in files or []]
+    path = path_of(source)
+    with reading(source):
+        if path.is_dir():
+            return None if is_saved(path) else _shards(path, str(source), split)
+        if path.exists() or path.is_symlink():
+            return [_known(path, str(source))]
+    if set("*?[") & set(str(source)):
+        found = sorted(Path(one) for one in glob.glob(str(path), recursive=True) if Path(one).is_file())
+        if not found:
+            raise MissingData(f"{source}: no file matches; check the pattern (seen from {Path.cwd()})")
+        return [_known(one, str(one)) for one in found]
+    if format_of(path) in TABLES:
+        raise MissingData(f"{source}: there is no such file; check the path (seen from {Path.cwd()})")
+    return None
+
+
+def _known(path: Path, source: str) -> Path:
+    kind = format_of(path)
+    if kind in TABLES:
+        return path
+    if kind in _ELSEWHERE:
+        raise InputError(f"{source}: no reader for {_ELSEWHERE[kind]} ({kind}); save it as csv (UTF-8) and name that")
+    known = ", ".join(TABLES)
+    raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
+
+
+def _shards(folder: Path, source: str, split: str) -> list[Path]:
+    """The files of a folder, of one format; of one split, if they are named after splits."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and format_of(path) in TABLES)
+    files = [path for path in files if not any(part.startswith((".", "_")) for part in path.relative_to(folder).parts)]
+    splits = {path: _SPLIT_OF.get(re.split(r"[-_.]", path.name.lower())[0]) or _SPLIT_OF.get(path.parent.name.lower())
+              for path in files}  # fmt: skip
+    if any(splits.values()):
+        wanted = _SPLIT_OF.get(split, split)
+        there = sorted({str(one) for one in splits.values()})
+        files = [path for path in files if splits[path] == wanted]
+        if not files:
+            raise InputError(f"{source}: there is no split {split!r}; its files are of {', '.join(there)}")
+    kinds = sorted({format_of(path) for path in files})
+    if not files:
+        raise InputError(f"{source} is a folder without files of rows; name one of its files ({', '.join(TABLES)})")
+    if len(kinds) > 1:
+        raise InputError(
+            f"{source} is a folder of several formats ({', '.join(kinds)}); name files, such as {source}/*{kinds[0]}"
+        )
+    return files
+
+
+def stored(source: str, split: str = "train", **options: Any) -> Any:
+    """Open a `datasets.Dataset` from a folder of `save_to_disk`, or from the Hub.
+
+    Args:
+        source: the folder, "owner/name" or "owner/name:config", or a name of `PAIR_SETS`.
+        split: which split, if the folder or the data set has splits.
+        options: for `datasets.load_dataset`, such as `streaming` or `revision`.
+
+    Raises:
+        InputError: the data set cannot be found, or has no such split.
+    """
+    if is_saved(path_of(source)):
+        return _from_disk(source, split)
+    if known := pair_set(source):
+        source, split = known.source, known.dev if split == "dev" else split
+        options = {"revision": known.revision, **options} if known.revision else options
+    with _on_hub(source, split) as match:
+        return datasets.load_dataset(match["name"], match["config"], split=split, **options)
+
+
+def hub_commit(source: str, split: str = "train") -> str:
+    """The current commit of a data set of the Hub, which changes with its content.
+
+    Args:
+        source: "owner/name" or "owner/name:config".
+        split: for the error message only.
+
+    Raises:
+        InputError: the data set cannot be found.
+    """
+    with _on_hub(source, split) as match:
+        return str(huggingface_hub.dataset_info(match["name"]).sha)
+
+
+@contextlib.contextmanager
+def _on_hub(source: str, split: str) -> Iterator[re.Match[str]]:
+    match = HUB_NAME.fullmatch(source)
+    if not match:
+        raise MissingData(f"{source}: there is no such file; check the path (seen from {Path.cwd()})")
+    try:
+        yield match
+    except Exception as error:  # a dozen types, from not found to no network to no such split
+        what = f"{source} is not a file, and split {split!r} of a data set of that name cannot be read from the Hub"
+        raise InputError(f"{what} ({type(error).__name__}: {first_line(error)}); check the name") from error
+
+
+def is_saved(path: Path) -> bool:
+    """Whether a folder was written by `save_to_disk` of `datasets`."""
+    return any((path / name).is_file() for name in _SAVED)
+
+
+def _from_disk(source: str, split: str) -> datasets.Dataset:
+    with about(f"{source}: not a valid save_to_disk folder"):
+        data = datasets.load_from_disk(str(path_of(source)))
+    if isinstance(data, datasets.Dataset):
+        return data
+    if split not in data:
+        raise InputError(f"{source}: there is no split {split!r}; name one of {', '.join(data) or '(there are none)'}")
+    return data[split]

@@ -1,0 +1,275 @@
+"""One reader of tables: `open_table` gives the rows of any source, each with its number and all of its cells."""
+
+from __future__ import annotations
+
+import bisect
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import datasets
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from contrastive_st.data.profile import Column, profile
+from contrastive_st.data.reading.content import (
+    check_file,
+    encoding_of,
+    format_of,
+    open_bytes,
+    reading,
+    text_lines,
+    utf8,
+)
+from contrastive_st.data.reading.delimited import find_layout, is_table, numbered_rows
+from contrastive_st.data.reading.layouts import plain_rows
+from contrastive_st.data.reading.objects import json_rows
+from contrastive_st.data.reading.sources import Source, files_of, is_saved, path_of, stored
+
+logger = logging.getLogger(__name__)
+BATCH = 4096  # rows of Parquet that are Python objects at a time
+_STREAMED = 1000  # rows of a stream of the Hub from which its columns are known
+
+
+class Row(NamedTuple):
+    """A row: its number in the file, counted from 1, and its cells by column."""
+
+    number: int
+    cells: dict[str, Any]
+
+
+@dataclass
+class Table:
+    """The rows of a source as a stream, which can be read more than once.
+
+    Args:
+        source: its name in messages.
+        unit: what a row is called in messages: line, row, object or page.
+        read: returns the rows, starting with the first.
+        columns: the names of the columns in order, where they are known before the rows are read.
+        notes: what was detected about it (encoding, delimiter, no header), for messages.
+        files: of several files, the number of rows before each and its name.
+        sampled: rows from which the columns are known, if not all; of a stream.
+    """
+
+    source: str
+    unit: str
+    read: Callable[[], Iterator[Row]]
+    columns: list[str] | None = None
+    notes: tuple[str, ...] = ()
+    files: list[tuple[int, str]] = field(default_factory=list)
+    sampled: int | None = None
+
+    def __iter__(self) -> Iterator[Row]:
+        with reading(self.source):
+            yield from self.read()
+
+    @cached_property
+    def names(self) -> list[str]:
+        """Every column of every row, in the order of the file."""
+        if self.columns is not None:
+            return self.columns
+        return list(dict.fromkeys(name for row in self for name in row.cells))
+
+    @cached_property
+    def profile(self) -> dict[str, Column]:
+        """What the cells of each column hold, from all rows."""
+        found = profile((row.cells for row in self), self.sampled)
+        return {name: found[name] if name in found else Column() for name in self.columns or found}
+
+    def where(self, number: int) -> str:
+        """The file and the number of a row, for messages."""
+        if self.files:
+            before, name = self.files[bisect.bisect_right(self.files, number - 1, key=lambda one: one[0]) - 1]
+            return f"{name}, {self.unit} {number - before}"
+        return f"{self.source}, {self.unit} {number}"
+
+    def say(self) -> None:
+        """Log what was detected about the source."""
+        for note in self.notes:
+            logger.warning(f"{self.source}: {note}")
+
+
+def open_table(
+    source: Source,
+    *,
+    split: str = "train",
+    header: bool | None = None,
+    name: str | None = None,
+    streaming: bool = False,
+) -> Table:
+    """Open a source as rows of cells by column.
+
+    | source                        | what is in it                                                             |
+    |-------------------------------|---------------------------------------------------------------------------|
+    | `.txt`                        | one sentence per line, in a column `text`; or a table, as SNLI comes      |
+    | `.csv` `.tsv`                 | rows of cells; the delimiter (`,` `;` `|` or a tab) is detected           |
+    | `.json` `.jsonl` `.ndjson`    | one object per line, or one list of objects                               |
+    | `.parquet`, `.arrow`          | any columns                                                               |
+    | a pattern, a list, a folder   | such files, one after the other                                           |
+    | a folder of `save_to_disk`    | its `split` if it has splits                                              |
+    | anything else                 | the `split` of a data set of the Hub, "owner/name" or "owner/name:config" |
+
+    Files may be compressed (`.gz`, `.bz2`, `.xz`, `.zst`). Text is UTF-8 or what a byte order mark says; another
+    encoding is detected. Cells of delimited text stay strings. Exports of Label Studio and Argilla, and the files of
+    tevatron and MEDI, are recognized by their columns (`layouts`).
+
+    Args:
+        source: as above.
+        split: which split to read.
+        header: whether the first row of a table holds the names of its columns; by default it is found out.
+        name: name of the source in messages.
+        streaming: read a data set of the Hub as a stream, and not download it first.
+
+    Raises:
+        InputError: it does not exist, or there is no reader for its extension.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = Path(folder, "talks.csv")
+        ...     _ = path.write_text("text;year\\nOn tides, and more;1999\\n")
+        ...     table = open_table(path)
+        ...     table.names, list(table)[0].cells, table.notes
+        (['text', 'year'], {'text': 'On tides, and more', 'year': '1999'}, ('cells are separated by semicolons',))
+    """
+    shown = name or (str(source) if isinstance(source, (str, Path)) else " ".join(map(str, source)))
+    files = files_of(source, split)
+    if files is None:
+        table = _stored(str(source), shown, split, streaming)
+    elif len(files) == 1:
+        table = open_file(files[0], shown, header)
+    else:
+        table = _joined([open_file(path, str(path), header) for path in files], shown)
+    return plain_rows(table)
+
+
+def open_file(path: Path, source: str, header: bool | None = None) -> Table:
+    """Open one file, whose extension says the format."""
+    check_file(path, source)
+    kind = format_of(path)
+    with reading(source):
+        if kind in (".parquet", ".arrow"):
+            return _arrow(path, source)
+        with open_bytes(path) as file:
+            encoding = encoding_of(file, source)
+    lines = partial(text_lines, path, source, encoding)
+    notes = () if encoding.startswith("utf-8") else (f"not UTF-8: read as {encoding}",)
+    if kind in (".csv", ".tsv") or (kind == ".txt" and is_table(next(lines(), "").rstrip("\r\n"))):
+        return _delimited(lines, source, "," if kind == ".csv" else "\t", header, kind == ".txt", notes)
+    if kind == ".txt":
+        return Table(source, "line", lambda: _text(lines()), ["text"], notes)
+    unit, rows = json_rows(path, source, lines)
+    return Table(source, unit, lambda: (Row(*row) for row in rows()), None, notes)
+
+
+def _text(lines: Iterator[str]) -> Iterator[Row]:
+    return (Row(number, {"text": line.rstrip("\r\n")}) for number, line in enumerate(lines, 1))
+
+
+def _delimited(
+    lines: Callable[[], Iterator[str]],
+    source: str,
+    usual: str,
+    header: bool | None,
+    loose: bool,
+    notes: tuple[str, ...],
+) -> Table:
+    layout = find_layout(lines, source, usual, header, loose)
+
+    def read() -> Iterator[Row]:
+        names = layout.names
+        rows = numbered_rows(layout, lines(), source)
+        return (Row(number, dict(zip(names, cells, strict=False))) for number, cells in rows)
+
+    return Table(source, "row", read, layout.names, notes + layout.notes)
+
+
+def _arrow(path: Path, source: str) -> Table:
+    """A Parquet or Arrow file, read a few thousand rows at a time."""
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        if format_of(path) == ".parquet":
+            with pq.ParquetFile(path, memory_map=True) as file:
+                yield from file.iter_batches(BATCH)
+            return
+        with pa.memory_map(str(path)) as mapped:
+            yield from _ipc(mapped)
+
+    if format_of(path) == ".parquet":
+        names = pq.read_schema(path).names
+    else:
+        with pa.memory_map(str(path)) as mapped:
+            names = next(iter(_ipc(mapped))).schema.names
+    return Table(source, "row", lambda: _rows_of(batches(), source), list(names))
+
+
+def _ipc(mapped: Any) -> Iterator[pa.RecordBatch]:
+    try:
+        reader = pa.ipc.open_file(mapped)
+        return (reader.get_batch(i) for i in range(reader.num_record_batches))
+    except pa.ArrowInvalid:
+        mapped.seek(0)
+        return iter(pa.ipc.open_stream(mapped))
+
+
+def _rows_of(batches: Iterator[Any], source: str) -> Iterator[Row]:
+    number = 0
+    for batch in batches:
+        check_utf8(batch, source, number)
+        for number, cells in enumerate(batch.to_pylist(), number + 1):  # noqa: B020 - it goes on counting
+            yield Row(number, cells)
+
+
+def _stored(source: str, shown: str, split: str, streaming: bool) -> Table:
+    """The rows of what `stored` opens."""
+    if streaming and not is_saved(path_of(source)):
+        data = stored(source, split, streaming=True)
+        read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(data, 1))
+        return Table(shown, "row", read, data.column_names, sampled=_STREAMED)
+    data = stored(source, split)
+    return of_dataset(data, shown)
+
+
+def of_dataset(data: datasets.Dataset, source: str) -> Table:
+    """The rows of a data set."""
+    plain = data.with_format("arrow")
+    return Table(source, "row", lambda: _rows_of(plain.iter(batch_size=BATCH), source), list(data.column_names))
+
+
+def _joined(parts: Sequence[Table], source: str) -> Table:
+    """Tables one after the other; a column that one of them lacks is missing in its rows."""
+    files: list[tuple[int, str]] = []
+
+    def read() -> Iterator[Row]:
+        before, number = 0, 0
+        files.clear()
+        for part in parts:
+            files.append((before, part.source))
+            for row in part:
+                number = before + row.number
+                yield Row(number, row.cells)
+            before = number
+
+    names = None
+    if all(part.columns is not None for part in parts):
+        names = list(dict.fromkeys(name for part in parts for name in part.columns or ()))
+    notes = tuple(dict.fromkeys(note for part in parts for note in part.notes))
+    return Table(source, parts[0].unit, read, names, notes, files)
+
+
+def check_utf8(batch: pa.RecordBatch | pa.Table, source: str, first: int) -> None:
+    """Raise `InputError` with the row of text that is not UTF-8, which Parquet files and Arrow tables can have."""
+    try:
+        batch.validate(full=True)
+    except pa.ArrowInvalid:
+        for name in batch.schema.names:
+            kind = batch.schema.field(name).type
+            if pa.types.is_string(kind) or pa.types.is_large_string(kind):
+                cells = batch.column(name).cast(pa.large_binary()).to_pylist()
+                for row, cell in enumerate(cells, first + 1):
+                    utf8(cell or b"", f"{source}, row {row}, column {name!r}", "write the file again")
+        raise

@@ -222,7 +222,6 @@ def test_bad_parquet_is_one_line(tokenizer, tmp_path, message):
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.parquet", b"PAR1 but no more", "not a valid Parquet file"),
         ("a.parquet", b"", "the file is empty"),
         ("a.txt", b"", "the file is empty"),
         ("a.txt", b"\n \n", "every line is blank"),

@@ -237,7 +237,7 @@ def test_only_wanted_columns_are_looked_at_for_blanks(write, caplog):
 
 def test_nothing_left_is_refused(write):
     refused(write("a.txt", " \n\t\n"), "all 2 lines")
-    refused(write("a.csv", "a,b\n,x\n,y\n"), "all 2 rows")
+    refused(write("a.csv", "a,b\n,x\n,y\n"), "all 2 rows", columns=["a", "b"])
     refused(write("a.parquet", pa.table({"a": ["", " "]})), "all 2 rows")
 
 

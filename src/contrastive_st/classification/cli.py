@@ -177,7 +177,7 @@ def _texts(source: str) -> list[str]:
 
     if source == "-":
         lines = sys.stdin.read().splitlines()
-    elif Path(source).suffix.lower() in TABLES.keys() - {".txt"}:
+    elif Path(source).suffix.lower() in set(TABLES) - {".txt"}:
         lines = list(stream_texts(source)())
     else:
         lines = read_lines(source)

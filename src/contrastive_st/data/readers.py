@@ -46,11 +46,11 @@ def open_rows(path: str | Path, source: str | None = None, header: bool | None =
         InputError: the file does not exist, or there is no reader for its extension.
     """
     path, source = Path(path), str(path) if source is None else source
-    check_file(path, source)
-    if path.suffix.lower() in _READERS:
-        return _document(path, source)
     if format_of(path) in TABLES:
         return open_file(path, source, header)
+    if path.suffix.lower() in _READERS or not path.exists():
+        check_file(path, source)
+        return _document(path, source)
     raise InputError(
         f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {', '.join(FORMATS)}"
     )

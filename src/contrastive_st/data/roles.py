@@ -597,11 +597,11 @@ def text_column(table: Any, columns: Sequence[str | int] | str | None = None) ->
             raise InputError(f"{table.source}: there is no column {asked[0]!r}; name one of {there}")
         return str(asked[0])
     if exact := [name for name in names if plain_name(name) == TEXT]:
-        return exact[0]
+        return str(exact[0])
     aside = (BESIDE, LABEL, SCORE, *CANDIDATE_SCORES)
     texts = [name for name in names if found[name].held == TEXT and role_of(name, names) not in aside]
     sentences = [name for name in texts if not (found[name].aside or found[name].category)]
     if len(sentences or texts) != 1:
         what = "it is not clear which column has the text" if texts else "no column of text"
         raise InputError(f"{table.source}: {what}; name one of {', '.join(sentences or texts or names) or there}")
-    return (sentences or texts)[0]
+    return str((sentences or texts)[0])

@@ -144,7 +144,8 @@ def open_table(
         table = open_file(files[0], shown, header)
     else:
         table = _joined([open_file(path, str(path), header) for path in files], shown)
-    return plain_rows(table)
+    plain: Table = plain_rows(table)
+    return plain
 
 
 def open_file(path: Path, source: str, header: bool | None = None) -> Table:

@@ -109,5 +109,11 @@ def _products() -> _Products:
     return _Products()
 
 
-if hasattr(os, "register_at_fork"):  # the threads that hold the lock or are counted stay behind
-    os.register_at_fork(after_in_child=_products.cache_clear)
+def in_forked_processes(call: Callable[[], object]) -> Callable[[], object]:
+    """Call a function at the start of each process that is forked from this one: its threads stay behind."""
+    if hasattr(os, "register_at_fork"):  # not on Windows
+        os.register_at_fork(after_in_child=call)
+    return call
+
+
+in_forked_processes(_products.cache_clear)

@@ -17,6 +17,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import CLASSIFIER
+from contrastive_st.tokens import list_of_texts
 from contrastive_st.vectors import unit_vectors
 from contrastive_st.word_cache import Ids, Lengths, WordCache, reads_word_by_word
 
@@ -83,6 +84,10 @@ class StaticTable:
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         ids = np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum()))
         return self._means(ids, lengths, normalize_embeddings)
+
+    def token_vectors(self, row: Sequence[int]) -> Vectors:
+        """Vectors `[len(row), d]` of the tokens of one row, before their mean is taken."""
+        return self._rows(np.asarray(row, np.int32))
 
     def _means(self, ids: Ids, lengths: Lengths, normalize_embeddings: bool | None) -> Vectors:
         if len(ids) and int(ids.max()) >= len(self.embeddings):
@@ -260,7 +265,7 @@ class StaticVectors(StaticTable):
         Raises:
             InputError: a text is not a string.
         """
-        given = [texts] if isinstance(texts, str) else list(texts)
+        given = list_of_texts(texts)
         with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
             output = self.encode_list(given, batch_size, normalize_embeddings, bar.update)
         return np.asarray(output[0] if isinstance(texts, str) else output)
@@ -276,7 +281,7 @@ class StaticVectors(StaticTable):
         output = np.empty((len(texts), self.dimension), np.float32)
         for start in range(0, len(texts), batch_size):
             part = texts[start : start + batch_size]
-            output[start : start + batch_size] = self._means(*self._read(part, start), normalize_embeddings)
+            output[start : start + batch_size] = self._means(*self._read(part), normalize_embeddings)
             done(len(part))
         return output
 
@@ -334,7 +339,8 @@ class StaticVectors(StaticTable):
         Raises:
             InputError: a text is not a string.
         """
-        ids, lengths = self._read([prompt + text for text in texts] if prompt else texts)
+        given = list_of_texts(texts)
+        ids, lengths = self._read([prompt + text for text in given] if prompt else given)
         flat, ends = ids.tolist(), [0, *np.cumsum(lengths).tolist()]
         return [flat[start:end] for start, end in pairwise(ends)]
 
@@ -348,11 +354,8 @@ class StaticVectors(StaticTable):
             if bucket is not None:
                 yield self.encode_rows(bucket[0])
 
-    def _read(self, texts: Sequence[str], first: int = 0) -> tuple[Ids, Lengths]:
+    def _read(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         """The token ids of all texts, one after the other, and the number of tokens of each text."""
-        for number, text in enumerate(texts, first):
-            if not isinstance(text, str):
-                raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
         # a lone surrogate, which is no character, becomes "?"
         texts = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
         if self._words is not None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,35 @@ if TYPE_CHECKING:
 
 _CHARACTERS = 64  # characters read at first for each token wanted: more than any language needs on average
 _NO_LIMIT = 1 << 20  # transformers sets a `model_max_length` above this where there is no limit
+
+
+def list_of_texts(texts: Any) -> list[str]:
+    """A list of what is given as texts: one string, or any iterable of strings in an order.
+
+    Args:
+        texts: a string, a list, a column (of pandas, pyarrow's as Python objects, datasets), an array, a generator.
+
+    Raises:
+        InputError: it has named columns, no order, or something that is not a string.
+
+    Example:
+        >>> list_of_texts("one"), list_of_texts(text for text in ("one", "two"))
+        (['one'], ['one', 'two'])
+        >>> list_of_texts({"text": ["one"]})
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: the texts are of the type dict; give a string or a list of strings
+    """
+    if isinstance(texts, str):
+        return [texts]
+    named = isinstance(texts, Mapping) or hasattr(texts, "columns") or hasattr(texts, "column_names")
+    if named or isinstance(texts, (set, frozenset, bytes, bytearray)) or not isinstance(texts, Iterable):
+        raise InputError(f"the texts are of the type {type(texts).__name__}; give a string or a list of strings")
+    given = list(texts)
+    for number, text in enumerate(given):
+        if not isinstance(text, str):
+            raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
+    return given
 
 
 def token_ids(

@@ -77,6 +77,15 @@ SIMILARITIES: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], NDA
     "angular": _angular,
 }
 
+#: The same of each vector of `[N, d]` with that in its row: `[N]`
+PAIRWISE: dict[str, Callable[[NDArray[np.float32], NDArray[np.float32]], NDArray[Any]]] = {
+    "cosine": cosine,
+    "dot": lambda a, b: (a * b).sum(1),
+    "euclidean": lambda a, b: -np.linalg.norm(a - b, axis=1),
+    "manhattan": lambda a, b: -np.abs(a - b).sum(1),
+    "angular": lambda a, b: 1 - np.arccos(cosine(a, b).clip(-1 + 1e-12, 1 - 1e-12)) / np.pi,
+}
+
 
 def top_k(scores: NDArray[np.floating[Any]], k: int, before: Best | None = None, first: int = 0) -> Best:
     """The k greatest scores of each row, in descending order; among equal scores, the lower candidate number is first.

@@ -1,13 +1,22 @@
 """Texts in, vectors out."""
 
+import copy
+import pickle
+
+import datasets
 import numpy as np
+import pandas
+import pyarrow
 import pytest
 import torch
+from sentence_transformers import SentenceTransformer
 
 from conftest import SENTENCES
 from contrastive_st import BertForCL, InputError, SentenceEncoder
+from contrastive_st.models.protocol import open_encoder
 from contrastive_st.models.running import Running
 from contrastive_st.tokens import bucket_rows, padded_widths
+from contrastive_st.vectors import SIMILARITIES
 
 
 @pytest.fixture
@@ -101,3 +110,115 @@ def test_a_device_that_is_not_there_is_named_in_a_line(encoder, tmp_path, device
 def test_no_texts_at_all(encoder):
     with pytest.raises(InputError, match="the texts are of the type NoneType; give a string or a list"):
         encoder.encode(None)
+
+
+@pytest.mark.parametrize("make", [
+    lambda texts: (text for text in texts), np.array, tuple, iter, pandas.Series, pandas.Index,
+    lambda texts: datasets.Dataset.from_dict({"text": texts})["text"],
+])  # fmt: skip
+def test_texts_may_be_any_column(encoder, make):
+    for one in (encoder, SentenceEncoder(), open_encoder()):
+        np.testing.assert_array_equal(one.encode(make(SENTENCES)), one.encode(SENTENCES))
+
+
+@pytest.mark.parametrize("given", [
+    pandas.DataFrame({"text": SENTENCES}), {"text": SENTENCES}, set(SENTENCES), b"text", [b"text"], 5, None, [None],
+    np.array([SENTENCES, SENTENCES]), pandas.Series([*SENTENCES, None]), pyarrow.table({"text": SENTENCES}),
+    datasets.Dataset.from_dict({"text": SENTENCES}),
+], ids=lambda given: type(given).__name__)  # fmt: skip
+def test_what_are_not_texts_is_one_line(encoder, given):
+    for one in (encoder, SentenceEncoder(), open_encoder()):
+        with pytest.raises(InputError, match=r"of the type .*; give"):
+            one.encode(given)
+
+
+def test_attributes_of_sentence_transformers_are_those_of_the_vectors(encoder, tokenizer):
+    one = SentenceEncoder(encoder.model, tokenizer, max_length=4)
+    long = "the cat sat on the mat and a dog ran"
+    whole = encoder.encode(long)
+    encoder.max_seq_length = 4
+    np.testing.assert_array_equal(encoder.encode(long), one.encode(long))
+    assert (encoder.max_length, encoder.max_seq_length) == (4, 4)
+    encoder.max_length = None
+    np.testing.assert_array_equal(encoder.encode(long), whole)
+    encoder.truncate_dim = 8
+    np.testing.assert_array_equal(encoder.encode(long), whole[:8])
+    np.testing.assert_array_equal(encoder.encode(long, truncate_dim=12), whole[:12])
+    np.testing.assert_array_equal(encoder.encode_rows(encoder.token_rows([long]))[0], whole[:8])
+    assert encoder.encode([]).shape == (0, 8)
+    encoder.truncate_dim = None
+    encoder.prompts = {"query": "rain fell on "}
+    encoder.default_prompt_name = "query"
+    prompted = encoder.encode("the old town")
+    np.testing.assert_allclose(prompted, encoder.encode("rain fell on the old town", prompt=""), atol=1e-6)
+    encoder.similarity_fn_name = "dot"
+    a, b = encoder.encode(SENTENCES[:3]), encoder.encode(SENTENCES[3:6])
+    np.testing.assert_allclose(encoder.similarity(a, b), a @ b.T, rtol=1e-5)
+    for kind in SIMILARITIES:
+        encoder.similarity_fn_name = kind
+        np.testing.assert_allclose(encoder.similarity_pairwise(a, b), np.diag(encoder.similarity(a, b)), atol=1e-4)
+
+
+@pytest.mark.parametrize(("name", "value"), [
+    ("max_seq_len", 8), ("max_seq_length", 0), ("max_length", -1), ("truncate_dim", 0), ("truncate_dim", -1),
+    ("default_prompt_name", "query"), ("similarity_fn_name", "cos"), ("device", "cpu"), ("prompt", "a"),
+    ("dimension", 3), ("pooling", "mean"), ("prompts", {"query": 5}), ("batch_size", 3), ("similarity", None),
+])  # fmt: skip
+def test_no_attribute_is_taken_and_ignored(encoder, name, value):
+    for one in (encoder, SentenceEncoder()):
+        before = one.encode(SENTENCES)
+        with pytest.raises((AttributeError, InputError)):
+            setattr(one, name, value)
+        with pytest.raises(TypeError):
+            one.prompts["query"] = "a"
+        np.testing.assert_array_equal(one.encode(SENTENCES), before)
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_what_decides_the_vectors_decides_the_fingerprint(encoder, tokenizer, precision):
+    for make in (lambda: SentenceEncoder(encoder.model, tokenizer, precision=precision), SentenceEncoder):
+        marks = [make().fingerprint]
+        for name, value in (
+            ("max_length", 4),
+            ("truncate_dim", 8),
+            ("prompts", {"a": "b"}),
+            ("default_prompt_name", "a"),
+        ):
+            one = make()
+            one.prompts = {"a": "b"} if name == "default_prompt_name" else {}
+            setattr(one, name, value)
+            marks.append(one.fingerprint)
+        assert len(set(marks)) == len(marks)
+        one.similarity_fn_name = "dot"
+        assert one.fingerprint == marks[-1]
+
+
+def test_arguments_of_encode_are_those_of_sentence_transformers(tmp_path, encoder):
+    encoder.save_pretrained(tmp_path / "model")
+    there = SentenceTransformer(str(tmp_path / "model"), device="cpu")
+    texts = SENTENCES * 20
+    for options in (
+        {"precision": "int8"}, {"precision": "uint8"}, {"precision": "binary"}, {"precision": "ubinary"},
+        {"precision": "ubinary", "convert_to_tensor": True}, {"convert_to_numpy": False}, {"device": "cpu"},
+        {"truncate_dim": 8, "normalize_embeddings": True}, {"output_value": "token_embeddings"},
+    ):  # fmt: skip
+        for given in (texts,) if options.get("precision") in ("int8", "uint8") else (texts, texts[0]):
+            ours, theirs = encoder.encode(given, **options), there.encode(given, **options)
+            assert type(ours) is type(theirs), options
+            for a, b in zip(ours, theirs, strict=True):
+                assert (type(a), a.shape, a.dtype) == (type(b), b.shape, b.dtype), options
+                near = np.abs(np.asarray(a, np.float64) - np.asarray(b, np.float64))
+                assert near.max() < 1e-5 or (options.get("precision") in ("int8", "uint8") and near.max() <= 1), options
+    for options in (
+        {"truncate_dim": -1}, {"truncate_dim": 0}, {"batch_size": 0}, {"batch_size": -1}, {"batch_tokens": 0},
+        {"output_value": None}, {"precision": "int4"}, {"output_value": "token_embeddings", "truncate_dim": 2},
+        {"device": ["cpu", "cpu"]},
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            encoder.encode(texts, **options)
+
+
+def test_an_encoder_is_copied_with_its_settings(encoder):
+    encoder.max_seq_length, encoder.truncate_dim = 4, 8
+    for same in (SentenceEncoder(encoder), copy.copy(encoder), pickle.loads(pickle.dumps(encoder))):
+        np.testing.assert_array_equal(same.encode(SENTENCES), encoder.encode(SENTENCES))

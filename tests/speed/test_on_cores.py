@@ -1,6 +1,7 @@
 """Inference on a CPU with an item on each core: the values of one thread after the other, and nothing left behind."""
 
 import os
+import signal
 import threading
 
 import numpy as np
@@ -67,6 +68,22 @@ def test_a_forked_process_has_threads_of_its_own():
     if child == 0:
         os._exit(0 if list(on_cores(abs, [-1, -2, -3])) == [1, 2, 3] else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.filterwarnings("ignore:.*multi-threaded.*fork:DeprecationWarning")
+def test_a_process_forked_after_products_on_several_threads_does_not_wait_for_them():
+    threads, x = torch.get_num_threads(), torch.ones(512, 512)
+    torch.set_num_threads(2)
+    try:
+        (x @ x).exp()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(10)  # ends a process that hangs
+            os._exit(0 if (x @ x).exp().isinf().all() else 1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    finally:
+        torch.set_num_threads(threads)
 
 
 @pytest.mark.parametrize("dtype", [None, torch.bfloat16])

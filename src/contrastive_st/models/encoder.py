@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -23,8 +25,8 @@ from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticTable, StaticVectors, known
-from contrastive_st.tokens import DOCUMENT, QUERY, prompt_length, role_prompt, token_ids
-from contrastive_st.vectors import SIMILARITIES, unit_vectors
+from contrastive_st.tokens import DOCUMENT, QUERY, list_of_texts, prompt_length, role_prompt, token_ids
+from contrastive_st.vectors import PAIRWISE, SIMILARITIES, quantize, unit_vectors
 
 if TYPE_CHECKING:  # torch and transformers are imported where they are needed: static models are encoded without
     import torch
@@ -60,8 +62,10 @@ class SentenceEncoder:
     """Encodes texts to vectors with a checkpoint (a folder or Hub name) or with a model in memory.
 
     Pooling, dense layers, normalization, maximum length, prompts and `truncate_dim` are those that the checkpoint
-    records: in `config.contrastive` of this package, else in `modules.json` of sentence-transformers. Threads may share
-    an encoder, and encoders may share a model.
+    records: in `config.contrastive` of this package, else in `modules.json` of sentence-transformers. They are
+    attributes under the names of sentence-transformers, and may be set: `max_seq_length` (or `max_length`),
+    `truncate_dim`, `prompts`, `default_prompt_name`, `similarity_fn_name`, `tokenizer`. An attribute that an encoder
+    does not have cannot be set. Threads may share an encoder, and encoders may share a model.
 
     Args:
         model: folder or Hub name; a model with `forward(input_ids, attention_mask).pooler_output`, which is used in
@@ -94,6 +98,11 @@ class SentenceEncoder:
         True
     """
 
+    __slots__ = (
+        "__weakref__", "_fingerprint", "_max_length", "_model", "_static", "_tokenizer", "checkpoint", "folder", "name",
+        "precision",
+    )  # fmt: skip
+
     def __init__(
         self,
         model: Any = None,
@@ -111,10 +120,9 @@ class SentenceEncoder:
         **hub: Any,
     ) -> None:
         check_precision(precision, MODEL_PRECISIONS)
-        if max_length is not None and max_length < 1:
-            raise InputError(f"max_length is {max_length}; give 1 or more")
         self.folder: Path | None = None
         self.checkpoint = Checkpoint.in_memory()
+        self._max_length: int | None = None
         self._fingerprint: str | None = None
         self._model: Any = None
         self._tokenizer: Any = None
@@ -123,16 +131,18 @@ class SentenceEncoder:
         if isinstance(model, (str, Path)):
             self._open(model, device, pooling, (backend, precision), revision, {"token": token, **hub})
         elif isinstance(model, SentenceEncoder):
-            self.__dict__.update(model.__dict__)
+            for slot in self.__slots__[1:]:
+                setattr(self, slot, getattr(model, slot))
         else:
             from contrastive_st.models.running import in_memory
 
             self._model, self._tokenizer, self.checkpoint = in_memory(model, tokenizer)
             self.name = "model"
         self.name = name or self.name
-        self.max_length = self._length(max_length)
+        if max_length is not None or not isinstance(model, SentenceEncoder):
+            self.max_length = max_length
         if truncate_dim is not None:
-            self.checkpoint = replace(self.checkpoint, truncate_dim=truncate_dim)
+            self.truncate_dim = truncate_dim
         self.precision, rounded = ("fp32", False) if self._static else self._running.precision(precision)
         if precision == "int8" and self.precision != "int8":
             raise InputError(f"{self.name} is not in int8; run {export_command(self.name, 'openvino --int8')}")
@@ -154,46 +164,60 @@ class SentenceEncoder:
         prompt_name: str | None = None,
         prompt: str | None = None,
         batch_size: int | None = None,
-        show_progress_bar: bool = False,
+        show_progress_bar: bool | None = None,
+        output_value: str = "sentence_embedding",
+        precision: str = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: str | torch.device | None = None,
+        normalize_embeddings: bool = False,
+        truncate_dim: int | None = None,
         *,
         batch_tokens: int | None = None,
-        normalize_embeddings: bool = False,
-        convert_to_tensor: bool = False,
-        truncate_dim: int | None = None,
         dtype: torch.dtype | None = None,
     ) -> Any:
         """Encode texts to float32 embeddings: `[d]` for a string, `[len(texts), d]` for a list, in the same order.
 
         Args:
-            texts: a text or a list of texts; an empty text is encoded as its special tokens.
-            prompt_name: which of `prompts` to put before each text; by default the checkpoint's default prompt.
+            texts: a text, or a list, column, array or generator of them; an empty one is encoded as its special tokens.
+            prompt_name: which of `prompts` to put before each text; by default `default_prompt_name`.
             prompt: a prompt to put before each text, instead of a named one.
             batch_size: most texts in a forward pass.
             show_progress_bar: show the rate and the time left.
-            batch_tokens: most tokens in a forward pass, padding included.
-            normalize_embeddings: return unit vectors.
+            output_value: `sentence_embedding`; or `token_embeddings`, for a tensor `[tokens, width]` of each text: the
+                states before they are pooled.
+            precision: `float32`, or codes of one byte or bit per dimension: `int8`, `uint8`, `binary`, `ubinary`. int8
+                and uint8 divide the range of these embeddings (`contrastive_st.vectors.quantize` takes other ranges).
+            convert_to_numpy: False returns a list of tensors instead of an array.
             convert_to_tensor: return a tensor on the model's device instead of an array.
-            truncate_dim: keep only the first dimensions, this many.
+            device: move the model to this device first.
+            normalize_embeddings: return unit vectors.
+            truncate_dim: keep only the first dimensions, this many, in place of `truncate_dim` of the encoder.
+            batch_tokens: most tokens in a forward pass, padding included.
             dtype: `torch.bfloat16` runs the matrix products of float32 weights under autocast in bfloat16.
 
         Raises:
             InputError: a text is not a string, the prompt does not exist, or the model gives NaN or infinite numbers.
         """
-        if not isinstance(texts, Iterable):
-            raise InputError(f"the texts are of the type {type(texts).__name__}; give a string or a list of strings")
-        given = [texts] if isinstance(texts, str) else list(texts)
+        given = list_of_texts(texts)
+        if device is not None:
+            self.to(device)  # as sentence-transformers, which keeps it there
         prompt = self._prompt(prompt_name, prompt)
-        limits = {"max_rows": batch_size, "max_tokens": batch_tokens, "min_tokens": batch_tokens and batch_tokens // 2}
+        limits = {"max_rows": _positive("batch_size", batch_size), "min_tokens": batch_tokens and batch_tokens // 2,
+                  "max_tokens": _positive("batch_tokens", batch_tokens)}  # fmt: skip
         with tqdm(total=len(given), disable=not show_progress_bar, unit=" texts", desc="encode") as bar:
-            vectors = self._encoded(given, prompt, limits, dtype, bar.update)[:, :truncate_dim]
-        if normalize_embeddings:
-            vectors = unit_vectors(vectors)
-        found = vectors[0] if isinstance(texts, str) else vectors
-        if not convert_to_tensor:
-            return found
-        import torch
-
-        return torch.from_numpy(found).to(self.device)
+            if output_value == "token_embeddings":
+                if (precision, normalize_embeddings, truncate_dim) != ("float32", False, None):
+                    raise InputError("token_embeddings come as they are; leave precision, normalize_embeddings and "
+                                     "truncate_dim out")  # fmt: skip
+                states = self._token_vectors(self._tokenize(given, prompt), limits, bar.update)
+                return states[0] if isinstance(texts, str) else states
+            if output_value != "sentence_embedding":
+                raise InputError(f"output_value {output_value!r}: give sentence_embedding or token_embeddings")
+            dim = self.truncate_dim if truncate_dim is None else _positive("truncate_dim", truncate_dim)
+            vectors = self._encoded(given, prompt, limits, dtype, bar.update)[:, :dim]
+        vectors = unit_vectors(vectors) if normalize_embeddings else vectors
+        return self._converted(_codes(vectors, precision), isinstance(texts, str), convert_to_numpy, convert_to_tensor)
 
     def encode_query(self, texts: str | Sequence[str], **options: Any) -> Any:
         """`encode` with the prompt named `query`, or without a prompt if the checkpoint has none of that name."""
@@ -217,9 +241,9 @@ class SentenceEncoder:
             texts_of: returns the texts of an item. One of which the model knows no token (see `knows`) gets zeros.
         """
         prompt = role_prompt(self.checkpoint.prompts, DOCUMENT)
-        tokenized = ((item, self._tokenize(list(texts_of(item)), prompt)) for item in items)
+        tokenized = ((item, self._tokenize(list_of_texts(texts_of(item)), prompt)) for item in items)
         for item, rows in prefetch(tokenized):
-            vectors = unit_vectors(self._vectors(rows, prompt))
+            vectors = unit_vectors(self._vectors(rows, prompt)[:, : self.truncate_dim])
             vectors[~self._known(rows, prompt)] = 0
             yield item, vectors
 
@@ -233,7 +257,7 @@ class SentenceEncoder:
             >>> SentenceEncoder().knows(["a cat", "\U0001f600"]).tolist()
             [True, False]
         """
-        return self._known(self._tokenize(list(texts), ""))
+        return self._known(self._tokenize(list_of_texts(texts), ""))
 
     def prompt_text(self, name: str | None = None) -> str:
         """The text of the prompt with this name; by default of the checkpoint's default prompt.
@@ -254,7 +278,7 @@ class SentenceEncoder:
         Raises:
             InputError: a text is not a string.
         """
-        return self._tokenize(list(texts), prompt, max_length)
+        return self._tokenize(list_of_texts(texts), prompt, max_length)
 
     def truncated(self, texts: Sequence[str], rows: Sequence[Sequence[int]], prompt: str = "") -> list[int]:
         """Positions of the texts that have more tokens than their `token_rows`, which end at `max_length`.
@@ -280,7 +304,7 @@ class SentenceEncoder:
         Raises:
             InputError: the model gives NaN or infinite numbers.
         """
-        return self._vectors(list(map(list, rows)), prompt)
+        return self._vectors(list(map(list, rows)), prompt)[:, : self.truncate_dim]
 
     def encode_buckets(self, buckets: Iterable[tuple[Sequence[Sequence[int]], str] | None]) -> Iterator[Vectors]:
         """Embeddings `[n, d]` of each bucket of a stream; the next buckets are read while one is computed.
@@ -304,14 +328,35 @@ class SentenceEncoder:
             found = (table.encode_rows(bucket[0]) for bucket in buckets if bucket is not None)
         else:
             found = self._running.stream(bucket and (bucket[0], self._unpooled(bucket[1])) for bucket in buckets)
-        yield from map(self._finite, found)
+        yield from (self._finite(vectors)[:, : self.truncate_dim] for vectors in found)
 
     def similarity(self, a: Any, b: Any) -> NDArray[np.float32]:
         """Similarities `[len(a), len(b)]` of texts or vectors: cosines, unless the checkpoint records another kind."""
-        kind = getattr(getattr(self._model, "config", None), "similarity", None) or self.checkpoint.similarity
-        if kind not in SIMILARITIES:
-            raise InputError(f"unknown similarity {kind!r}; choose one of {', '.join(SIMILARITIES)}")
-        return np.asarray(SIMILARITIES[kind](self._as_vectors(a), self._as_vectors(b)), np.float32)
+        return np.asarray(SIMILARITIES[self.similarity_fn_name](self._as_vectors(a), self._as_vectors(b)), np.float32)
+
+    def similarity_pairwise(self, a: Any, b: Any) -> NDArray[np.float32]:
+        """Similarity `[n]` of each text or vector of `a` with the same one of `b`.
+
+        Example:
+            >>> SentenceEncoder().similarity_pairwise(["a cat", "a dog"], ["a cat", "rain"]).round(1).tolist()[0]
+            1.0
+        """
+        first, second = self._as_vectors(a), self._as_vectors(b)
+        if first.shape != second.shape:
+            raise InputError(f"{first.shape} and {second.shape}: pairs need as many of one as of the other")
+        return np.asarray(PAIRWISE[self.similarity_fn_name](first, second), np.float32)
+
+    def to(self, device: str | torch.device) -> SentenceEncoder:
+        """Move the model to a device; returns the encoder.
+
+        Raises:
+            InputError: torch does not know or find the device, or the model is an exported graph.
+        """
+        if self._light is None or str(device) != "cpu":
+            moved = self._running.on(device)
+            if moved is not self.model or self._static is not None:
+                self.model = moved
+        return self
 
     # ------------------------------------------------------------------ properties
 
@@ -360,9 +405,59 @@ class SentenceEncoder:
         return 1 if self._light else self._running.parallel_buckets
 
     @property
-    def prompts(self) -> dict[str, str]:
-        """The prompts that the checkpoint records, by name."""
-        return dict(self.checkpoint.prompts)
+    def max_length(self) -> int | None:
+        """Maximum number of tokens of a text; None if there is no limit. Set to None, it is that of the checkpoint."""
+        return self._max_length
+
+    @max_length.setter
+    def max_length(self, length: int | None) -> None:
+        self._max_length = self._length(_positive("max_length", length))
+        if length is not None:
+            self._changed(max_length=length)
+
+    max_seq_length = max_length
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """The prompts by name: those that the checkpoint records, unless others are set. It is set as a whole."""
+        return MappingProxyType(self.checkpoint.prompts)
+
+    @prompts.setter
+    def prompts(self, prompts: Mapping[str, str]) -> None:
+        if not all(isinstance(text, str) for item in prompts.items() for text in item):
+            raise InputError("prompts: give names and texts, as in {'query': 'query: '}")
+        self._changed(prompts=dict(prompts))
+
+    @property
+    def default_prompt_name(self) -> str | None:
+        """The prompt that `encode` puts before every text."""
+        return self.checkpoint.default_prompt_name
+
+    @default_prompt_name.setter
+    def default_prompt_name(self, name: str | None) -> None:
+        self._prompt(name, None)  # or it does not exist
+        self._changed(default_prompt_name=name)
+
+    @property
+    def truncate_dim(self) -> int | None:
+        """Number of dimensions that are kept; None for all."""
+        return self.checkpoint.truncate_dim
+
+    @truncate_dim.setter
+    def truncate_dim(self, dim: int | None) -> None:
+        self._changed(truncate_dim=_positive("truncate_dim", dim))
+
+    @property
+    def similarity_fn_name(self) -> str:
+        """How `similarity` compares two vectors: one of `contrastive_st.vectors.SIMILARITIES`."""
+        of_model = getattr(getattr(self._model, "config", None), "similarity", None)
+        return _similarity(of_model or self.checkpoint.similarity)
+
+    @similarity_fn_name.setter
+    def similarity_fn_name(self, name: str) -> None:
+        self._changed(similarity=_similarity(name))
+        if self.similarity_fn_name != name:
+            raise InputError(f"{self.name} is compared by {self.similarity_fn_name}, which is part of the model")
 
     @property
     def pooling(self) -> str:
@@ -374,7 +469,7 @@ class SentenceEncoder:
         """A hash (32 hexadecimal digits) of everything that decides the vectors, except the precision."""
         if self._fingerprint is not None:
             return self._fingerprint
-        if self._static is not None and self._static.checkpoint.is_bare:
+        if self._static is not None and self.checkpoint.is_bare and self.max_length is None:
             return self._static.vectors.fingerprint
         prompts = sorted((name, prompt) for name, prompt in self.checkpoint.prompts.items() if prompt)
         others = (prompts, self.checkpoint.include_prompt) if prompts else ()
@@ -459,6 +554,14 @@ class SentenceEncoder:
 
         return Running(self.model, self.tokenizer, self.name, getattr(self, "max_length", None))
 
+    def _changed(self, **settings: Any) -> None:
+        """Record settings of this encoder alone; its fingerprint follows those that decide the vectors."""
+        fields = {name: value for name, value in settings.items() if name != "max_length"}
+        before, self.checkpoint = self.checkpoint, replace(self.checkpoint, **fields)
+        if self._fingerprint is not None and not ((self.checkpoint == before and fields) or "similarity" in settings):
+            changed = f"{self._fingerprint} {settings}".encode()
+            self._fingerprint = hashlib.blake2b(changed, digest_size=16).hexdigest()
+
     # ------------------------------------------------------------------ encoding
 
     def _prompt(self, name: str | None, prompt: str | None) -> str:
@@ -478,9 +581,6 @@ class SentenceEncoder:
         return options if asked else {**options, "prompt": role_prompt(self.checkpoint.prompts, names)}
 
     def _tokenize(self, texts: list[str], prompt: str, max_length: int | None = None) -> list[list[int]]:
-        for number, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise InputError(f"text {number} is of the type {type(text).__name__}; give strings")
         longest = max_length or self.max_length or 1 << 30
         if light := self._light:
             return [row[:longest] for row in light.token_rows(texts, prompt)]
@@ -519,6 +619,26 @@ class SentenceEncoder:
         done(len(rows))
         return self._finite(vectors)
 
+    def _token_vectors(
+        self, rows: list[list[int]], limits: dict[str, int | None], done: Callable[[int], object]
+    ) -> list[torch.Tensor]:
+        """The states `[tokens, width]` of the tokens of each row."""
+        table = self._table()
+        if table is None:
+            return self._running.token_vectors(rows, limits, done) if rows else []
+        import torch
+
+        done(len(rows))
+        return [torch.from_numpy(table.token_vectors(row)) for row in rows]
+
+    def _converted(self, vectors: NDArray[Any], one: bool, to_numpy: bool, to_tensor: bool) -> Any:
+        if to_numpy and not to_tensor:
+            return vectors[0] if one else vectors
+        import torch
+
+        tensor = torch.from_numpy(vectors).to(self.device)
+        return tensor[0] if one else tensor if to_tensor else list(tensor)
+
     def _table(self) -> StaticTable | None:
         """The table of a static model on a CPU, with which numpy encodes; None for any other model."""
         if light := self._light:
@@ -544,12 +664,32 @@ class SentenceEncoder:
     def _finite(self, vectors: Vectors) -> Vectors:
         if not np.isfinite(vectors).all():
             raise InputError(f"{self.name} gives NaN or infinite vectors; did training diverge?")
-        return vectors[:, : self.checkpoint.truncate_dim]
+        return vectors
 
     def _as_vectors(self, x: Any) -> Vectors:
         if isinstance(x, str) or (isinstance(x, Sequence) and all(isinstance(text, str) for text in x)):
             x = self.encode(x)
         return np.atleast_2d(np.asarray(x.detach().float().cpu() if hasattr(x, "detach") else x, np.float32))
+
+
+def _positive(name: str, number: int | None) -> int | None:
+    if number is not None and number < 1:
+        raise InputError(f"{name} is {number}; give 1 or more")
+    return number
+
+
+def _similarity(name: str) -> str:
+    if name not in SIMILARITIES:
+        raise InputError(f"unknown similarity {name!r}; choose one of {', '.join(SIMILARITIES)}")
+    return str(getattr(name, "value", name))
+
+
+def _codes(vectors: Vectors, precision: str) -> NDArray[Any]:
+    """`quantize`, and two more encodings of the same codes: bytes from 0 on, and bits as signed bytes."""
+    if precision not in (other := {"uint8": ("int8", np.uint8), "binary": ("ubinary", np.int8)}):
+        return quantize(vectors, precision)
+    of, dtype = other[precision]
+    return np.asarray((quantize(vectors, of).view(np.uint8) ^ 128).view(dtype))
 
 
 def _static_vectors(found: Checkpoint) -> StaticVectors | None:

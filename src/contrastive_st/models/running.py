@@ -155,6 +155,17 @@ class Running:
             raise InputError(f"max_length {length} leaves no room besides the {before + after} tokens of the template")
         return int(length) if length < 1 << 29 else None
 
+    def on(self, device: str | torch.device) -> Any:
+        """The model on another device, and its last state there.
+
+        Raises:
+            InputError: torch does not know or find the device, or the model is an exported graph.
+        """
+        asked = _usable(device)
+        if isinstance(self.model, GraphModel) and asked.type != "cpu":
+            raise InputError(f"{self.name} is exported: it runs on the cpu")
+        return self.model.to(asked)
+
     def precision(self, asked: str) -> tuple[str, bool]:
         """The precision in which the model runs if one is asked for, and whether its weights are to be rounded."""
         if isinstance(self.model, GraphModel):
@@ -219,6 +230,30 @@ class Running:
                 done(len(bucket))
         assert output is not None
         return output
+
+    @torch.inference_mode()
+    def token_vectors(
+        self, rows: list[list[int]], limits: dict[str, int | None], done: Callable[[int], object]
+    ) -> list[Tensor]:
+        """The states `[tokens, width]` of the tokens of each row, before they are pooled; arguments as for `vectors`.
+
+        Raises:
+            InputError: the model does not return them.
+        """
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        own = {name: limit for name, limit in limits.items() if limit is not None}
+        found: dict[int, Tensor] = {}
+        with self.ready(None, many=bool(lengths.sum() > _FEW_TOKENS)):
+            for bucket in bucket_rows(lengths, **(self.bucket_limits | own)):  # type: ignore[arg-type]
+                ids, mask = (
+                    x.to(self.device) for x in pad_rows([rows[i] for i in bucket], self.tokenizer.pad_token_id)
+                )
+                states = getattr(self.model(ids, attention_mask=mask), "last_hidden_state", None)
+                if states is None:
+                    raise InputError(f"{self.name} does not return the vectors of tokens; leave output_value out")
+                found |= {i: row[: lengths[i]].float().clone() for i, row in zip(bucket.tolist(), states, strict=True)}
+                done(len(bucket))
+        return [found[i] for i in range(len(rows))]
 
     def stream(self, buckets: Iterable[tuple[Sequence[Sequence[int]], int] | None]) -> Iterator[Vectors]:
         """Vectors of each bucket of rows, with the number of tokens at their start that are not pooled.
@@ -314,7 +349,7 @@ def _usable(asked: str | torch.device | None) -> torch.device:
     device = asked or (gpu if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(0, device=device).device
-    except (AssertionError, RuntimeError, NotImplementedError) as error:
+    except (AssertionError, RuntimeError, NotImplementedError, TypeError) as error:
         raise InputError(f"device {device}: {first_line(error)}; leave it out for one that is there") from error
 
 
@@ -338,7 +373,8 @@ class _Modules(nn.Module):
         if text_mask is not None:
             rows["prompt_length"] = int((attention_mask - text_mask).sum(1).max())
         features = self.source(rows)
-        return BaseModelOutputWithPooling(pooler_output=features["sentence_embedding"])
+        states = features.get("token_embeddings")
+        return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=features["sentence_embedding"])
 
 
 def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,6 +11,8 @@ from typing import TypeVar
 
 import torch
 from threadpoolctl import ThreadpoolController
+
+from contrastive_st.prefetch import in_forked_processes
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -86,5 +87,9 @@ def _cores(threads: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(threads, thread_name_prefix="core", initializer=alone)
 
 
-if hasattr(os, "register_at_fork"):  # a process that was forked has none of these threads
-    os.register_at_fork(after_in_child=_cores.cache_clear)
+@in_forked_processes
+def _one_thread() -> None:
+    """A forked process has none of these threads, nor those of OpenMP, for which torch's next product would wait for
+    ever: GNU's OpenMP does not see that they are gone. With one thread it asks for none."""
+    _cores.cache_clear()
+    torch.set_num_threads(1)

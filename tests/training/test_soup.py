@@ -5,7 +5,6 @@ import json
 import numpy as np
 import pytest
 import torch
-from evaluation_files import write_all
 from safetensors.torch import load_file
 from transformers import BertConfig
 
@@ -21,7 +20,6 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.data import train_wordpiece
-from contrastive_st.evaluation import dev_score
 from contrastive_st.models import QuickThoughtsConfig, QuickThoughtsGRU, load_tokenizer
 from contrastive_st.models.static_encoder import static_tokenizer
 
@@ -82,8 +80,8 @@ def test_the_card_tells_what_is_in_it(save, tmp_path):
     folders = [save(name, i, training={**common, "seed": i}) for i, name in enumerate("ab")]
     model_soup(folders, tmp_path / "soup", weights=[1, 3])
     record = json.loads((tmp_path / "soup" / "training_metadata.json").read_text())
-    assert record == {**common, "soup": [{"name": "a", "weight": 0.25, "score": None},
-                                         {"name": "b", "weight": 0.75, "score": None}]}  # fmt: skip
+    assert record == {**common, "soup": [{"name": "a", "weight": 0.25},
+                                         {"name": "b", "weight": 0.75}]}  # fmt: skip
     card = (tmp_path / "soup" / "README.md").read_text()
     assert "| `b` | 0.750 |" in card
     assert "wortsman2022model" in card
@@ -149,74 +147,12 @@ def test_a_weight_that_only_one_has_is_named(save, tmp_path):
         model_soup([folders[0], tmp_path / "c"], tmp_path / "soup")
 
 
-def test_a_greedy_soup_keeps_what_does_not_lower_the_figure(save, tmp_path):
-    folders = [save(name, seed) for seed, name in enumerate("abcd")]
-    vectors = [SentenceEncoder(folder).encode(SENTENCES)[:, 0].mean() for folder in folders]
-    target = np.mean([vectors[2], vectors[0]])
-    seen = []
-
-    def score(encoder):
-        value = -abs(float(encoder.encode(SENTENCES)[:, 0].mean()) - target)
-        seen.append(value)
-        return value
-
-    taken = model_soup(folders, tmp_path / "soup", score=score)
-    alone, order = seen[:4], np.argsort([-value for value in seen[:4]], kind="stable")
-    states = [weights(folder) for folder in folders]
-    chosen, best, trials = [int(order[0])], alone[order[0]], iter(seen[4:])
-    for i in order[1:]:
-        found = next(trials)
-        if found >= best:
-            chosen, best = [*chosen, int(i)], found
-    assert next(trials, None) is None
-    assert [own.score for own in taken] == alone
-    assert [own.weight for own in taken] == [(i in chosen) / len(chosen) for i in range(4)]
-    for name, tensor in weights(tmp_path / "soup").items():
-        expected = sum(states[i][name].double() for i in chosen) / len(chosen)
-        torch.testing.assert_close(tensor, expected.float(), rtol=0, atol=1e-7)
-    assert score(SentenceEncoder(tmp_path / "soup")) == pytest.approx(best, abs=1e-6)
-    assert best >= max(alone)
-
-
-def test_a_greedy_soup_keeps_what_leaves_the_score_as_it_is(save, tmp_path):
-    """Wortsman et al. 2022, recipe 1: a checkpoint is kept if the score does not fall, so equal scores keep all."""
-    taken = model_soup([save(name, seed) for seed, name in enumerate("abc")], tmp_path / "soup", score=lambda _: 0.5)
-    np.testing.assert_allclose([own.weight for own in taken], [1 / 3] * 3)
-
-
-def test_the_command(save, tmp_path, capsys, monkeypatch):
-    write_all(tmp_path / "data")
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+def test_the_command(save, tmp_path, capsys):
     folders = [str(save(name, seed)) for seed, name in enumerate("ab")]
-    greedy = ["--greedy", "--data", str(tmp_path / "data"), "--task", "STSB"]
-    assert main(["soup", *folders, "-o", str(tmp_path / "new" / "soup"), *greedy]) == 0, capsys.readouterr().err
-    said = capsys.readouterr()
-    assert said.out.strip() == str(tmp_path / "new" / "soup")
-    assert [line.split()[-1] for line in said.err.splitlines()] == ["a", "b"]
-    assert "dev 0." in said.err or "dev -0." in said.err
-    score = dev_score("STSB", tmp_path / "data")
-    found = score(SentenceEncoder(tmp_path / "new" / "soup"))
-    assert found >= max(score(SentenceEncoder(folder)) for folder in folders) - 1e-6
     assert main(["soup", *folders, "-o", str(tmp_path / "two"), "--weights", "1", "2"]) == 0
-    assert capsys.readouterr().err.splitlines() == ["0.333  a", "0.667  b"]
-
-
-def test_the_dev_figure_does_not_look_at_the_test_split(tmp_path):
-    write_all(tmp_path)
-    score = dev_score("STSB", tmp_path)
-    read = []
-
-    def encode(texts):
-        read.extend(texts)
-        return np.random.default_rng(0).normal(size=(len(texts), 4))
-
-    from contrastive_st.models.protocol import FunctionEncoder
-
-    score(FunctionEncoder("m", encode))
-    test = (tmp_path / "STS/STSBenchmark/sts-test.csv").read_text()
-    dev = (tmp_path / "STS/STSBenchmark/sts-dev.csv").read_text()
-    assert all(text in dev for text in read)
-    assert not all(text in test for text in read)
+    said = capsys.readouterr()
+    assert said.out.strip() == str(tmp_path / "two")
+    assert said.err.splitlines() == ["0.333  a", "0.667  b"]
 
 
 @pytest.mark.parametrize(
@@ -226,20 +162,13 @@ def test_the_dev_figure_does_not_look_at_the_test_split(tmp_path):
         (["a", "none"], "none"),
         (["a", "b", "--weights", "1"], "1 weights for 2 checkpoints"),
         (["a", "b", "--weights", "0", "0"], "at least one above 0"),
-        (["a", "b", "--weights", "nan", "1"], "weights nan 1.0"),
-        (["a", "b", "--task", "STSB"], "give --greedy too"),
-        (["a", "b", "--greedy", "--data", "nowhere"], "no such folder"),
-        (["a", "b", "--greedy", "--data", "a"], "nothing to evaluate on"),
-        (["a", "b", "--greedy", "--data", "a", "--task", "CR"], "CR has no dev score to choose by; use STSB, SICKR"),
-        (["a", "b", "--greedy", "--data", "data", "--weights", "1", "1"], "leave weights out"),
+        (["a", "b", "--weights", "nan", "1"], "--weights [nan, 1.0]"),
     ],
 )
 def test_bad_input_is_one_line(args, words, save, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     save("a", 0)
     save("b", 1)
-    write_all(tmp_path / "data")
     assert main(["soup", *args, "-o", "soup"]) == 2
     error = capsys.readouterr().err
     assert error.startswith("error: ")

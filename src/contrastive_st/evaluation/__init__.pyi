@@ -1,6 +1,3 @@
-from .dev_scores import (
-    dev_score as dev_score,
-)
 from .embedding_store import (
     EmbeddingStore as EmbeddingStore,
 )

@@ -1,4 +1,4 @@
-"""`contrastive-st push`, `pull`, `card`, `convert`, `merge` and `export`."""
+"""`contrastive-st push`, `pull`, `card`, `convert`, `merge`, `soup` and `export`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal
 
 from contrastive_st.commands import POOLING_HELP
 from contrastive_st.errors import InputError
-from contrastive_st.options import Options, option
+from contrastive_st.options import NotNegative, Options, option
 from contrastive_st.terminal import note, say
 
 if TYPE_CHECKING:
@@ -141,6 +141,23 @@ class Merge(Options):
 
 
 @dataclass
+class Soup(Options):
+    """average the weights of checkpoints"""
+
+    checkpoints: list[str] = option("folders or Hub names, of one architecture", positional=True)
+    output: str = option("a new folder", default=MISSING, short="-o")
+    weights: list[NotNegative] | None = option("one per checkpoint (default: equal)")
+    pooling: str | None = option(POOLING_HELP)
+
+    def __call__(self) -> None:
+        from contrastive_st.hub.soup import model_soup
+
+        for one in model_soup(self.checkpoints, self.output, weights=self.weights, pooling=self.pooling):
+            note(f"{one.weight:.3f}  {one.name}")
+        say(self.output)
+
+
+@dataclass
 class Export(Options):
     """write an encoder as a graph for onnxruntime or OpenVINO"""
 
@@ -183,4 +200,4 @@ def _calibration(file: str | None) -> list[str]:
     return list(rows[rows.column_names[0]])
 
 
-COMMANDS = (Push, Pull, Card, Convert, Merge, Export)
+COMMANDS = (Push, Pull, Card, Convert, Merge, Soup, Export)

@@ -6,9 +6,8 @@ better than each of them, and costs no more at inference (Wortsman et al. 2022, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -25,8 +24,6 @@ from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.running import model_hash
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
-Scorer = Callable[[SentenceEncoder], float]
-Opened = Callable[[Sequence[str | Path]], Iterator[SentenceEncoder]]
 State = dict[str, Tensor]
 _OF_TRAINING = ("architectures", "auto_map", "contrastive", "dtype", "torch_dtype", "transformers_version", "use_cache")
 
@@ -37,13 +34,11 @@ class Ingredient:
 
     Args:
         name: the name of its folder, or its name on the Hub.
-        weight: its share of the mean; 0 if it was left out.
-        score: its own score, for a greedy soup.
+        weight: its share of the mean.
     """
 
     name: str
     weight: float
-    score: float | None = None
 
 
 def model_soup(
@@ -51,7 +46,6 @@ def model_soup(
     output: str | Path,
     *,
     weights: Sequence[float] | None = None,
-    score: Scorer | None = None,
     pooling: str | None = None,
 ) -> list[Ingredient]:
     """Write a checkpoint whose weights are the mean of those of several checkpoints of one architecture.
@@ -62,8 +56,6 @@ def model_soup(
         checkpoints: two or more folders or Hub names.
         output: a new folder.
         weights: the weight of each checkpoint, divided by their sum; by default all are equal.
-        score: a score, such as `dev_score()`, that makes the soup greedy (Wortsman et al. 2022, recipe 1): checkpoints
-            are tried in descending order of their scores, and each is kept if the score of the mean does not fall.
         pooling: for checkpoints that record none.
 
     Returns:
@@ -82,15 +74,13 @@ def model_soup(
     if len(checkpoints) < 2:
         raise InputError(f"a mean of {len(checkpoints)} checkpoint; give two or more")
     shares = _shares(checkpoints, weights)
-    if weights is not None and score is not None:
-        raise InputError("a greedy soup gives its checkpoints equal weights; leave weights out")
     with only_writer(output, flag="", parents=True):
         encoder = SentenceEncoder(checkpoints[0], pooling=pooling)
-        opened = partial(_opened, encoder, pooling)
-        if score is None:
-            taken = _all(encoder, opened(checkpoints), shares)
-        else:
-            taken = _greedy(encoder, checkpoints, opened, score)
+        taken, total = [], _Sum(encoder)
+        for other, share in zip(_opened(encoder, pooling, checkpoints), shares, strict=True):
+            total.add(other.model.state_dict(), share)
+            taken.append(Ingredient(other.name, share))
+        encoder.model.load_state_dict(total.sums)
         with atomic_write(output, flag="", parents=True) as folder:
             folder.mkdir()
             encoder.save_pretrained(folder)
@@ -109,39 +99,6 @@ def _shares(checkpoints: Sequence[object], weights: Sequence[float] | None) -> l
     return [weight / total for weight in given]
 
 
-def _all(encoder: SentenceEncoder, others: Iterable[SentenceEncoder], shares: Sequence[float]) -> list[Ingredient]:
-    """Set the weights of the encoder to the mean of all checkpoints."""
-    taken, total = [], _Sum(encoder)
-    for other, share in zip(others, shares, strict=True):
-        total.add(_state(other), share)
-        taken.append(Ingredient(other.name, share))
-    _fill(encoder, total.mean())
-    return taken
-
-
-def _greedy(
-    encoder: SentenceEncoder, checkpoints: Sequence[str | Path], opened: Opened, score: Scorer
-) -> list[Ingredient]:
-    """Set the weights of the encoder to the mean of the checkpoints that do not lower the score, best first."""
-    alone = [(other.name, float(score(other))) for other in opened(checkpoints)]
-    order = sorted(range(len(alone)), key=lambda i: -alone[i][1])
-    total, best = _Sum(encoder), float("-inf")
-    chosen: list[int] = []
-    for i in order:
-        (other,) = opened([checkpoints[i]])
-        state = _state(other)
-        total.add(state, 1.0)
-        _fill(encoder, total.mean())
-        found = alone[i][1] if not chosen else float(score(encoder))
-        if found >= best:
-            best = found
-            chosen.append(i)
-        else:
-            total.add(state, -1.0)
-    _fill(encoder, total.mean())
-    return [Ingredient(name, (i in chosen) / len(chosen), own) for i, (name, own) in enumerate(alone)]
-
-
 # --- Weights by name, and checks that checkpoints are compatible.
 
 
@@ -149,35 +106,18 @@ class _Sum:
     """A weighted sum of states in float64; integer tensors must be the same in all."""
 
     def __init__(self, like: SentenceEncoder) -> None:
-        first = _state(like)
-        self.whole = {name: tensor.clone() for name, tensor in first.items() if not tensor.is_floating_point()}
+        state: State = like.model.state_dict()
         self.sums = {
-            name: torch.zeros_like(tensor, dtype=torch.float64)
-            for name, tensor in first.items() if name not in self.whole
-        }  # fmt: skip
-        self.weight = 0.0
+            name: torch.zeros_like(tensor, dtype=torch.float64) if tensor.is_floating_point() else tensor.clone()
+            for name, tensor in state.items()
+        }
 
     def add(self, state: State, weight: float) -> None:
-        for name, tensor in self.whole.items():
-            if not torch.equal(tensor, state[name]):
-                raise InputError(
-                    f"{name} has integers that differ between the checkpoints, which have no mean; average others"
-                )
         for name, total in self.sums.items():
-            total.add_(state[name].double(), alpha=weight)
-        self.weight += weight
-
-    def mean(self) -> State:
-        return {**self.whole, **{name: total / self.weight for name, total in self.sums.items()}}
-
-
-def _state(encoder: SentenceEncoder) -> State:
-    state: State = encoder.model.state_dict()
-    return state
-
-
-def _fill(encoder: SentenceEncoder, state: State) -> None:
-    encoder.model.load_state_dict({key: state[key] for key in encoder.model.state_dict()})
+            if total.is_floating_point():
+                total.add_(state[name].double(), alpha=weight)
+            elif not torch.equal(total, state[name]):
+                raise InputError(f"{name} has integers that differ between the checkpoints, which have no mean")
 
 
 def _opened(
@@ -210,7 +150,7 @@ def _traits(encoder: SentenceEncoder) -> dict[str, str]:
         **of_config,
         "layers after the pooling": ", ".join(map(str, getattr(encoder.model, "after", ()))) or "none",
         "tokenizer": model_hash({}, encoder.tokenizer)[:8],
-        **{f"shape of {name}": str(list(tensor.shape)) for name, tensor in _state(encoder).items()},
+        **{f"shape of {name}": str(list(tensor.shape)) for name, tensor in encoder.model.state_dict().items()},
     }
 
 

@@ -1,10 +1,9 @@
-"""`contrastive-st train`, `distill` and `soup`."""
+"""`contrastive-st train` and `distill`."""
 
 from __future__ import annotations
 
 import argparse
 import ast
-import os
 import runpy
 import sys
 from collections.abc import Sequence
@@ -13,7 +12,6 @@ from typing import Any
 
 from contrastive_st.commands import run
 from contrastive_st.errors import InputError, suggestion
-from contrastive_st.terminal import note, say
 
 _PACKAGE = Path(__file__).parents[1]
 TRAIN_HELP = "train an encoder: contrastive-st train [SCRIPT] --train_file FILE ..."
@@ -95,7 +93,6 @@ def add_commands(commands: Any) -> None:
     """Add the commands to the parser of `contrastive-st`."""
     commands.add_parser("train", help=TRAIN_HELP)  # each script parses its own options
     _add_distill(commands)
-    _add_soup(commands)
 
 
 # --- distill: a small encoder that copies a teacher.
@@ -153,36 +150,3 @@ def _distill(args: argparse.Namespace) -> None:
         if getattr(args, name) is None:
             setattr(args, name, default)
     main(args)
-
-
-# --- soup: the mean of checkpoints.
-
-
-def _add_soup(commands: Any) -> None:
-    parser = commands.add_parser("soup", help="average the weights of checkpoints, all of them or those that help")
-    add = parser.add_argument
-    add("checkpoints", nargs="+", metavar="CHECKPOINT", help="folders or Hub names, of one architecture")
-    add("--output", "-o", required=True, help="a new folder")
-    add("--weights", nargs="+", type=float, help="one per checkpoint (default: equal)")
-    add("--greedy", action="store_true", help="keep a checkpoint if the dev score of the mean does not fall")
-    add("--task", help="task of the dev score: STSB, SICKR, or both separated by a comma (default: STSB)")
-    add("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
-    add("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    parser.set_defaults(function=_soup)
-
-
-def _soup(args: argparse.Namespace) -> None:
-    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
-    if args.greedy and data != "hub" and not Path(data).is_dir():
-        raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
-    if not args.greedy and (args.data or args.task):
-        raise InputError("--data and --task choose the checkpoints of a greedy soup; give --greedy too")
-    from contrastive_st.evaluation.dev_scores import dev_score
-    from contrastive_st.hub.soup import model_soup
-
-    score = dev_score(args.task or "STSB", data) if args.greedy else None
-    taken = model_soup(args.checkpoints, args.output, weights=args.weights, score=score, pooling=args.pooling)
-    for own in taken:
-        alone = "" if own.score is None else f"  dev {own.score:.4f}"
-        note(f"{own.weight:.3f}{alone}  {own.name}")
-    say(args.output)

@@ -143,7 +143,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         ]
         figures |= {f"{own.task} {stage}": float(np.mean(found)), f"{own.task} {stage}, sd": float(np.std(found))}
     if trainer.is_world_process_zero():
-        print("\n".join(f"{name:40} {value:.3f}" for name, value in figures.items() if own.task in name))
+        scripts.done("\n".join(f"{name:40} {value:.3f}" for name, value in figures.items() if own.task in name))
         (folder / "task.json").write_text(json.dumps(figures, indent=2) + "\n", encoding="utf-8")
     return figures
 

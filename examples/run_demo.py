@@ -65,11 +65,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     if trainer.is_world_process_zero():
         Path(training.output_dir, "results.json").write_text(json.dumps({"before": before, "after": after}, indent=2))
         training_curve(trainer.state.log_history, Path(training.output_dir, "training_curve.png"))
-        print(docs.report(before, SentenceEncoder(model, tokenizer)))
-        print(f"\ncheckpoint in {training.output_dir}/; what to run next:")
-        print(f"  contrastive-st index --installed_docs --model {training.output_dir}")
-        print('  contrastive-st search "pad a batch of sequences to the same length"')
-        print("  contrastive-st serve")
+        scripts.done(docs.report(before, SentenceEncoder(model, tokenizer)))
+        scripts.done(f"\ncheckpoint in {training.output_dir}/; what to run next:")
+        scripts.done(f"  contrastive-st index --installed_docs --model {training.output_dir}")
+        scripts.done('  contrastive-st search "pad a batch of sequences to the same length"')
+        scripts.done("  contrastive-st serve")
     return after
 
 

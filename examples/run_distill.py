@@ -117,7 +117,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     order = None
     if own.order_seconds:  # of the first process: how far it gets depends on the clock
         order = from_first(lambda: order_corpus(embeddings, seconds=own.order_seconds, seed=training.seed))
-        print(f"{len(texts):,} sentences in order: {path_lengths(embeddings, order)}")
+        scripts.done(f"{len(texts):,} sentences in order: {path_lengths(embeddings, order)}")
 
     # model: the student's relations within a batch become the teacher's, or its embeddings do
     settings = loss.settings("relational_distillation")
@@ -138,8 +138,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     scripts.describe_data(trainer, data.train_file, data, encoder, loss, own)
     figures = scripts.finish(trainer)
     if trainer.is_world_process_zero() and not trainer.sigterm.stopped:
-        print(f"teacher: {sizes(teacher, texts)}")
-        print(f"student: {sizes(SentenceEncoder(training.output_dir), texts)}")
+        scripts.done(f"teacher: {sizes(teacher, texts)}")
+        scripts.done(f"student: {sizes(SentenceEncoder(training.output_dir), texts)}")
     return figures
 
 

@@ -164,11 +164,11 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         counted = {}
         for k in (own.k, own.k + 1 if own.kind == "protein" else 6):
             counted[f"{k}-mers"] = find_families(kmer_counting(letters, k), heldout)
-        print(
+        scripts.done(
             f"counting, for {len(heldout)} families of {sum(map(len, heldout.values())):,} sequences, not trained on:"
         )
         for name, scores in counted.items():
-            print(f"{name:24} " + ", ".join(f"{key} {value:.3f}" for key, value in scores.items()))
+            scripts.done(f"{name:24} " + ", ".join(f"{key} {value:.3f}" for key, value in scores.items()))
         results = json.loads((folder / "results.json").read_text(encoding="utf-8"))
         text = json.dumps({**results, "counting": counted}, indent=2)
         (folder / "results.json").write_text(text + "\n", encoding="utf-8")

@@ -106,7 +106,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         queries = own.queries or np.random.default_rng(0).choice(some, min(4, len(some)), replace=False).tolist()
         encoder = SentenceEncoder(trainer.accelerator.unwrap_model(trainer.model), tokenizer, name="skipthoughts")
         found = {"skipthoughts": neighbors(encoder, queries, texts, own.k)}
-        print(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
+        scripts.done(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))
         caption = f"The nearest of {len(texts):,} distinct sentences, by cosine similarity."
         Path(training.output_dir, "neighbors.md").write_text(as_markdown(queries, found, caption), encoding="utf-8")
     return figures

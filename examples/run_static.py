@@ -132,7 +132,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     scripts.describe_data(trainer, corpus.train_file, corpus, own)
     figures = scripts.finish(trainer)
     if held_out and is_first_process():
-        print(found.report())
+        scripts.done(found.report())
     return figures
 
 

@@ -8,6 +8,7 @@ import contrastive_st
 ROOT = Path(contrastive_st.__file__).parent
 FILES = [path for path in ROOT.rglob("*.py") if path.parent.name.isidentifier()]  # not the code of checkpoints
 LOW = {
+    "device",
     "errors",
     "options",
     "files",
@@ -25,13 +26,14 @@ LOW = {
     "speed",
 }
 MAY_IMPORT = {
+    "device": set(),
     "errors": set(),
     "options": {"errors"},
     "files": {"errors"},
     "terminal": set(),
-    "commands": {"errors", "options", "terminal"},
+    "commands": {"device", "errors", "options", "terminal"},
     "memory": set(),
-    "precision": {"errors"},
+    "precision": {"device", "errors"},
     "prefetch": set(),
     "random_state": set(),
     "vectors": {"errors", "precision", "prefetch"},

@@ -14,12 +14,15 @@ import traceback
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
+from contrastive_st.device import set_device
 from contrastive_st.errors import InputError, one_line
 from contrastive_st.options import add_flags, parsed
 from contrastive_st.terminal import is_verbose, say, set_verbosity
 
 MODEL_HELP = "checkpoint folder or Hub name (default: $CONTRASTIVE_ST_MODEL, or the static model of this package)"
 POOLING_HELP = "for checkpoints that record none: mean, cls_before_pooler, ..."
+
+DEVICE_HELP = "where models run: cpu, cuda, cuda:1, mps (default: $CONTRASTIVE_ST_DEVICE, or the GPU if there is one)"
 
 VERBOSITY = (
     ("--quiet", logging.WARNING, "print errors and warnings only: no progress bar, nothing about what was done"),
@@ -40,11 +43,22 @@ class _Verbosity(argparse.Action):
         set_verbosity(self.const)
 
 
+class _Device(argparse.Action):
+    """`--device`, which holds at once for every model that is opened, and leaves nothing in the namespace."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **{**kwargs, "dest": argparse.SUPPRESS, "default": argparse.SUPPRESS})
+
+    def __call__(self, parser: argparse.ArgumentParser, namespace: Any, values: Any, option_string: Any = None) -> None:
+        set_device(values)
+
+
 class Parser(argparse.ArgumentParser):
-    """An `ArgumentParser` with one-line errors, `--quiet` and `--verbose`, that does not accept abbreviated flags."""
+    """An `ArgumentParser` with one-line errors, `--device`, `--quiet` and `--verbose`; flags are not abbreviated."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **{"allow_abbrev": False, **kwargs})
+        self.add_argument("--device", action=_Device, metavar="NAME", help=DEVICE_HELP)
         add = self.add_mutually_exclusive_group().add_argument
         for flag, level, words in VERBOSITY:
             add(flag, action=_Verbosity, const=level, help=words)
@@ -100,6 +114,7 @@ def run(job: Callable[[], Any]) -> int:
         0
     """
     set_verbosity(logging.INFO)
+    set_device(None)
     code = 1  # of an error that nobody foresaw
     try:
         code = _run(job)

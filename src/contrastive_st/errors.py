@@ -7,6 +7,7 @@ import difflib
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 _LONGEST = 300  # characters of an error that are shown
 _OURS = ("builtins", "contrastive_st")
@@ -112,6 +113,19 @@ def _library_of(error: Exception) -> str:
     name = str(frame.tb_frame.f_globals.get("__name__")).partition(".")[0]
     file = frame.tb_frame.f_code.co_filename
     return name if name not in _OURS and (file.startswith(_INSTALLED) or file.endswith((".pyx", ".pxi"))) else ""
+
+
+def install(extra: str) -> str:
+    """The command that installs an extra of this package: from the clone that it is run from, or else by name.
+
+    Example:
+        >>> install("lora").endswith("[lora]'")
+        True
+    """
+    clone = Path(__file__).parents[2]
+    if not (clone / "pyproject.toml").is_file():
+        return f"pip install 'contrastive-st[{extra}]'"
+    return f"pip install -c '{clone / 'constraints.txt'}' -e '{clone}[{extra}]'"
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

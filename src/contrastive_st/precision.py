@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ def bf16_is_fast(device: torch.device | str | None = None) -> bool:
     """
     import torch
 
-    device = torch.device(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    device = torch.device(device or asked_device() or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type == "cuda":
         return bool(torch.cuda.is_bf16_supported(including_emulation=False))
     capabilities = torch.cpu.get_capabilities() if device.type == "cpu" else {}

@@ -90,12 +90,17 @@ def is_verbose() -> bool:
     return _level <= logging.DEBUG
 
 
+def is_quiet() -> bool:
+    """Whether --quiet was given."""
+    return _level >= logging.WARNING
+
+
 def progress_is_shown() -> bool:
     """Whether a command shows a progress bar: stderr is a terminal, and --quiet was not given."""
-    return _level < logging.WARNING and sys.stderr.isatty()
+    return not is_quiet() and sys.stderr.isatty()
 
 
 def note(*values: object) -> None:
     """Print what a command has done on stderr, after `clean`; nothing with --quiet."""
-    if _level < logging.WARNING:
+    if not is_quiet():
         say(*values, file=sys.stderr)

@@ -11,7 +11,7 @@ import pytest
 
 from contrastive_st.data import SentenceCorpus, read_examples, read_texts
 from contrastive_st.data.readers import content_digest, open_rows, read_lines
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, install
 from contrastive_st.search.documents import cut, open_corpus
 
 DOORS = {
@@ -175,7 +175,7 @@ def test_damaged_documents(tmp_path, content):
 def test_a_reader_that_is_not_installed_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "pypdf", None)
     (tmp_path / "a.pdf").write_bytes(pdf_of("x"))
-    refused("corpus", tmp_path / "a.pdf", "pip install 'contrastive-st[documents]'")
+    refused("corpus", tmp_path / "a.pdf", install("documents"))
 
 
 def pdf_of(*texts):

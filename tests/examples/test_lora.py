@@ -150,7 +150,7 @@ def test_an_encoder_from_scratch_has_no_base(folder, capsys):
 
 @pytest.mark.allow_warnings
 def test_the_best_checkpoint_is_loaded_at_the_end(folder, tokenizer):
-    scores = iter([0.0, 1.0, 0.5])
+    scores = iter([0.5, 0.0, 1.0, 0.5])  # the first before training, to know the names
     args = ContrastiveTrainingArguments(
         "out", per_device_train_batch_size=4, max_steps=3, learning_rate=1e-2, bf16=False, disable_tqdm=True,
         report_to="none", save_strategy="steps", save_steps=1, eval_strategy="steps", eval_steps=1,

@@ -6,7 +6,6 @@ python fsdp_worker.py RANK WORLD PORT OUT
 import contextlib
 import itertools
 import sys
-from types import SimpleNamespace
 
 import torch
 import torch.distributed as dist
@@ -19,8 +18,8 @@ from contrastive_st.data import train_wordpiece
 from contrastive_st.evaluation import EmbeddingSimilarityEvaluator
 from contrastive_st.models import BertForCL, add_lora
 from contrastive_st.models.modeling import text_hashes
+from contrastive_st.training.evaluator import Evaluation
 from contrastive_st.training.gradcache import gradcache_step
-from contrastive_st.training.validation import ValidationTrainer
 
 
 @contextlib.contextmanager
@@ -53,11 +52,8 @@ def evaluated(world, distributed):
         shard(model)
     evaluator = EmbeddingSimilarityEvaluator(texts[:10], texts[10:], range(10), name="own", tokenizer=tokenizer)
     evaluator.distributed = distributed
-    trainer = SimpleNamespace(
-        model=model, evaluator=evaluator, accelerator=SimpleNamespace(unwrap_model=lambda model: model),
-        is_fsdp_enabled=world > 1,
-    )  # fmt: skip
-    return {name: torch.tensor(x) for name, x in ValidationTrainer._evaluator_metrics(trainer, "eval").items()}
+    found = Evaluation(evaluator, tokenizer).metrics(model, sharded=world > 1)
+    return {f"eval_{name}": torch.tensor(x) for name, x in found.items()}
 
 
 def train(cached, rank, world, steps=2, lora=False, out=None):

@@ -12,6 +12,7 @@ from search_fakes import WordEncoder, topic_index, topic_texts
 
 from contrastive_st import InputError
 from contrastive_st.cli import main
+from contrastive_st.errors import install
 from contrastive_st.serve import session
 from contrastive_st.serve.gate import is_loopback, reserve
 from contrastive_st.serve.page import (
@@ -393,4 +394,4 @@ def test_without_its_extra_the_page_says_what_to_install(monkeypatch, capsys):
     for name in ("gradio", "starlette", "starlette.exceptions"):
         monkeypatch.setitem(sys.modules, name, None)
     assert main(["serve"]) == 2
-    assert capsys.readouterr().err == "error: the page needs gradio; pip install 'contrastive-st[app]'\n"
+    assert capsys.readouterr().err == f"error: the page needs gradio; {install('app')}\n"

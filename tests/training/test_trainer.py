@@ -20,6 +20,7 @@ from contrastive_st import (
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
     DropoutPairCollator,
+    InfoNCE,
     InputError,
     NLITripletCollator,
     PairCollator,
@@ -28,6 +29,7 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.data import Mixture, SentenceCorpus
+from contrastive_st.losses.base import require
 from contrastive_st.training import TrainingDiverged
 
 COLLATORS = {DropoutPairCollator: 1, PairCollator: 2, NLITripletCollator: 3}
@@ -202,7 +204,7 @@ def test_evaluating_in_training_changes_no_weight(tokenizer, bert_config, tmp_pa
 
 
 def test_the_best_checkpoint_is_loaded_at_the_end(tokenizer, bert_config, tmp_path):
-    figures = iter([0.1, 0.9, 0.3])
+    figures = iter([0.5, 0.1, 0.9, 0.3])  # the first before training, to know the names
     trainer = trainer_for(
         tokenizer, bert_config, tmp_path, evaluator=lambda model: {"score": next(figures)},
         eval_strategy="steps", eval_steps=2, save_strategy="steps", save_steps=2, 
@@ -357,13 +359,14 @@ def test_a_loss_that_was_not_read_at_once_stops_the_run_at_its_step(tokenizer, b
 
 
 def test_what_a_loss_requires_is_said_when_the_losses_are_read(tokenizer, bert_config, tmp_path):
-    class Equal(DropoutPairCollator):
-        def __call__(self, rows):
-            return super().__call__([rows[0]] * len(rows))
+    class Demanding(InfoNCE, register=False):
+        def __call__(self, views, targets=None, **other):
+            require(views.isnan().any(), lambda: "a view is a number")
+            return super().__call__(views, targets, **other)
 
-    trainer = trainer_for(tokenizer, bert_config, tmp_path)
-    trainer.data_collator, trainer.reads_late = Equal(tokenizer), True
-    with pytest.raises(InputError, match="this batch has no negatives"):
+    trainer = trainer_for(tokenizer, bert_config, tmp_path, model=BertForCL(bert_config, loss=Demanding()))
+    trainer.reads_late = True
+    with pytest.raises(InputError, match="a view is a number"):
         trainer.train()
     assert trainer.state.global_step == 2
 

@@ -28,7 +28,7 @@ from contrastive_st.data.reading.content import (
 )
 from contrastive_st.data.reading.objects import check_whole, parse_json as parse_json
 from contrastive_st.data.reading.table import check_utf8 as check_utf8, open_file
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, first_line, install
 
 Rows = Table
 _SAMPLE = 4 << 20  # bytes in which rows are counted to estimate their number in a file
@@ -193,7 +193,7 @@ def _needed(module: str, source: str) -> Any:
     try:
         return importlib.import_module(module)
     except ImportError:
-        raise InputError(f"{source}: its reader is not installed; pip install 'contrastive-st[documents]'") from None
+        raise InputError(f"{source}: its reader is not installed; {install('documents')}") from None
 
 
 _READERS = {".md": _markdown, ".html": _html, ".htm": _html, ".pdf": _pdf}

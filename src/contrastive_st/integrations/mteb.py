@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, install
 from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.vectors import cosine, unit_vectors
 
@@ -63,7 +63,7 @@ class MTEBModel:
         try:
             from mteb.models import ModelMeta
         except ImportError:
-            raise InputError("mteb is not installed; pip install contrastive-st[mteb]") from None
+            raise InputError(f"mteb is not installed; {install('mteb')}") from None
         name = self.encoder.name if "/" in self.encoder.name else f"contrastive-st/{self.encoder.name}"
         empty = dict.fromkeys(
             ("release_date", "languages", "n_parameters", "memory_usage_mb", "embed_dim", "license", "open_weights",

@@ -6,7 +6,7 @@ import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
@@ -19,16 +19,31 @@ _PACKAGE = __name__.partition(".")[0] + "."
 
 # --- Checks of values on the device. The host would have to wait to read them, so a trainer reads them later.
 
-Check = tuple[Tensor, Callable[[], str]]
+
+class Check(NamedTuple):
+    """A condition on values of the device.
+
+    Attributes:
+        fine: a bool `[]`.
+        words: returns what is wrong if it is false.
+        skips: a trainer leaves out a batch for which it is false, instead of ending the run.
+    """
+
+    fine: Tensor
+    words: Callable[[], str]
+    skips: bool = False
+
+
 _held: ContextVar[list[Check] | None] = ContextVar("held", default=None)
 
 
-def require(fine: Tensor, words: Callable[[], str]) -> None:
+def require(fine: Tensor, words: Callable[[], str], skips: bool = False) -> None:
     """Raise `InputError` unless a tensor is true; inside `deferred_checks`, keep the check for later instead.
 
     Args:
         fine: a bool `[]`, on any device.
         words: returns the error message; called only if the check fails, so it may read values.
+        skips: the batch has nothing to learn from, its loss is 0, and a run may go on without it.
 
     Raises:
         InputError: `fine` is false.
@@ -38,7 +53,7 @@ def require(fine: Tensor, words: Callable[[], str]) -> None:
         >>> scores = torch.tensor([0.5, 3.0])
         >>> with deferred_checks() as checks:
         ...     require((scores <= 1).all(), lambda: f"scores go up to {scores.max():g}")
-        >>> [(bool(fine), words()) for fine, words in checks]
+        >>> [(bool(check.fine), check.words()) for check in checks]
         [(False, 'scores go up to 3')]
         >>> require(*checks[0])
         Traceback (most recent call last):
@@ -47,7 +62,7 @@ def require(fine: Tensor, words: Callable[[], str]) -> None:
     """
     held = _held.get()
     if held is not None:
-        held.append((fine.detach(), words))
+        held.append(Check(fine.detach(), words, skips))
     elif not fine:
         raise InputError(words())
 

@@ -179,6 +179,7 @@ class InfoNCE(Loss):
                 "this batch has no negatives: every anchor's candidates are its own positive or equal texts"
                 f"{masked}; give a larger batch size, or check the data for repeated sentences"
             ),
+            skips=True,
         )
         return gather.mean(total, len(contrast.own), contrast.total)
 

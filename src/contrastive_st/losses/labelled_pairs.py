@@ -269,10 +269,9 @@ class CoSENTLoss(Loss):
             InputError: scores are missing or not finite, or there is only one pair.
         """
         scores = gather(_rows(targets, views, 2, "scores"))
-        require(
-            scores.isfinite().all() & (len(scores) >= 2),
-            lambda: f"cannot rank {len(scores)} pairs by their scores; give two or more pairs, and finite scores",
-        )
+        require(scores.isfinite().all(), lambda: "a score is not finite; mend the scores")
+        several = scores.new_tensor(len(scores) >= 2)
+        require(several, lambda: "one pair cannot be ranked; give a larger batch size", skips=True)
         return rank_loss(gather(self.similarities(views) / self.temperature), scores)
 
     def metrics(

@@ -316,7 +316,7 @@ class TargetsLoss(Loss):
             return torch.where(valid, losses, 0.0).sum(), valid.sum()
 
         total, count = in_blocks(self._vectors(views[:, 0]), rows.candidates, rows_loss)
-        require(gather.sum(count) > 0, self._nothing)
+        require(gather.sum(count) > 0, self._nothing, skips=True)
         return gather.mean(total, count)
 
     def metrics(

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, first_line, install
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, check_weights
 from contrastive_st.models.saving import write_tensors
 
@@ -200,4 +200,4 @@ def _peft(who: str) -> Any:
     try:
         return importlib.import_module("peft")
     except ImportError:
-        raise InputError(f"{who} needs peft; pip install 'contrastive-st[lora]'") from None
+        raise InputError(f"{who} needs peft; {install('lora')}") from None

@@ -6,7 +6,7 @@ import importlib
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, install
 from contrastive_st.files.folders import read_export
 
 #: what a folder of each holds, where sentence-transformers looks for it
@@ -18,7 +18,7 @@ def need(package: str, backend: str) -> Any:
     try:
         return importlib.import_module(package)
     except ImportError:
-        raise InputError(f"{backend} needs {package}; pip install 'contrastive-st[{backend}]'") from None
+        raise InputError(f"{backend} needs {package}; {install(backend)}") from None
 
 
 def backend_of(folder: Path, asked: str | None, name: object) -> str | None:

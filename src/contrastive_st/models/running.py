@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
+from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.folders import check_weights
 from contrastive_st.models.auto import PooledModel, load_tokenizer, open_trained, unknown_pooling
@@ -346,7 +347,7 @@ def _usable(asked: str | torch.device | None) -> torch.device:
         InputError: torch does not know or find the device.
     """
     gpu = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"
-    device = asked or (gpu if torch.cuda.is_available() else "cpu")
+    device = asked or asked_device() or (gpu if torch.cuda.is_available() else "cpu")
     try:
         return torch.empty(0, device=device).device
     except (AssertionError, RuntimeError, NotImplementedError, TypeError) as error:

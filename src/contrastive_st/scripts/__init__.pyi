@@ -20,6 +20,7 @@ from .rows import (
 )
 from .run import (
     describe_data as describe_data,
+    done as done,
     finish as finish,
     measures as measures,
     report as report,

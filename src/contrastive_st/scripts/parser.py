@@ -13,7 +13,7 @@ from transformers import HfArgumentParser, TrainingArguments
 from transformers.hf_argparser import string_to_bool
 from transformers.integrations import get_reporting_integration_callbacks
 
-from contrastive_st.commands import VERBOSITY, Parser, snake_case_flags
+from contrastive_st.commands import DEVICE_HELP, VERBOSITY, Parser, snake_case_flags
 from contrastive_st.errors import InputError, first_line, suggestion
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
@@ -83,7 +83,7 @@ class TrainingParser(Parser, HfArgumentParser):
             for spec in fields(kind):
                 if spec.init and spec.name not in usual:
                     lines += _option(spec.name, str(spec.metadata.get("help", "")), self.get_default(spec.name))
-        for flag, _, words in VERBOSITY:
+        for flag, words in (("--device", DEVICE_HELP), *((flag, words) for flag, _, words in VERBOSITY)):
             lines += _option(flag[2:], words, None)
         changed = {name: value for name, value in self._defaults.items() if name in usual}
         lines += ["", "Every field of transformers.TrainingArguments is an option too. This script sets:"]

@@ -27,6 +27,7 @@ from contrastive_st.data.roles import KINDS, ColumnRoles
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.scripts.arguments import DataArguments, ValidationArguments
+from contrastive_st.terminal import is_quiet
 from contrastive_st.tokens import column_prompts, token_ids
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
@@ -107,7 +108,7 @@ def read_rows(
 def _read(file: str, args: DataArguments) -> tuple[Dataset, ColumnRoles]:
     scale: Any = args.score_scale and tuple(args.score_scale)
     texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale)
-    if is_first_process():
+    if is_first_process() and not is_quiet():
         print(roles)
     return texts, roles
 

@@ -21,6 +21,7 @@ from contrastive_st.files.writing import atomic_write
 from contrastive_st.plots import training_curve
 from contrastive_st.scripts.arguments import SuiteArguments
 from contrastive_st.scripts.parser import TrainingParser
+from contrastive_st.terminal import is_quiet, say
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.checkpoints import check_output_dir
 from contrastive_st.training.metadata import changed_arguments
@@ -49,11 +50,17 @@ def start(kinds: Sequence[Any], defaults: Mapping[str, Any], argv: Sequence[str]
     parsed = TrainingParser(kinds, description=(main.__doc__ or "").strip().split("\n\n")[0]).parse(argv, defaults)
     training: ContrastiveTrainingArguments = parsed[-1]
     if is_first_process():
-        logging.getLogger("contrastive_st").setLevel(logging.INFO)
+        logging.getLogger("contrastive_st").setLevel(logging.WARNING if is_quiet() else logging.INFO)
         logging.basicConfig(format="%(message)s", stream=sys.stderr)
     training.resume_from_checkpoint = check_output_dir(training, training.overwrite_output_dir)
     set_seed(training.seed)
     return parsed
+
+
+def done(*values: object) -> None:
+    """Print what a script has done on stdout, after `clean`; nothing with --quiet."""
+    if not is_quiet():
+        say(*values)
 
 
 def suite_evaluator(tokenizer: Any, args: SuiteArguments, heldout: Sequence[DocPair] = ()) -> SuiteEvaluator | None:
@@ -126,8 +133,8 @@ def report(trainer: ContrastiveTrainer, before: Mapping[str, float], after: Mapp
     training_curve(trainer.state.log_history, folder / "training_curve.png")
     for name, value in after.items():
         if name in before and not name.endswith(("epoch", "_runtime", "_per_second", "_preparation_time")):
-            print(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
+            done(f"{name.removeprefix('eval_'):24} {before[name]:.3f} before, {value:.3f} after")
     results = json.dumps({"before": before, "after": after}, indent=2)
     with atomic_write(folder / "results.json", overwrite=True) as path:
         path.write_text(results + "\n", encoding="utf-8")
-    print(f"checkpoint in {folder}/")
+    done(f"checkpoint in {folder}/")

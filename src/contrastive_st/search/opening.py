@@ -7,7 +7,7 @@ import importlib.util
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, install
 from contrastive_st.models.protocol import Encoder, open_encoder
 from contrastive_st.search.index import VectorIndex, Vectors, one_line
 from contrastive_st.search.postgres.server import default_store
@@ -82,7 +82,7 @@ def vector_store() -> type[VectorStore]:
     """The class `VectorStore`, or an error that says what to install."""
     missing = [name for name in ("psycopg", "psycopg_pool", "pgvector") if importlib.util.find_spec(name) is None]
     if missing:
-        raise InputError(f"a store needs {', '.join(missing)}; pip install 'contrastive-st[search]'")
+        raise InputError(f"a store needs {', '.join(missing)}; {install('search')}")
     from contrastive_st.search.postgres.store import VectorStore
 
     return VectorStore

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from contrastive_st.commands import POOLING_HELP
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, install
 from contrastive_st.precision import MODEL_PRECISIONS
 from contrastive_st.search.cli import add_store, closes_the_store
 from contrastive_st.terminal import say
@@ -104,7 +104,7 @@ def _api(args: argparse.Namespace) -> None:
         name for name in ("fastapi", "uvicorn", "orjson", "prometheus_client") if importlib.util.find_spec(name) is None
     ]
     if missing:
-        raise InputError(f"the API needs {', '.join(missing)}; pip install 'contrastive-st[api]'")
+        raise InputError(f"the API needs {', '.join(missing)}; {install('api')}")
     from contrastive_st.serve.api import run
 
     with suppress(KeyboardInterrupt):  # the usual end

@@ -15,7 +15,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, install
 from contrastive_st.search.analysis.projection import Map, colour, middles, spread
 from contrastive_st.search.index import Hit, one_line
 from contrastive_st.serve.session import MOST_HITS, WORD, Answer, SearchSession, Span, shared_words
@@ -179,7 +179,7 @@ def import_gradio() -> Any:
     try:
         import gradio
     except ImportError:
-        raise InputError("the page needs gradio; pip install 'contrastive-st[app]'") from None
+        raise InputError(f"the page needs gradio; {install('app')}") from None
     return gradio
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
@@ -13,6 +14,7 @@ from transformers import TrainingArguments
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import is_in_notebook
 
+from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, first_line, input_errors
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.terminal import progress_is_shown
@@ -99,8 +101,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
 
     def __post_init__(self) -> None:
         self._check()
-        if not torch.accelerator.is_available():
-            self.use_cpu = True
+        if (device := asked_device()) not in (None, "cpu"):
+            os.environ["ACCELERATE_TORCH_DEVICE"] = str(device)  # which accelerate reads
+        self.use_cpu |= device == "cpu" or not torch.accelerator.is_available()
         if self.disable_tqdm is None:
             self.disable_tqdm = not (progress_is_shown() or is_in_notebook())
         if self.bf16 is None:
@@ -112,6 +115,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
         if self.per_device_eval_batch_size is None:
             self.per_device_eval_batch_size = self.per_device_train_batch_size
         self.metric_left_open = self.metric_for_best_model is None  # the trainer knows which figures there are
+        if self.load_best_model_at_end and self.eval_strategy == "no":
+            self.evaluate_regularly()
         if self.early_stopping_patience is not None:
             self.evaluate_regularly()
             self.restore_callback_states_from_checkpoint = True  # how many evaluations were not better

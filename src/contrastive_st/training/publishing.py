@@ -20,6 +20,7 @@ from contrastive_st.files.redact import log_failures
 from contrastive_st.training.metadata import TRAINING_METADATA, Clock, training_metadata, write_training_metadata
 
 logger = logging.getLogger(__name__)
+CONFIG = "config.json"
 _NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads
 
 
@@ -111,6 +112,9 @@ class PublishingTrainer(Trainer):
             data = CardData(license, _listed(language), _listed(dataset_tags), _listed(tags))
             folder, name = Path(str(self.args.output_dir)), self.hub_model_id or model_name
             with log_failures(f"no model card in {folder}"):
+                if not (folder / CONFIG).is_file():  # the model is saved later
+                    self.accelerator.unwrap_model(self.model).config.save_pretrained(folder)
+                    write_training_metadata(training_metadata(self, self.clock, self.metadata), str(folder))
                 write_card(folder, name=name, data=data, log_history=self.state.log_history, newer_than=self._began)
 
     def push_to_hub(

@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
-from collections.abc import Callable, Iterator, Mapping
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -14,7 +15,16 @@ import torch.distributed as dist
 from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend
 from torch import Tensor, nn
 from torch.utils.data import IterableDataset, Sampler
-from transformers import SchedulerType, Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import (
+    PrinterCallback,
+    SchedulerType,
+    Trainer,
+    TrainerCallback,
+    TrainerControl,
+    TrainerState,
+    TrainingArguments,
+)
+from transformers.integrations.integration_utils import TensorBoardCallback, default_logdir
 from transformers.training_args import OptimizerNames
 from transformers.utils import is_liger_kernel_available
 
@@ -28,9 +38,11 @@ from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
 from contrastive_st.speed.garbage import frozen_objects
+from contrastive_st.terminal import is_quiet
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, TaskLosses, Throughput, run_summary
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
+from contrastive_st.training.evaluator import Evaluation
 from contrastive_st.training.gradcache import gradcache_step, mlm_step, sparse_look_ups
 from contrastive_st.training.momentum import TOKEN_KEYS, MomentumTrainer
 from contrastive_st.training.optimizers import clip_rows
@@ -60,9 +72,12 @@ class OrderedTrainer(Trainer):
         if isinstance(self.train_dataset, IterableDataset) and not hasattr(self.train_dataset, "__len__"):
             together = 1 if self.accelerator.split_batches else world_size()
             self.train_dataset: Any = EndlessStream(self.train_dataset, self.args.train_batch_size * together)
-            accelerator: Any = self.args.accelerator_config
-            if accelerator.dispatch_batches is None:  # else rank 0 reads for all, without padding
-                self.accelerator.dataloader_config.dispatch_batches = False
+
+    def read_for_itself(self) -> None:
+        """Let each process read a stream, unless the arguments say otherwise: else rank 0 reads for all, unpadded."""
+        accelerator: Any = self.args.accelerator_config
+        if isinstance(self.train_dataset, EndlessStream) and accelerator.dispatch_batches is None:
+            self.accelerator.dataloader_config.dispatch_batches = False
 
     def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any] | None:
         dataset = self.train_dataset if train_dataset is None else train_dataset
@@ -137,20 +152,43 @@ def check_parts(parts: Mapping[str, Any]) -> None:
 class Learning(TrainerCallback):
     """Whether a run learns: it took a step with a gradient and a rate that are not zero.
 
-    The gradients are read at each step until there is such a step, which is the first one or the one after it.
+    The gradients are read at each step until there is such a step, which is the first one or the one after it. Batches
+    without anything to learn from, such as negatives, are counted; the first is warned of.
 
     Attributes:
         before: number of steps that were taken before training began: more than 0 in a resumed run.
         learned: there was such a step.
+        batches: number of batches so far.
+        skipped: number of those that had nothing to learn from.
     """
 
     def __init__(self) -> None:
-        self.before, self.learned = 0, False
+        self.before, self.learned, self.batches, self.skipped, self.why = 0, False, 0, 0, ""
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.before, self.learned = state.global_step, False
+        self.__init__()  # type: ignore[misc]
+        self.before = state.global_step
+
+    def saw(self, step: int, why: str | None) -> None:
+        """Count a batch, and say why there is nothing to learn from it if so."""
+        self.batches += 1
+        if why is None:
+            return
+        if not self.skipped:
+            logger.warning(f"step {step}: {why}. The batch is left out of the loss, as is each other one like it")
+        self.skipped, self.why = self.skipped + 1, why
+
+    def on_epoch_end(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        self.check_batches()
+
+    def check_batches(self) -> None:
+        """Raise `InputError` if no batch of the run had anything to learn from; a collective call."""
+        if not (any_process(self.skipped < self.batches or not self.batches) or self.before):
+            raise InputError(f"in all {self.batches} batches: {self.why}")
 
     def on_pre_optimizer_step(
         self,
@@ -169,6 +207,10 @@ class Learning(TrainerCallback):
         """Raise `InputError` if a run has ended, or has come to this step, without having learned."""
         if state.global_step == self.before:
             raise InputError("no step was taken: the data gave no whole batch; give more rows, or a smaller batch")
+        self.check_batches()
+        if self.skipped:
+            logger.warning(f"{self.skipped} of {self.batches} batches were left out of the loss; the last: {self.why}")
+            return
         if not self.learned:
             raise InputError(
                 f"nothing was learned: the gradient was zero in all {state.global_step - self.before} steps. Give more "
@@ -243,9 +285,10 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
     `eval_collator`. The rows are shared over the processes, and all of them get the figures of the whole set.
 
     Args:
-        evaluator: called with the model on one process, or on all if its attribute `distributed` is true. It returns
-            named metrics, which become `eval_...` metrics for the log, `metric_for_best_model` and
-            `load_best_model_at_end`. It must not draw random numbers.
+        evaluator: called with the model on one process, or on all if its attribute `distributed` is true; an evaluator
+            of sentence-transformers, or with its signature, is called with an encoder instead. It returns named
+            metrics, also nested, or one number (`evaluator`), which become `eval_...` metrics for the log,
+            `metric_for_best_model` and `load_best_model_at_end`. It must not draw random numbers. May be a list.
         loss: a `Loss`, or any callable of views `[B, V, d]` that returns a scalar (see `CallableLoss`); by default that
             of the model, or `InfoNCE()` for a module that has none.
         eval_collator: collates validation rows of other roles than the training rows, such as scored pairs while
@@ -256,11 +299,13 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         TrainingDiverged: the loss is NaN or infinite.
     """
 
+    _made = False
+
     def __init__(
         self,
         *args: Any,
         loss: Any = None,
-        evaluator: Callable[[Any], Mapping[str, float]] | None = None,
+        evaluator: Any = None,
         eval_collator: Any = None,
         **kwargs: Any,
     ) -> None:
@@ -275,29 +320,16 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             parts["eval_dataset"] = {}  # the evaluator has its own data
         with input_errors("training arguments"):
             super().__init__(**parts)
+        tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)
         self.evaluator, self.eval_collator = evaluator, eval_collator
-        if isinstance(self.model, EncoderForCL):  # else transformers warns that its config has no such tokens
-            names = ("pad_token_id", "bos_token_id", "eos_token_id")
-            self.model.config.update({name: getattr(self.processing_class, name, None) for name in names})
-        if (handler := self.accelerator.ddp_handler) is not None:
-            # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
-            changing = handler.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
-            own = {"gradient_as_bucket_view": True, "broadcast_buffers": changing}
-            if isinstance(self.model, EncoderForCL):  # such as a pooler that nobody uses
-                own["find_unused_parameters"] = True
-            self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
+        self.evaluation = None if evaluator is None else Evaluation(evaluator, tokenizer)
+        self._adapt_accelerator()
         self._check_arguments()
-        core = self.accelerator.unwrap_model(self.model)
-        core = core.get_base_model() if hasattr(core, "get_base_model") else core  # of a `PeftModel`
-        if self.is_fsdp_enabled:  # every process must run the same number of forward passes
-            core.length_bucketing = False
-        if self.args.torch_compile:
-            self._compile()
-        if self.args.unpadded is not None:
-            core.unpadded = self.args.unpadded
+        self._adapt_model(self.model)
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.reads_late = self.args.device.type != "cpu"  # on a CPU, losses are read at once
         self._unread: list[Unread] = []
+        self._searching, self._made = False, True
         self.sigterm = StopOnSigterm()
         self.throughput, self.task_losses = Throughput(), TaskLosses()
         self.add_callback(self.throughput)
@@ -305,17 +337,56 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         self.add_callback(self.learning)
         self.add_callback(HealthCallback())
         self.add_callback(self.sigterm)
+        for callback in self.callback_handler.callbacks:
+            if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
+                # what is logged before training goes there too, not into a folder `runs` where the script runs
+                callback.logging_dir = os.path.join(str(self.args.output_dir), default_logdir())
+        if is_quiet():
+            self.remove_callback(PrinterCallback)
         self.prepare_validation()
 
-    def call_model_init(self, trial: Any = None) -> Any:
-        return contrastive(super().call_model_init(trial), self._loss)
+    # ------------------------------------------------------------------ each trial of a search makes them again
 
-    def _compile(self) -> None:
+    def call_model_init(self, trial: Any = None) -> Any:
+        model = contrastive(super().call_model_init(trial), self._loss)
+        if self._made:
+            self._adapt_model(model)
+        return model
+
+    def create_accelerator_and_postprocess(self) -> None:
+        super().create_accelerator_and_postprocess()
+        if self._made:
+            self._adapt_accelerator()
+
+    def _adapt_model(self, model: Any) -> None:
+        if isinstance(model, EncoderForCL):  # else transformers warns that its config has no such tokens
+            names = ("pad_token_id", "bos_token_id", "eos_token_id")
+            model.config.update({name: getattr(self.processing_class, name, None) for name in names})
+        core = self.accelerator.unwrap_model(model)
+        core = core.get_base_model() if hasattr(core, "get_base_model") else core  # of a `PeftModel`
+        if self.is_fsdp_enabled:  # every process must run the same number of forward passes
+            core.length_bucketing = False
+        if self.args.torch_compile:
+            self._compile(core)
+        if self.args.unpadded is not None:
+            core.unpadded = self.args.unpadded
+
+    def _adapt_accelerator(self) -> None:
+        self.read_for_itself()
+        if (handler := self.accelerator.ddp_handler) is not None:
+            # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
+            changing = handler.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
+            own = {"gradient_as_bucket_view": True, "broadcast_buffers": changing}
+            if isinstance(self.model, EncoderForCL):  # such as a pooler that nobody uses
+                own["find_unused_parameters"] = True
+            self.accelerator.ddp_handler = OwnDDP(**{**vars(handler), **own})
+
+    def _compile(self, core: Any) -> None:
         """Compile only the encoder, for any number of rows and any length; buckets are made outside of it.
 
         (accelerate would compile the whole model, and again for each new shape of a batch.)
         """
-        core, plugin = self.accelerator.unwrap_model(self.model), self.accelerator.state.dynamo_plugin
+        plugin = self.accelerator.state.dynamo_plugin
         core.backbone.compile(backend=plugin.backend.value.lower(), mode=plugin.mode, dynamic=True)
         plugin.backend = DynamoBackend.NO
 
@@ -338,6 +409,11 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             kind = getattr(core.config, "_attn_implementation", None)
             why = "with torch_compile" if args.torch_compile else f"for {type(core).__name__} with {kind} attention"
             raise InputError(f"unpadded is not there {why}; leave it out")
+        if (strategy := args.train_sampling_strategy) in ("group_by_length", "batch_rebalance"):
+            raise InputError(
+                f"train_sampling_strategy {strategy}: rows of similar length are encoded together anyway, whatever the "
+                "batch (length buckets), and negatives should not be chosen by length; leave it out"
+            )
         if args.label_smoothing_factor:
             raise InputError("label_smoothing_factor is not for these losses; leave it out")
         if args.use_liger_kernel and not is_liger_kernel_available():
@@ -351,17 +427,23 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             if getattr(args, name, False) and not core.supports_gradient_checkpointing:
                 raise InputError(f"{name} is not there for {type(core).__name__}; leave it out, or give --chunk_size")
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
+    def train(
+        self, resume_from_checkpoint: str | bool | None = None, trial: Any = None, *args: Any, **kwargs: Any
+    ) -> Any:
         """As `transformers.Trainer.train`, but a run ends well only if it trained.
 
         Raises:
             InputError: no step was taken, or one is not possible.
             TrainingDiverged: the loss is NaN or infinite.
         """
+        if self.model is None:  # of the trial before, which a search has freed
+            self.model = self.call_model_init(trial)
+        self._last_views, self._unread, self._searching = None, [], trial is not None
         fit_batch(self.train_dataset, self.args)
         self._train_batch_size = self.args.train_batch_size
+        self.check_best_metric()
         with self.sigterm, frozen_objects():
-            output = super().train(*args, **kwargs)
+            output = super().train(resume_from_checkpoint, trial, *args, **kwargs)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)
         self.report_best()
@@ -416,8 +498,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         self.throughput.count(inputs, core, *chunk)
         cached = any(chunk)
         step = self._gradcache_step if cached else super().training_step
-        nothing: contextlib.AbstractContextManager[list[Check]] = contextlib.nullcontext([])
-        with deferred_checks() if self.reads_late else nothing as checks:
+        with deferred_checks() as checks:
             loss = step(model, inputs, num_items_in_batch)
         self._unread.append(Unread(self.state.global_step + 1, self._get_learning_rate(), loss.detach(), checks))
         if not self.reads_late or len(self._unread) >= _UNREAD:
@@ -434,12 +515,14 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             TrainingDiverged: a loss is NaN or infinite.
         """
         unread, self._unread = self._unread, []
-        fine = [found for entry in unread for found in (*(fine for fine, _ in entry.checks), entry.loss.isfinite())]
+        fine = [x for entry in unread for x in (*(check.fine for check in entry.checks), entry.loss.isfinite())]
         sound = iter(torch.stack(fine).tolist() if fine else [])
         for step, rate, loss, checks in unread:
-            for _, words in checks:
-                if not next(sound):
-                    raise InputError(words())
+            failed = [check for check in checks if not next(sound)]
+            if wrong := next((check for check in failed if not check.skips), None):
+                raise InputError(wrong.words())
+            empty = bool(failed) and len(failed) == sum(check.skips for check in checks)
+            self.learning.saw(step, failed[0].words() if empty else None)
             if not next(sound):
                 last = last_good(str(self.args.output_dir))
                 raise TrainingDiverged(
@@ -455,6 +538,9 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
 
     def get_train_dataloader(self) -> Any:
         """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""
+        if self._searching:  # a trial has arguments of its own
+            fit_batch(self.train_dataset, self.args)
+            self._train_batch_size = self.args.train_batch_size
         collator, config = self.data_collator, self.accelerator.dataloader_config
         streamed = isinstance(self.train_dataset, IterableDataset) and config.dispatch_batches is None
         cut = config.dispatch_batches or config.split_batches or streamed  # by accelerate, which can only cut tensors

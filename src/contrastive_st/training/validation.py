@@ -7,7 +7,6 @@ measure     of the whole set, whose views are gathered once: see `validation_met
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import logging
 import math
@@ -29,21 +28,23 @@ from transformers import (
 )
 
 from contrastive_st.data.mixture import Mixture
-from contrastive_st.distributed import LOCAL, Gather, default_gather, from_first, processes, unshared
+from contrastive_st.distributed import LOCAL, Gather, default_gather, processes
 from contrastive_st.errors import InputError
 from contrastive_st.losses import InfoNCE, Loss, MatryoshkaLoss, MixtureLoss, SoftmaxLoss
+from contrastive_st.losses.base import deferred_checks
 from contrastive_st.losses.functional import matmul_float32, normalize
 from contrastive_st.losses.info_nce import NO_TEXT, TIE
 from contrastive_st.losses.multi_task import CandidateHead
 from contrastive_st.models.modeling import text_hashes
-from contrastive_st.models.wrapped import own_module
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.evaluator import Evaluation
 from contrastive_st.training.gradcache import encode_chunks
 from contrastive_st.training.momentum import TOKEN_KEYS
 from contrastive_st.training.planning import PlanningCollator
 
 logger = logging.getLogger(__name__)
+_TIMES = ("runtime", "per_second", "preparation_time", "epoch")
 _SCORES = 1 << 22  # scores in memory at a time
 
 
@@ -197,13 +198,15 @@ class _Found:
     def __init__(self) -> None:
         self.loss: Tensor | None = None
         self.kept: list[tuple[Tensor, Tensor, Tensor | None]] = []
-        self.rows = 0
+        self.rows = 0  # in batches with something to learn from, such as negatives
 
-    def add(self, share: Share, loss: Tensor | None, kept: tuple[Tensor, Tensor, Tensor | None] | None) -> None:
+    def add(
+        self, share: Share, loss: Tensor | None, kept: tuple[Tensor, Tensor, Tensor | None] | None, counts: bool
+    ) -> None:
         count = len(share.rows) if share.counts else 0
-        self.rows += count
+        self.rows += count * counts
         if loss is not None:
-            self.loss = loss.float() * count + (0.0 if self.loss is None else self.loss)
+            self.loss = loss.float() * count * counts + (0.0 if self.loss is None else self.loss)
         if kept is not None:  # of a batch that does not count: the shapes alone
             views, hashes, targets = kept
             self.kept.append((views[:count], hashes[:count], None if targets is None else targets[:count]))
@@ -212,7 +215,7 @@ class _Found:
         """The mean loss, and the measures; a collective call."""
         found = {}
         if self.loss is not None:
-            found["loss"] = (gather.sum(self.loss) / gather.total(self.rows)).item()
+            found["loss"] = gather.sum(self.loss).item() / (gather.total(self.rows) or math.nan)
         if self.kept:
             views, hashes, targets = zip(*self.kept, strict=True)
             wanted = None if targets[0] is None else torch.cat(targets)
@@ -228,8 +231,10 @@ class ValidationTrainer(Trainer):
 
     args: ContrastiveTrainingArguments
     model: nn.Module
-    evaluator: Callable[[Any], Mapping[str, float]] | None = None
+    evaluator: Any = None
+    evaluation: Evaluation | None = None
     eval_collator: Any = None
+    _evaluated: frozenset[str] = frozenset()  # the metrics of the last evaluation
 
     def prepare_validation(self) -> None:
         """Check the validation rows, choose the measure of the best checkpoint, and add early stopping.
@@ -238,23 +243,65 @@ class ValidationTrainer(Trainer):
             InputError: there is nothing to validate the rows by, or no measure to choose a checkpoint by.
         """
         args, data = self.args, self.eval_dataset
+        self._shares_of_run: dict[str, Any] = {}
         rows = {None: data} if not isinstance(data, dict) else data
         kinds = [self._kinds(own) for own in rows.values() if own is not None] if self.compute_metrics is None else []
         if kinds:
             self.add_callback(LogAtEvaluation())
-        kept = args.load_best_model_at_end or args.early_stopping_patience or args.save_strategy == "best"
+        given = [type(callback) for callback in self.callback_handler.callbacks]
+        stops = args.early_stopping_patience or EarlyStoppingCallback in given
+        kept = args.load_best_model_at_end or stops or args.save_strategy == "best"
         if kept and args.metric_left_open and self.compute_metrics is None:
             measures = [] if isinstance(data, dict) else [kind for own in kinds for kind in own.values() if kind]
             choice = "loss" if kinds and not isinstance(data, dict) and self.eval_collator is None else None
+            if self.evaluation is not None:
+                measures += sorted(self.evaluation.main_names)
             if (choice := choice or next(iter(measures), None)) is None:
                 raise InputError(
                     "no loss or measure of validation rows can choose the best checkpoint: give --validation_file or "
                     "--validation_split (eval_dataset), or name a metric of the evaluator with metric_for_best_model"
                 )
             args.metric_for_best_model, args.greater_is_better = choice, choice != "loss"
-        given = [type(callback) for callback in self.callback_handler.callbacks]
         if args.early_stopping_patience and EarlyStoppingCallback not in given:
             self.add_callback(EarlyStoppingCallback(args.early_stopping_patience))
+
+    def check_best_metric(self) -> None:
+        """See before the first step whether an evaluation has the metric that chooses the best checkpoint.
+
+        Where neither the rows nor the evaluator says which metrics there are, there is one evaluation more.
+
+        Raises:
+            InputError: it has not; names the metrics that there are.
+        """
+        args = self.args
+        wanted = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
+        if args.metric_for_best_model is None or args.eval_strategy == "no":
+            return
+        known = self._evaluated or self._metrics_of_rows() | self._main_metrics()
+        if wanted not in known and not self._evaluated and (self.evaluation or self.compute_metrics):
+            known = frozenset(self.evaluate())
+        if wanted not in known:
+            names = sorted(name for name in known if not name.endswith(_TIMES))
+            raise InputError(
+                f"metric_for_best_model {args.metric_for_best_model}: an evaluation has "
+                f"{', '.join(name.removeprefix('eval_') for name in names)}; choose one of them"
+            )
+
+    def _metrics_of_rows(self) -> frozenset[str]:
+        """The names of the metrics that the validation rows have, without an evaluation."""
+        named = self.eval_dataset if isinstance(self.eval_dataset, dict) else {None: self.eval_dataset}
+        found = set()
+        for data, rows in named.items():
+            kinds = self._kinds(rows) if rows is not None and self.compute_metrics is None else {}
+            for part, kind in kinds.items():
+                names = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
+                for name in (*names, *(() if self.eval_collator else ("loss",))):
+                    found |= {"_".join(filter(None, ("eval", data, own, name))) for own in {part, None}}
+        return frozenset(found)
+
+    def _main_metrics(self) -> frozenset[str]:
+        names = self.evaluation.main_names if self.evaluation else set()
+        return frozenset(f"eval_{name}" for name in names) if not isinstance(self.eval_dataset, dict) else frozenset()
 
     def _kinds(self, data: Any) -> dict[str | None, str | None]:
         """The measure of each part of the rows, or None, from the first rows of each.
@@ -309,11 +356,14 @@ class ValidationTrainer(Trainer):
         self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
     ) -> dict[str, float]:
         """Loss and measure of the validation rows, and the metrics of the evaluator."""
-        if self.evaluator is None or eval_dataset or self.eval_dataset:
-            return super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        metrics = self._evaluator_metrics(metric_key_prefix)
-        self.log(dict(metrics))
-        self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        if self.evaluation is None or eval_dataset or self.eval_dataset:
+            metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        else:
+            metrics = self._evaluator_metrics(metric_key_prefix)
+            self.log(dict(metrics))
+            self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        if eval_dataset is None and metric_key_prefix == "eval":
+            self._evaluated = frozenset(metrics)
         return metrics
 
     def evaluation_loop(
@@ -341,12 +391,16 @@ class ValidationTrainer(Trainer):
         share = next(self._shares)
         masked = ("mlm_input_ids", "mlm_targets", "predicted") if "mlm_targets" in inputs else ()  # of the added loss
         inputs = self._prepare_inputs({name: x for name, x in inputs.items() if name not in masked})
-        loss, views = self._judge(model, inputs)
+        with deferred_checks() as checks:
+            loss, views = self._judge(model, inputs)
+        failed = [check for check in checks if not check.fine]
+        if wrong := next((check for check in failed if not check.skips), None):
+            raise InputError(wrong.words())
         kept = None
         if self._measures[share.part] is not None:
             hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
             kept = views.detach(), hashes, _own_targets(inputs.get("targets"), share.part)
-        self._found[share.part].add(share, loss, kept)
+        self._found[share.part].add(share, loss, kept, counts=not failed)
         return None, None, None
 
     def _judge(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor | None, Tensor]:
@@ -393,31 +447,33 @@ class ValidationTrainer(Trainer):
         return named | {name: float(np.mean([own[name] for own in every.values() if name in own])) for name in names}
 
     def _evaluator_metrics(self, prefix: str) -> dict[str, float]:
-        if self.evaluator is None:
+        if self.evaluation is None:
             return {}
-        model = own_module(self.accelerator.unwrap_model(self.model))
-        if getattr(self.evaluator, "tokenizer", self) is None:  # one of your own data, made without a tokenizer
-            self.evaluator.tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)  # type: ignore[attr-defined]
-        shared = getattr(self.evaluator, "distributed", False)  # it divides its work among the processes itself
-        with unshared() if self.is_fsdp_enabled else contextlib.nullcontext():
-            found = self.evaluator(model) if shared else from_first(lambda: self.evaluator(model))  # type: ignore[misc]
-        return {f"{prefix}_{name}": float(value) for name, value in found.items()}
+        model, state = self.accelerator.unwrap_model(self.model), self.state
+        found = self.evaluation.metrics(model, state.epoch or 0, state.global_step, self.is_fsdp_enabled)
+        return {f"{prefix}_{name}": value for name, value in found.items()}
 
     def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
         """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
         found = super().set_initial_training_values(args, *others, **kwargs)
         for name in ("logging_steps", "eval_steps", "save_steps"):
-            if 0 < (getattr(args, name) or 0) < 1:
-                setattr(args, name, math.ceil(found[-1] * getattr(args, name)))
+            share = self._shares_of_run.setdefault(name, getattr(args, name))  # as given, for each run of a search
+            if 0 < (share or 0) < 1:
+                setattr(args, name, math.ceil(found[-1] * share))
         return found
 
     def report_best(self) -> None:
         """Log which checkpoint was kept, and why training ended."""
         state, args = self.state, self.args
-        if not args.load_best_model_at_end or not state.best_global_step:
-            return
         name = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
         count = sum(name in row for row in state.log_history)
+        if args.load_best_model_at_end and count and not state.best_global_step:
+            logger.warning(
+                f"no checkpoint is the best: {name} was NaN in all {count} evaluations. The weights are those of the "
+                "last step"
+            )
+        if not args.load_best_model_at_end or not state.best_global_step:
+            return
         end = f"training ended at step {state.global_step}"
         if any(getattr(x, "early_stopping_patience_counter", 0) for x in self.callback_handler.callbacks) and (
             state.global_step < state.max_steps
@@ -432,10 +488,11 @@ class ValidationTrainer(Trainer):
 def check_validation(args: ContrastiveTrainingArguments, eval_dataset: Any, evaluator: Any) -> None:
     """Raise `InputError` if a run is to be evaluated, and has no data for it."""
     asked = "early_stopping_patience" if args.early_stopping_patience else "eval_strategy"
-    if (args.early_stopping_patience or args.eval_strategy != "no") and not eval_dataset and evaluator is None:
+    asked = "load_best_model_at_end" if args.load_best_model_at_end and asked == "eval_strategy" else asked
+    if args.eval_strategy != "no" and not eval_dataset and evaluator is None:
         raise InputError(
-            f"{asked} {getattr(args, asked)} needs validation data; give --validation_file or --validation_split, or "
-            "in Python eval_dataset=..."
+            f"{asked} {str(getattr(args, asked)).lower()} needs validation data; give --validation_file or "
+            "--validation_split, or in Python eval_dataset=..."
         )
 
 

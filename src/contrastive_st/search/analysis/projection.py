@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.manifold import TSNE
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, install
 from contrastive_st.search.analysis.topics import Trends
 from contrastive_st.search.index import Sample, VectorIndex, one_line, sample
 from contrastive_st.terminal import clean
@@ -174,7 +174,7 @@ def new_figure(width: float, height: float, constrained: bool = False) -> Any:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure
     except ImportError:
-        raise InputError("pictures need matplotlib; pip install 'contrastive-st[plots]'") from None
+        raise InputError(f"pictures need matplotlib; {install('plots')}") from None
     figure = Figure(figsize=(width, height), dpi=110, layout="constrained" if constrained else None)
     FigureCanvasAgg(figure)
     return figure

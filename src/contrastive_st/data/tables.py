@@ -128,7 +128,9 @@ def stream_texts(source: str, column: str | int | None = None, name: str | None 
     rows = rows_of(source, name, header=header_of(None if column is None else [column]))
     _say(rows)
     names, texts = _columns_of(rows)
-    report(len(list(islice(rows, 1))), 0, 0, rows.unit, rows.source, strict=False)  # a file with only a header has no rows
+    report(
+        len(list(islice(rows, 1))), 0, 0, rows.unit, rows.source, strict=False
+    )  # a file with only a header has no rows
     chosen = choose(None if column is None else [column], names, texts, rows.source)[0]
     return lambda: (_as_text(cells.get(chosen), chosen, rows, number).strip() for number, cells in rows)
 

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import ast
 import runpy
 import sys
 from collections.abc import Sequence
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from contrastive_st.commands import run
+from contrastive_st.commands import add_command, run
 from contrastive_st.errors import InputError, suggestion
+from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, option
 
 _PACKAGE = Path(__file__).parents[1]
 TRAIN_HELP = "train an encoder: contrastive-st train [SCRIPT] --train_file FILE ..."
@@ -92,61 +93,47 @@ def _train_help() -> str:
 def add_commands(commands: Any) -> None:
     """Add the commands to the parser of `contrastive-st`."""
     commands.add_parser("train", help=TRAIN_HELP)  # each script parses its own options
-    _add_distill(commands)
+    for command in COMMANDS:
+        add_command(commands, command)
 
 
-# --- distill: a small encoder that copies a teacher.
+@dataclass
+class Distill(Options):
+    """train a small encoder that copies a teacher: static, or some of its layers"""
 
-#: Defaults of the training of static students, and those that differ for layer students
-STATIC: dict[str, Any] = {
-    "batch_size": 512, "pair_batch_size": 512, "learning_rate": 1e-3, "steps": None, "pair_weight": 0.1,
-    "temperature": 0.05, "seed": 0, "minutes": 0.0,
-}  # fmt: skip
-LAYERS: dict[str, Any] = {
-    **STATIC, "batch_size": 128, "pair_batch_size": 64, "learning_rate": 5e-4, "steps": 0, "pair_weight": 0.05,
-}  # fmt: skip
-_MEANING = {
-    "batch_size": "texts per step", "pair_batch_size": "pairs or triplets per step", "learning_rate": "rate of AdamW",
-    "steps": "steps; 0 for one pass over the texts", "pair_weight": "weight of InfoNCE on pairs; the distance has 1",
-    "temperature": "temperature of InfoNCE", "seed": "seed of the order", "minutes": "time limit; 0: none",
-}  # fmt: skip
-
-
-def _add_distill(commands: Any) -> None:
-    parser = commands.add_parser(
-        "distill", help="train a small encoder that copies a teacher: static, or some of its layers"
+    teacher: str = option("checkpoint folder or Hub name", positional=True)
+    student: str = option(
+        "static; layers=0,3,5: the teacher's layers to keep; or the folder of a layer student, to train it further",
+        default="static",
     )
-    add = parser.add_argument
-    add("teacher", help="checkpoint folder or Hub name")
-    add("--student", default="static", help="static; layers=0,3,5: the teacher's layers to keep; or the "
-        "folder of a layer student, to continue its training (default: static)")  # fmt: skip
-    add("--train_file", nargs="+", required=True, help="texts: .txt, .parquet, .jsonl, .csv ...")
-    add("--pairs", help="also pairs or triplets: a table with 2 or 3 columns of text")
-    add("--output", "-o", required=True, help="folder of the student")
-    add("--overwrite", action="store_true", help="write into a folder that has files")
-    add("--max_train_samples", type=int, help="number of texts, drawn at random (default: all)")
-    add("--pooling", help="pooling of a teacher that records none")
-    add("--cache", help="folder that keeps the teacher's vectors (default: beside --output)")
-    add("--dim", type=int, default=256, help="dimension of a static student (default: 256)")
-    add(
-        "--storage",
-        default="float16",
-        choices=("float32", "float16", "int8"),
-        help="storage of the weights (int8: static)",
+    train_file: list[str] = option("texts: any files or data sets that `train` reads", default=MISSING)
+    pairs: str | None = option("also pairs or triplets: a table with 2 or 3 columns of text")
+    output: Path = option("folder of the student", default=MISSING, short="-o")
+    overwrite: bool = option("write into a folder that has files", default=False)
+    max_train_samples: Count | None = option("number of texts, drawn at random (default: all)")
+    pooling: str | None = option("pooling of a teacher that records none")
+    cache: Path | None = option("folder that keeps the teacher's vectors (default: beside --output)")
+    dim: Count = option("dimension of a static student", default=256)
+    storage: Literal["float32", "float16", "int8"] = option("of the weights (int8: static)", default="float16")
+    regularization: NotNegative = option("of the fit of a static student", default=0.1)
+    max_length: Count = option("most tokens of a text, of a layer student", default=128)
+    batch_size: Count | None = option("texts per step (default: 512; layers: 128)")
+    pair_batch_size: Count | None = option("pairs or triplets per step (default: 512; layers: 64)")
+    learning_rate: Positive | None = option("rate of AdamW (default: 0.001; layers: 0.0005)")
+    steps: CountOrZero | None = option(
+        "steps; 0 for one pass over the texts (default: 1600, or 100 passes if fewer; layers: 0)"
     )
-    add("--regularization", type=float, default=0.1, help="regularization of the fit (default: 0.1)")
-    add("--max_length", type=int, default=128, help="longest text of a layer student, in tokens (default: 128)")
-    for name, default in STATIC.items():
-        otherwise = f"; layers: {LAYERS[name]}" if LAYERS[name] != default else ""
-        usual = "1600, or 100 passes if fewer" if default is None else default
-        add(f"--{name}", type=type(LAYERS[name]), help=f"{_MEANING[name]} (default: {usual}{otherwise})")
-    parser.set_defaults(function=_distill)
+    pair_weight: NotNegative | None = option(
+        "weight of InfoNCE on pairs; the distance has 1 (default: 0.1; layers: 0.05)"
+    )
+    temperature: Positive | None = option("temperature of InfoNCE (default: 0.05)")
+    seed: CountOrZero | None = option("seed of the order (default: 0)")
+    minutes: NotNegative | None = option("time limit (default: none)")
+
+    def __call__(self) -> None:
+        from contrastive_st.scripts.distill import main
+
+        main(self)
 
 
-def _distill(args: argparse.Namespace) -> None:
-    from contrastive_st.scripts.distill import main
-
-    for name, default in (STATIC if args.student == "static" else LAYERS).items():
-        if getattr(args, name) is None:
-            setattr(args, name, default)
-    main(args)
+COMMANDS = (Distill,)

@@ -6,7 +6,6 @@ Both are trained by the distance to the teacher's embeddings and, with `--pairs`
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import math
 import platform
@@ -14,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from itertools import chain
 from pathlib import Path
 from types import SimpleNamespace
@@ -48,28 +47,24 @@ from contrastive_st.models.static_encoder import (
     token_rows,
 )
 from contrastive_st.models.students import student_of, teacher_vectors
+from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
 from contrastive_st.precision import bf16_is_fast
+from contrastive_st.scripts.cli import Distill
 from contrastive_st.terminal import progress_is_shown, say
 from contrastive_st.tokens import pad_rows
-from contrastive_st.training.arguments import ContrastiveTrainingArguments, Ranges, check_ranges
+from contrastive_st.training.arguments import ContrastiveTrainingArguments
 from contrastive_st.training.checkpoints import TrainingDiverged
 from contrastive_st.training.metadata import base_model, hardware, versions, words_of, write_training_metadata
 from contrastive_st.training.trainer import ContrastiveTrainer
 from contrastive_st.vectors import unit_vectors
 
 Rows = list[list[int]]
-_RANGES: Ranges = (
-    ("batch_size pair_batch_size", lambda value: value >= 1, "1 or more"),
-    ("steps seed", lambda value: value >= 0, "0 or more"),
-    ("pair_weight minutes", lambda value: 0 <= value < math.inf, "a number that is not negative"),
-    ("learning_rate temperature", lambda value: 0 < value < math.inf, "a positive number"),
-)
 _STEPS, _PASSES = 1600, 100  # of a static student, if nothing is said
 _MEND = "nothing was saved; lower --learning_rate"
 
 
 @dataclass
-class Training:
+class Training(Options):
     """How a student is trained.
 
     Args:
@@ -83,21 +78,20 @@ class Training:
         seed: seed of the order of texts and pairs.
         minutes: time limit, 0 for none; the learning rate falls to 0 at its end.
 
-    Raises:
-        InputError: one of them is out of range.
     """
 
-    batch_size: int
-    pair_batch_size: int
-    learning_rate: float
-    steps: int | None
-    pair_weight: float
-    temperature: float
-    seed: int
-    minutes: float
+    batch_size: Count = 512
+    pair_batch_size: Count = 512
+    learning_rate: Positive = 1e-3
+    steps: CountOrZero | None = None
+    pair_weight: NotNegative = 0.1
+    temperature: Positive = 0.05
+    seed: CountOrZero = 0
+    minutes: NotNegative = 0.0
 
-    def __post_init__(self) -> None:
-        check_ranges(self, _RANGES)
+
+STATIC = Training()
+LAYERS = Training(batch_size=128, pair_batch_size=64, learning_rate=5e-4, steps=0, pair_weight=0.05)
 
 
 @dataclass
@@ -121,18 +115,19 @@ class Pairs:
         return [rows for rows in found if len(rows) > 1]
 
 
-def main(args: argparse.Namespace) -> dict[str, Any]:
-    """Run the whole job, with the flags of `contrastive-st distill`; return the table that it prints."""
+def main(args: Distill) -> dict[str, Any]:
+    """Run the whole job, with the options of `contrastive-st distill`; return the table that it prints."""
     with only_writer(args.output, args.overwrite, parents=True) as output:
         return _distill(args, output)
 
 
-def _distill(args: argparse.Namespace, output: Path) -> dict[str, Any]:
+def _distill(args: Distill, output: Path) -> dict[str, Any]:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
     if not static and args.storage == "int8":
         raise InputError("--storage int8 is for static students only; give float16 or float32 for a layer student")
-    training = Training(**{spec.name: getattr(args, spec.name) for spec in fields(Training)})
+    given = {spec.name: getattr(args, spec.name) for spec in fields(Training)}
+    training = replace(STATIC if static else LAYERS, **{name: own for name, own in given.items() if own is not None})
     texts = training_texts(args.train_file, args.max_train_samples, training.seed)
     if len(texts) < 2:
         raise InputError(f"--train_file has {len(texts)} distinct text; a student needs texts that differ")
@@ -143,7 +138,7 @@ def _distill(args: argparse.Namespace, output: Path) -> dict[str, Any]:
     if source is None:
         encoder, targets = fitted_static(args, teacher, texts, vectors)
     else:
-        options = {"pooling": args.pooling, "max_length": args.max_length, "loss": EmbeddingDistillationLoss.name}
+        options: dict[str, Any] = {"pooling": args.pooling, "max_length": args.max_length, "loss": EmbeddingDistillationLoss.name}
         encoder, targets = student_of(source, layers, **options), vectors
         if encoder.dimension != vectors.shape[1]:
             raise InputError(f"{source} has {encoder.dimension} dimensions and the teacher {vectors.shape[1]}")
@@ -191,7 +186,7 @@ def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[st
 
 
 def fitted_static(
-    args: argparse.Namespace, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
+    args: Distill, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
 ) -> tuple[SentenceEncoder, NDArray[np.float32]]:
     """The closed form, and the targets of its refinement: the teacher's vectors, centred, in `dim` dimensions."""
     tokenizer = static_tokenizer(load_tokenizer(args.teacher))
@@ -462,7 +457,7 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
 
 
 def metadata_of(
-    args: argparse.Namespace, teacher: SentenceEncoder, model: Any, rows: int, training: Training, run: dict[str, Any]
+    args: Distill, teacher: SentenceEncoder, model: Any, rows: int, training: Training, run: dict[str, Any]
 ) -> dict[str, Any]:
     """The training metadata of the run, for the model card."""
     loss = EmbeddingDistillationLoss()

@@ -49,7 +49,6 @@ from contrastive_st.models.static_encoder import (
 from contrastive_st.models.students import student_of, teacher_vectors
 from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive
 from contrastive_st.precision import bf16_is_fast
-from contrastive_st.scripts.cli import Distill
 from contrastive_st.terminal import progress_is_shown, say
 from contrastive_st.tokens import pad_rows
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -115,13 +114,13 @@ class Pairs:
         return [rows for rows in found if len(rows) > 1]
 
 
-def main(args: Distill) -> dict[str, Any]:
-    """Run the whole job, with the options of `contrastive-st distill`; return the table that it prints."""
+def main(args: Any) -> dict[str, Any]:
+    """Run the whole job with a `contrastive_st.scripts.cli.Distill`; return the table that it prints."""
     with only_writer(args.output, args.overwrite, parents=True) as output:
         return _distill(args, output)
 
 
-def _distill(args: Distill, output: Path) -> dict[str, Any]:
+def _distill(args: Any, output: Path) -> dict[str, Any]:
     static = args.student == "static"
     source, layers = (None, None) if static else layer_student(args.teacher, args.student)
     if not static and args.storage == "int8":
@@ -138,7 +137,11 @@ def _distill(args: Distill, output: Path) -> dict[str, Any]:
     if source is None:
         encoder, targets = fitted_static(args, teacher, texts, vectors)
     else:
-        options: dict[str, Any] = {"pooling": args.pooling, "max_length": args.max_length, "loss": EmbeddingDistillationLoss.name}
+        options: dict[str, Any] = {
+            "pooling": args.pooling,
+            "max_length": args.max_length,
+            "loss": EmbeddingDistillationLoss.name,
+        }
         encoder, targets = student_of(source, layers, **options), vectors
         if encoder.dimension != vectors.shape[1]:
             raise InputError(f"{source} has {encoder.dimension} dimensions and the teacher {vectors.shape[1]}")
@@ -186,7 +189,7 @@ def training_texts(files: Sequence[str], most: int | None, seed: int) -> list[st
 
 
 def fitted_static(
-    args: Distill, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
+    args: Any, teacher: SentenceEncoder, texts: Sequence[str], vectors: NDArray[np.floating]
 ) -> tuple[SentenceEncoder, NDArray[np.float32]]:
     """The closed form, and the targets of its refinement: the teacher's vectors, centred, in `dim` dimensions."""
     tokenizer = static_tokenizer(load_tokenizer(args.teacher))
@@ -457,7 +460,7 @@ def save(encoder: SentenceEncoder, folder: Path, storage: str) -> None:
 
 
 def metadata_of(
-    args: Distill, teacher: SentenceEncoder, model: Any, rows: int, training: Training, run: dict[str, Any]
+    args: Any, teacher: SentenceEncoder, model: Any, rows: int, training: Training, run: dict[str, Any]
 ) -> dict[str, Any]:
     """The training metadata of the run, for the model card."""
     loss = EmbeddingDistillationLoss()

@@ -102,7 +102,14 @@ def test_haystack_retriever_over_an_index(monkeypatch):
     found = retriever.run(vector.tolist(), filters=both, top_k=5)["documents"]
     assert len(found) == 5
     assert all(d.meta["year"] > 2000 and d.meta["topic"] == "space" for d in found)
-    for wrong in ({"operator": "OR", "conditions": [condition]}, {"operator": "AND", "conditions": [both, both]}):
+    count = lambda filters: len(retriever.run(vector.tolist(), filters=filters, top_k=1000)["documents"])
+    space, later = {"field": "topic", "operator": "==", "value": "space"}, condition
+    assert count({"operator": "OR", "conditions": [space, later]}) == count(space) + count(later) - count(both)
+    assert count({"operator": "NOT", "conditions": [space, later]}) == len(index) - count(both)
+    twice = [{"field": "topic", "operator": "!=", "value": value} for value in ("sea", "kitchen")]
+    assert count({"operator": "AND", "conditions": twice}) == count(space)
+    assert count({"field": "meta.topic", "operator": "not in", "value": ["sea", "kitchen"]}) == count(space)
+    for wrong in ({"field": "topic", "operator": ">", "value": "sea"}, {"operator": "XOR", "conditions": [condition]}):
         with pytest.raises(InputError, match="filter"):
             retriever.run(vector.tolist(), filters=wrong)
     retriever.close()

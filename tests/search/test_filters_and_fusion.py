@@ -1,59 +1,320 @@
-"""Filters mean the same in Python and in a jsonpath; ranks are fused as the formula says."""
+"""Filters mean the same as text, in Python, in ExactIndex and in PostgreSQL; ranks are fused as the formula says."""
 
+import contextlib
+import datetime as dt
+import json
+import logging
 import math
+import operator
+import re
+from decimal import Decimal
 
+import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings, strategies as st
+from store_places import store_place, unit_vectors
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import (
-    as_jsonpath,
-    conditions,
-    matches,
-    parse_filter,
-    reciprocal_rank_fusion,
-    storable,
-    storable_json,
-)
+from contrastive_st.search.exact import ExactIndex
+from contrastive_st.search.filters import Condition, Filter, as_filter, parse
+from contrastive_st.search.index import reciprocal_rank_fusion, unmet
+from contrastive_st.search.postgres.predicates import as_jsonpath
+
+# --- The grammar
 
 
 @pytest.mark.parametrize(
-    ("metadata", "filter", "wanted"),
+    ("text", "parts"),
     [
-        ({"a": 1}, {"a": 1}, True),
-        ({"a": 1}, {"a": 1.0}, True),
-        ({"a": "1"}, {"a": 1}, False),
-        ({"a": True}, {"a": 1}, False),
-        ({"a": ["x", "y"]}, {"a": "y"}, True),
-        ({"a": "x"}, {"a": ["y", "x"]}, True),
-        ({"a": 5}, {"a": {">=": 5, "<": 6}}, True),
-        ({"a": 6}, {"a": {">=": 5, "<": 6}}, False),
-        ({"a": None}, {"a": None}, True),
-        ({"a": None}, {"a": {"!=": 3}}, True),
-        ({}, {"a": {"!=": 3}}, False),
-        ({"a": 1, "b": 2}, {"a": 1, "b": 3}, False),
+        ("topic=sea", [("topic", "=", "sea")]),
+        ("topic == sea , sky", [("topic", "=", "sea", "sky")]),
+        ("topic!=a; topic!=b", [("topic", "!=", "a"), ("topic", "!=", "b")]),
+        ("year>=2000;year<2010", [("year", ">=", "2000"), ("year", "<", "2010")]),
+        ('title="Hello, world; no"', [("title", "=", "Hello, world; no")]),
+        ('"a=b; c"=1', [("a=b; c", "=", "1")]),
+        (r'q="a \"b\" \u00e9"', [("q", "=", 'a "b" é')]),
+        ("url=http://x?a=b&c<d", [("url", "=", "http://x?a=b&c<d")]),
+        ('size=5" pipe', [("size", "=", '5" pipe')]),
+        ('a=null,"null"', [("a", "=", None, "null")]),
+        ("a=", [("a", "=", "")]),
+        ("a=x\ny", [("a", "=", "x\ny")]),
+        (" ; ", []),
     ],
 )
-def test_matches(metadata, filter, wanted):
-    assert matches(metadata, filter) is wanted
+def test_the_grammar(text, parts):
+    assert [(one.column, one.operator, *one.values) for one in parse(text).parts] == parts
+    assert parse(str(parse(text))) == parse(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["a", "=3", "a>b", "a>1,2", 'a="x', 'a="b"c', "a>=true", "a<null", "a<", "a>03/01/2024", "; b", '"a', "a=1; b"],
+)
+def test_what_cannot_be_read_or_compared_is_shown_in_one_line(text):
+    with pytest.raises(InputError, match=r"^filter ") as caught:
+        parse(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_text_takes_long():
+    for text in ("a" + " " * 200_000, '"' * 200_000, "a=" + "," * 50_000, "a=" + '"\\' * 100_000, "<" * 200_000):
+        with contextlib.suppress(InputError):
+            parse(text)
+
+
+@pytest.mark.parametrize(
+    "filter", [{"a": {"~": 1}}, {"a": []}, {"a": object()}, {"a": math.nan}, 3, {"a": b"x"}, ["a"]]
+)
+def test_unknown_filters_are_named(filter):
+    with pytest.raises(InputError, match="filter"):
+        as_filter(filter)
+
+
+def test_forms_of_one_filter():
+    wanted = parse("year>=2020; year<2030; topic=x,y")
+    assert as_filter(["year>=2020", {"year": {"<": "2030"}}, "topic=x,y"]) == wanted
+    assert str(as_filter({"year": {">=": 2020, "<": 2030}, "topic": ["x", "y"]})) == str(wanted)
+    assert as_filter({"day": {">": dt.date(2024, 5, 1)}, "price": Decimal("1.5"), "n": np.int64(3)}) == Filter(
+        (Condition("day", ">", ("2024-05-01",)), Condition("price", "=", (1.5,)), Condition("n", "=", (3,)))
+    )
 
 
 def test_hostile_keys_and_values_stay_inside_their_quotes():
-    path = as_jsonpath({'a" || true) //': 'x" || $."b" == "y', "n\0l": "a\0b"})
-    assert path == '($."a\\" || true) //" == "x\\" || $.\\"b\\" == \\"y") && ($."n\ufffdl" == "a\ufffdb")'
+    path = as_jsonpath(as_filter({'a" || true) //': 'x" || $."b" == "y', "l": "a\0b"}))
+    assert path == '(($."a\\" || true) //" == "x\\" || $.\\"b\\" == \\"y") && ($."l" == "a\ufffdb"))'
 
 
-@pytest.mark.parametrize("filter", [{"a": {"~": 1}}, {"a": []}, {"a": object()}, {"a": math.nan}, ["a"]])
-def test_unknown_filters_are_named(filter):
-    with pytest.raises(InputError, match="filter"):
-        conditions(filter)
+# --- What a condition means
+
+MEANING = [
+    ({"a": 1}, "a=1", True), ({"a": "1"}, "a=1", True), ({"a": "1"}, {"a": 1}, True), ({"a": 1}, {"a": "1"}, True),
+    ({"a": True}, "a=1", False), ({"a": 1.0}, {"a": 1}, True), ({"a": "007"}, "a=7", False),
+    ({"a": "1.10"}, "a=1.1", False),
+    ({"a": True}, "a=true", True), ({"a": "True"}, "a=true", True), ({"a": "TRUE"}, {"a": True}, True),
+    ({"a": False}, "a=true", False), ({"a": ["x", "y"]}, "a=y", True), ({"a": ["x", "y"]}, "a!=y", False),
+    ({"a": ["x", "y"]}, "a!=z", True), ({"a": ["x", "y"]}, "a=x; a=y", True), ({"a": "x"}, "a=x; a=y", False),
+    ({"a": "x"}, "a=y,x", True), ({"a": "x"}, "a!=y,x", False), ({"a": 5}, {"a": {">=": 5, "<": 6}}, True),
+    ({"a": "2021"}, "a>2020", True), ({"a": "2021"}, {"a": {">": 2020}}, True), ({"a": "x"}, "a>2020", False),
+    ({"a": [1999, "2021"]}, "a>2020", True), ({"a": True}, "a>0", False), ({"a": "1e3"}, "a>=1000", True),
+    ({"a": "2024-03-01"}, "a>=2024", True), ({"a": "2024-03-01"}, "a<=2024", True),
+    ({"a": "2024-03-01"}, "a>2024", False),
+    ({"a": "2024-03-01"}, {"a": {"<": dt.date(2024, 3, 2)}}, True), ({"a": "2024-03-01"}, "a<2024-03", False),
+    ({"a": "2024-03-01T10:30:00"}, "a>2024-03-01T09:15", True),
+    ({"a": "2024-03-01 10:30"}, "a>2024-03-01T11:15", False),
+    ({"a": "2024-03-01 10:30"}, "a>2024-03-01 09:15", True), ({"a": "03/01/2024"}, "a>=2024", False),
+    ({"a": None}, "a=null", True), ({}, "a=null", True), ({"a": []}, "a=null", True), ({"a": 0}, "a=null", False),
+    ({"a": None}, "a!=null", False), ({"a": [None, 1]}, "a!=null", True), ({"a": "null"}, 'a="null"', True),
+    ({}, "a!=3", False), ({"a": None}, "a!=3", False), ({"a": None}, "a=3,null", True), ({}, "a<3", False),
+    ({"a": {"b": "x"}}, "a.b=x", True), ({"a": [{"b": 1}, {"b": 2}]}, "a.b>1", True), ({"a.b": "x"}, "a.b=x", True),
+    ({"a": {"b": "x"}}, "a.b!=x", False), ({"a": {"b": "x"}}, "a!=null", True), ({"a": [["x"]]}, "a=x", False),
+    ({"a": {"b": {"c": 1}}}, "a.b.c=1", True), ({"a": ""}, "a=", True), ({"a": [{"b": 1}, "y"]}, "a!=x", True),
+]  # fmt: skip
 
 
-def test_filters_of_the_command_line():
-    assert parse_filter(["a=7", "b=x y", "c>=1.5", "c<2"]) == {"a": [7, "7"], "b": ["x y"], "c": {">=": 1.5, "<": 2}}
-    assert parse_filter(["a=NaN", "b=[1]", "c=" + "[" * 100_000]) == {"a": ["NaN"], "b": ["[1]"], "c": ["[" * 100_000]}
-    for wrong in (["a"], ["=3"], ["a=1", "a>2"], ["a>2", "a=1"]):
-        with pytest.raises(InputError, match="--filter"):
-            parse_filter(wrong)
+@pytest.mark.parametrize(("metadata", "filter", "wanted"), MEANING)
+def test_what_a_condition_means(metadata, filter, wanted):
+    assert as_filter(filter).holds(metadata) is wanted
+
+
+@pytest.fixture(scope="module")
+def store():
+    from contrastive_st.search.postgres.store import VectorStore
+
+    with store_place() as folder:
+        made = {"model": "m", "fingerprint": "f", "dimension": 8}
+        with VectorStore.create(folder, "filters", **made) as opened:
+            yield opened
+
+
+def fill(store, metadata):
+    store.delete(store.known(range(1000)))
+    store.upsert(range(len(metadata)), ["t"] * len(metadata), unit_vectors(len(metadata)), metadata)
+
+
+def test_postgresql_means_the_same(store):
+    fill(store, [metadata for metadata, _, _ in MEANING])
+    for number, (metadata, filter, wanted) in enumerate(MEANING):
+        assert (number in ids_found_by(store, filter)) is wanted, (metadata, filter)
+
+
+def ids_found_by(index, filter, count=200):
+    with contextlib.suppress(InputError):
+        return sorted(hit.id for hit in index.search(unit_vectors(1), count, filter=filter)[0])
+    return "no such column"
+
+
+# --- Random conditions, against a loop that is written from the documentation alone
+
+TEXTS = [
+    "sea",
+    "sky",
+    "a, b",
+    'say "x"',
+    "True",
+    "2001",
+    "1.5",
+    "2001-05",
+    "2001-05-07",
+    "null",
+    "",
+    "é;",
+    "-3",
+    "false",
+    "=x",
+    " y",
+    "a\\",
+    "new\nline",
+]
+SCALARS = st.one_of(
+    st.none(), st.booleans(), st.integers(-5, 5), st.integers(1999, 2002), st.sampled_from([0.5, -1.5, 2001.0, 1e3]),
+    st.sampled_from(TEXTS), st.dates(dt.date(2000, 12, 30), dt.date(2001, 12, 31)),
+    st.datetimes(dt.datetime(2001, 5, 6), dt.datetime(2001, 5, 9)),
+)  # fmt: skip
+VALUES = st.one_of(SCALARS, st.lists(SCALARS, max_size=3), st.fixed_dictionaries({"in": SCALARS}))
+COLUMNS = ["a", "b", "c.in", "c", 'od"d; =']
+ROWS = st.lists(
+    st.dictionaries(st.sampled_from(["a", "b", "c", 'od"d; =']), VALUES, max_size=4), min_size=1, max_size=12
+)
+ENDS = st.one_of(
+    st.integers(-5, 2003), st.sampled_from([0.5, 2000.5, "2001", "2001-05", "2001-05-07", "2001-05-07T12:00"])
+)
+CONDITIONS = st.one_of(
+    st.builds(lambda c, o, v: {c: {o: v}}, st.sampled_from(COLUMNS), st.sampled_from(["=", "!="]),
+              st.lists(SCALARS, min_size=1, max_size=3)),
+    st.builds(lambda c, o, v: {c: {o: v}}, st.sampled_from(COLUMNS), st.sampled_from(["<", "<=", ">", ">="]), ENDS),
+)  # fmt: skip
+RANGES = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
+
+
+def held(value):
+    """A value as JSON, by hand."""
+    return value.isoformat() if isinstance(value, dt.date) else value
+
+
+def row_as_held(row):
+    return json.loads(json.dumps(row, default=held))
+
+
+def plainly(row, condition):
+    ((column, comparison),) = condition.items()
+    ((symbol, wanted),) = comparison.items()
+    values = row.get("c") if column == "c.in" else row.get(column)
+    values = values if isinstance(values, list) else [values]
+    if column == "c.in":
+        values = [value["in"] for value in values if isinstance(value, dict)]
+        values = [one for value in values for one in (value if isinstance(value, list) else [value])]
+    values = [held(value) for value in values if value is not None]
+    if symbol in RANGES:
+        return any(in_range(RANGES[symbol], value, wanted) for value in values)
+    ends = [held(one) for one in wanted if one is not None]
+    meets = (None in wanted and not values) or any(same(one, value) for one in ends for value in values)
+    return meets if symbol == "=" else bool(values) and not meets
+
+
+def same(wanted, value):
+    if isinstance(wanted, bool) or isinstance(value, bool):
+        return str(wanted).lower() == str(value).lower() and not isinstance(value, dict)
+    if isinstance(wanted, str) and isinstance(value, str):
+        return wanted == value or wanted.lower() == value.lower() in ("true", "false")
+    if isinstance(wanted, str):
+        return not isinstance(value, (dict, list)) and re.fullmatch(r"-?\d+(\.\d+)?", wanted) and float(wanted) == value
+    if isinstance(value, str):
+        return value in (json.dumps(wanted), str(int(wanted)) if wanted == int(wanted) else "")
+    return wanted == value
+
+
+def in_range(compare, value, wanted):
+    number = lambda x: None if isinstance(x, (bool, dict)) or not re.fullmatch(r"-?\d+(\.\d+)?", str(x)) else float(x)
+    if number(value) is not None and number(wanted) is not None:
+        return compare(number(value), number(wanted))
+    day = r"\d{4}(-\d\d(-\d\d([T ]\d\d:\d\d.*)?)?)?"
+    end = str(wanted)
+    if isinstance(value, str) and re.fullmatch(day, value) and re.fullmatch(day, end):
+        return compare(value[: len(end)], end)
+    return False
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(rows=ROWS, filters=st.lists(st.lists(CONDITIONS, min_size=1, max_size=3), min_size=1, max_size=6))
+def test_random_conditions_find_the_same_in_every_index(store, rows, filters):
+    logging.getLogger("contrastive_st").setLevel(logging.ERROR)
+    exact = ExactIndex(range(len(rows)), ["t"] * len(rows), unit_vectors(len(rows)), rows)
+    fill(store, rows)
+    for conditions in filters:
+        wanted = [i for i, row in enumerate(rows) if all(plainly(row, one) for one in conditions)]
+        written = str(as_filter(conditions))
+        assert [i for i, row in enumerate(rows) if as_filter(written).holds(row_as_held(row))] == wanted, (
+            rows,
+            written,
+        )
+        assert store.count(conditions) == exact.count(conditions) == exact.count(written) == len(wanted), (
+            rows,
+            written,
+        )
+        for index in (exact, store):
+            assert ids_found_by(index, written) in (wanted, "no such column")
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    rows=ROWS,
+    parts=st.lists(st.tuples(st.sampled_from(["and", "or", "not"]), CONDITIONS, CONDITIONS), min_size=1, max_size=3),
+)
+def test_and_or_and_not_find_the_same_in_every_index(store, rows, parts):
+    """Haystack's filters are made of these."""
+    exact = ExactIndex(range(len(rows)), ["t"] * len(rows), unit_vectors(len(rows)), rows)
+    fill(store, rows)
+    join = {"and": all, "or": any, "not": lambda held: not all(held)}
+    filter = Filter(tuple(Filter((as_filter(one), as_filter(other)), kind) for kind, one, other in parts))
+    wanted = sum(
+        all(join[kind]([plainly(row, one), plainly(row, other)]) for kind, one, other in parts) for row in rows
+    )
+    assert exact.count(filter) == store.count(filter) == wanted
+
+
+# --- A condition that cannot match says so, everywhere the same
+
+DOCUMENTS = [{"topic": "sea", "year": 1999}, {"topic": "sky", "year": "2004"}, {"topic": ["sea", "rain"], "name": "x"}]
+
+
+@pytest.fixture(params=["exact", "store"])
+def index(request):
+    if request.param == "exact":
+        return ExactIndex(range(3), ["t"] * 3, unit_vectors(3), DOCUMENTS)
+    store = request.getfixturevalue("store")
+    fill(store, DOCUMENTS)
+    return store
+
+
+@pytest.mark.parametrize(
+    ("filter", "line"),
+    [
+        ("topic=see", "no document meets topic=see; the column has: rain, sea, sky"),
+        ("topic!=sea,sky,rain", "no document meets topic!=sea,sky,rain; the column has: rain, sea, sky; a comma"),
+        ("year>2010", "no document meets year>2010 (it has no number or date in that range; it has: 1999, 2004)"),
+        ("name>2010", "no document meets name>2010 (it has no number or date in that range; it has: x)"),
+        ("topic=sea; topic=sky", "each condition is met by some document, but no document meets all of them: "
+         "topic=sea; topic=sky; alternatives are written column=a,b"),
+    ],
+)  # fmt: skip
+def test_why_nothing_is_found(index, caplog, filter, line):
+    with caplog.at_level(logging.WARNING, "contrastive_st"):
+        assert index.search(unit_vectors(1), filter=filter) == [[]]
+    (said,) = [record.getMessage() for record in caplog.records]
+    assert said.startswith(line)
+    assert unmet(index, parse(filter))[0].startswith(line)
+
+
+def test_an_unknown_column_is_an_error(index):
+    for filter in ("yaer=1", "yaer!=1", "yaer>1", "yaer=null", "topic=sea; yaer=1", {"topic": "sea", "yaer": None},
+                   Filter((parse("topic=sea"), parse("yaer=1")), "or")):  # fmt: skip
+        with pytest.raises(
+            InputError, match="no document has a value in the column 'yaer'; the columns are: name, topic, year"
+        ):
+            index.search(unit_vectors(1), filter=filter)
+
+
+# --- Fusion
 
 
 def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks():
@@ -64,9 +325,3 @@ def test_reciprocal_rank_fusion_is_the_sum_of_reciprocal_ranks():
             plain[ranking[i]] = plain.get(ranking[i], 0) + 1 / (60 + i + 1)
     assert reciprocal_rank_fusion(rankings) == sorted(plain, key=lambda id: (-plain[id], id))
     assert reciprocal_rank_fusion([]) == []
-
-
-def test_what_postgresql_cannot_hold_is_replaced():
-    assert storable("a\0b\ud83d") == "a\ufffdb\ufffd"
-    assert storable("😀 ok") == "😀 ok"
-    assert storable_json({"k\0": ["a\0", 1, {"x": "\udc00"}]}) == {"k\ufffd": ["a\ufffd", 1, {"x": "\ufffd"}]}

@@ -11,8 +11,9 @@ from store_places import store_place
 from contrastive_st.cli import main
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.search.documents import cut, document_id, identified, open_corpus
+from contrastive_st.search.documents import cut, identified, open_corpus
 from contrastive_st.search.opening import open_index
+from contrastive_st.search.values import as_id
 from contrastive_st.static_vectors import StaticVectors
 
 ROWS = [
@@ -72,7 +73,7 @@ def stored(place, collection):
 
 
 def as_stored(rows):
-    return {document_id(row["id"]): (row["text"], {name: row[name] for name in row if name != "text"}) for row in rows}
+    return {as_id(row["id"]): (row["text"], {name: row[name] for name in row if name != "text"}) for row in rows}
 
 
 def test_unchanged_rows_are_left_alone_and_changed_ones_are_updates(index, place):
@@ -119,7 +120,8 @@ def test_numbers_of_rows_and_own_ids_do_not_meet_in_a_collection(index, place, t
 
 @pytest.mark.parametrize(
     ("row", "words"),
-    [({"id": 2, "text": "twice"}, "row 4 has the id of row 2"), ({"id": 1.5, "text": "half"}, "row 4: 1.5 is no id"),
+    [({"id": 2, "text": "twice"}, "row 4 has the id of row 2"), 
+     ({"id": 1.5, "text": "half"}, "row 4: 1.5 is not an id"),
      ({"id": None, "text": "none"}, "row 4: there is no id"), ({"text": "none"}, "row 4: there is no id")],
 )  # fmt: skip
 def test_rows_without_an_id_of_their_own_are_named(tmp_path, row, words):
@@ -148,18 +150,20 @@ def test_encoded_shards_keep_the_ids(index, place, tmp_path):
 def test_delete(index, place, tmp_path, capsys, monkeypatch):
     index(ROWS, "--index", "binary")
     where = ["delete", index.collection, "--store", place]
-    assert main([*where, "--filter", "year>=2004", "--filter", "id=3"]) == 0
+    assert main([*where, "--yes", "--filter", "year>=2004", "--filter", "id=3"]) == 0
     assert stored(place, index.collection) == as_stored(ROWS[:2])
+    assert main([*where, "--filter", "yaer=1"]) == 2
+    assert "no document has a value in the column 'yaer'" in capsys.readouterr().err
     (tmp_path / "ids").write_text("talk-1\n\n77\n")
     capsys.readouterr()
-    assert main([*where, "--ids", str(tmp_path / "ids")]) == 0
-    assert "deleted 1 documents of 2 ids; 1 are left" in capsys.readouterr().err
+    assert main([*where, "--yes", "--ids", str(tmp_path / "ids")]) == 0
+    assert "deleted 1 documents; 1 are left" in capsys.readouterr().err
     assert stored(place, index.collection) == as_stored(ROWS[1:2])
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"2\n")))
-    assert main([*where, "--ids", "-"]) == 0
+    assert main([*where, "--yes", "--ids", "-"]) == 0
     assert stored(place, index.collection) == {}
     for flags, words in (
-        (["--filter", "yaer=1"], "no document has the column 'yaer'"), ([], "required"),
+        ([], "required"),
         (["--ids", "/no/such/file"], "cannot be read"), (["--filter", "year=1", "--ids", "-"], "not allowed"),
     ):  # fmt: skip
         assert main([*where, *flags]) == 2

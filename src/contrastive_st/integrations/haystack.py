@@ -16,6 +16,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.encoder import SentenceEncoder
+from contrastive_st.search.filters import Condition, Filter, as_filter
 from contrastive_st.search.opening import open_index
 
 
@@ -153,7 +154,7 @@ class ContrastiveRetriever:
         where: a DSN or folder of a store, or a folder of encoded shards; None is the default store.
         collection: name of the collection in the store.
         top_k: number of documents to return.
-        filters: Haystack filters on metadata: comparisons, `in`, and `AND` of these.
+        filters: Haystack filters on metadata: comparisons, `in`, `not in`, and `AND`, `OR` and `NOT` of these.
 
     Example:
         >>> retriever = ContrastiveRetriever(top_k=3)  # doctest: +SKIP
@@ -207,22 +208,22 @@ class ContrastiveRetriever:
         return {"documents": found}
 
 
-def translate_filters(filters: dict[str, Any]) -> dict[str, Any]:
-    """Translate Haystack filters to a filter of `VectorIndex`.
+def translate_filters(filters: dict[str, Any]) -> Filter:
+    """Haystack filters as a filter of `VectorIndex`.
+
+    `!=`, `not in` and `NOT` also find documents without the field, as they do in Haystack.
 
     Raises:
-        InputError: `OR`, `NOT`, `not in`, or several conditions on a field that are not all comparisons.
+        InputError: an operator is unknown, or a value cannot be compared by it.
     """
+    joins: dict[Any, Any] = {"AND": "and", "OR": "or", "NOT": "not"}
     operator = filters.get("operator")
-    if operator == "AND":
-        found: dict[str, Any] = {}
-        for condition in filters.get("conditions", []):
-            for key, wanted in translate_filters(condition).items():
-                if key in found and not (isinstance(found[key], dict) and isinstance(wanted, dict)):
-                    raise InputError(f"filter on {key!r}: several conditions on a field must all be comparisons")
-                found[key] = {**found[key], **wanted} if key in found else wanted
-        return found
-    if "field" not in filters or operator not in ("==", "!=", "<", "<=", ">", ">=", "in"):
-        raise InputError(f"filter {filters}: an index takes comparisons, `in`, and AND of these")
-    value = filters.get("value")
-    return {filters["field"].removeprefix("meta."): list(value) if operator == "in" else {operator: value}}  # type: ignore[arg-type]
+    if operator in joins:
+        return Filter(tuple(translate_filters(one) for one in filters.get("conditions", [])), joins[operator])
+    if "field" not in filters or operator not in ("==", "!=", "<", "<=", ">", ">=", "in", "not in"):
+        raise InputError(f"filter {filters}: an index takes comparisons, `in`, `not in`, and AND, OR and NOT of these")
+    column = filters["field"].removeprefix("meta.")
+    wanted = as_filter({column: {{"in": "=", "not in": "!="}.get(operator, operator): filters.get("value")}})
+    if operator not in ("!=", "not in") or None in next(wanted.conditions()).values:
+        return wanted
+    return Filter((wanted, Condition(column, "=", (None,))), "or")

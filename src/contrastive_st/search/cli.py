@@ -23,6 +23,10 @@ from contrastive_st.precision import MODEL_PRECISIONS, VECTOR_PRECISIONS
 from contrastive_st.terminal import note, progress_is_shown, say
 
 Command = Callable[[argparse.Namespace], None]
+FILTER_HELP = (
+    "condition on metadata, such as topic=sea,sky (one of them), topic!=sea, year>=2000 or day<2024-05-01; of several, "
+    'all must hold; quote a value with a comma: title="Hello, world"'
+)
 
 
 def add_commands(commands: Any) -> None:
@@ -50,10 +54,10 @@ def add_commands(commands: Any) -> None:
     delete = commands.add_parser("delete", help="delete documents of a collection, by a filter or by their ids")
     delete.add_argument("collection", help="name of the collection")
     which = delete.add_mutually_exclusive_group(required=True)
-    which.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE",
-                       help="condition on metadata, as for search; of several, all must hold")  # fmt: skip
+    which.add_argument("--filter", action="append", default=[], metavar="CONDITION", help=FILTER_HELP)
     which.add_argument("--ids", metavar="FILE", help="a file with an id a line, as search prints it, or that of its "
                        "corpus (- is stdin)")  # fmt: skip
+    delete.add_argument("--yes", action="store_true", help="delete without asking; needed without a terminal")
     add_store(delete)
     delete.set_defaults(function=_delete)
 
@@ -107,7 +111,8 @@ def _add_index(commands: Any) -> None:
     index.add_argument("--precision", default="auto", choices=MODEL_PRECISIONS, help="of the model")
     index.add_argument("--pooling", help=POOLING_HELP)
     index.add_argument("--shard_rows", type=int, default=16_384, help="number of rows encoded and committed together")
-    index.add_argument("--replace", action="store_true", help="index the whole corpus again, if it has changed")
+    index.add_argument("--replace", action="store_true", help="index the corpus afresh, with what was deleted from it")
+    index.add_argument("--restore", action="store_true", help="add again what was deleted from the corpus")
     index.add_argument("--strict", action="store_true", help="stop at the first row or file that would be left out")
     index.set_defaults(function=_index)
 
@@ -176,8 +181,7 @@ def _add_collection(parser: argparse.ArgumentParser) -> None:
 
 def _add_hits(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-k", type=int, default=10, help="number of hits (default: 10)")
-    parser.add_argument("--filter", action="append", default=[], metavar="KEY=VALUE",
-                        help="condition on metadata; also KEY>=NUMBER, ...; of several, all must hold")  # fmt: skip
+    parser.add_argument("--filter", action="append", default=[], metavar="CONDITION", help=FILTER_HELP)
     parser.add_argument("--model", "-m", help="the model that made the index (default: the one that it records)")
     parser.add_argument("--json", action="store_true", help="print one JSON object per hit")
     _add_collection(parser)
@@ -338,7 +342,7 @@ def _loader(
     former: str | None = None,
 ) -> Iterator[Any]:
     former = former and f"{former} {shard_rows}"
-    options = {"replace": args.replace, "former": former, "own_ids": own_ids}
+    options = {"replace": args.replace, "restore": args.restore, "former": former, "own_ids": own_ids}
     with closing(store.loader(corpus, f"{fingerprint} {shard_rows}", **options)) as loader:
         yield loader
 
@@ -361,6 +365,8 @@ def _report(outcome: Any, started: float, where: str, report: Any) -> None:
     note(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s{loading}, {memory}; {where}")
     for line in report.lines():
         note(line)
+    if gone := outcome.states["deleted"]:
+        note(f"{gone:,} rows are left out because they were deleted from the collection; --restore adds them again")
     if not outcome.complete:
         note("other processes encode the rest; if one of them died, run the command again")
 
@@ -370,42 +376,42 @@ def _report(outcome: Any, started: float, where: str, report: Any) -> None:
 
 @closes_the_store
 def _search(args: argparse.Namespace) -> None:
-    from contrastive_st.search.index import check_k, parse_filter
+    from contrastive_st.search.filters import as_filter
+    from contrastive_st.search.index import check_k
     from contrastive_st.search.opening import open_encoder_for, query_vector
 
     query = sys.stdin.buffer.read().decode("utf-8", "replace") if args.query == "-" else args.query
     if not query.strip():
         raise InputError("the query is empty; give some words")
-    k, filter = check_k(args.k), parse_filter(args.filter)
+    k, filter = check_k(args.k), as_filter(args.filter)
     with _opened(args) as index:
         vector = query_vector(open_encoder_for(index, args.model), query)
         options: dict[str, Any] = {"exact": True} if args.exact else {}
         options |= {"ef_search": args.ef_search} if args.ef_search is not None else {}
         hits = index.search(vector, k, filter=filter, text=query if args.hybrid else None, **options)[0]
-        _print(index, hits, filter, args.json)
+        _print(hits, args.json)
 
 
 @closes_the_store
 def _similar(args: argparse.Namespace) -> None:
-    from contrastive_st.search.documents import document_id
-    from contrastive_st.search.index import check_k, parse_filter
+    from contrastive_st.search.filters import as_filter
+    from contrastive_st.search.index import check_k
 
-    k, filter = check_k(args.k), parse_filter(args.filter)
+    k, filter = check_k(args.k), as_filter(args.filter)
     with _opened(args) as index:
-        _print(index, index.similar(document_id(args.id), k, filter=filter), filter, args.json)
+        _print(index.similar(args.id, k, filter=filter), args.json)
 
 
-def _print(index: Any, hits: Sequence[Any], filter: dict[str, Any], as_json: bool) -> None:
-    from contrastive_st.search.index import check_columns, one_line
+def _print(hits: Sequence[Any], as_json: bool) -> None:
+    from contrastive_st.search.values import json_id, one_line
 
     if not hits:
-        check_columns(index, filter)
         note("nothing found")
     width = shutil.get_terminal_size((120, 24)).columns
     for hit in hits:
         if as_json:
             score = None if math.isnan(hit.score) else hit.score
-            print(json.dumps({"id": hit.id, "score": score, "text": hit.text, "metadata": hit.metadata}))
+            print(json.dumps({"id": json_id(hit.id), "score": score, "text": hit.text, "metadata": hit.metadata}))
             continue
         start = f"{hit.score:.3f}  {hit.id}  "
         say(start + one_line(hit.text, max(width - len(start), 20)))
@@ -441,21 +447,41 @@ def _collections(args: argparse.Namespace) -> None:
 
 @closes_the_store
 def _delete(args: argparse.Namespace) -> None:
-    from contrastive_st.search.documents import document_id
-    from contrastive_st.search.index import check_columns, parse_filter
+    from contrastive_st.search.filters import as_filter
+    from contrastive_st.search.index import check_filter
     from contrastive_st.search.opening import open_index
+    from contrastive_st.search.values import as_id
 
-    filter = parse_filter(args.filter)
-    ids = [document_id(line) for line in _lines(args.ids) if line.strip()] if args.ids else []
+    filter = as_filter(args.filter)
+    ids = list({as_id(line): None for line in _lines(args.ids) if line.strip()}) if args.ids else []
+    if not (ids or filter):
+        raise InputError(f"--ids {args.ids}: there are no ids" if args.ids else "--filter: there is no condition")
     with closing(open_index(args.store, args.collection)) as found:
         index: Any = found
         if not hasattr(index, "delete"):
             raise InputError(f"{args.store} is a folder of shards; encode the corpus without these documents again")
-        deleted = index.delete(ids) if args.ids else index.delete_matching(filter)
-        if filter and not deleted:
-            check_columns(index, filter)
-        asked = f" of {len(set(ids)):,} ids" if args.ids else ""
-        note(f"deleted {deleted:,} documents{asked}; {len(index):,} are left in {args.collection!r}")
+        count = index.count(filter) if filter else len(index.known(ids))
+        what = f"with {filter}" if filter else f"of {len(ids):,} ids"
+        say(f"{count:,} of {len(index):,} documents in {args.collection!r} {what}", file=sys.stderr)
+        check_filter(index, filter, count > 0)
+        if count and not args.yes:
+            _confirm(f"delete {count:,} documents? [y/N] ")
+        deleted = index.delete_matching(filter) if filter else index.delete(ids)
+        note(f"deleted {deleted:,} documents; {len(index):,} are left in {args.collection!r}")
+
+
+def _confirm(question: str) -> None:
+    """Ask on the terminal.
+
+    Raises:
+        InputError: there is no terminal, or the answer is not yes.
+    """
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise InputError("nothing was deleted: give --yes to delete them, as there is no terminal to ask on")
+    say(question, file=sys.stderr, end="")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise InputError("nothing was deleted")
 
 
 def _lines(name: str) -> list[str]:
@@ -501,7 +527,7 @@ def _trends(args: argparse.Namespace) -> None:
 def _duplicates(args: argparse.Namespace) -> None:
     from contrastive_st.files.writing import atomic_write, check_target
     from contrastive_st.search.analysis.duplicates import find_duplicates, save
-    from contrastive_st.search.index import one_line
+    from contrastive_st.search.values import one_line
 
     if args.limit < 0:
         raise InputError(f"--limit {args.limit}: give the number of groups to print, 0 or more")
@@ -536,7 +562,7 @@ def _group(args: argparse.Namespace) -> None:
     from contrastive_st.files.writing import atomic_write, check_target
     from contrastive_st.models.protocol import open_encoder
     from contrastive_st.search.in_memory import community_detection
-    from contrastive_st.search.index import one_line
+    from contrastive_st.search.values import one_line
 
     if min(args.limit, args.examples) < 0:
         raise InputError(f"--limit {args.limit}, --examples {args.examples}: give 0 or more")

@@ -23,6 +23,7 @@ from contrastive_st.data.readers import (
 )
 from contrastive_st.data.tables import header_of, hub_commit, is_saved, stored
 from contrastive_st.errors import InputError
+from contrastive_st.search.values import as_id, as_metadata, plain, storable
 
 # --- Splitting of documents into sentences or passages.
 
@@ -85,7 +86,6 @@ def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
 
 _SAMPLE = 1 << 20  # bytes at each end of a file that enter its former fingerprint
 _NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?")
-_ID = re.compile(r"-?(0|[1-9][0-9]{0,18})")
 _LONGEST_VALUE = 1000  # longest text, in characters, that is kept as metadata by default
 
 
@@ -161,7 +161,7 @@ def open_corpus(
     """
     files = _files(source)
     tables = all(path.suffix.lower() in (".csv", ".tsv") for path in files or [Path(source)])
-    choice = _Choice(source, column, metadata, typed if tables else _plain)
+    choice = _Choice(source, column, metadata, typed if tables else plain)
     asked = [str(column), str(metadata)]
     if files is None:
         if not is_saved(path_of(source)):
@@ -197,11 +197,9 @@ def installed_docs_corpus() -> Corpus:
 
 def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str, Any]] | None = None) -> Corpus:
     """A corpus of texts in memory."""
-    kept = [{} for _ in texts] if metadata is None else [dict(item) for item in metadata]
+    kept = as_metadata(metadata, len(texts))
     documents = [Document(text, item, (text,), i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
-    return Corpus(
-        name, _digest([json.dumps(kept, sort_keys=True, default=str), *texts]), lambda: iter(documents), len(texts)
-    )
+    return Corpus(name, _digest([json.dumps(kept, sort_keys=True), *texts]), lambda: iter(documents), len(texts))
 
 
 def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
@@ -230,7 +228,7 @@ def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
 
 
 def identified(corpus: Corpus, column: str = "id") -> Corpus:
-    """The corpus with its documents' own ids, in a column of their metadata (see `document_id`).
+    """The corpus with its documents' own ids, in a column of their metadata (see `as_id`).
 
     So a row that has changed replaces the former one where it is indexed again, and one that has not is left alone.
 
@@ -251,7 +249,7 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
                 there = ", ".join(document.metadata) or "nothing"
                 raise InputError(f"{where}: there is no {column}; name another --id_column (its metadata has {there})")
             try:
-                id = document_id(document.metadata[column])
+                id = as_id(document.metadata[column])
             except InputError as error:
                 raise InputError(f"{where}: {error}") from None
             if rows.setdefault(id, document.row) != document.row:
@@ -315,30 +313,10 @@ class _Choice:
         }
 
 
-def document_id(given: Any) -> int:
-    """The 64-bit id of a document with this id of its own: the number itself, or a hash of the text.
-
-    Raises:
-        InputError: it is neither a number of 64 bits nor text.
-
-    Example:
-        >>> document_id(7), document_id(" 7"), document_id("talk-7")
-        (7, 7, 1433482642038159418)
-    """
-    text = given.strip() if isinstance(given, str) else given
-    if isinstance(text, str) and _ID.fullmatch(text):
-        text = int(text)
-    if isinstance(text, int) and not isinstance(text, bool) and -(1 << 63) <= text < 1 << 63:
-        return text
-    if not isinstance(text, str) or not text:
-        raise InputError(f"{given!r} is no id; give a whole number of 64 bits, or text")
-    return int.from_bytes(hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
-
-
 def typed(cell: str) -> Any:
     """A cell of metadata, as a number if it is one in JSON; `007` stays text."""
     if not _NUMBER.fullmatch(cell):
-        return cell
+        return storable(cell)
     return float(cell) if "." in cell else int(cell)
 
 
@@ -348,13 +326,6 @@ def _is_short(cell: Any) -> bool:
 
 def _is_finite(cell: Any) -> bool:
     return isinstance(cell, float) and abs(cell) < float("inf")
-
-
-def _plain(cell: Any) -> Any:
-    """A cell as a JSON value; dates and other types as text."""
-    if isinstance(cell, float) and not _is_finite(cell):
-        return None
-    return json.loads(json.dumps(cell, default=str))
 
 
 def _files(source: str) -> list[Path] | None:

@@ -17,19 +17,21 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.precision import check_precision
+from contrastive_st.search.filters import Filter, Filterable, as_filter, values_of
 from contrastive_st.search.index import (
     Batch,
-    Filter,
     Hit,
+    Id,
     Ids,
     Metadata,
     Vectors,
     as_queries,
+    check_filter,
     check_k,
-    matches,
     reciprocal_rank_fusion,
 )
 from contrastive_st.search.shards import RECORD, ShardFolder, read_table
+from contrastive_st.search.values import as_documents, as_id, as_ids
 from contrastive_st.vectors import (
     buckets,
     dequantize,
@@ -47,6 +49,7 @@ _BLOCK = 32_768  # rows that are multiplied at a time: 48 MB at 384 dimensions
 _CACHED = 1 << 18  # int8 numbers that are converted to float32 at a time: as many as a processor's cache holds
 _ROTATIONS = 2  # signs for each dimension: a sixteenth of float32
 _FUSED = 100
+_NO_VALUE = (list, dict, type(None))  # what a filter does not compare
 Rows = slice | Ids  # which rows
 
 
@@ -128,7 +131,7 @@ class ExactIndex:
     Retrieval with Hashing for Open-domain Question Answering").
 
     Args:
-        ids: int64 `[N]`, distinct.
+        ids: N distinct ids, integers or texts.
         texts: N texts.
         vectors: `[N, d]`, unit vectors in memory or memory-mapped; or `Codes`, if there are no float32 vectors.
         metadata: N JSON objects.
@@ -154,12 +157,11 @@ class ExactIndex:
         model: str = "",
         codes: Codes | None = None,
     ) -> None:
-        self.ids = np.asarray(ids, dtype=np.int64)
-        if not len(self.ids) == len(texts) == len(vectors) or len(vectors.shape) != 2:
-            raise InputError(
-                f"{len(self.ids)} ids, {len(texts)} texts, {len(vectors)} vectors: give one of each per document"
-            )
-        self._texts, self._vectors, self._metadata = texts, vectors, metadata
+        ids, texts, kept = (ids, texts, metadata) if isinstance(texts, _Column) else as_documents(ids, texts, metadata)
+        if len(ids) != len(vectors):
+            raise InputError(f"{len(ids)} documents, {len(vectors)} vectors: give one for each")
+        self.ids, self._texts, self._vectors = ids, texts, vectors
+        self._metadata: Any = kept
         self._codes = vectors if isinstance(vectors, Codes) else codes
         self.fingerprint, self.model, self.dimension = fingerprint, model, vectors.shape[1]
         self._order = np.argsort(self.ids, kind="stable")
@@ -209,7 +211,7 @@ class ExactIndex:
         vectors: Vectors,
         k: int = 10,
         *,
-        filter: Filter = None,
+        filter: Filterable = None,
         text: str | None = None,
         exact: bool = False,
         oversample: int = OVERSAMPLE,
@@ -227,7 +229,9 @@ class ExactIndex:
         check_k(k)
         if oversample < 1:
             raise InputError(f"oversample {oversample}: give 1 or more candidates for each hit")
-        rows = self._matching(filter)
+        chosen = as_filter(filter)
+        rows = self._matching(chosen) if chosen else None
+        check_filter(self, chosen, rows is None or len(rows) > 0)
         nearest = self._nearest if exact or self._codes is None else partial(self._rescored, oversample)
         if text is None:
             return [self._hits(*found) for found in zip(*nearest(queries, k, rows), strict=True)]
@@ -238,12 +242,12 @@ class ExactIndex:
         found = np.array(fused, dtype=np.int64)
         return [self._hits(found, self._rows(found) @ queries[0])]
 
-    def similar(self, id: int, k: int = 10, *, filter: Filter = None) -> list[Hit]:
+    def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
         vector = self._rows(self._places([id]))[0]
-        return [hit for hit in self.search(vector, k + 1, filter=filter)[0] if hit.id != id][:k]
+        return [hit for hit in self.search(vector, k + 1, filter=filter)[0] if hit.id != as_id(id)][:k]
 
-    def get(self, ids: Sequence[int]) -> list[Hit]:
+    def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
         places = self._places(ids)
         return self._hits(places, np.full(len(places), math.nan))
@@ -258,6 +262,20 @@ class ExactIndex:
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
         return sorted({key for row in range(len(self)) for key in self._of(row)})
+
+    def count(self, filter: Filterable = None) -> int:
+        """How many documents meet a filter."""
+        return len(self._matching(as_filter(filter)))
+
+    def values(self, column: str, most: int = 20) -> list[Any]:
+        """At most so many of the different values of a column."""
+        found: dict[Any, Any] = {}
+        for row in range(len(self)):
+            values = values_of(self._of(row), column)
+            found |= {(type(one), one): one for one in values if not isinstance(one, _NO_VALUE)}
+            if len(found) >= most:
+                break
+        return list(found.values())[:most]
 
     def close(self) -> None:
         """Do nothing; this index holds no resources."""
@@ -293,11 +311,8 @@ class ExactIndex:
         scores, numbers = top_k_in_blocks(some, queries, count, k, _BLOCK)
         return numbers if rows is None else rows[numbers], scores
 
-    def _matching(self, filter: Filter) -> Ids | None:
-        if not filter:
-            return None
-        matches({}, filter)  # a faulty filter is an error even if there are no documents
-        return np.array([i for i in range(len(self)) if matches(self._of(i), filter)], dtype=np.int64)
+    def _matching(self, filter: Filter) -> Ids:
+        return np.array([i for i in range(len(self)) if filter.holds(self._of(i))], dtype=np.int64)
 
     def _by_words(self, text: str, k: int, rows: Ids | None) -> list[int]:
         """The rows that share a word with the text, by TF-IDF, best first."""
@@ -320,10 +335,10 @@ class ExactIndex:
         return [Hit(int(self.ids[i]), score, self._texts[i], self._of(i)) for i, score in found]
 
     def _of(self, row: int) -> dict[str, Any]:
-        return {} if self._metadata is None else dict(self._metadata[row])
+        return dict(self._metadata[row])
 
-    def _places(self, ids: Sequence[int]) -> Ids:
-        wanted = np.asarray(ids, dtype=np.int64).reshape(-1)
+    def _places(self, ids: Sequence[Id]) -> Ids:
+        wanted = as_ids(ids)
         at = np.minimum(np.searchsorted(self.ids, wanted, sorter=self._order), max(len(self) - 1, 0))
         places = self._order[at] if len(self) else np.empty(0, dtype=np.int64)
         if len(places) < len(wanted) or (self.ids[places] != wanted).any():

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import as_encoder
 from contrastive_st.search.near_pairs import near_pairs
+from contrastive_st.search.values import as_texts
 from contrastive_st.vectors import Best, top_k_in_chunks, unit_vectors
 
 ScoreFunction = Callable[[Any, Any], Any]
@@ -108,7 +109,7 @@ def paraphrase_mining(
     given = {name: value for name, value in options.items() if value is not None}
     encode: Any = as_encoder(model).encode
     limits = (query_chunk_size, corpus_chunk_size, max_pairs, top_k, score_function)
-    return paraphrase_mining_embeddings(encode(list(sentences), **given), *limits)
+    return paraphrase_mining_embeddings(encode(as_texts(sentences), **given), *limits)
 
 
 def paraphrase_mining_embeddings(

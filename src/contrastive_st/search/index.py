@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-import operator
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -13,24 +11,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
+from contrastive_st.search.filters import RANGES, Condition, Filter, Filterable
+from contrastive_st.search.values import one_line
 from contrastive_st.vectors import unit_vectors
 
+logger = logging.getLogger(__name__)
+
 RRF_CONSTANT = 60  # constant of reciprocal rank fusion (Cormack, Clarke and Buettcher 2009)
+NEW, CHANGED, UNCHANGED, DELETED = "new", "changed", "unchanged", "deleted"  # what a document is to an index
 MOST_HITS = 100_000  # most hits of one search; use `scan` for all documents
-_FILTER = re.compile(r"(?P<key>[^<>=!]+)(?P<compare>>=|<=|!=|==|=|<|>)(?P<value>.*)", re.DOTALL)
-_COMPARE: dict[str, Callable[[Any, Any], bool]] = {
-    "<": operator.lt,
-    "<=": operator.le,
-    ">": operator.gt,
-    ">=": operator.ge,
-    "==": operator.eq,
-    "!=": operator.ne,
-}
-Condition = tuple[str, list[tuple[str, Any]]]  # a key, and comparisons of which at least one must hold
 Ids = NDArray[np.int64]  # [n]
+Id = int | str  # of a document; a text stands for an integer (`as_id`)
 Vectors = NDArray[np.float32]  # [n, d]
 Metadata = Sequence[Mapping[str, Any]]
-Filter = Mapping[str, Any] | None
 Batch = tuple[Ids, list[str], list[dict[str, Any]], Vectors]
 
 
@@ -52,11 +45,15 @@ class VectorIndex(Protocol):
 
     `dimension` is the number d of the vectors' elements, `fingerprint` a hash of the model that made them.
 
-    A filter is a mapping from metadata keys to conditions, all of which must hold:
+    A filter is text such as `"topic=sea,sky; year>=2020"` (`search/filters.py` has the grammar), or a mapping from
+    columns to conditions, all of which must hold:
 
     * `{"source": "x"}`: equal to the value; if the metadata is a list, one of its elements is equal;
-    * `{"year": {">=": 2020, "<": 2030}}`: comparisons, of `<`, `<=`, `>`, `>=`, `==` and `!=`;
-    * `{"source": ["x", "y"]}`: any of these.
+    * `{"source": ["x", "y"]}`: any of these;
+    * `{"year": {">=": 2020, "<": 2030}}`: by operators, of `=`, `!=`, `<`, `<=`, `>` and `>=`.
+
+    A column that no document has is an error. A filter that no document meets gives nothing, with a warning that says
+    which condition is not met.
     """
 
     dimension: int
@@ -67,7 +64,7 @@ class VectorIndex(Protocol):
         ...
 
     def search(
-        self, vectors: Vectors, k: int = 10, *, filter: Filter = None, text: str | None = None, **options: Any
+        self, vectors: Vectors, k: int = 10, *, filter: Filterable = None, text: str | None = None, **options: Any
     ) -> list[list[Hit]]:
         """The k nearest documents by cosine, best first; one list per query.
 
@@ -81,16 +78,24 @@ class VectorIndex(Protocol):
         """
         ...
 
-    def similar(self, id: int, k: int = 10, *, filter: Filter = None) -> list[Hit]:
+    def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
         ...
 
-    def get(self, ids: Sequence[int]) -> list[Hit]:
+    def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
         ...
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches: ids int64 `[n]`, texts, metadata, unit vectors float32 `[n, d]`; ordered by id."""
+        ...
+
+    def count(self, filter: Filterable = None) -> int:
+        """How many documents meet a filter."""
+        ...
+
+    def values(self, column: str, most: int = 20) -> list[Any]:
+        """At most so many of the different values of a metadata column, in no order."""
         ...
 
     def columns(self) -> list[str]:
@@ -109,8 +114,12 @@ class Sink(Protocol):
         """Whether this process should encode the shard."""
         ...
 
-    def unchanged(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> NDArray[np.bool_]:
-        """Which of these documents are there as they are here."""
+    def deleted(self, ids: Ids) -> NDArray[np.bool_]:
+        """Which of these documents were deleted and are left out."""
+        ...
+
+    def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
+        """What each of these documents is to the index: new, changed, unchanged or deleted."""
         ...
 
     def add(
@@ -131,26 +140,37 @@ class Sink(Protocol):
 class WritableIndex(VectorIndex, Protocol):
     """An index whose documents can be loaded, updated and deleted: `VectorStore`."""
 
-    def upsert(self, ids: Sequence[int], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None) -> None:
+    def upsert(self, ids: Sequence[Id], texts: Sequence[str], vectors: Any, metadata: Metadata | None = None) -> None:
         """Insert documents, or replace those with the same ids, all or none."""
         ...
 
-    def set_metadata(self, id: int, metadata: Mapping[str, Any]) -> None:
+    def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata."""
         ...
 
-    def delete(self, ids: Sequence[int]) -> int:
+    def delete(self, ids: Sequence[Id]) -> int:
         """Delete documents; return how many there were."""
         ...
 
-    def delete_matching(self, filter: Filter) -> int:
+    def delete_matching(self, filter: Filterable) -> int:
         """Delete the documents that meet a filter; return how many there were."""
         ...
 
     def loader(
-        self, source: str, fingerprint: str, *, replace: bool = False, former: str | None = None, own_ids: bool = False
+        self,
+        source: str,
+        fingerprint: str,
+        *,
+        replace: bool = False,
+        restore: bool = False,
+        former: str | None = None,
+        own_ids: bool = False,
     ) -> Sink:
         """A sink for the shards of one corpus."""
+        ...
+
+    def deleted(self) -> list[int]:
+        """The ids of the documents that were deleted, and that a loader leaves out unless it restores them."""
         ...
 
     def build_index(self, kind: str = "hnsw", *, memory: str | None = None) -> int:
@@ -190,18 +210,6 @@ def check_k(k: int) -> int:
     return k
 
 
-def check_columns(index: VectorIndex, filter: Mapping[str, Any]) -> None:
-    """Check, after a search without hits, that every column of the filter exists.
-
-    Raises:
-        InputError: no document has the column; the message lists the existing columns.
-    """
-    known = index.columns()
-    if missing := [key for key in filter if key not in known]:
-        there = one_line(", ".join(known), 300) or "none"
-        raise InputError(f"no document has the column {one_line(missing[0], 60)!r} to filter by; there is: {there}")
-
-
 def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RRF_CONSTANT) -> list[int]:
     """Ids by the sum of `1 / (constant + rank)` over the rankings that contain them, best first; ties by id.
 
@@ -216,159 +224,56 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RR
     return sorted(scores, key=lambda id: (-scores[id], id))
 
 
-def parse_filter(conditions: Sequence[str]) -> dict[str, Any]:
-    """Parse conditions (`key=value`, `key>=value`, ...) into a filter; numbers also match the same digits as text.
-
-    Example:
-        >>> parse_filter(["source=torch", "year>=2020", "year<2030"])
-        {'source': ['torch'], 'year': {'>=': 2020, '<': 2030}}
-    """
-    found: dict[str, Any] = {}
-    for condition in conditions:
-        match = _FILTER.fullmatch(condition)
-        if match is None:
-            raise InputError(f"--filter {condition}: write key=value, key>=number or similar")
-        key, compare, value = match["key"].strip(), match["compare"], match["value"].strip()
-        parsed = _parsed(value)
-        if compare in ("=", "=="):
-            alternatives = [parsed] if parsed == value else [parsed, value]
-            if not isinstance(found.setdefault(key, []), list):
-                raise InputError(f"--filter {condition}: {key} is compared already; give one kind of condition a key")
-            found[key] += alternatives
-        else:
-            if not isinstance(found.setdefault(key, {}), dict):
-                raise InputError(f"--filter {condition}: {key} is compared already; give one kind of condition a key")
-            found[key][compare] = parsed
-    return found
-
-
-def _parsed(value: str) -> Any:
-    """The value of a JSON number, boolean, null or quoted string; else the text itself."""
-    try:
-        parsed = json.loads(value)
-        return parsed if _scalar("", parsed) == parsed else value
-    except (ValueError, RecursionError):
-        return value
-
-
-def conditions(filter: Mapping[str, Any]) -> list[Condition]:
-    """The conditions of a filter (see `VectorIndex`), all of which must hold.
+def unmet(index: VectorIndex, filter: Filter) -> list[str]:
+    """Why no document meets a filter, one line for each reason.
 
     Raises:
-        InputError: a comparison or a value has an unknown type; names the key.
-
-    Example:
-        >>> conditions({"year": {">=": 2020, "<": 2030}, "source": ["x", "y"]})
-        [('year', [('>=', 2020)]), ('year', [('<', 2030)]), ('source', [('==', 'x'), ('==', 'y')])]
+        InputError: no document has a column of the filter; the message lists the existing columns.
     """
-    if not isinstance(filter, Mapping):
-        raise InputError(f"a filter is a mapping such as {{'source': 'x'}}, not {filter!r}")
-    found: list[Condition] = []
-    for key, wanted in filter.items():
-        if isinstance(wanted, Mapping):
-            for symbol, value in wanted.items():
-                if symbol not in _COMPARE:
-                    raise InputError(f"filter on {key!r}: unknown comparison {symbol!r}; use {', '.join(_COMPARE)}")
-                found.append((str(key), [(symbol, _scalar(key, value))]))
-        elif isinstance(wanted, Sequence) and not isinstance(wanted, str):
-            if not wanted:
-                raise InputError(f"filter on {key!r}: an empty list matches nothing; remove the key, or give values")
-            found.append((str(key), [("==", _scalar(key, value)) for value in wanted]))
-        else:
-            found.append((str(key), [("==", _scalar(key, wanted))]))
-    return found
+    if not len(index):
+        return ["the index has no documents"]
+    _check_columns(index, filter)
+    notes = [f"no document meets {one_line(str(part), 200)}{_known(index, part)}" for part in filter.conditions()
+             if not index.count(Filter((part,)))]  # fmt: skip
+    if notes or filter.join != "and" or len(filter.parts) < 2:
+        return notes
+    return [f"each condition is met by some document, but no document meets all of them: {one_line(str(filter), 200)}; "
+            "alternatives are written column=a,b"]  # fmt: skip
 
 
-def as_jsonpath(filter: Mapping[str, Any]) -> str:
-    """The filter as a jsonpath predicate, to be passed as a parameter of `metadata @@ $1::jsonpath`.
+def check_filter(index: VectorIndex, filter: Filter, found: bool) -> None:
+    """After a search: an error for a column that no document has, and a warning for each reason why nothing was found.
 
-    Example:
-        >>> as_jsonpath({"year": {">=": 2020}, "source": ["x", 'a"b']})
-        '($."year" >= 2020) && ($."source" == "x" || $."source" == "a\\\\"b")'
+    Raises:
+        InputError: no document has a column of the filter.
     """
-    parts = []
-    for key, alternatives in conditions(filter):
-        path = f"$.{_quoted(key)}"
-        parts.append("(" + " || ".join(f"{path} {symbol} {_quoted(value)}" for symbol, value in alternatives) + ")")
-    return " && ".join(parts) or "1 == 1"
+    if filter and not found:
+        for line in unmet(index, filter):
+            logger.warning(line)
+    elif any(part.join != "and" for part in filter.filters()) or any(None in one.values for one in filter.conditions()):
+        _check_columns(index, filter)  # documents without the column are found too
 
 
-def matches(metadata: Mapping[str, Any], filter: Mapping[str, Any]) -> bool:
-    """Whether a document's metadata meets the filter, by the rules of jsonpath: values of different types never match.
-
-    Example:
-        >>> matches({"year": 2021, "tags": ["a", "b"]}, {"year": {">": 2020}, "tags": "b"})
-        True
-        >>> matches({"year": "2021"}, {"year": {">": 2020}})
-        False
-    """
-    return all(_one_holds(metadata, key, alternatives) for key, alternatives in conditions(filter))
+def _check_columns(index: VectorIndex, filter: Filter) -> None:
+    for column in dict.fromkeys(condition.column for condition in filter.conditions()):
+        if not index.count(Filter((Condition(column, "!=", (None,)),))):
+            there = one_line(", ".join(index.columns()), 300) or "none"
+            raise InputError(
+                f"no document has a value in the column {one_line(column, 60)!r}; the columns are: {there}"
+            )
 
 
-def _one_holds(metadata: Mapping[str, Any], key: str, alternatives: list[tuple[str, Any]]) -> bool:
-    if key not in metadata:
-        return False
-    found = metadata[key]
-    values = found if isinstance(found, list) else [found]
-    return any(_holds(value, symbol, wanted) for symbol, wanted in alternatives for value in values)
+def _known(index: VectorIndex, condition: Condition) -> str:
+    """The values of the column, where they are few; and how to quote a comma."""
+    if condition.operator in RANGES:
+        return f" (it has no number or date in that range; it has: {_examples(index, condition.column)})"
+    hint = "; a comma separates alternatives, unless the value is quoted" if len(condition.values) > 1 else ""
+    return f"; the column has: {_examples(index, condition.column)}{hint}"
 
 
-def _holds(value: Any, symbol: str, wanted: Any) -> bool:
-    if value is None or wanted is None:
-        return (value is wanted and symbol in ("==", "<=", ">=")) or (value is not wanted and symbol == "!=")
-    numbers = [isinstance(x, (int, float)) and not isinstance(x, bool) for x in (value, wanted)]
-    return (all(numbers) or type(value) is type(wanted)) and _COMPARE[symbol](value, wanted)
-
-
-def _scalar(key: object, value: Any) -> Any:
-    if value is None or isinstance(value, (str, bool, int)) or (isinstance(value, float) and abs(value) < float("inf")):
-        return value
-    raise InputError(f"filter on {key!r}: {value!r} is neither text nor a finite number, true, false or null")
-
-
-def _quoted(value: Any) -> str:
-    """The value as JSON; characters that PostgreSQL cannot store are replaced, as in stored metadata."""
-    if isinstance(value, str):
-        value = storable(value)
-    return json.dumps(value, ensure_ascii=False)
-
-
-def storable(text: str) -> str:
-    """The text with NUL characters and lone surrogates replaced by U+FFFD, because PostgreSQL cannot store them.
-
-    Example:
-        >>> storable("a\\x00b")
-        'a\\ufffdb'
-    """
-    if "\0" in text:
-        text = text.replace("\0", "\ufffd")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-    return text
-
-
-def storable_json(value: Any) -> Any:
-    """As `storable`, for every string inside a JSON value."""
-    if isinstance(value, str):
-        return storable(value)
-    if isinstance(value, Mapping):
-        return {storable(str(key)): storable_json(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [storable_json(item) for item in value]
-    return value
-
-
-def one_line(text: str, width: int = 110) -> str:
-    """The text on one line, cut to `width` characters.
-
-    Example:
-        >>> one_line("ab\\n cd ef", 6)
-        'ab cd…'
-    """
-    text = " ".join(text.split())
-    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+def _examples(index: VectorIndex, column: str, most: int = 20) -> str:
+    values = sorted(str(value) for value in index.values(column, most + 1))
+    return one_line(", ".join(values[:most]), 200) + (", ..." if len(values) > most else "")
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import itertools
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,7 +15,7 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
-from contrastive_st.search.index import Ids, Sink, Vectors
+from contrastive_st.search.index import CHANGED, DELETED, NEW, UNCHANGED, Ids, Sink, Vectors
 from contrastive_st.search.report import UNKNOWN, Report
 from contrastive_st.search.shards import FIRST, ShardFolder
 from contrastive_st.vectors import unit_vectors
@@ -25,20 +26,22 @@ if TYPE_CHECKING:
     )  # imported late: it imports torch, which loading does not need
 
 SHARD_ROWS = 16_384  # rows that are sorted by length and committed together: a kill loses at most one such shard
-Shard = tuple[int, int, list[Document]]  # its number, the number of its rows, those that are to be encoded
+Shard = tuple[int, int, Ids, list[Document]]  # its number, the number of its rows, what is to be encoded with its ids
 
 
 @dataclass
 class Outcome:
     """Result of a run: rows it encoded, rows of the corpus, and whether all of them are in the index now.
 
-    `loading` is the number of seconds spent on writing, as opposed to reading and encoding.
+    `loading` is the number of seconds spent on writing, as opposed to reading and encoding. `states` counts the
+    documents that are new, changed, unchanged and deleted; the last are left out.
     """
 
     encoded: int = 0
     rows: int = 0
     complete: bool = False
     loading: float = 0.0
+    states: Counter[str] = field(default_factory=Counter)
 
 
 def index_corpus(
@@ -68,18 +71,19 @@ def index_corpus(
         def wanted() -> Iterator[Shard]:
             for shard, documents in _shards(corpus, shard_rows):
                 outcome.rows += len(documents)
+                ids = _ids(documents, shard * shard_rows, corpus.own_ids)
                 if sink.claim(shard):
-                    yield shard, len(documents), _changed(sink, documents) if corpus.own_ids else documents
+                    yield shard, len(documents), *_wanted(sink, ids, documents, outcome)
                 else:  # existing shards count as done from the start, or the rate and the time left would be wrong
                     bar.initial = getattr(bar, "initial", 0) + _source_rows(documents)
                     bar.update(_source_rows(documents))
+                    gone = int(sink.deleted(ids).sum())
+                    outcome.states.update({DELETED: gone, UNCHANGED: len(ids) - gone})
 
         def texts(shard: Shard) -> list[str]:
-            return [chunk for document in shard[2] for chunk in document.chunks]
+            return [chunk for document in shard[3] for chunk in document.chunks]
 
-        for (shard, count, documents), vectors in encoder.encode_stream(wanted(), texts):
-            first = shard * shard_rows
-            ids = _ids(documents) if corpus.own_ids else np.arange(first, first + count, dtype=np.int64)
+        for (shard, count, ids, documents), vectors in encoder.encode_stream(wanted(), texts):
             pooled = _pooled(documents, vectors)
             kept = _kept(documents, pooled, report)
             rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
@@ -101,10 +105,12 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
         for shard, (ids, texts, metadata, vectors) in folder.batches():
             numbers.append(shard)
             outcome.rows += len(ids)
+            gone = int(sink.deleted(ids).sum())
+            outcome.states[DELETED] += gone
             if sink.claim(shard):
                 vectors = unit_vectors(vectors, of=f"{folder.folder}, shard {shard}")
                 sink.add(shard, ids, texts, metadata, vectors)
-                outcome.encoded += len(ids)
+                outcome.encoded += len(ids) - gone
             bar.update(1)
     if numbers != list(range(len(numbers))):
         raise InputError(f"{folder.folder} is incomplete; finish encoding the corpus first")
@@ -112,15 +118,18 @@ def load_shards(folder: ShardFolder, sink: Sink, *, progress: bool = False) -> O
     return outcome
 
 
-def _ids(documents: Sequence[Document]) -> Ids:
-    return np.array([document.id for document in documents], dtype=np.int64)
+def _ids(documents: Sequence[Document], first: int, own: bool) -> Ids:
+    """The documents' own ids, or their numbers from the first of the shard on."""
+    numbers = [document.id for document in documents] if own else range(first, first + len(documents))
+    return np.array(numbers, dtype=np.int64)
 
 
-def _changed(sink: Sink, documents: list[Document]) -> list[Document]:
-    """Those that the sink does not have as they are."""
-    texts, metadata = [document.text for document in documents], [document.metadata for document in documents]
-    same = sink.unchanged(_ids(documents), texts, metadata)
-    return [document for document, known in zip(documents, same, strict=True) if not known]
+def _wanted(sink: Sink, ids: Ids, documents: list[Document], outcome: Outcome) -> tuple[Ids, list[Document]]:
+    """What the sink does not have as it is, and has not deleted."""
+    states = sink.compare(ids, *([getattr(one, name) for one in documents] for name in ("text", "metadata")))
+    outcome.states.update(states)
+    kept = [i for i, state in enumerate(states) if state in (NEW, CHANGED)]
+    return ids[kept], [documents[i] for i in kept]
 
 
 def _kept(documents: Sequence[Document], vectors: Vectors, report: Report) -> list[int]:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from contrastive_st.errors import InputError, install
 from contrastive_st.models.protocol import Encoder, open_encoder
-from contrastive_st.search.index import VectorIndex, Vectors, one_line
+from contrastive_st.search.index import VectorIndex, Vectors
 from contrastive_st.search.postgres.server import default_store
+from contrastive_st.search.values import one_line
 
 if TYPE_CHECKING:
     from contrastive_st.models.encoder import SentenceEncoder

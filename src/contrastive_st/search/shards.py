@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import atomic_write
-from contrastive_st.search.index import Batch, Ids, Metadata, Vectors, storable, storable_json
+from contrastive_st.search.index import NEW, Batch, Ids, Metadata, Vectors
+from contrastive_st.search.values import storable
 from contrastive_st.vectors import dequantize, quantization_ranges, quantize, unit_vectors
 
 RECORD, RANGES = "encoding.json", "ranges.npy"
@@ -77,9 +78,13 @@ class ShardFolder:
         """Whether this process should encode the shard."""
         return shard % self.world == self.rank and not self._path(shard).exists()
 
-    def unchanged(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> NDArray[np.bool_]:
+    def deleted(self, ids: Ids) -> NDArray[np.bool_]:
         """None: a folder is encoded from one state of a corpus."""
         return np.zeros(len(ids), np.bool_)
+
+    def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
+        """All are new."""
+        return [NEW] * len(ids)
 
     def add(
         self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
@@ -95,7 +100,7 @@ class ShardFolder:
             {
                 "id": pa.array(ids),
                 "text": pa.array([storable(text) for text in texts], pa.string()),
-                "metadata": pa.array([json.dumps(storable_json(item), ensure_ascii=False) for item in metadata]),
+                "metadata": pa.array([json.dumps(item, ensure_ascii=False) for item in metadata]),
                 "embedding": pa.FixedSizeListArray.from_arrays(pa.array(stored.reshape(-1)), stored.shape[1]),
             }
         )

@@ -31,8 +31,10 @@ from starlette.requests import ClientDisconnect
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.search.index import check_k, one_line, parse_filter
+from contrastive_st.search.filters import as_filter
+from contrastive_st.search.index import check_k, unmet
 from contrastive_st.search.opening import open_encoder_for, open_named
+from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
 from contrastive_st.serve.batcher import COMPUTING, Batcher, Rows, Vectors
 from contrastive_st.serve.connections import serve as serve_app
@@ -234,7 +236,7 @@ class SearchRequest(BaseModel):
     query: str
     index: str | None = None
     k: int = 10
-    filter: Annotated[list[str], FailFast(), Field(max_length=_KEYS // 2)] = []
+    filter: Annotated[list[str], Field(max_length=_KEYS // 2)] | str | dict[str, Any] = []
     hybrid: bool = False
 
 
@@ -327,7 +329,7 @@ class _Routes:
         if name not in self.indices:
             raise ApiError(404, f"there is no index {name!r}; there is {', '.join(self.indices)}")
         index, model = self.indices[name]
-        k, conditions = check_k(asked.k), parse_filter(asked.filter)
+        k, conditions = check_k(asked.k), as_filter(asked.filter)
         if k > MOST_HITS:
             raise ApiError(413, f"k {k}: a request has {MOST_HITS:,} hits at most")
         vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
@@ -335,8 +337,9 @@ class _Routes:
 
         def found() -> bytes:
             hits = index.search(vectors[0], k, filter=conditions, text=words)[0]
-            return orjson.dumps({"index": name, "hits": [
-                {"id": hit.id, "score": None if math.isnan(hit.score) else hit.score, "text": hit.text,
+            notes = [] if hits else unmet(index, conditions)
+            return orjson.dumps({"index": name, "notes": notes, "hits": [
+                {"id": json_id(hit.id), "score": None if math.isnan(hit.score) else hit.score, "text": hit.text,
                  "metadata": hit.metadata} for hit in hits
             ]})  # fmt: skip
 

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, install
 from contrastive_st.search.analysis.projection import Map, colour, middles, spread
-from contrastive_st.search.index import Hit, one_line
+from contrastive_st.search.index import Hit
+from contrastive_st.search.values import one_line
 from contrastive_st.serve.session import MOST_HITS, WORD, Answer, SearchSession, Span, shared_words
 
 # --- The page and its widgets.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import threading
 import time
@@ -20,8 +19,10 @@ from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
 from contrastive_st.search.documents import sentences
-from contrastive_st.search.index import Hit, VectorIndex, check_columns, matches, one_line, parse_filter, storable
+from contrastive_st.search.filters import Condition, parse
+from contrastive_st.search.index import Hit, VectorIndex, unmet
 from contrastive_st.search.opening import query_vector
+from contrastive_st.search.values import one_line, storable
 from contrastive_st.vectors import unit_vectors
 
 LONGEST_QUERY = 20_000  # characters; models read far less
@@ -96,7 +97,7 @@ class SearchSession:
             source: its name.
             query: any text.
             k: hits, 1 to 50.
-            filter: conditions on metadata, separated by semicolons: "package=torch; year>=2020".
+            filter: conditions on metadata, such as "package=torch,numpy; year>=2020" (`search/filters.py`).
             hybrid: rank by nearness and by full text, fused.
 
         Raises:
@@ -104,15 +105,14 @@ class SearchSession:
         """
         chosen = self._source(source)
         query, notes = _clean(query)
-        conditions = read_filter(filter)
+        conditions = parse(filter)
         started = time.perf_counter()
         with self._encoding:  # a tokenizer serves one thread at a time
             vector = unit_vectors([query_vector(chosen.encoder, query)], of=chosen.encoder.name)[0]
         encoded = time.perf_counter()
         k = int(np.clip(k, 1, MOST_HITS))
-        hits = chosen.index.search(vector, k, filter=conditions or None, text=query if hybrid else None)[0]
-        if not hits:
-            check_columns(chosen.index, conditions)
+        hits = chosen.index.search(vector, k, filter=conditions, text=query if hybrid else None)[0]
+        notes += [] if hits else unmet(chosen.index, conditions)
         return Answer(source, query, vector, hits, encoded - started, time.perf_counter() - encoded, notes)
 
     def similar(self, source: str, id: int, k: int = 10, filter: str = "") -> Answer:
@@ -128,17 +128,16 @@ class SearchSession:
             InputError: there is no such document, or the filter is at fault.
         """
         chosen = self._source(source)
-        conditions = read_filter(filter)
+        conditions = parse(filter)
         text = chosen.index.get([id])[0].text
         started = time.perf_counter()
         with self._encoding:
             vector = unit_vectors(chosen.encoder.encode_document([text]), of=chosen.encoder.name)[0]
         encoded = time.perf_counter()
-        hits = chosen.index.similar(id, int(np.clip(k, 1, MOST_HITS)), filter=conditions or None)
-        if not hits:
-            check_columns(chosen.index, conditions)
+        hits = chosen.index.similar(id, int(np.clip(k, 1, MOST_HITS)), filter=conditions)
+        notes = [] if hits else unmet(chosen.index, conditions)
         seconds = encoded - started, time.perf_counter() - encoded
-        return Answer(source, text, vector, hits, *seconds, similar=True)
+        return Answer(source, text, vector, hits, *seconds, notes, similar=True)
 
     def explained(self, answer: Answer, hits: int | None = None) -> Answer:
         """The answer with the spans of its first `hits` hits (by default all) and their effect.
@@ -191,19 +190,6 @@ class SearchSession:
         return self.sources[name]
 
 
-def read_filter(text: str) -> dict[str, Any]:
-    """Conditions separated by semicolons, as a filter.
-
-    Example:
-        >>> read_filter("package=torch; year>=2020")
-        {'package': ['torch'], 'year': {'>=': 2020}}
-    """
-    try:
-        return parse_filter([condition for condition in text.split(";") if condition.strip()])
-    except InputError as error:
-        raise InputError("filter " + str(error).removeprefix("--filter ")) from None
-
-
 def _clean(query: str) -> tuple[str, list[str]]:
     """The query as it is searched for, and words on what was changed."""
     notes = []
@@ -220,21 +206,10 @@ def _clean(query: str) -> tuple[str, list[str]]:
 def _conditions(key: str, values: Sequence[Any], most: int = 20) -> list[str]:
     """`key=value` for the most frequent values, ordered; none where most occur once."""
     flat = [one for value in values for one in (value if isinstance(value, list) else [value]) if one is not None]
-    written = [one if isinstance(one, str) else json.dumps(one) for one in flat]
-    counts = Counter(written)
+    counts = Counter(str(Condition(key, "=", (one,))) for one in flat if not isinstance(one, (list, dict)))
     if 2 * len(counts) > len(flat) > 1:
         return []
-    known = dict(zip(written, flat, strict=True))
-    chosen = sorted(text for text, _ in counts.most_common(most))
-    return [f"{key}={text}" for text in chosen if len(text) <= 40 and _finds(f"{key}={text}", {key: known[text]})]
-
-
-def _finds(condition: str, metadata: Mapping[str, Any]) -> bool:
-    """Whether the condition, written in the page's filter, finds a document."""
-    try:
-        return matches(metadata, read_filter(condition))
-    except InputError:
-        return False
+    return sorted(condition for condition, _ in counts.most_common(most) if len(condition) <= len(key) + 41)
 
 
 def _short(text: str, metadata: Mapping[str, Any]) -> str:

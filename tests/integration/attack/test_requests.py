@@ -18,7 +18,8 @@ from starlette.testclient import TestClient
 
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
-from contrastive_st.search.index import as_jsonpath, matches, parse_filter
+from contrastive_st.search.filters import as_filter
+from contrastive_st.search.postgres.predicates import as_jsonpath
 from contrastive_st.serve.api import IndexServed, Served, make_api
 from contrastive_st.serve.limits import ApiError, JsonCounter
 
@@ -135,13 +136,13 @@ def test_generated_filters(http, written):
     """A filter is refused in a line, or the search finds what matches it."""
     content = checked(http.post("/search", json={"query": "tides", "k": 1000, "filter": written}))
     try:
-        conditions = parse_filter(written)
+        conditions = as_filter(written)
         as_jsonpath(conditions)
     except InputError:
         assert content is None
         return
     wanted = {id for ids, _, metadata, _ in topics().scan() for id, item in zip(ids.tolist(), metadata, strict=True)
-              if matches(item, conditions)}  # fmt: skip
+              if conditions.holds(item)}  # fmt: skip
     if content is not None:
         assert {hit["id"] for hit in content["hits"]} == wanted
 

@@ -13,7 +13,8 @@ from sklearn.manifold import TSNE
 
 from contrastive_st.errors import InputError, install
 from contrastive_st.search.analysis.topics import Trends
-from contrastive_st.search.index import Sample, VectorIndex, one_line, sample
+from contrastive_st.search.index import Sample, VectorIndex, sample
+from contrastive_st.search.values import one_line
 from contrastive_st.terminal import clean
 
 POINTS = 2_000

@@ -18,7 +18,8 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 from contrastive_st.data.table_writers import write_table
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import Batch, VectorIndex, one_line, sample
+from contrastive_st.search.index import Batch, VectorIndex, sample
+from contrastive_st.search.values import one_line
 from contrastive_st.vectors import unit_vectors
 
 # --- Groups of the values of a metadata column: years, months, ranges of numbers, or the most frequent values.

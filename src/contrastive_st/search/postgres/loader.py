@@ -12,10 +12,11 @@ from numpy.typing import NDArray
 from psycopg import sql
 
 from contrastive_st.errors import InputError
-from contrastive_st.search.index import Ids, Metadata, Vectors, storable, storable_json
+from contrastive_st.search.index import CHANGED, DELETED, NEW, UNCHANGED, Ids, Metadata, Vectors
 from contrastive_st.search.postgres.database import StoreConnection
 from contrastive_st.search.postgres.writes import StoreWrites, copy_rows, merge_rows
 from contrastive_st.search.shards import FIRST
+from contrastive_st.search.values import storable
 
 _OWN = " ids"  # after the fingerprint of a source whose documents have ids of their own
 
@@ -31,9 +32,11 @@ class StoreLoader:
         store: the collection.
         source: the name of the corpus.
         fingerprint: its fingerprint, which changes with its content.
-        replace: delete the earlier documents of the source if its fingerprint has changed.
+        replace: index the source afresh, with what had been deleted from it: its earlier documents are deleted if its
+            fingerprint has changed and it has no ids of its own, and else compared.
         former: the fingerprint that earlier releases gave the same content; such a source gets the new one.
         own_ids: the documents have ids of their own: one that is there already is replaced if it differs.
+        restore: add what had been deleted from the source.
 
     Raises:
         InputError: the source has shards of other content and no ids of its own, and `replace` is not set; or the
@@ -48,11 +51,14 @@ class StoreLoader:
         replace: bool = False,
         former: str | None = None,
         own_ids: bool = False,
+        restore: bool = False,
     ) -> None:
         self.store, self.source, self.own_ids = store, storable(source), own_ids
+        self.afresh = replace or restore
         self.fingerprint = fingerprint + _OWN * own_ids
         self.number = store.database.run(lambda connection: self._register(connection, replace, former))
         self.first = 0 if own_ids else self.number * FIRST
+        self._gone = np.array([] if self.afresh else store.deleted(), dtype=np.int64)
         self._mutex = threading.Lock()
         self._locks: StoreConnection | None = None
         self._done = self._loaded()
@@ -71,22 +77,32 @@ class StoreLoader:
                 )  # an embedded server is started again
                 return self._lock(shard)
 
-    def unchanged(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> NDArray[np.bool_]:
-        """Which of these documents are in the collection as they are here."""
-        statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.store.tables.texts)
-        rows = self.store.database.run(lambda connection: connection.execute(statement, (ids.tolist(),)).fetchall())
-        there = {id: (text, known) for id, text, known in rows}
-        own = zip(ids.tolist(), texts, metadata, strict=True)
-        return np.array([there.get(id) == (storable(text), storable_json(item)) for id, text, item in own], np.bool_)
+    def deleted(self, ids: Ids) -> NDArray[np.bool_]:
+        """Which of these documents were deleted and are left out."""
+        return np.isin(ids + self.first, self._gone)
+
+    def compare(self, ids: Ids, texts: Sequence[str], metadata: Metadata) -> list[str]:
+        """What each of these documents is to the collection: new, changed, unchanged or deleted."""
+        states: list[str] = np.where(self.deleted(ids), DELETED, NEW).tolist()
+        if self.own_ids or self.afresh:  # else all of the shard are new
+            statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.store.tables.texts)
+            keys = (ids + self.first).tolist()
+            rows = self.store.database.run(lambda connection: connection.execute(statement, (keys,)).fetchall())
+            there = {id: (text, known) for id, text, known in rows}
+            for i, (key, *own) in enumerate(zip(keys, map(storable, texts), metadata, strict=True)):
+                if key in there:
+                    states[i] = UNCHANGED if there[key] == tuple(own) else CHANGED
+        return states
 
     def add(
         self, shard: int, ids: Ids, texts: Sequence[str], metadata: Metadata, vectors: Vectors, rows: int | None = None
     ) -> None:
-        """Commit a shard of `rows` rows, of which these are new.
+        """Commit a shard of `rows` rows, of which these are new; what has been deleted meanwhile is left out.
 
         Nothing is written if another process was faster or is replacing the source.
         """
-        store, put = self.store, merge_rows if self.own_ids else copy_rows
+        store, put = self.store, merge_rows if self.own_ids or self.afresh else copy_rows
+        keys = ids + self.first
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
@@ -97,8 +113,13 @@ class StoreLoader:
                     " ON CONFLICT DO NOTHING RETURNING shard",
                     (shard, len(ids) if rows is None else rows, store.collection, self.number, self.fingerprint),
                 ).fetchone()
-                if added:
-                    store.write(connection, ids + self.first, texts, vectors, metadata, put=put)
+                if not added:
+                    return
+                if self.afresh:
+                    store.revive(connection, keys)
+                kept = np.flatnonzero(~np.isin(keys, store.tombstones(connection, keys)))
+                own = [texts[i] for i in kept.tolist()], vectors[kept], [metadata[i] for i in kept.tolist()]
+                store.write(connection, keys[kept], *own, put=put)
 
         store.database.run(work)
         self._done.add(shard)
@@ -136,19 +157,13 @@ class StoreLoader:
                 (name, self.source),
             ).fetchone()
             self._check_kind(connection)
-            if row is not None and row[1] == former:
+            if row is not None and (self.own_ids or row[1] in (self.fingerprint, former)):
+                if self.afresh or row[1] not in (self.fingerprint, former):  # every row is compared
+                    connection.execute(
+                        "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s", (name, row[0])
+                    )
                 connection.execute(
                     "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
-                    (self.fingerprint, name, row[0]),
-                )
-            if row is not None and row[1] in (self.fingerprint, former):
-                return int(row[0])
-            if row is not None and self.own_ids:  # of every row it is found whether it has changed
-                connection.execute(
-                    "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s", (name, row[0])
-                )
-                connection.execute(
-                    "UPDATE contrastive_st.sources SET mark = %s, shards = NULL WHERE collection = %s AND number = %s",
                     (self.fingerprint, name, row[0]),
                 )
                 return int(row[0])

@@ -56,6 +56,15 @@ MIGRATIONS = (
         UPDATE contrastive_st.collections SET index = 'none' WHERE index = 'binary';
     END $$;
     """,
+    # Documents that were deleted: their sources do not add them again. No collection can have a name with a _ in front.
+    """
+    CREATE TABLE contrastive_st._deleted (
+        collection text NOT NULL REFERENCES contrastive_st.collections ON DELETE CASCADE,
+        id bigint NOT NULL,
+        deleted timestamptz NOT NULL DEFAULT now(),
+        PRIMARY KEY (collection, id)
+    );
+    """,
 )  # statement i migrates a store from version i to i + 1; released statements are never edited
 
 

@@ -12,23 +12,26 @@ from pgvector import Bit, HalfVector, Vector
 from psycopg import sql
 
 from contrastive_st.errors import InputError
+from contrastive_st.search.filters import Filter, Filterable, as_filter
 from contrastive_st.search.index import (
     Batch,
-    Filter,
     Hit,
+    Id,
+    Ids,
     Vectors,
-    as_jsonpath,
     as_queries,
+    check_filter,
     check_k,
     reciprocal_rank_fusion,
-    storable,
 )
 from contrastive_st.search.postgres import schema as queries
 from contrastive_st.search.postgres.database import POOL, Database, StoreConnection
 from contrastive_st.search.postgres.loader import StoreLoader
 from contrastive_st.search.postgres.names import STORAGES, check_free, check_name
+from contrastive_st.search.postgres.predicates import as_jsonpath, paths_of
 from contrastive_st.search.postgres.schema import Tables, create_tables
 from contrastive_st.search.postgres.writes import StoreWrites, signs_of, vectors_of
+from contrastive_st.search.values import as_id, as_ids, one_line, storable
 
 EF_SEARCH = 200  # candidates that HNSW keeps: more candidates give a higher recall and take longer
 EXACT_ROWS = 20_000  # with fewer matching documents the search is exact: tens of milliseconds
@@ -171,6 +174,7 @@ class VectorStore(StoreWrites):
             return about, sources
 
         (created, size), sources = self.database.run(work)
+        gone = self.deleted()
         partitions = f", in {self.partitions} partitions" if self.partitions > 1 else ""
         return {
             "collection": f"{self.collection}, made {created}, {size} on disk",
@@ -178,6 +182,7 @@ class VectorStore(StoreWrites):
             "vectors": f"{self.dimension} dimensions as {self.storage}, index {self.index}{partitions}",
             "model": f"{self.model} (fingerprint {self.fingerprint[:8]})",
             "columns": ", ".join(self.columns()) or "none",
+            **({"deleted": f"{len(gone):,}: {one_line(', '.join(map(str, gone[:20])), 100)}"} if gone else {}),
             **{
                 f"corpus {number}": f"{name}, {rows:,} rows in {done} of {'?' if shards is None else shards} shards"
                 for number, (name, done, shards, rows) in enumerate(sources, 1)
@@ -185,10 +190,17 @@ class VectorStore(StoreWrites):
         }
 
     def loader(
-        self, source: str, fingerprint: str, *, replace: bool = False, former: str | None = None, own_ids: bool = False
+        self,
+        source: str,
+        fingerprint: str,
+        *,
+        replace: bool = False,
+        restore: bool = False,
+        former: str | None = None,
+        own_ids: bool = False,
     ) -> StoreLoader:
         """What loads the shards of a source; see `StoreLoader`."""
-        return StoreLoader(self, source, fingerprint, replace, former, own_ids)
+        return StoreLoader(self, source, fingerprint, replace, former, own_ids, restore)
 
     def close(self) -> None:
         """Close the connections; the last user of an embedded server stops it."""
@@ -201,8 +213,7 @@ class VectorStore(StoreWrites):
         self.close()
 
     def __len__(self) -> int:
-        statement = sql.SQL("SELECT count(*) FROM {}").format(self.tables.texts)
-        return int(self.database.run(lambda connection: connection.execute(statement).fetchone()[0]))  # type: ignore[index]
+        return self.count()
 
     # ------------------------------------------------------------------ reading
 
@@ -211,7 +222,7 @@ class VectorStore(StoreWrites):
         vectors: Vectors,
         k: int = 10,
         *,
-        filter: Filter = None,
+        filter: Filterable = None,
         text: str | None = None,
         exact: bool | None = None,
         ef_search: int = EF_SEARCH,
@@ -238,37 +249,47 @@ class VectorStore(StoreWrites):
         if text is not None and len(queries_) != 1:
             raise InputError(f"a hybrid search takes one query, not {len(queries_)}; call it once for each")
 
+        chosen = as_filter(filter)
+
         def work(connection: StoreConnection) -> list[list[Hit]]:
-            index, ef = self._plan(connection, filter, exact, max(ef_search, k))
+            index, ef = self._plan(connection, chosen, exact, max(ef_search, k))
             if text is not None:
-                return [self._hybrid(connection, queries_[0], k, filter, text, index, ef)]
-            return [self._nearest(connection, query, k, filter, index, ef) for query in queries_]
+                return [self._hybrid(connection, queries_[0], k, chosen, text, index, ef)]
+            return [self._nearest(connection, query, k, chosen, index, ef) for query in queries_]
 
-        return self.database.run(work)
+        hits = self.database.run(work)
+        check_filter(self, chosen, any(hits))
+        return hits
 
-    def similar(self, id: int, k: int = 10, *, filter: Filter = None) -> list[Hit]:
+    def similar(self, id: Id, k: int = 10, *, filter: Filterable = None) -> list[Hit]:
         """The k documents nearest to document `id`, without itself."""
         hits = self.search(self.vectors([id])[0], k + 1, filter=filter)[0]
-        return [hit for hit in hits if hit.id != id][:k]
+        return [hit for hit in hits if hit.id != as_id(id)][:k]
 
-    def vectors(self, ids: Sequence[int]) -> Vectors:
+    def vectors(self, ids: Sequence[Id]) -> Vectors:
         """The vectors of these documents, `[n, d]`, in that order."""
         send = sql.SQL("{}_send(embedding)").format(sql.SQL(self.storage))
         statement = sql.SQL("SELECT id, {} FROM {} WHERE id = ANY(%s)").format(send, self.tables.vectors)
-        rows = self.database.run(lambda connection: connection.execute(statement, (_ids(ids),)).fetchall())
+        wanted = as_ids(ids)
+        rows = self.database.run(lambda connection: connection.execute(statement, (wanted.tolist(),)).fetchall())
         found = dict(zip([row[0] for row in rows], vectors_of([row[1] for row in rows], self.storage), strict=True))
-        return (
-            np.stack([found[id] for id in self._known(ids, found)])
-            if ids
-            else np.empty((0, self.dimension), np.float32)
-        )
+        none = np.empty((0, self.dimension), np.float32)
+        return np.stack([found[id] for id in self._known(wanted, found)]) if len(wanted) else none
 
-    def get(self, ids: Sequence[int]) -> list[Hit]:
+    def get(self, ids: Sequence[Id]) -> list[Hit]:
         """The documents of these ids, in that order; their score is NaN."""
         statement = sql.SQL("SELECT id, text, metadata FROM {} WHERE id = ANY(%s)").format(self.tables.texts)
-        rows = self.database.run(lambda connection: connection.execute(statement, (_ids(ids),)).fetchall())
+        wanted = as_ids(ids)
+        rows = self.database.run(lambda connection: connection.execute(statement, (wanted.tolist(),)).fetchall())
         found = {id: Hit(id, math.nan, text, metadata) for id, text, metadata in rows}
-        return [found[id] for id in self._known(ids, found)]
+        return [found[id] for id in self._known(wanted, found)]
+
+    def known(self, ids: Sequence[Id]) -> list[int]:
+        """Those of the ids that the collection has."""
+        statement = sql.SQL("SELECT id FROM {} WHERE id = ANY(%s)").format(self.tables.texts)
+        wanted = as_ids(ids).tolist()
+        rows = self.database.run(lambda connection: connection.execute(statement, (wanted,)).fetchall())
+        return [id for (id,) in rows]
 
     def scan(self, batch_size: int = 10_000) -> Iterator[Batch]:
         """All documents in batches, ordered by id; each batch is a separate snapshot."""
@@ -285,6 +306,24 @@ class VectorStore(StoreWrites):
             ids, texts, metadata, vectors = zip(*rows, strict=True)
             yield np.array(ids, dtype=np.int64), list(texts), list(metadata), vectors_of(vectors, self.storage)
             last = ids[-1]
+
+    def count(self, filter: Filterable = None) -> int:
+        """How many documents meet a filter."""
+        chosen = as_filter(filter)
+        condition = sql.SQL("WHERE metadata @@ %(filter)s::jsonpath" if chosen else "")
+        statement = sql.SQL("SELECT count(*) FROM {} {}").format(self.tables.texts, condition)
+        parameters = {"filter": as_jsonpath(chosen)} if chosen else {}
+        return int(self.database.run(lambda connection: connection.execute(statement, parameters).fetchone()[0]))  # type: ignore[index]
+
+    def values(self, column: str, most: int = 20) -> list[Any]:
+        """At most so many of the different values of a column."""
+        statement = sql.SQL(
+            "SELECT DISTINCT value FROM {}, unnest(%s::text[]) AS path, jsonb_path_query(metadata, path::jsonpath)"
+            " AS value WHERE jsonb_typeof(value) NOT IN ('null', 'array', 'object') LIMIT %s"
+        ).format(self.tables.texts)
+        parameters = ([f"{path}[*]" for path in paths_of(column)], most)
+        rows = self.database.run(lambda connection: connection.execute(statement, parameters).fetchall())
+        return [value for (value,) in rows]
 
     def columns(self) -> list[str]:
         """The names of the metadata of all documents, sorted."""
@@ -378,18 +417,11 @@ class VectorStore(StoreWrites):
     def _parameter(self, query: Vectors) -> HalfVector | Vector:
         return HalfVector(query) if self.storage == "halfvec" else Vector(query)
 
-    def _known(self, ids: Sequence[int], found: Mapping[int, Any]) -> Sequence[int]:
-        for id in ids:
+    def _known(self, ids: Ids, found: Mapping[int, Any]) -> list[int]:
+        for id in ids.tolist():
             if id not in found:
                 raise InputError(f"collection {self.collection!r} has no document {id}")
-        return ids
-
-
-def _ids(ids: Sequence[int]) -> list[int]:
-    wrong = [id for id in ids if not -(1 << 63) <= int(id) < 1 << 63]
-    if wrong:
-        raise InputError(f"{wrong[0]} is not an id: ids are 64-bit integers")
-    return [int(id) for id in ids]
+        return list(ids.tolist())
 
 
 def _plan_rows(connection: StoreConnection, statement: sql.Composed, parameters: dict[str, Any]) -> float:

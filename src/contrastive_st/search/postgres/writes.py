@@ -17,10 +17,13 @@ from psycopg.types.json import Jsonb
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.memory import peak_resident
-from contrastive_st.search.index import Ids, Metadata, Vectors, as_jsonpath, as_queries, storable, storable_json
+from contrastive_st.search.filters import Filterable, as_filter
+from contrastive_st.search.index import Id, Ids, Metadata, Vectors, as_queries
 from contrastive_st.search.postgres.names import BINARY_LIMIT, FLOAT_BYTES, INDEXES, SIGNS, STORAGES
+from contrastive_st.search.postgres.predicates import as_jsonpath
 from contrastive_st.search.postgres.schema import SCHEMA, Tables, create_codes
 from contrastive_st.search.shards import FIRST
+from contrastive_st.search.values import as_documents, as_id, as_ids, as_metadata, storable
 from contrastive_st.vectors import rotated
 
 if TYPE_CHECKING:
@@ -74,7 +77,7 @@ def text_rows(ids: Ids, texts: Sequence[str], metadata: Metadata) -> bytes:
     rows: list[bytes] = []
     for id, text, item in zip(ids.tolist(), texts, metadata, strict=True):
         content = storable(text).encode()
-        value = b"\x01" + json.dumps(storable_json(item), ensure_ascii=False, allow_nan=False).encode()
+        value = b"\x01" + json.dumps(item, ensure_ascii=False, allow_nan=False).encode()
         rows += (head(3, 8, id, len(content)), content, length(len(value)), value)
     return b"".join(rows)
 
@@ -104,7 +107,7 @@ class StoreWrites:
 
     def upsert(
         self,
-        ids: Sequence[int],
+        ids: Sequence[Id],
         texts: Sequence[str],
         vectors: Any,
         metadata: Metadata | None = None,
@@ -114,22 +117,43 @@ class StoreWrites:
         Unchanged vectors are not written again, so that new metadata costs no work on the index.
 
         Args:
-            ids: 64-bit integers, distinct.
+            ids: integers or texts (`as_id`), distinct. A text stays in the metadata as `id`, unless there is an `id`.
             texts: the texts.
             vectors: `[n, d]`.
-            metadata: JSON objects.
+            metadata: a mapping for each document, converted by `plain` of `search/values.py`.
 
         Raises:
             InputError: the numbers differ, an id is given twice, or a vector is zero, NaN or infinite.
         """
-        numbers = np.asarray(ids, dtype=np.int64)
-        rows = _checked(numbers, texts, vectors, metadata, self.dimension)
+        numbers, kept, items = as_documents(ids, texts, metadata)
+        unit = as_queries(vectors, self.dimension) if len(numbers) else np.empty((0, self.dimension), dtype=np.float32)
+        if len(unit) != len(numbers):
+            raise InputError(f"{len(numbers)} documents, {len(unit)} vectors: give one for each")
 
         def work(connection: StoreConnection) -> None:
             with connection.transaction():
-                self.write(connection, numbers, *rows, put=merge_rows)
+                self.write(connection, numbers, kept, unit, items, put=merge_rows)
+                self.revive(connection, numbers)
 
         self.database.run(work)
+
+    def tombstones(self, connection: StoreConnection, ids: Ids) -> Ids:
+        """Those of the ids whose documents were deleted, in the open transaction."""
+        statement = "SELECT id FROM contrastive_st._deleted WHERE collection = %s AND id = ANY(%s)"
+        return np.array(
+            [id for (id,) in connection.execute(statement, (self.collection, ids.tolist()))], dtype=np.int64
+        )
+
+    def deleted(self) -> list[int]:
+        """The ids of the documents that were deleted, and that `index` leaves out; the first deleted first."""
+        statement = "SELECT id FROM contrastive_st._deleted WHERE collection = %s ORDER BY deleted, id"
+        rows = self.database.run(lambda connection: connection.execute(statement, (self.collection,)).fetchall())
+        return [id for (id,) in rows]
+
+    def revive(self, connection: StoreConnection, ids: Ids) -> None:
+        """Forget that documents were deleted, in the open transaction."""
+        statement = "DELETE FROM contrastive_st._deleted WHERE collection = %s AND id = ANY(%s)"
+        connection.execute(statement, (self.collection, ids.tolist()))
 
     def write(
         self,
@@ -155,49 +179,62 @@ class StoreWrites:
         self.index = row[0]
         return self.index
 
-    def set_metadata(self, id: int, metadata: Mapping[str, Any]) -> None:
+    def set_metadata(self, id: Id, metadata: Mapping[str, Any]) -> None:
         """Replace a document's metadata; its vector and its entry in the index do not change."""
         statement = sql.SQL("UPDATE {} SET metadata = %s WHERE id = %s").format(self.tables.texts)
-        content = Jsonb(storable_json(metadata))
-        changed = self.database.run(lambda connection: connection.execute(statement, (content, id)).rowcount)
+        parameters = Jsonb(as_metadata([metadata], 1)[0]), as_id(id)
+        changed = self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
         if not changed:
             raise InputError(f"collection {self.collection!r} has no document {id}")
 
-    def delete(self, ids: Sequence[int]) -> int:
-        """Delete documents; return how many existed."""
+    def delete(self, ids: Sequence[Id]) -> int:
+        """Delete documents; return how many existed. `index` leaves them out from now on, unless it restores them."""
+        return self._delete(sql.SQL("id = ANY(%(which)s)"), as_ids(ids).tolist())
 
-        def work(connection: StoreConnection) -> int:
-            with connection.transaction():
-                for table in (self.tables.texts, self.tables.vectors):
-                    statement = sql.SQL("DELETE FROM {} WHERE id = ANY(%s)").format(table)
-                    deleted = connection.execute(statement, ([int(id) for id in ids],)).rowcount
-            return deleted
-
-        return self.database.run(work)
-
-    def delete_matching(self, filter: Mapping[str, Any]) -> int:
-        """Delete the documents that meet a filter (see `VectorIndex`); return how many there were.
+    def delete_matching(self, filter: Filterable) -> int:
+        """Delete the documents that meet a filter (see `VectorIndex`), as `delete` does; return how many there were.
 
         Raises:
             InputError: the filter is empty or at fault.
         """
-        if not filter:
+        chosen = as_filter(filter)
+        if not chosen:
             raise InputError("an empty filter meets every document; delete the collection instead")
+        return self._delete(sql.SQL("metadata @@ %(which)s::jsonpath"), as_jsonpath(chosen))
+
+    def _delete(self, condition: sql.SQL, which: Any) -> int:
         statement = sql.SQL(
-            "WITH gone AS (DELETE FROM {} WHERE metadata @@ %s::jsonpath RETURNING id)"
-            " DELETE FROM {} AS v USING gone WHERE v.id = gone.id"
-        ).format(self.tables.texts, self.tables.vectors)
-        parameters = (as_jsonpath(filter),)
-        return self.database.run(lambda connection: connection.execute(statement, parameters).rowcount)
+            "WITH gone AS (DELETE FROM {} WHERE {} RETURNING id),"
+            " vectors AS (DELETE FROM {} AS v USING gone WHERE v.id = gone.id)"
+            " INSERT INTO contrastive_st._deleted (collection, id) SELECT %(collection)s, id FROM gone"
+            " ON CONFLICT (collection, id) DO UPDATE SET deleted = now()"
+        ).format(self.tables.texts, condition, self.tables.vectors)
+        parameters = {"which": which, "collection": self.collection}
+
+        def work(connection: StoreConnection) -> int:
+            with connection.transaction():
+                # It waits for shards that are being written, and later ones see what was deleted.
+                for lock in (
+                    "SELECT 1 FROM contrastive_st.collections WHERE name = %(collection)s FOR KEY SHARE",
+                    "SELECT 1 FROM contrastive_st.sources WHERE collection = %(collection)s FOR UPDATE",
+                ):
+                    connection.execute(lock, parameters)
+                return connection.execute(statement, parameters).rowcount
+
+        return self.database.run(work)
 
     def delete_source(self, connection: StoreConnection, number: int) -> None:
         """Delete all documents of a source, in the open transaction."""
         connection.execute(  # first: it waits for the processes that are writing shards of it
             "DELETE FROM contrastive_st.sources WHERE collection = %s AND number = %s", (self.collection, number)
         )
+        ids = (number * FIRST, (number + 1) * FIRST)
         for table in (self.tables.texts, self.tables.vectors):
             statement = sql.SQL("DELETE FROM {} WHERE id >= %s AND id < %s").format(table)
-            connection.execute(statement, (number * FIRST, (number + 1) * FIRST))
+            connection.execute(statement, ids)
+        forget = "DELETE FROM contrastive_st._deleted WHERE collection = %s AND id >= %s AND id < %s"
+        if forgotten := connection.execute(forget, (self.collection, *ids)).rowcount:
+            logger.warning(f"the corpus is indexed afresh, with {forgotten:,} documents that had been deleted from it")
 
     def drop(self, *, only_unused: bool = False) -> None:
         """Delete the whole collection; with `only_unused`, only if it is empty and no process is filling it."""
@@ -396,20 +433,3 @@ def merge_rows(connection: StoreConnection, table: sql.Identifier, columns: Sequ
         ).format(table, staged, sql.SQL(", ").join(map(sql.Identifier, columns)), new, old, new)
     )
     connection.execute(sql.SQL("DROP TABLE {}").format(staged))
-
-
-def _checked(
-    ids: Ids,
-    texts: Sequence[str],
-    vectors: Any,
-    metadata: Metadata | None,
-    dimension: int,
-) -> tuple[Sequence[str], Vectors, Metadata]:
-    unit = as_queries(vectors, dimension) if len(ids) else np.empty((0, dimension), dtype=np.float32)
-    metadata = [{}] * len(ids) if metadata is None else metadata
-    if not len(ids) == len(texts) == len(unit) == len(metadata):
-        counts = f"{len(ids)} ids, {len(texts)} texts, {len(unit)} vectors, {len(metadata)} metadata"
-        raise InputError(f"{counts}: give one of each for every document")
-    if len(np.unique(ids)) < len(ids):
-        raise InputError("an id is given twice; give each document once")
-    return texts, unit, metadata

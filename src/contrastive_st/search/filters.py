@@ -1,0 +1,316 @@
+"""Filters on metadata: one grammar, one form in Python, and what they mean.
+
+    filter     = condition (";" condition)*                all conditions must hold
+    condition  = column operator value ("," value)*        an alternative: one of the values
+    operator   = "=" | "==" | "!=" | "<" | "<=" | ">" | ">="
+    column     = text without the characters < > = ! ; or a quoted text
+    value      = text without the characters , ; or a quoted text, or null
+    quoted     = a string of JSON: "Hello, world", "a \\"b\\""
+
+A document's values of a column are the elements of a list, or else the one value; a missing column, null and an empty
+list are no value. `authors.name` is the column of that name or the value inside an object. What a condition means:
+
+* `column=a,b`: one of the values is a or b; `column!=a,b`: there are values, and none of them is a or b.
+* `column<x` and the other ranges: one of the values is in the range. x is a number or an ISO date (`2024`, `2024-05`,
+  `2024-05-01`, `2024-05-01T09:30`). A date is compared in the precision of x: `day<=2024` holds all through
+  2024.
+* `column=null`: there is no value; `column!=null`: there is one.
+
+Numbers, true and false are the same whether they are held as such or as text: `year=1999` finds 1999 and "1999", and
+`draft=true` finds true and "True". No other value equals one of another type.
+"""
+
+from __future__ import annotations
+
+import json
+import operator as operators
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal
+
+from contrastive_st.errors import InputError
+from contrastive_st.search.values import as_list, one_line, plain, storable
+
+RANGES: dict[str, Callable[[Any, Any], bool]] = {
+    "<": operators.lt,
+    "<=": operators.le,
+    ">": operators.gt,
+    ">=": operators.ge,
+}
+OPERATORS = ("=", "!=", *RANGES)
+#: The texts that count as numbers and as dates: whole matches of regular expressions, which PostgreSQL reads too
+NUMBER = r"-?(0|[1-9][0-9]{0,14})([.][0-9]{1,14})?([eE][+-]?[0-9]{1,2})?"
+DATE = r"[0-9]{4}(-[0-9]{2}(-[0-9]{2}([T ][0-9]{2}:[0-9]{2}[0-9:.,Z+-]*)?)?)?"
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_COLUMN, _OPERATOR, _VALUE = re.compile(r"[^<>=!;]+"), re.compile(r">=|<=|!=|==|=|<|>"), re.compile(r"[^,;]*")
+_NEXT, _BLANK, _SPACE = re.compile(r"[,;]|\Z"), re.compile(r"[\s;]*"), re.compile(r"\s*")
+Scalar = str | int | float | bool | None
+
+
+@dataclass(frozen=True)
+class Condition:
+    """One condition on a column.
+
+    Args:
+        column: its name.
+        operator: one of `OPERATORS`.
+        values: alternatives; a range has one.
+
+    Raises:
+        InputError: the operator is unknown, or a value cannot be compared by it.
+
+    Example:
+        >>> condition = Condition("topic", "=", ("sea", "a, b"))
+        >>> str(condition), condition.holds({"topic": ["sea", "sky"]})
+        ('topic=sea,"a, b"', True)
+    """
+
+    column: str
+    operator: str
+    values: tuple[Scalar, ...]
+
+    def __post_init__(self) -> None:
+        if self.operator not in OPERATORS:
+            known = ", ".join(OPERATORS)
+            raise InputError(f"filter on {self.column!r}: unknown operator {self.operator!r}; use {known}")
+        if not self.values:
+            raise InputError(f"filter on {self.column!r}: an empty list matches nothing; give values")
+        if self.operator in RANGES and (len(self.values) > 1 or not (self.number is not None or self.date)):
+            raise InputError(
+                f"filter {self}: a range takes one number or date, such as 2020 or 2024-05-01; for text use = or !="
+            )
+
+    @cached_property
+    def number(self) -> float | None:
+        """The end of a range as a number, if it is one."""
+        return number_of(self.values[0])
+
+    @cached_property
+    def date(self) -> str:
+        """The end of a range as a date, or blank."""
+        text = str(self.values[0])
+        return text if not isinstance(self.values[0], bool) and re.fullmatch(DATE, text) else ""
+
+    @property
+    def wanted(self) -> list[Scalar]:
+        """The values that are equal to one of the alternatives: each as it is held as a number, a boolean or text."""
+        return list({_key(one): one for value in self.values for one in _spellings(value)}.values())
+
+    @cached_property
+    def _keys(self) -> frozenset[Any]:
+        return frozenset(_key(value) for value in self.wanted)
+
+    def holds(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether a document with this metadata meets the condition."""
+        values = [value for value in values_of(metadata, self.column) if value is not None]
+        if self.operator in RANGES:
+            return any(map(self._in_range, values))
+        meets = (None in self.values and not values) or any(_key(value) in self._keys for value in values)
+        return meets if self.operator == "=" else bool(values) and not meets
+
+    def _in_range(self, value: Any) -> bool:
+        compare = RANGES[self.operator]
+        if self.number is not None and (number := number_of(value)) is not None:
+            return compare(number, self.number)
+        if not self.date or not isinstance(value, str) or not re.fullmatch(DATE, value):
+            return False
+        return compare(value[: len(self.date)].replace(" ", "T"), self.date.replace(" ", "T"))
+
+    def __str__(self) -> str:
+        return _written(self.column, "<>=!;") + self.operator + ",".join(_written(value, ",;") for value in self.values)
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Conditions of which all must hold (`and`), at least one (`or`), or not all (`not`).
+
+    Example:
+        >>> chosen = parse("topic=sea,sky; year>=2000")
+        >>> chosen.holds({"topic": "sea", "year": "2004"}), str(chosen)
+        (True, 'topic=sea,sky; year>=2000')
+    """
+
+    parts: tuple[Condition | Filter, ...] = ()
+    join: Literal["and", "or", "not"] = "and"
+
+    def __bool__(self) -> bool:
+        return bool(self.parts)
+
+    def holds(self, metadata: Mapping[str, Any]) -> bool:
+        """Whether a document with this metadata meets the filter."""
+        held = (part.holds(metadata) for part in self.parts)
+        return any(held) if self.join == "or" else all(held) is (self.join == "and")
+
+    def conditions(self) -> Iterator[Condition]:
+        """All conditions, those of inner filters too."""
+        for part in self.parts:
+            yield from [part] if isinstance(part, Condition) else part.conditions()
+
+    def filters(self) -> Iterator[Filter]:
+        """This filter and all inner ones."""
+        yield self
+        for part in self.parts:
+            yield from part.filters() if isinstance(part, Filter) else ()
+
+    def __str__(self) -> str:
+        inner = [str(part) if isinstance(part, Condition) else f"({part})" for part in self.parts]
+        return (
+            f"not ({'; '.join(inner)})" if self.join == "not" else (" or " if self.join == "or" else "; ").join(inner)
+        )
+
+
+Filterable = Filter | Condition | Mapping[str, Any] | str | Sequence[Any] | None
+
+
+def as_filter(given: Filterable) -> Filter:
+    """A filter of what a caller gives.
+
+    Args:
+        given: text in the grammar above; a mapping of columns to a value, to a list of alternatives, or to values by
+            operator (`{"year": {">=": 2020, "<": 2030}}`); a list of these, all of which must hold; or None.
+
+    Raises:
+        InputError: it is none of these, or a value cannot be compared; the message names the column.
+
+    Example:
+        >>> str(as_filter({"year": {">=": 2020, "<": 2030}, "topic": ["x", "y"]}))
+        'year>=2020; year<2030; topic=x,y'
+    """
+    if given is None:
+        return Filter()
+    if isinstance(given, Filter):
+        return given
+    if isinstance(given, Condition):
+        return Filter((given,))
+    if isinstance(given, str):
+        return parse(given)
+    if isinstance(given, Mapping):
+        return Filter(
+            tuple(condition for key, wanted in given.items() for condition in _of_column(storable(str(key)), wanted))
+        )
+    if not isinstance(given, Sequence):
+        raise InputError(f"filter {given!r}: give a mapping such as {{'year': 2020}}, or a text such as 'year>=2020'")
+    return Filter(tuple(part for one in given for part in as_filter(one).parts))
+
+
+def parse(text: str) -> Filter:
+    """The filter that a text says, in the grammar above.
+
+    Raises:
+        InputError: a condition cannot be read; the message shows it.
+
+    Example:
+        >>> parse('title="Hello, world"; tags!=sea').parts[0]
+        Condition(column='title', operator='=', values=('Hello, world',))
+    """
+    parts: list[Condition] = []
+    position = _after(_BLANK, text, 0)
+    while position < len(text):
+        column, position = _token(_COLUMN, text, position)
+        operator, position = _token(_OPERATOR, text, position)
+        values, mark = [], ","
+        while mark == ",":
+            value, position = _token(_VALUE, text, position)
+            mark, position = _token(_NEXT, text, position)
+            values.append(value)
+        parts.append(Condition(str(column), "=" if operator == "==" else str(operator), tuple(values)))
+        position = _after(_BLANK, text, position)
+    return Filter(tuple(parts))
+
+
+def _after(pattern: re.Pattern[str], text: str, position: int) -> int:
+    match = pattern.match(text, position)
+    return position if match is None else match.end()
+
+
+def _token(pattern: re.Pattern[str], text: str, position: int) -> tuple[Any, int]:
+    """The next token of a filter and where it ends: a quoted text, or what the pattern matches."""
+    position = _after(_SPACE, text, position)
+    quoted = pattern in (_COLUMN, _VALUE) and text[position : position + 1] == '"'
+    match = (_QUOTED if quoted else pattern).match(text, position)
+    if match is None:
+        raise InputError(
+            f"filter {one_line(text, 80)!r}: write column=value, column>=number or similar, and quote a text that "
+            'holds a comma or a semicolon: title="Hello, world"'
+        )
+    found = json.loads(match[0], strict=False) if quoted else match[0].strip()
+    if pattern is _VALUE and match[0].strip() == "null":
+        return None, match.end()
+    return storable(found), match.end()
+
+
+def values_of(metadata: Mapping[str, Any], column: str) -> list[Any]:
+    """The values of a column: the elements of a list, or else the one value; also those inside objects, `a.b`."""
+    found: list[Any] = _elements(metadata[column]) if column in metadata else []
+    if "." in column:
+        inside: list[Any] = [metadata]
+        for name in column.split("."):
+            objects = [item for item in inside if isinstance(item, Mapping) and name in item]
+            inside = [value for item in objects for value in _elements(item[name])]
+        found = found + inside
+    return found
+
+
+def number_of(value: Any) -> float | None:
+    """A number, also one held as text; None for anything else."""
+    if isinstance(value, str):
+        return json.loads(value) if re.fullmatch(NUMBER, value) else None
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def _elements(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _of_column(column: str, wanted: Any) -> Iterable[Condition]:
+    if isinstance(wanted, Mapping):
+        return [Condition(column, _operator(symbol), _alternatives(column, value)) for symbol, value in wanted.items()]
+    return [Condition(column, "=", _alternatives(column, wanted))]
+
+
+def _operator(symbol: Any) -> str:
+    return "=" if symbol == "==" else str(symbol)
+
+
+def _alternatives(column: str, given: Any) -> tuple[Scalar, ...]:
+    values = as_list(column, given) if isinstance(given, (list, tuple, set, frozenset)) else [given]
+    return tuple(_scalar(column, value) for value in values)
+
+
+def _scalar(column: str, given: Any) -> Scalar:
+    try:
+        value = plain(given)
+    except InputError:
+        value = []
+    if isinstance(value, (list, dict)) or (value is None and given is not None):
+        raise InputError(f"filter on {column!r}: {given!r} is not text, a finite number, a date, true, false or null")
+    return value  # type: ignore[no-any-return]
+
+
+def _spellings(value: Scalar) -> list[Scalar]:
+    """The value and what counts as equal to it, held in another type."""
+    if value is None:
+        return []
+    if isinstance(value, bool) or (isinstance(value, str) and value.lower() in ("true", "false")):
+        said = value if isinstance(value, bool) else value.lower() == "true"
+        return [said, value, str(said), str(said).lower(), str(said).upper()]
+    if isinstance(value, str):
+        return [value, *([] if (number := number_of(value)) is None else [number])]
+    whole = isinstance(value, float) and value.is_integer()
+    return [value, json.dumps(value), *([str(int(value))] if whole else [])]
+
+
+def _key(value: Any) -> Any:
+    """Equal for equal values of one type; a number never equals a boolean."""
+    kind = "bool" if isinstance(value, bool) else "number" if isinstance(value, (int, float)) else type(value).__name__
+    return (kind, value if isinstance(value, (str, int, float)) else None)
+
+
+def _written(value: Scalar, special: str) -> str:
+    """A column or a value as the grammar writes it."""
+    if not isinstance(value, str):
+        return json.dumps(value)
+    bare = value == value.strip() and not value.startswith(('"', "=")) and not any(mark in value for mark in special)
+    return value if bare and value != "null" and value.isprintable() else json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,84 @@
+"""Filters as jsonpath predicates, which are passed as a parameter of `metadata @@ $1::jsonpath`."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from contrastive_st.search.filters import DATE, NUMBER, RANGES, Condition, Filter
+
+_NOT_NULL = '@.type() != "null"'
+_LAST = "~"  # sorts after every character of a date
+
+
+def as_jsonpath(filter: Filter) -> str:
+    """The filter as a predicate; `search/filters.py` says what it means.
+
+    Example:
+        >>> as_jsonpath(Filter((Condition("topic", "=", ("x", 'a"b')),)))
+        '($."topic" == "x" || $."topic" == "a\\\\"b")'
+    """
+    parts = [_condition(part) if isinstance(part, Condition) else as_jsonpath(part) for part in filter.parts]
+    if not parts:
+        return "(1 == 1)"
+    return _not(_all(parts)) if filter.join == "not" else _any(parts) if filter.join == "or" else _all(parts)
+
+
+def paths_of(column: str) -> list[str]:
+    """Where the values of a column are: under its name, and for `a.b` inside an object too.
+
+    Example:
+        >>> paths_of("author.name")
+        ['$."author.name"', '$."author"."name"']
+    """
+    names = [[column], column.split(".")] if "." in column else [[column]]
+    return ["$." + ".".join(map(_json, name)) for name in names]
+
+
+def _condition(condition: Condition) -> str:
+    paths = paths_of(condition.column)
+    if condition.operator in RANGES:
+        return _any([one for path in paths for one in _in_range(path, condition)])
+    there = _any([f"exists({path} ? ({_NOT_NULL}))" for path in paths])
+    meets = [f"{path} == {_json(value)}" for path in paths for value in condition.wanted]
+    if condition.operator == "=":
+        return _any(meets + ([_not(there)] if None in condition.values else []))
+    return _all([there, _not(_any(meets))]) if meets else there
+
+
+def _in_range(path: str, condition: Condition) -> list[str]:
+    compare, found = condition.operator, []
+    if condition.number is not None:
+        number = _json(condition.number)
+        found.append(f"{path} {compare} {number}")
+        found.append(_text(path, NUMBER, f"@.double() {compare} {number}"))
+    if date := condition.date:
+        date += _LAST if compare in ("<=", ">") else ""  # in the precision of the date: 2024-05-01 is not after 2024
+        if ":" in date:
+            for mark in "T ":
+                end = _json(date.replace("T", mark).replace(" ", mark))
+                found.append(_text(path, DATE.replace("[T ]", mark), f"@ {compare} {end}"))
+        else:
+            found.append(_text(path, DATE, f"@ {compare} {_json(date)}"))
+    return found
+
+
+def _text(path: str, pattern: str, test: str) -> str:
+    """Whether a text at the path matches the pattern and passes the test."""
+    return f'exists({path} ? (@.type() == "string" && @ like_regex {_json(f"^({pattern})$")} && {test}))'
+
+
+def _all(parts: list[str]) -> str:
+    return "(" + " && ".join(parts) + ")"
+
+
+def _any(parts: list[str]) -> str:
+    return "(" + " || ".join(parts) + ")"
+
+
+def _not(part: str) -> str:
+    return f"(!({part}) || ({part}) is unknown)"  # unknown: values of different types were compared
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)

@@ -1,0 +1,216 @@
+"""What enters an index is checked and converted here, once: ids, texts and metadata."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections.abc import Mapping
+from datetime import date, time
+from decimal import Decimal
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+from numpy.typing import NDArray
+
+from contrastive_st.errors import InputError
+
+_ID = re.compile(r"-?(0|[1-9][0-9]{0,18})")
+_EXACT = 1 << 53  # JavaScript, and every parser that reads JSON numbers as doubles, rounds larger integers
+
+
+def as_id(given: Any) -> int:
+    """The 64-bit id of a document: an integer itself, also written as text, or a hash of any other text.
+
+    Raises:
+        InputError: it is neither an integer of 64 bits nor text.
+
+    Example:
+        >>> as_id(7), as_id(" 7"), as_id("talk-7")
+        (7, 7, 1433482642038159418)
+    """
+    value = given.strip() if isinstance(given, str) else given
+    if isinstance(value, str) and _ID.fullmatch(value):
+        value = int(value)
+    if isinstance(value, (int, np.integer)) and not isinstance(value, bool) and -(1 << 63) <= value < 1 << 63:
+        return int(value)
+    if not isinstance(value, str) or not value:
+        raise InputError(f"{given!r} is not an id: give an integer of 64 bits, or text")
+    return int.from_bytes(hashlib.blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "big") >> 1
+
+
+def as_ids(given: Any) -> NDArray[np.int64]:
+    """The 64-bit ids `[n]` of a list of ids, each as by `as_id`.
+
+    Example:
+        >>> as_ids([7, "talk-7"]).tolist()
+        [7, 1433482642038159418]
+        >>> as_ids("12")
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: ids: give a list, such as ['12'], not '12'
+    """
+    if (
+        isinstance(given, np.ndarray)
+        and given.dtype.kind in "iu"
+        and np.can_cast(given.dtype, np.int64)
+        and given.ndim == 1
+    ):
+        return given.astype(np.int64)
+    return np.array([as_id(one) for one in as_list("ids", given)], dtype=np.int64)
+
+
+def json_id(id: int) -> int | str:
+    """An id as JSON clients read it without loss: text where it exceeds 2^53.
+
+    Example:
+        >>> json_id(7), json_id(1 << 53)
+        (7, '9007199254740992')
+    """
+    return id if abs(id) < _EXACT else str(id)
+
+
+def as_list(name: str, given: Any) -> list[Any]:
+    """The elements of a sequence; a bare text, a mapping or a number in its place is an error that names the argument.
+
+    Example:
+        >>> as_list("texts", ("a", "b"))
+        ['a', 'b']
+    """
+    if isinstance(given, (str, bytes, Mapping)) or not hasattr(given, "__iter__"):
+        raise InputError(f"{name}: give a list, such as [{given!r}], not {given!r}")
+    return list(given)
+
+
+def as_texts(given: Any) -> list[str]:
+    """The elements of a list of texts.
+
+    Example:
+        >>> as_texts(["a", None])
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: texts: element 1 is None, not text
+    """
+    texts = as_list("texts", given)
+    for number, text in enumerate(texts):
+        if not isinstance(text, str):
+            raise InputError(f"texts: element {number} is {text!r}, not text")
+    return texts
+
+
+def as_metadata(given: Any, count: int) -> list[dict[str, Any]]:
+    """The metadata of `count` documents as JSON objects (`plain`); None gives empty ones.
+
+    Raises:
+        InputError: there is not one mapping for each document, or a value has no form in JSON.
+
+    Example:
+        >>> as_metadata([{"day": date(2024, 5, 1), "price": Decimal("1.5")}], 1)
+        [{'day': '2024-05-01', 'price': 1.5}]
+    """
+    if given is None:
+        return [{} for _ in range(count)]
+    items = as_list("metadata", given)
+    if len(items) != count:
+        raise InputError(f"{count} documents, {len(items)} metadata: give one of each for every document")
+    for number, item in enumerate(items):
+        if not isinstance(item, Mapping):
+            raise InputError(f"metadata {number}: give a mapping, such as {{'year': 2024}}, not {item!r}")
+    return [plain(item) for item in items]
+
+
+def plain(value: Any) -> Any:
+    """A value of metadata as JSON holds it.
+
+    Dates and times become ISO 8601 text, decimals numbers, tuples, sets and arrays lists, UUIDs text; NaN, infinity and
+    pandas' NaT become null. What PostgreSQL cannot store in a text is replaced (`storable`).
+
+    Raises:
+        InputError: the value is none of these, or nested too deeply.
+
+    Example:
+        >>> plain({"at": date(2024, 5, 1), "score": float("nan"), "tags": {"a"}, "n": np.int64(3)})
+        {'at': '2024-05-01', 'score': None, 'tags': ['a'], 'n': 3}
+    """
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, str):
+        return storable(str.__str__(value))
+    if isinstance(value, Mapping):
+        return {storable(str(key)): plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(map(plain, value), key=lambda item: (str(type(item)), item))
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    return _converted(value)
+
+
+def _converted(value: Any) -> Any:
+    if isinstance(value, np.datetime64):
+        return None if np.isnat(value) else str(value)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biufSUO":
+        return plain(value.tolist())
+    if isinstance(value, Decimal):
+        if not value.is_finite():
+            return None
+        return int(value) if value == value.to_integral_value() else plain(float(value))
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, (date, time)):  # a datetime is a date; only pandas' NaT differs from itself
+        return value.isoformat() if value == value else None
+    if isinstance(value, UUID):
+        return str(value)
+    raise InputError(f"metadata {value!r} of type {type(value).__name__}: give text, a number, true, false, null, "
+                     "a date, a list or a mapping")  # fmt: skip
+
+
+def storable(text: str) -> str:
+    """The text with NUL characters and lone surrogates replaced by U+FFFD, because PostgreSQL cannot store them.
+
+    Example:
+        >>> storable("a\\x00b")
+        'a\\ufffdb'
+    """
+    if "\0" in text:
+        text = text.replace("\0", "\ufffd")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return text
+
+
+def one_line(text: str, width: int = 110) -> str:
+    """The text on one line, cut to `width` characters.
+
+    Example:
+        >>> one_line("ab\\n cd ef", 6)
+        'ab cd…'
+    """
+    text = " ".join(text.split())
+    return text if len(text) <= width else text[: width - 1].rstrip() + "…"
+
+
+def as_documents(ids: Any, texts: Any, metadata: Any) -> tuple[NDArray[np.int64], list[str], list[dict[str, Any]]]:
+    """Ids, texts and metadata of documents as an index holds them; an id that is text stays in the metadata as `id`.
+
+    Raises:
+        InputError: one of them is at fault, their numbers differ, or an id is given twice.
+
+    Example:
+        >>> as_documents(["talk-7"], ["On tides"], None)[2]
+        [{'id': 'talk-7'}]
+    """
+    given = ids if isinstance(ids, np.ndarray) else as_list("ids", ids)
+    numbers, kept = as_ids(given), as_texts(texts)
+    if len(numbers) != len(kept):
+        raise InputError(f"{len(numbers)} ids, {len(kept)} texts: give one of each for every document")
+    if len(np.unique(numbers)) < len(numbers):
+        raise InputError("an id is given twice; give each document once")
+    items = as_metadata(metadata, len(numbers))
+    if not isinstance(given, np.ndarray):
+        for id, number, item in zip(given, numbers.tolist(), items, strict=True):
+            if isinstance(id, str) and id.strip() != str(number):
+                item.setdefault("id", storable(id))
+    return numbers, kept, items

@@ -18,6 +18,7 @@ from contrastive_st import (
     ContrastiveTrainingArguments,
     DropoutPairCollator,
     InputError,
+    SentenceEncoder,
     tokenize,
 )
 from contrastive_st.cli import main
@@ -27,12 +28,13 @@ from contrastive_st.evaluation import (
     EmbeddingSimilarityEvaluator,
     InformationRetrievalEvaluator,
     PairEvaluator,
+    TripletEvaluator,
     evaluate,
 )
 from contrastive_st.evaluation.datasets.own import read_relevant_pairs, read_retrieval, read_scored_pairs
-from contrastive_st.evaluation.tasks import choose, own_pairs_task
+from contrastive_st.evaluation.tasks import beir_task, choose, own_pairs_task, retrieval_task
 from contrastive_st.files.folders import SHIPPED
-from contrastive_st.models.protocol import open_encoder
+from contrastive_st.models.protocol import as_encoder, open_encoder
 
 PAIRS = [pair(np.random.default_rng(seed)) for seed in range(40)]
 CORPUS = {"d1": "the moon raises the tide", "d2": "a river runs to the sea", "d3": "a gauge reads the level"}
@@ -52,6 +54,13 @@ def write_rows(path, rows):
             writer.writeheader()
             writer.writerows(rows)
     return path
+
+
+@pytest.fixture
+def folder(bert_config, tokenizer, tmp_path):
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
+    tokenizer.save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".tsv", ".jsonl", ".parquet"])
@@ -133,6 +142,101 @@ def test_retrieval_by_objects(tmp_path):
     assert found["own_mrr@10"] == 1
     with pytest.raises(InputError, match="relevant_docs of q1: there is no document d9"):
         InformationRetrievalEvaluator(QUERIES, CORPUS, {"q1": ["d9"]})
+
+
+@pytest.mark.parametrize("model", ["function", "static-minilm", "folder", "SentenceTransformer", "model2vec"])
+def test_evaluators_take_any_model_and_the_arguments_of_sentence_transformers(model, folder, tmp_path):
+    made = {
+        "function": lambda: bag_of_words,
+        "static-minilm": lambda: "static-minilm",
+        "folder": lambda: folder,
+        "SentenceTransformer": lambda: pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder)),
+        "model2vec": lambda: pytest.importorskip("model2vec").StaticModel(
+            np.random.default_rng(0).standard_normal((30522, 8)).astype(np.float32),
+            SentenceEncoder().tokenizer._tokenizer,
+        ),
+    }[model]()
+    first, second, scores = map(list, zip(*PAIRS, strict=True))
+    evaluator = EmbeddingSimilarityEvaluator(
+        first, second, scores, name="own", batch_size=4, main_similarity="euclidean", write_csv=True, truncate_dim=3,
+        show_progress_bar=False,
+    )  # fmt: skip
+    found = [evaluator(model=made, output_path=tmp_path / "out", epoch=1, steps=step) for step in (10, 20)]
+    encoder = as_encoder(made)
+    a, b = (np.asarray(encoder.encode(list(texts)))[:, :3] for texts in (first, second))
+    wanted = spearmanr((-np.linalg.norm(a - b, axis=1)).round(6), scores).statistic
+    assert found[0]["own_spearman"] == pytest.approx(wanted, abs=1e-4)
+    rows = list(csv.DictReader((tmp_path / "out" / "own_results.csv").read_text().splitlines()))
+    assert [(row["epoch"], row["steps"]) for row in rows] == [("1", "10"), ("1", "20")]
+    assert float(rows[0]["own_spearman"]) == found[0]["own_spearman"]
+
+
+def test_triplets_and_cutoffs_are_those_of_sentence_transformers(folder):
+    theirs = pytest.importorskip("sentence_transformers.sentence_transformer.evaluation")
+    model = pytest.importorskip("sentence_transformers").SentenceTransformer(str(folder))
+    texts = [[row[i % 2] for row in PAIRS[i : i + 20]] for i in range(3)]
+    for kind in ("cosine", "dot", "euclidean", "manhattan"):
+        wanted = theirs.TripletEvaluator(*texts, name="own", margin=0.01, main_similarity_function=kind)(model)
+        ours = TripletEvaluator(*texts, name="own", margin=0.01, main_similarity_function=kind)(model)
+        assert ours["own_accuracy"] == pytest.approx(wanted[f"own_{kind}_accuracy"], abs=1e-6)
+    corpus = {str(i): text for i, text in enumerate(dict.fromkeys(a for a, _, _ in PAIRS))}
+    queries = {f"q{i}": b for i, (_, b, _) in enumerate(PAIRS[:12])}
+    relevant = {f"q{i}": {str(i), str(i + 3)} for i in range(12)}
+    cutoffs = {
+        "mrr_at_k": [3], "ndcg_at_k": [7], "accuracy_at_k": [1, 5], "precision_recall_at_k": [1, 4], "map_at_k": [20],
+    }  # fmt: skip
+    given = {**cutoffs, "main_score_function": "dot", "batch_size": 8, "corpus_prompt": "town: "}
+    own = {"dot": pytest.importorskip("sentence_transformers.util").dot_score}
+    by_dot = theirs.InformationRetrievalEvaluator(queries, corpus, relevant, name="own", score_functions=own, **given)
+    wanted = by_dot(model)
+    found = InformationRetrievalEvaluator(queries, corpus, relevant, name="own", **given)(model)
+    names = ["mrr@3", "ndcg@7", "accuracy@1", "accuracy@5", "precision@1", "precision@4", "recall@4", "map@20"]
+    for name in names:
+        assert found[f"own_{name}"] == pytest.approx(wanted[f"own_dot_{name}"], abs=1e-9), name
+
+
+def test_rows_without_a_score_are_left_out_and_what_is_no_text_is_named(caplog):
+    first, second, scores = map(list, zip(*PAIRS, strict=True))
+    missing = [None, float("nan"), "", *scores[3:]]
+    missing[2] = float("inf")
+    found = EmbeddingSimilarityEvaluator(first, second, missing, name="own")(bag_of_words)
+    assert "own: 3 of 40 rows have no score and are left out" in caplog.text
+    assert found == EmbeddingSimilarityEvaluator(first[3:], second[3:], scores[3:], name="own")(bag_of_words)
+    as_text = EmbeddingSimilarityEvaluator(first, second, list(map(str, scores)), name="own")(bag_of_words)
+    assert as_text == EmbeddingSimilarityEvaluator(first, second, scores, name="own")(bag_of_words)
+    assert BinaryClassificationEvaluator(first[:3], second[:3], ["1", True, 0])(bag_of_words)
+    for make, message in (
+        (lambda: EmbeddingSimilarityEvaluator(first[:2], second[:2], [1, "much"]), "could not convert"),
+        (lambda: EmbeddingSimilarityEvaluator(first[:2], second[:2], [None, None]), "no row has a score"),
+        (lambda: EmbeddingSimilarityEvaluator([None, "a"], second[:2], [1, 2]), "row 0: None is not a text"),
+        (lambda: TripletEvaluator(first[:2], [3, "b"], second[:2]), "row 0: 3 is not a text"),
+        (lambda: BinaryClassificationEvaluator(first[:2], second[:2], [0, 0.5]), r"label 0\.5: labels are 0 or 1"),
+        (lambda: EmbeddingSimilarityEvaluator(first, second, scores, main_similarity="l2"), "choose one of cosine"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            make()
+
+
+def test_a_query_that_is_a_document_is_no_hit_for_itself(tmp_path):
+    """BEIR's rule, by the ids of ArguAna and Quora; by the texts of a file of pairs."""
+    model = lambda texts: np.array([[text.count(w) + 0.01 for w in ("tide", "river", "gauge")] for text in texts])
+    texts = {"a": "tide tide", "b": "tide", "c": "river gauge", "d": "gauge"}
+    judged = [{"query-id": q, "corpus-id": d, "score": 1} for q, d in (("a", "b"), ("c", "d"))]
+    for name in ("corpus", "queries"):
+        rows = [{"_id": key, "text": text} for key, text in texts.items() if name == "corpus" or key in "ac"]
+        write_rows(tmp_path / "own" / f"{name}.jsonl", rows)
+    write_rows(tmp_path / "own" / "qrels" / "test.tsv", judged)
+    found = InformationRetrievalEvaluator.from_folder(tmp_path / "own")(model)
+    assert found["own_ndcg@10"] == found["own_mrr@10"] == found["own_BM25 ndcg@10"] == 1
+    (score, *_) = evaluate([model], [beir_task(tmp_path / "own")], ".").scores
+    assert score.aggregation == "among 4 documents, less the query itself"
+    pairs = [("tide tide", "tide"), ("river", "tide tide")]
+    figures = {s.metric: s.value for s in evaluate([model], [retrieval_task("pairs", pairs)], ".").scores}
+    assert figures["mrr@10"] == np.mean([1, 1 / 2])
+    # whose own document is relevant by the judgements is ranked
+    judged.append({"query-id": "a", "corpus-id": "a", "score": 1})
+    write_rows(tmp_path / "own" / "qrels" / "test.tsv", judged)
+    assert InformationRetrievalEvaluator.from_folder(tmp_path / "own")(model)["own_recall@10"] == 1
 
 
 def test_bad_trec_judgements_and_missing_parts(tmp_path):

@@ -6,6 +6,7 @@ from .evaluators import (
     EmbeddingSimilarityEvaluator as EmbeddingSimilarityEvaluator,
     InformationRetrievalEvaluator as InformationRetrievalEvaluator,
     PairEvaluator as PairEvaluator,
+    TripletEvaluator as TripletEvaluator,
 )
 from .neighbor_search import (
     neighbors as neighbors,

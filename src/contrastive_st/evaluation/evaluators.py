@@ -6,21 +6,32 @@ name. In training over several processes it is called on all of them, which shar
 
 from __future__ import annotations
 
+import csv
+import inspect
+import logging
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from torch import nn
 
-from contrastive_st.errors import InputError
+from contrastive_st.distributed import processes
+from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.datasets.own import judged_splits, read_retrieval, read_scored_pairs
-from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows
+from contrastive_st.evaluation.datasets.senteval import Rows, Splits
+from contrastive_st.evaluation.scorers.retrieval import Metric
 from contrastive_st.evaluation.suite import run
-from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task
+from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
 from contrastive_st.models import SentenceEncoder
-from contrastive_st.models.protocol import Encoder, as_encoder
+from contrastive_st.models.protocol import Encoder, FunctionEncoder, as_encoder
 from contrastive_st.random_state import preserved_random_state
+from contrastive_st.vectors import SIMILARITIES
+
+logger = logging.getLogger(__name__)
 
 
 class TaskEvaluator:
@@ -29,53 +40,123 @@ class TaskEvaluator:
     Args:
         task: the task, and its data.
         tokenizer: of a bare model that is evaluated; in training, that of the trainer by default.
+        main_similarity: how vectors are compared: `cosine`, `dot`, `euclidean`, `manhattan` or `angular`; by default as
+            the model records.
+        batch_size: most texts that the model encodes at a time.
+        show_progress_bar: show the rate of encoding.
+        truncate_dim: use only the first so many dimensions.
+        query_prompt, query_prompt_name, corpus_prompt, corpus_prompt_name: prompts of queries and documents, in place
+            of those that the model records.
+        write_csv: append the metrics to `NAME_results.csv` in the folder `output_path` of a call, if it has one.
+
+    Raises:
+        InputError: an unknown similarity.
     """
 
     distributed: ClassVar[bool] = True  # the trainer calls it on every process, and `run` shares the work
 
-    def __init__(self, task: Task, tokenizer: Any = None) -> None:
-        self.task, self.tokenizer = task, tokenizer
+    def __init__(
+        self,
+        task: Task,
+        tokenizer: Any = None,
+        *,
+        main_similarity: str | None = None,
+        batch_size: int | None = None,
+        show_progress_bar: bool = False,
+        truncate_dim: int | None = None,
+        query_prompt: str | None = None,
+        query_prompt_name: str | None = None,
+        corpus_prompt: str | None = None,
+        corpus_prompt_name: str | None = None,
+        write_csv: bool = True,
+    ) -> None:
+        if main_similarity is not None and main_similarity not in SIMILARITIES:
+            raise InputError(f"main_similarity {main_similarity!r}: choose one of {', '.join(SIMILARITIES)}")
+        self.task, self.tokenizer, self.main_similarity = task, tokenizer, main_similarity
+        self.truncate_dim, self.write_csv = truncate_dim, write_csv
         self.splits: Splits = task.load(".")
+        self._options = _given(batch_size=batch_size, show_progress_bar=show_progress_bar or None)
+        self._query = _given(prompt=query_prompt, prompt_name=query_prompt_name)
+        self._document = _given(prompt=corpus_prompt, prompt_name=corpus_prompt_name)
 
     @property
     def primary_metric(self) -> str:
         """The name of the main metric, for `metric_for_best_model`."""
         return f"{self.task.name}_{self.task.main[1]}"
 
-    def __call__(self, model: Any) -> dict[str, float]:
+    def __call__(
+        self, model: Any, output_path: str | Path | None = None, epoch: float = -1, steps: int = -1
+    ) -> dict[str, float]:
         """The metrics of a model by name, such as `dev_spearman`; those that are undefined are left out.
 
         Args:
-            model: a `SentenceEncoder`, a function from texts to vectors, the name of a checkpoint, or, if the evaluator
-                has a tokenizer, a model in training.
+            model: anything that `as_encoder` takes, such as a `SentenceEncoder`, a `SentenceTransformer`, a function
+                from texts to vectors or a checkpoint's name; with a tokenizer, a model in training.
+            output_path: folder of the csv file.
+            epoch, steps: of the training, for the csv file.
 
         Raises:
             InputError: the model cannot be opened, returns NaN, or needs a tokenizer.
         """
+        encoder = self._encoder(model)
+        task = self.task
+        if "similarity" in inspect.signature(task.score).parameters:
+            kind = self.main_similarity or getattr(encoder, "similarity_fn_name", "cosine")
+            task = replace(task, score=partial(task.score, similarity=kind))
         with preserved_random_state():
-            scores, _ = run(self._encoder(model), [self.task], {self.task.name: self.splits})
-        return {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}
+            scores, _ = run(self._with_options(encoder), [task], {task.name: self.splits})
+        found = {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}
+        if output_path is not None and self.write_csv and processes()[0] == 0:
+            self._write(Path(output_path), {"epoch": epoch, "steps": steps, **found})
+        return found
 
     def _encoder(self, model: Any) -> Encoder:
-        if not isinstance(model, nn.Module):
-            return as_encoder(model)
-        if self.tokenizer is None:
-            raise InputError("this model has no tokenizer; give the evaluator one: tokenizer=...")
-        return SentenceEncoder(model, self.tokenizer, name="the model")
+        if isinstance(model, nn.Module) and not hasattr(model, "encode"):
+            if self.tokenizer is None:
+                raise InputError("this model has no tokenizer; give the evaluator one: tokenizer=...")
+            return SentenceEncoder(model, self.tokenizer, name="the model")
+        return SentenceEncoder(model) if self._query or self._document else as_encoder(model)
+
+    def _with_options(self, encoder: Encoder) -> Encoder:
+        options = {} if isinstance(encoder, FunctionEncoder) else self._options  # a function has no batches
+        if not (options or self._query or self._document or self.truncate_dim):
+            return encoder
+
+        def encoding(encode: Callable[..., Any], **prompts: Any) -> Callable[[list[str]], Any]:
+            return lambda texts: np.asarray(encode(texts, **options, **prompts))[:, : self.truncate_dim]
+
+        return FunctionEncoder(
+            encoder.name, encoding(encoder.encode), encoder.pooling, encoder.max_length, None,
+            encoding(encoder.encode_query, **self._query), encoding(encoder.encode_document, **self._document),
+        )  # fmt: skip
+
+    def _write(self, folder: Path, row: Mapping[str, float]) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{self.task.name}_results.csv"
+        known = path.is_file()
+        with open(path, "a", newline="", encoding="utf-8") as file:
+            writer = csv.DictWriter(file, row.keys())
+            if not known:
+                writer.writeheader()
+            writer.writerow(row)
+
+
+def _given(**options: Any) -> dict[str, Any]:
+    return {name: value for name, value in options.items() if value is not None}
 
 
 class EmbeddingSimilarityEvaluator(TaskEvaluator):
-    """Correlations of cosines with the scores of pairs of sentences: `spearman` and `pearson`.
+    """Correlations of similarities with the scores of pairs of sentences: `spearman` and `pearson`.
 
     Args:
         sentences1: N sentences.
         sentences2: N sentences.
-        scores: N scores of any range.
+        scores: N scores of any range. A pair whose score is None or NaN is left out, which the log says.
         name: prefix of the metrics.
-        tokenizer: as for `TaskEvaluator`.
+        tokenizer, options: as for `TaskEvaluator`.
 
     Raises:
-        InputError: the lengths differ.
+        InputError: the lengths differ, or no pair has a score.
 
     Example:
         >>> evaluate = EmbeddingSimilarityEvaluator(["a", "a", "bbb"], ["b", "ccc", "ddd"], [0.9, 0.1, 1.0], name="dev")
@@ -88,31 +169,33 @@ class EmbeddingSimilarityEvaluator(TaskEvaluator):
         self,
         sentences1: Sequence[str],
         sentences2: Sequence[str],
-        scores: Sequence[float],
+        scores: Sequence[Any],
         name: str = "pairs",
         tokenizer: Any = None,
+        **options: Any,
     ) -> None:
-        super().__init__(similarity_task(name, _pairs(sentences1, sentences2, scores)), tokenizer)
+        rows = _rows([sentences1, sentences2], scores, name)
+        super().__init__(similarity_task(name, lambda: Splits({"test": rows}, {})), tokenizer, **options)
 
     @classmethod
     def from_file(
-        cls, path: str | Path, name: str | None = None, tokenizer: Any = None
+        cls, path: str | Path, name: str | None = None, tokenizer: Any = None, **options: Any
     ) -> EmbeddingSimilarityEvaluator:
         """The scored pairs of a file; see `read_scored_pairs`."""
         rows = read_scored_pairs(path)
         first, second = rows.columns
-        return cls(first, second, rows.gold.tolist(), name or Path(path).stem, tokenizer)
+        return cls(first, second, rows.gold.tolist(), name or Path(path).stem, tokenizer, **options)
 
 
 class BinaryClassificationEvaluator(TaskEvaluator):
-    """Pairs labelled 1 (same) or 0, by a threshold on their cosine: `average_precision`, `best_accuracy`, `best_f1`.
+    """Pairs labelled 1 (same) or 0, by a threshold of similarity: `average_precision`, `best_accuracy`, `best_f1`.
 
     Args:
         sentences1: N sentences.
         sentences2: N sentences.
-        labels: N labels, 0 or 1.
+        labels: N labels, 0 or 1. A pair whose label is None or NaN is left out, which the log says.
         name: prefix of the metrics.
-        tokenizer: as for `TaskEvaluator`.
+        tokenizer, options: as for `TaskEvaluator`.
 
     Raises:
         InputError: the lengths differ, or a label is neither 0 nor 1.
@@ -122,11 +205,52 @@ class BinaryClassificationEvaluator(TaskEvaluator):
         self,
         sentences1: Sequence[str],
         sentences2: Sequence[str],
-        labels: Sequence[int],
+        labels: Sequence[Any],
         name: str = "pairs",
         tokenizer: Any = None,
+        **options: Any,
     ) -> None:
-        super().__init__(pair_task(name, _pairs(sentences1, sentences2, labels, labels=True)), tokenizer)
+        rows = _rows([sentences1, sentences2], labels, name)
+        if wrong := set(rows.gold.tolist()) - {0.0, 1.0}:
+            raise InputError(f"label {wrong.pop():g}: labels are 0 or 1; for scores use EmbeddingSimilarityEvaluator")
+        super().__init__(pair_task(name, lambda: Splits({"test": rows}, {}, ("0", "1"))), tokenizer, **options)
+
+
+class TripletEvaluator(TaskEvaluator):
+    """The share of triplets whose positive is more similar to the anchor than the negative: `accuracy`.
+
+    Args:
+        anchors: N sentences.
+        positives: N sentences.
+        negatives: N sentences.
+        name: prefix of the metric.
+        margin: the positive must be more similar by this much.
+        main_similarity_function: as `main_similarity` of `TaskEvaluator`.
+        tokenizer, options: as for `TaskEvaluator`.
+
+    Raises:
+        InputError: the lengths differ.
+
+    Example:
+        >>> evaluate = TripletEvaluator(["a", "bb"], ["c", "dd"], ["eeee", "f"], name="dev")
+        >>> evaluate(lambda texts: np.array([[len(text), 1.0] for text in texts]))
+        {'dev_accuracy': 1.0}
+    """
+
+    def __init__(
+        self,
+        anchors: Sequence[str],
+        positives: Sequence[str],
+        negatives: Sequence[str],
+        name: str = "triplets",
+        margin: float | None = None,
+        main_similarity_function: str | None = None,
+        tokenizer: Any = None,
+        **options: Any,
+    ) -> None:
+        rows = _rows([anchors, positives, negatives], [1] * len(anchors), name)
+        task = triplet_task(name, lambda: Splits({"test": rows}, {}), margin or 0.0)
+        super().__init__(task, tokenizer, **{"main_similarity": main_similarity_function, **options})
 
 
 class PairEvaluator(TaskEvaluator):
@@ -135,11 +259,11 @@ class PairEvaluator(TaskEvaluator):
     Args:
         path: as for `read_scored_pairs`.
         name: prefix of the metrics; by default the name of the file.
-        tokenizer: as for `TaskEvaluator`.
+        tokenizer, options: as for `TaskEvaluator`.
     """
 
-    def __init__(self, path: str | Path, name: str | None = None, tokenizer: Any = None) -> None:
-        super().__init__(own_pairs_task(path, name), tokenizer)
+    def __init__(self, path: str | Path, name: str | None = None, tokenizer: Any = None, **options: Any) -> None:
+        super().__init__(own_pairs_task(path, name), tokenizer, **options)
 
 
 class InformationRetrievalEvaluator(TaskEvaluator):
@@ -152,6 +276,10 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         name: prefix of the metrics.
         k: number of documents that are considered.
         tokenizer: as for `TaskEvaluator`.
+        mrr_at_k, ndcg_at_k, accuracy_at_k, precision_recall_at_k, map_at_k: these metrics too, each for some numbers of
+            documents.
+        main_score_function: as `main_similarity` of `TaskEvaluator`.
+        options: as for `TaskEvaluator`.
 
     Raises:
         InputError: an id has no text, or no query has a relevant document.
@@ -171,33 +299,59 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         name: str = "retrieval",
         k: int = 10,
         tokenizer: Any = None,
+        *,
+        mrr_at_k: Sequence[int] = (),
+        ndcg_at_k: Sequence[int] = (),
+        accuracy_at_k: Sequence[int] = (),
+        precision_recall_at_k: Sequence[int] = (),
+        map_at_k: Sequence[int] = (),
+        main_score_function: str | None = None,
+        **options: Any,
     ) -> None:
         judged = (
             (query, document, float(own[document]) if isinstance(own, Mapping) else 1.0, f"relevant_docs of {query}")
             for query, own in relevant_docs.items()
             for document in own
         )
+        asked = {
+            "mrr": mrr_at_k, "ndcg": ndcg_at_k, "accuracy": accuracy_at_k, "precision": precision_recall_at_k,
+            "recall": precision_recall_at_k, "map": map_at_k,
+        }  # fmt: skip
+        metrics = [(metric, depth) for metric, depths in asked.items() for depth in depths]
         splits = judged_splits(corpus, queries, judged, name)
-        super().__init__(beir_task(name, name, k, read=lambda: splits), tokenizer)
+        self._set_up(name, k, splits, metrics, tokenizer, {"main_similarity": main_score_function, **options})
+
+    def _set_up(
+        self, name: str, k: int, splits: Splits, metrics: Sequence[Metric], tokenizer: Any, options: dict[str, Any]
+    ) -> None:
+        task = beir_task(name, name, k, read=lambda: splits)
+        task = replace(task, score=partial(task.score, metrics=metrics))
+        TaskEvaluator.__init__(self, task, tokenizer, **options)
 
     @classmethod
     def from_folder(
-        cls, folder: str | Path, name: str | None = None, k: int = 10, tokenizer: Any = None
+        cls, folder: str | Path, name: str | None = None, k: int = 10, tokenizer: Any = None, **options: Any
     ) -> InformationRetrievalEvaluator:
-        """The retrieval set of a folder; see `read_retrieval`."""
+        """The retrieval set of a folder; see `read_retrieval`. Options are those of `TaskEvaluator`."""
         own = cls.__new__(cls)
-        splits, name = read_retrieval(folder), name or Path(folder).resolve().name
-        TaskEvaluator.__init__(own, beir_task(name, name, k, read=lambda: splits), tokenizer)
+        own._set_up(name or Path(folder).resolve().name, k, read_retrieval(folder), (), tokenizer, options)
         return own
 
 
-def _pairs(
-    first: Sequence[str], second: Sequence[str], gold: Sequence[float], labels: bool = False
-) -> Callable[[], Splits]:
-    """What reads the pairs of an evaluator, after all checks of its arguments."""
-    if labels and (wrong := [label for label in gold if label not in (0, 1)]):
-        raise InputError(f"label {wrong[0]!r}: labels are 0 or 1; for scores use EmbeddingSimilarityEvaluator")
-    if len({len(first), len(second), len(gold)}) != 1:
-        raise InputError(f"{len(first)} and {len(second)} sentences with {len(gold)} scores; give as many of each")
-    rows = pair_rows(list(zip(first, second, strict=True)), np.asarray(gold).tolist())
-    return lambda: Splits({"test": rows}, {}, ("0", "1"))
+def _rows(columns: Sequence[Sequence[str]], gold: Sequence[Any], name: str) -> Rows:
+    """The rows of an evaluator whose gold value is a number."""
+    if len({*map(len, columns), len(gold)}) != 1:
+        lengths = " and ".join(str(len(column)) for column in columns)
+        raise InputError(f"{lengths} sentences with {len(gold)} scores; give as many of each")
+    texts = [list(column) for column in columns]
+    for number, row in enumerate(zip(*texts, strict=True)):
+        if wrong := [text for text in row if not isinstance(text, str)]:
+            raise InputError(f"{name}, row {number}: {wrong[0]!r} is not a text")
+    with about(name):
+        numbers = np.array([math.nan if value is None else float(value) for value in gold])
+    kept = np.flatnonzero(np.isfinite(numbers))
+    if len(kept) < len(numbers):
+        logger.warning(f"{name}: {len(numbers) - len(kept):,} of {len(numbers):,} rows have no score and are left out")
+    if not len(kept):
+        raise InputError(f"{name}: no row has a score")
+    return Rows(tuple(texts), numbers).take(kept)

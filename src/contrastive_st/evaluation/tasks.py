@@ -26,7 +26,13 @@ from contrastive_st.evaluation.scorers.probes import (
     score_split,
 )
 from contrastive_st.evaluation.scorers.retrieval import score_beir, score_retrieval
-from contrastive_st.evaluation.scorers.sts import score_pairs, score_space, score_splits, score_subsets
+from contrastive_st.evaluation.scorers.sts import (
+    score_pairs,
+    score_space,
+    score_splits,
+    score_subsets,
+    score_triplets,
+)
 
 Read = Callable[[], Splits]
 Scorer = Callable[[Splits, Embed], list[Score]]
@@ -178,6 +184,12 @@ def similarity_task(name: str, read: Read) -> Task:
     return Task(name, "similarity", lambda _: read(), score, ("test", "spearman", "all"), ".")
 
 
+def triplet_task(name: str, read: Read, margin: float = 0.0) -> Task:
+    """A task of your own with triplets (anchor, positive, negative), the "test" of `read()`."""
+    score = partial(score_triplets, task=name, margin=margin)
+    return Task(name, "triplets", lambda _: read(), score, ("test", "accuracy", "all"), ".")
+
+
 def own_pairs_task(path: str | Path, name: str | None = None) -> Task:
     """The task of a file of pairs: labels 0 and 1 against a threshold, other numbers by their correlation.
 
@@ -285,7 +297,7 @@ def _graded(name: str, read: Callable[[Path], Splits], levels: Sequence[float], 
 
 def _nano(name: str) -> Task:
     score = partial(score_beir, task=name)
-    read = lambda root: read_retrieval(root / name)
+    read = lambda root: read_retrieval(root / name, itself=True)
     return Task(name, "nanobeir", read, score, ("test", "ndcg@10", "among"), name, partial(read_nano, name), 5.0)
 
 

@@ -6,11 +6,15 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError, install
 from contrastive_st.models.protocol import Encoder, as_encoder
-from contrastive_st.vectors import cosine, unit_vectors
+from contrastive_st.vectors import PAIRWISE, SIMILARITIES
+
+#: The names of similarities that mteb knows
+_KINDS = {"cosine": "cosine", "dot": "dot"}
 
 
 class MTEBModel:
@@ -47,15 +51,18 @@ class MTEBModel:
         encode = {"query": self.encoder.encode_query, "document": self.encoder.encode_document}
         return np.asarray(encode.get(role, self.encoder.encode)(texts))
 
-    def similarity(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
-        """Cosine similarities `[N, M]` of all pairs."""
-        a, b = (unit_vectors(np.atleast_2d(x), np.float64) for x in (embeddings1, embeddings2))
-        cosines: NDArray[np.float64] = a @ b.T
-        return cosines
+    @property
+    def similarity_fn_name(self) -> str:
+        """How vectors are compared: as the model records, or else by cosine."""
+        return str(getattr(self.encoder, "similarity_fn_name", "cosine"))
 
-    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> NDArray[np.float64]:
-        """Cosine similarities `[N]` of rows with the same number."""
-        return cosine(np.atleast_2d(embeddings1), np.atleast_2d(embeddings2))
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
+        """Similarities `[N, M]` of all pairs; mteb wants a tensor, which `float` takes where there is one number."""
+        return torch.from_numpy(np.asarray(SIMILARITIES[self.similarity_fn_name](*_rows(embeddings1, embeddings2))))
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> torch.Tensor:
+        """Similarities `[N]` of rows with the same number."""
+        return torch.from_numpy(np.asarray(PAIRWISE[self.similarity_fn_name](*_rows(embeddings1, embeddings2))))
 
     @property
     def mteb_model_meta(self) -> Any:
@@ -71,6 +78,12 @@ class MTEBModel:
         )  # fmt: skip
         return ModelMeta(
             loader=None, name=name, revision=self.revision or self.encoder.fingerprint or "unknown",
-            max_tokens=self.encoder.max_length, framework=["PyTorch"], similarity_fn_name="cosine",
+            max_tokens=self.encoder.max_length, framework=["PyTorch"],
+            similarity_fn_name=_KINDS.get(self.similarity_fn_name),
             use_instructions=any(getattr(self.encoder, "prompts", {}).values()), **empty,
         )  # fmt: skip
+
+
+def _rows(*given: Any) -> list[NDArray[np.float64]]:
+    """Arrays `[N, d]` in float64."""
+    return [np.atleast_2d(np.asarray(vectors, dtype=np.float64)) for vectors in given]

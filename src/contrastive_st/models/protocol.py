@@ -55,6 +55,7 @@ class FunctionEncoder:
         pooling: its pooling in reports.
         max_length: longest text in tokens; None if unknown.
         fingerprint: a hash of everything that determines the vectors; None if they must not be cached on disk.
+        query, document: functions for queries and documents, if they are others.
     """
 
     name: str
@@ -62,18 +63,20 @@ class FunctionEncoder:
     pooling: str = "the callable's own"
     max_length: int | None = None
     fingerprint: str | None = None
+    query: Callable[[list[str]], Any] | None = None
+    document: Callable[[list[str]], Any] | None = None
 
     def knows(self, texts: list[str]) -> Any:
         """All of them: what a function reads is not known."""
         return [True] * len(texts)
 
     def encode_query(self, texts: list[str]) -> Any:
-        """`encode`."""
-        return self.encode(texts)
+        """`query`, or else `encode`."""
+        return (self.query or self.encode)(texts)
 
     def encode_document(self, texts: list[str]) -> Any:
-        """`encode`."""
-        return self.encode(texts)
+        """`document`, or else `encode`."""
+        return (self.document or self.encode)(texts)
 
 
 def open_encoder(
@@ -116,7 +119,13 @@ def open_encoder(
 
 
 def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encoder:
-    """Make an encoder of a function or of a model that `open_encoder` opens; encoders are returned as they are.
+    """Make an encoder of any model; encoders are returned as they are.
+
+    Args:
+        source: a function from texts to vectors, an object with a method `encode` that is one, such as a `StaticModel`
+            of model2vec, or what `open_encoder` opens, such as a folder or a `SentenceTransformer`.
+        name: its name in reports.
+        options: options of `open_encoder`.
 
     Example:
         >>> import numpy as np
@@ -125,6 +134,13 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
     """
     if isinstance(source, FunctionEncoder):
         return source
-    if callable(source) and not hasattr(source, "encode"):
+    if hasattr(source, "forward") or source is None or isinstance(source, (str, Path, StaticVectors)):
+        return open_encoder(source, name=name, **options)
+    if not hasattr(source, "encode"):
         return FunctionEncoder(name or str(getattr(source, "__name__", "callable")), source)
-    return open_encoder(source, name=name, **options)
+    from contrastive_st.models.encoder import SentenceEncoder
+
+    if isinstance(source, SentenceEncoder):
+        return open_encoder(source, name=name, **options)
+    roles = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))
+    return FunctionEncoder(name or type(source).__name__, source.encode, "the model's own", None, None, *roles)

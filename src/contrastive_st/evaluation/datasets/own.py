@@ -90,7 +90,7 @@ _QUERY, _DOCUMENT = ("query_id", "qid", "query"), ("corpus_id", "docid", "doc_id
 _GRADE = ("score", "relevance", "rel", "grade", "label")
 
 
-def read_retrieval(folder: str | Path, split: str = "test") -> Splits:
+def read_retrieval(folder: str | Path, split: str = "test", itself: bool = False) -> Splits:
     """A retrieval set in a folder, as `Splits` with "queries", "corpus" and "test"; read from these files alone.
 
     | part | files |
@@ -103,7 +103,13 @@ def read_retrieval(folder: str | Path, split: str = "test") -> Splits:
     `query-id`, `corpus-id` and `score`; without a column of scores all are relevant.
 
     "test" has no texts; its gold values `[J, 3]` are the numbers of query and document, and the grade. Only queries
-    with a relevant document (a grade above 0) are kept; all documents are kept.
+    with a relevant document (a grade above 0) are kept; all documents are kept. A document with the id of a query is no
+    hit for it (in ArguAna and Quora queries are documents), as in BEIR; its grade is NaN.
+
+    Args:
+        folder: the folder.
+        split: which judgements, `qrels/SPLIT.tsv`.
+        itself: rank such documents too, as the evaluator of NanoBEIR does.
 
     Raises:
         MissingData: a file is missing.
@@ -116,7 +122,7 @@ def read_retrieval(folder: str | Path, split: str = "test") -> Splits:
     if absent := [name for name, found in wanted.items() if not found]:
         raise MissingData(f"{folder}: no {', '.join(absent)}; a folder in BEIR's layout has {', '.join(wanted)}")
     judgements = (one for path in judged for one in _judgements(path))
-    return judged_splits(_texts_of(corpus), _texts_of(queries), judgements, str(folder))
+    return judged_splits(_texts_of(corpus), _texts_of(queries), judgements, str(folder), itself)
 
 
 def _files(folder: Path, name: str, others: tuple[str, ...] = ()) -> list[Path]:
@@ -177,9 +183,13 @@ def _trec(path: Path) -> Iterator[Judgement]:
 
 
 def judged_splits(
-    corpus: Mapping[str, str], queries: Mapping[str, str], judgements: Iterable[Judgement], source: str
+    corpus: Mapping[str, str],
+    queries: Mapping[str, str],
+    judgements: Iterable[Judgement],
+    source: str,
+    itself: bool = True,
 ) -> Splits:
-    """`Splits` of a retrieval set from its texts by id, and its judgements.
+    """`Splits` of a retrieval set from its texts by id, and its judgements; `itself` as for `read_retrieval`.
 
     Raises:
         InputError: a judgement names a text that does not exist, or no query has a relevant document.
@@ -196,6 +206,10 @@ def judged_splits(
     gold: list[Any] = [
         (query_of[query], document_of[document], grade) for query, document, grade, _ in judged if query in asked
     ]
+    if not itself:
+        relevant = {(query, document) for query, document, grade, _ in judged if grade > 0}
+        same = (key for key in asked if key in corpus and (key, key) not in relevant)
+        gold += [(query_of[key], document_of[key], np.nan) for key in same]
     rows = {
         "queries": Rows(([Query(queries[key]) for key in asked],), np.arange(len(asked))),
         "corpus": Rows((list(map(Document, corpus.values())),), np.arange(len(corpus))),

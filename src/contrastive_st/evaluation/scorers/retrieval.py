@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits
 from contrastive_st.evaluation.scorers import Score
-from contrastive_st.vectors import unit_vectors
+from contrastive_st.vectors import SIMILARITIES, unit_vectors
 
 _BLOCK = 1 << 26  # scores that are in memory at a time
 
@@ -50,15 +50,23 @@ def retrieval_metrics(ranks: NDArray[np.int64], k: int = 10) -> dict[str, float]
 
 
 def ranking_metrics(
-    queries: NDArray[np.floating], documents: NDArray[np.floating], judged: NDArray[np.floating], k: int = 10
+    queries: NDArray[np.floating],
+    documents: NDArray[np.floating],
+    judged: NDArray[np.floating],
+    k: int = 10,
+    similarity: str = "cosine",
+    metrics: Sequence[Metric] | None = None,
 ) -> dict[str, float]:
-    """`graded_metrics` of a ranking by cosine, averaged over queries.
+    """`graded_metrics` of a ranking, averaged over queries.
 
     Args:
         queries: `[Q, d]`.
         documents: `[D, d]`.
-        judged: `[J, 3]`: number of a query, number of a document, its grade. Each query has a relevant document.
+        judged: `[J, 3]`: number of a query, number of a document, its grade. Each query has a relevant document. The
+            grade NaN is that of a document that is not ranked for the query.
         k: how many documents are considered.
+        similarity: a name in `contrastive_st.vectors.SIMILARITIES`.
+        metrics: as for `graded_metrics`.
 
     Raises:
         InputError: a vector is NaN or infinite.
@@ -71,8 +79,12 @@ def ranking_metrics(
     """
     if not (np.isfinite(queries).all() and np.isfinite(documents).all()):
         raise InputError("the model returns NaN or infinite embeddings, so there is nothing to rank")
-    asked, held = (unit_vectors(x).astype(np.float32, copy=False) for x in (queries, documents))
-    return _mean_metrics(lambda part: asked[part] @ held.T, (len(asked), len(held)), judged, k)
+    asked, held = (np.asarray(x, np.float32) for x in (queries, documents))
+    compare = SIMILARITIES[similarity]
+    if similarity == "cosine":  # of unit vectors, which are computed once
+        asked, held = (unit_vectors(x).astype(np.float32, copy=False) for x in (queries, documents))
+        compare = SIMILARITIES["dot"]
+    return _mean_metrics(lambda part: compare(asked[part], held), (len(asked), len(held)), judged, k, metrics)
 
 
 def relevant_rows(relevant: Iterable[Iterable[int]]) -> NDArray[np.float64]:
@@ -91,6 +103,7 @@ def _mean_metrics(
     shape: tuple[int, int],
     judged: NDArray[np.floating],
     k: int,
+    metrics: Sequence[Metric] | None = None,
 ) -> dict[str, float]:
     """`graded_metrics`, averaged over Q queries; `scores` gives some rows of `[Q, D]`."""
     queries, documents = shape
@@ -99,26 +112,42 @@ def _mean_metrics(
     own = np.split(judged[order], np.searchsorted(judged[order, 0], np.arange(1, queries)))
     for start in range(0, queries, rows):
         for place, row in enumerate(scores(slice(start, start + rows)), start):
-            found.append(graded_metrics(row, own[place][:, 1].astype(np.int64), own[place][:, 2], k))
+            found.append(graded_metrics(row, own[place][:, 1].astype(np.int64), own[place][:, 2], k, metrics))
     return {name: float(np.mean([figures[name] for figures in found])) for name in found[0]}
 
 
 def score_retrieval(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
-    """Retrieval by rows of (query, relevant document) among the documents of all rows; equal queries are one."""
+    """Retrieval by rows of (query, relevant document) among the documents of all rows; equal queries are one.
+
+    A query that is a document of another row is no hit for itself.
+    """
     queries, documents = splits["test"].columns
     query_of, document_of = ({text: i for i, text in enumerate(dict.fromkeys(c))} for c in (queries, documents))
     pairs = dict.fromkeys(zip(queries, documents, strict=True))
-    judged = np.array([(query_of[query], document_of[document], 1) for query, document in pairs], dtype=np.float64)
+    rows = [(query_of[query], document_of[document], 1.0) for query, document in pairs]
+    itself = [query for query in query_of if query in document_of and (query, query) not in pairs]
+    judged = np.array(rows + [(query_of[query], document_of[query], np.nan) for query in itself], dtype=np.float64)
     figures = ranking_metrics(embed(list(query_of)), embed(list(document_of)), judged, k)
-    note = f"among {len(document_of)} documents"
+    note = _among(len(document_of), judged)
     return [Score(task, "test", name, value, note, len(query_of)) for name, value in figures.items()]
 
 
-def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Score]:
-    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, and nDCG@k of BM25."""
+def _among(documents: int, judged: NDArray[np.floating]) -> str:
+    return f"among {documents} documents" + (", less the query itself" if np.isnan(judged[:, 2]).any() else "")
+
+
+def score_beir(
+    splits: Splits,
+    embed: Embed,
+    task: str,
+    k: int = 10,
+    similarity: str = "cosine",
+    metrics: Sequence[Metric] = (),
+) -> list[Score]:
+    """Graded retrieval of `datasets.hub_sets`: nDCG@k, recall@k, recall@100, MRR@k, `metrics`, and nDCG@k of BM25."""
     queries, corpus = splits["queries"].columns[0], splits["corpus"].columns[0]
     judged = splits["test"].gold
-    figures = ranking_metrics(embed(queries), embed(corpus), judged, k)
+    figures = ranking_metrics(embed(queries), embed(corpus), judged, k, similarity, [*_usual(k), *metrics])
     counter = CountVectorizer(dtype=np.float32)
     try:
         held = counter.fit_transform(corpus)
@@ -129,43 +158,69 @@ def score_beir(splits: Splits, embed: Embed, task: str, k: int = 10) -> list[Sco
     weights = bm25_weights(held, held)
     lexical = _mean_metrics(lambda part: (asked[part] @ weights.T).toarray(), (len(queries), len(corpus)), judged, k)
     figures[f"BM25 ndcg@{k}"] = lexical[f"ndcg@{k}"]
-    note = f"among {len(corpus)} documents"
+    note = _among(len(corpus), judged)
     return [Score(task, "test", name, value, note, len(queries)) for name, value in figures.items()]
 
 
+def _average_precision(ranked: NDArray[np.floating], ideal: NDArray[np.floating], k: int) -> float:
+    places = np.flatnonzero(ranked[:k] > 0)
+    return float(((np.arange(len(places)) + 1) / (places + 1)).sum()) / min(k, len(ideal))
+
+
+def _discounted(gains: NDArray[np.floating], k: int) -> float:
+    return float((gains[:k] / np.log2(np.arange(2, len(gains[:k]) + 2))).sum())
+
+
+#: Metrics by name, from the gains of the ranked documents, those of the relevant ones, highest first, and k
+METRICS: dict[str, Callable[[NDArray[np.floating], NDArray[np.floating], int], float]] = {
+    "accuracy": lambda ranked, ideal, k: float((ranked[:k] > 0).any()),
+    "mrr": lambda ranked, ideal, k: next((1 / place for place, gain in enumerate(ranked[:k], 1) if gain > 0), 0.0),
+    "precision": lambda ranked, ideal, k: int(np.count_nonzero(ranked[:k])) / k,
+    "recall": lambda ranked, ideal, k: int(np.count_nonzero(ranked[:k])) / len(ideal),
+    "map": _average_precision,
+    "ndcg": lambda ranked, ideal, k: _discounted(ranked, k) / _discounted(ideal, k),
+}
+Metric = tuple[str, int]  # a name in `METRICS`, and how many documents are considered
+
+
+def _usual(k: int) -> list[Metric]:
+    return [("mrr", k), ("recall", k), ("recall", 100), ("ndcg", k)]
+
+
 def graded_metrics(
-    scores: NDArray[np.floating], documents: NDArray[np.int64], grades: NDArray[np.floating], k: int = 10
+    scores: NDArray[np.floating],
+    documents: NDArray[np.int64],
+    grades: NDArray[np.floating],
+    k: int = 10,
+    metrics: Sequence[Metric] | None = None,
 ) -> dict[str, float]:
-    """`mrr@k`, `recall@k`, `recall@100` and `ndcg@k`, 0 to 1, of one query from the scores of all documents.
+    """Metrics, 0 to 1, of one query from the scores of all documents: `mrr@k`, `recall@k`, `recall@100` and `ndcg@k`.
 
     nDCG has linear gains and the discount log2, as in trec_eval and BEIR.
 
     Args:
         scores: scores `[D]` of the documents; among equal ones the irrelevant documents rank first.
         documents: numbers `[J]` of the judged documents.
-        grades: their grades `[J]`, 0 for not relevant.
+        grades: their grades `[J]`, 0 for not relevant, NaN for a document that is not ranked.
         k: how many documents are considered.
+        metrics: in place of these four, names in `METRICS`, each with a number of documents.
 
     Example:
         >>> found = graded_metrics(np.array([0.9, 0.8, 0.1, 0.5]), np.array([1, 3]), np.array([1.0, 2.0]), k=3)
         >>> {name: round(value, 3) for name, value in found.items()}
         {'mrr@3': 0.5, 'recall@3': 1.0, 'recall@100': 1.0, 'ndcg@3': 0.62}
     """
+    metrics = _usual(k) if metrics is None else metrics
     gains = np.zeros(len(scores))
-    gains[documents] = np.maximum(grades, 0)
-    most = min(max(k, 100), len(scores))
+    gains[documents] = np.nan_to_num(np.maximum(grades, 0))
+    if (barred := documents[np.isnan(grades)]).size:
+        scores = scores.copy()
+        scores[barred] = -np.inf
+    most = min(max(100, *(k for _, k in metrics)), len(scores))
     near = np.flatnonzero(scores >= np.partition(scores, -most)[-most])  # the best ones, and those that tie with them
     order = near[np.lexsort((gains[near], -scores[near]))][:most]
-    ranked, ideal = gains[order], np.sort(gains)[::-1][:k]
-    discount = 1 / np.log2(np.arange(2, k + 2))
-    first = np.flatnonzero(ranked[:k] > 0)
-    relevant = int(np.count_nonzero(gains))
-    return {
-        f"mrr@{k}": float(1 / (first[0] + 1)) if len(first) else 0.0,
-        f"recall@{k}": int(np.count_nonzero(ranked[:k])) / relevant,
-        "recall@100": int(np.count_nonzero(ranked[:100])) / relevant,
-        f"ndcg@{k}": float((ranked[:k] * discount[: len(ranked[:k])]).sum() / (ideal * discount[: len(ideal)]).sum()),
-    }
+    ranked, ideal = gains[order], np.sort(gains[gains > 0])[::-1]
+    return {f"{name}@{k}": METRICS[name](ranked, ideal, k) for name, k in metrics}
 
 
 _ANALYZERS: dict[str, dict[str, Any]] = {

@@ -21,7 +21,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_stsb_file
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.losses.geometry import alignment, anisotropy, effective_rank, uniformity
-from contrastive_st.vectors import cosine
+from contrastive_st.vectors import PAIRWISE, cosine
 
 DATA_VARIABLE = "CONTRASTIVE_ST_DATA"
 CORRELATIONS: Mapping[str, Callable[..., Any]] = {
@@ -68,15 +68,15 @@ def sts_spearman(encode: Embed, pairs: Sequence[ScoredPair]) -> float:
     return float(CORRELATIONS["spearman"](similarities(first, second), gold).statistic)
 
 
-def similarities(a: NDArray[np.floating], b: NDArray[np.floating]) -> NDArray[np.float64]:
-    """Cosines of pairs, `[N, d], [N, d] -> [N]`.
+def similarities(a: NDArray[np.floating], b: NDArray[np.floating], similarity: str = "cosine") -> NDArray[np.float64]:
+    """Cosines of pairs, or another of `contrastive_st.vectors.PAIRWISE`, `[N, d], [N, d] -> [N]`.
 
     Raises:
         InputError: a vector is NaN or infinite.
     """
     if not (np.isfinite(a).all() and np.isfinite(b).all()):
         raise InputError("the model returns NaN or infinite embeddings, so there is nothing to correlate")
-    return cosine(a, b)
+    return np.asarray(PAIRWISE[similarity](a, b), np.float64)
 
 
 def score_subsets(splits: Splits, embed: Embed, task: str, split: str = "test") -> list[Score]:
@@ -115,14 +115,16 @@ def _means(own: Sequence[Score], total: Score, note: str) -> list[Score]:
     return means
 
 
-def score_splits(splits: Splits, embed: Embed, task: str, names: Sequence[str] = ("test", "dev")) -> list[Score]:
+def score_splits(
+    splits: Splits, embed: Embed, task: str, names: Sequence[str] = ("test", "dev"), similarity: str = "cosine"
+) -> list[Score]:
     """The scores of STS-B and SICK-R by cosine similarity for each split, as SimCSE reports them."""
     scores = []
     for split in names:
         for metric in CORRELATIONS:
             if split in splits:
                 rows = splits[split]
-                scores.append(correlate(metric, _similarities(rows, embed), rows.gold, task, split))
+                scores.append(correlate(metric, _similarities(rows, embed, similarity), rows.gold, task, split))
             else:
                 scores.append(Score(task, split, metric, None, note=splits.missing.get(split, "no such split")))
     return scores
@@ -146,11 +148,20 @@ def correlate(
     return Score(task, split, metric, value, aggregation, n, note=note)
 
 
-def _similarities(rows: Rows, embed: Embed) -> NDArray[np.float64]:
-    return similarities(embed(rows.columns[0]), embed(rows.columns[1]))
+def _similarities(rows: Rows, embed: Embed, similarity: str = "cosine") -> NDArray[np.float64]:
+    return similarities(embed(rows.columns[0]), embed(rows.columns[1]), similarity)
 
 
-def score_pairs(splits: Splits, embed: Embed, task: str) -> list[Score]:
+def score_triplets(
+    splits: Splits, embed: Embed, task: str, similarity: str = "cosine", margin: float = 0.0
+) -> list[Score]:
+    """The share of triplets (anchor, positive, negative) whose positive is nearer than the negative by the margin."""
+    anchors, positives, negatives = map(embed, splits["test"].columns)
+    near, far = (similarities(anchors, other, similarity) for other in (positives, negatives))
+    return [Score(task, "test", "accuracy", float(np.mean(near > far + margin)), n=len(near))]
+
+
+def score_pairs(splits: Splits, embed: Embed, task: str, similarity: str = "cosine") -> list[Score]:
     """QQP and other files of pairs labelled 0 or 1.
 
     `best_accuracy` and `best_f1` are at the threshold that is best on the split itself (as sentence-transformers
@@ -160,17 +171,17 @@ def score_pairs(splits: Splits, embed: Embed, task: str) -> list[Score]:
     if "test" not in splits:
         return [Score(task, "test", "average_precision", None, note=splits.missing.get("test", "no test split"))]
     test = splits["test"]
-    similarity, gold = (cosine(*(embed(column) for column in test.columns)), test.gold.astype(bool))
+    scores, gold = _similarities(test, embed, similarity), test.gold.astype(bool)
     if gold.all() or not gold.any():
         return [Score(task, "test", "average_precision", None, n=len(gold), note="undefined: all pairs have one label")]
-    best = best_thresholds(similarity, gold)
-    values = {"average_precision": float(average_precision_score(gold, similarity))}
+    best = best_thresholds(scores, gold)
+    values = {"average_precision": float(average_precision_score(gold, scores))}
     values |= {f"best_{name}": value for name, (value, _) in best.items()}
     if "train" in splits:
         train = splits["train"]
-        chosen = best_thresholds(cosine(*(embed(column) for column in train.columns)), train.gold.astype(bool))
-        values["accuracy"] = float(np.mean((similarity >= chosen["accuracy"][1]) == gold))
-        values["f1"] = float(f1_score(gold, similarity >= chosen["f1"][1]))
+        chosen = best_thresholds(_similarities(train, embed, similarity), train.gold.astype(bool))
+        values["accuracy"] = float(np.mean((scores >= chosen["accuracy"][1]) == gold))
+        values["f1"] = float(f1_score(gold, scores >= chosen["f1"][1]))
     return [Score(task, "test", name, value, n=len(gold)) for name, value in values.items()]
 
 

@@ -1,0 +1,35 @@
+"""`MTEBModel` in mteb's hands: its mock tasks, of every type that text models have, and the similarity of the model."""
+
+import numpy as np
+import pytest
+
+from contrastive_st import BertForCL, SentenceEncoder
+from contrastive_st.integrations.mteb import MTEBModel
+
+mteb = pytest.importorskip("mteb")
+
+
+def test_every_mock_task_of_texts_is_finished():
+    from mteb.mocks.mock_run import get_compatible_mock_tasks
+    from mteb.results.task_result import TaskResult
+
+    model = MTEBModel("static-minilm")
+    found = mteb.mock_run(model)
+    wanted = {task.metadata.name: task.metadata.type for task in get_compatible_mock_tasks(model)}
+    failed = {name: str(found[name])[-200:] for name in wanted if not isinstance(found[name], TaskResult)}
+    assert not failed
+    of_benchmark = {task.metadata.type for task in mteb.get_benchmark("MTEB(eng, v2)").tasks}
+    assert of_benchmark <= set(wanted.values())
+
+
+@pytest.mark.parametrize("similarity", ["cosine", "dot", "euclidean", "manhattan"])
+def test_vectors_are_compared_as_the_model_records(similarity, bert_config, tokenizer):
+    model = BertForCL(bert_config, pooling="mean", similarity=similarity)
+    adapter = MTEBModel(SentenceEncoder(model, tokenizer))
+    assert adapter.similarity_fn_name == similarity
+    x = np.random.default_rng(0).standard_normal((3, 4))
+    if similarity == "dot":
+        np.testing.assert_allclose(adapter.similarity(x, x), x @ x.T)
+        assert adapter.mteb_model_meta.similarity_fn_name == "dot"
+    np.testing.assert_allclose(np.diag(adapter.similarity(x, x[::-1])), adapter.similarity_pairwise(x, x[::-1]))
+    assert float(adapter.similarity(x[0], x[1])) == pytest.approx(float(adapter.similarity(x, x)[0, 1]))

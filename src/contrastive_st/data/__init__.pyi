@@ -46,19 +46,21 @@ from .ordering import (
 from .pair_sets import (
     PAIR_SETS as PAIR_SETS,
 )
+from .reading.examples import (
+    pairs_of_labels as pairs_of_labels,
+    read_examples as read_examples,
+)
+from .reading.texts import (
+    read_texts as read_texts,
+)
 from .roles import (
     ColumnRoles as ColumnRoles,
     column_roles as column_roles,
-    pairs_of_labels as pairs_of_labels,
-    read_examples as read_examples,
 )
 from .splits import (
     sample as sample,
     split_by_first as split_by_first,
     split_rows as split_rows,
-)
-from .tables import (
-    read_texts as read_texts,
 )
 from .tokenizers import (
     Template as Template,

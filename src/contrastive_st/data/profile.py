@@ -14,6 +14,7 @@ NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 #: Cells that nobody would embed: addresses, dates, digests
 _MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
 TEXTS, NUMBERS, OTHER, NOTHING = "text", "numbers", "neither text nor numbers", "nothing"
+_ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNORECASE)
 _CHUNK = 8192
 _MANY = 1000  # distinct values that are remembered
 _FEW, _ROWS_OF_EACH = 50, 20  # a category has at most so many values, each in so many rows
@@ -52,10 +53,33 @@ def items_of(cell: Any) -> list[Any] | None:
     return cell if isinstance(cell, list) else None
 
 
+def simple(cell: Any) -> Any:
+    """A cell, with the text of an object in its place if it is clear which one that is; of a list, of each item.
+
+    That is `text` (with a `title` before it), or the only text that is not an id, an address or a language.
+
+    Example:
+        >>> simple({"docid": "7", "text": "So."}), simple({"text": ["I.", "We."], "answer_start": [0, 4]}), simple("a")
+        ('So.', ['I.', 'We.'], 'a')
+        >>> simple([{"id": "7", "passage": "So."}, {"id": "8", "passage": "Thus."}]), simple({"a": "x", "b": "y"})
+        (['So.', 'Thus.'], {'a': 'x', 'b': 'y'})
+    """
+    if type(cell) is list and cell and type(cell[0]) is dict:
+        return [simple(item) for item in cell]
+    if type(cell) is not dict:
+        return cell
+    texts = {name: value for name, value in cell.items() if isinstance(value, str) and not _ID.fullmatch(name)}
+    if isinstance(cell.get("text"), (str, list)):
+        title = texts.get("title", "")
+        return f"{title} {cell['text']}" if title and isinstance(cell["text"], str) else cell["text"]
+    return next(iter(texts.values())) if len(texts) == 1 else cell
+
+
 class Column:
     """What the cells of a column hold, blank ones left out.
 
     Attributes:
+        rows: how many rows were looked at.
         count: how many cells there are.
         example: the first of them.
         distinct: how often each value occurs, of the first 1,000 values.
@@ -64,7 +88,7 @@ class Column:
     """
 
     def __init__(self) -> None:
-        self.count = self.numbers = self.texts = self.lists = self.odd = 0
+        self.rows = self.count = self.numbers = self.texts = self.lists = 0
         self.graded, self.machine = False, True
         self.low, self.high = math.inf, -math.inf
         self.example: Any = None
@@ -73,7 +97,8 @@ class Column:
 
     def add(self, cells: Sequence[Any]) -> None:
         """Take in some cells."""
-        cells = [cell for cell in cells if not is_blank(cell)]
+        self.rows += len(cells)
+        cells = [simple(cell) for cell in cells if not is_blank(cell)]
         if not cells:
             return
         self.example = cells[0] if not self.count else self.example
@@ -88,7 +113,6 @@ class Column:
         self.machine = self.machine and all(map(_MACHINE.fullmatch, strings))
         numbers = [float(cell) for cell in strings if NUMBER.fullmatch(cell)]
         plain = [cell for cell in cells if isinstance(cell, (int, float)) and abs(cell) < 1 << 63]
-        self.odd += len(cells) - len(strings) - len(plain)
         plain = [cell for cell in plain if math.isfinite(cell)]
         self._add_numbers([*numbers, *plain])
         if len(self.distinct) < _MANY:

@@ -8,7 +8,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from contrastive_st.data.columns import BESIDE, COMPARED, STS_COLUMNS, find_header, role_of
+from contrastive_st.data.reading.header import COMPARED, STS_COLUMNS, find_header
+from contrastive_st.data.roles import BESIDE, role_of
 from contrastive_st.errors import InputError
 
 csv.field_size_limit(1 << 30)  # characters in a cell; the default of 131,072 is too small for a book

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import bisect
 import logging
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
@@ -53,6 +53,8 @@ class Table:
         notes: what was detected about it (encoding, delimiter, no header), for messages.
         files: of several files, the number of rows before each and its name.
         sampled: rows from which the columns are known, if not all; of a stream.
+        schema: the types of its columns, if they are stored.
+        mapped: returns some columns as a data set that stays on disk, if they are stored.
     """
 
     source: str
@@ -62,6 +64,8 @@ class Table:
     notes: tuple[str, ...] = ()
     files: list[tuple[int, str]] = field(default_factory=list)
     sampled: int | None = None
+    schema: pa.Schema | None = None
+    mapped: Callable[[list[str]], datasets.Dataset] | None = None
 
     def __iter__(self) -> Iterator[Row]:
         with reading(self.source):
@@ -80,6 +84,16 @@ class Table:
         found = profile((row.cells for row in self), self.sampled)
         return {name: found[name] if name in found else Column() for name in self.columns or found}
 
+    def stored_as_text(self, name: str) -> bool:
+        """Whether the type of a column is text."""
+        return self.schema is not None and _is_text(self.schema.field(name).type)
+
+    def only_texts(self, name: str) -> bool:
+        """Whether each cell of a column is text or blank, and one is text."""
+        if self.schema is not None:
+            return self.stored_as_text(name)
+        return 0 < self.profile[name].count == self.profile[name].texts
+
     def where(self, number: int) -> str:
         """The file and the number of a row, for messages."""
         if self.files:
@@ -94,7 +108,7 @@ class Table:
 
 
 def open_table(
-    source: Source,
+    source: Any,
     *,
     split: str = "train",
     header: bool | None = None,
@@ -118,7 +132,7 @@ def open_table(
     tevatron and MEDI, are recognized by their columns (`layouts`).
 
     Args:
-        source: as above.
+        source: as above; or rows in memory, a `Dataset`, an `IterableDataset`, a DataFrame or a list of dictionaries.
         split: which split to read.
         header: whether the first row of a table holds the names of its columns; by default it is found out.
         name: name of the source in messages.
@@ -136,6 +150,9 @@ def open_table(
         ...     table.names, list(table)[0].cells, table.notes
         (['text', 'year'], {'text': 'On tides, and more', 'year': '1999'}, ('cells are separated by semicolons',))
     """
+    memory = in_memory(source, name or "the data")
+    if memory is not None:
+        return plain_rows(memory)
     shown = name or (str(source) if isinstance(source, (str, Path)) else " ".join(map(str, source)))
     files = files_of(source, split)
     if files is None:
@@ -144,6 +161,9 @@ def open_table(
         table = open_file(files[0], shown, header)
     else:
         table = _joined([open_file(path, str(path), header) for path in files], shown)
+    if files and {format_of(path) for path in files} == {".parquet"}:
+        table = replace(table, mapped=partial(_mapped, files), schema=_schema(files))
+    table.say()
     plain: Table = plain_rows(table)
     return plain
 
@@ -231,14 +251,50 @@ def _stored(source: str, shown: str, split: str, streaming: bool) -> Table:
         data = stored(source, split, streaming=True)
         read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(data, 1))
         return Table(shown, "row", read, data.column_names, sampled=_STREAMED)
-    data = stored(source, split)
-    return of_dataset(data, shown)
+    return of_dataset(stored(source, split), shown)
 
 
 def of_dataset(data: datasets.Dataset, source: str) -> Table:
     """The rows of a data set."""
     plain = data.with_format("arrow")
-    return Table(source, "row", lambda: _rows_of(plain.iter(batch_size=BATCH), source), list(data.column_names))
+    return Table(
+        source, "row", lambda: _rows_of(plain.iter(batch_size=BATCH), source), list(data.column_names),
+        schema=data.features.arrow_schema, mapped=data.with_format(None).select_columns,
+    )  # fmt: skip
+
+
+def in_memory(source: Any, name: str) -> Table | None:
+    """The rows of a `Dataset`, a DataFrame of pandas or a list of dictionaries; None for what is the name of a source."""
+    if isinstance(source, datasets.Dataset):
+        return of_dataset(source, name)
+    if isinstance(source, datasets.IterableDataset):
+        read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(source, 1))
+        return Table(name, "row", read, sampled=_STREAMED)
+    if hasattr(source, "to_dict") and hasattr(source, "notna"):
+        source = source.astype(object).where(source.notna(), None).to_dict("records")
+    if isinstance(source, (list, tuple)) and all(isinstance(row, Mapping) for row in source):
+        rows = [Row(number, {str(key): _python(cell) for key, cell in row.items()}) for number, row in enumerate(source, 1)]
+        return Table(name, "row", lambda: iter(rows))
+    return None
+
+
+def _python(cell: Any) -> Any:
+    """A cell without the types of numpy; NaN is null, as pandas means it."""
+    cell = cell.tolist() if hasattr(cell, "tolist") else cell
+    return None if isinstance(cell, float) and cell != cell else cell
+
+
+def _mapped(files: Sequence[Path], names: list[str]) -> datasets.Dataset:
+    return datasets.Dataset.from_parquet([str(path) for path in files], columns=names).select_columns(names)
+
+
+def _schema(files: Sequence[Path]) -> pa.Schema:
+    return pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
 def _joined(parts: Sequence[Table], source: str) -> Table:

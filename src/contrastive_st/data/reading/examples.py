@@ -1,0 +1,387 @@
+"""Read rows to train on: texts in the order of their roles, then the score, the class or a teacher's scores."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any, NamedTuple
+
+import datasets
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from contrastive_st.data.pair_sets import pair_set
+from contrastive_st.data.profile import NUMBER, items_of, simple
+from contrastive_st.data.reading.sources import Source
+from contrastive_st.data.reading.table import Table, open_table
+from contrastive_st.data.reading.texts import CHUNK, columns_of, header_of, report
+from contrastive_st.data.roles import (
+    ANCHOR, CANDIDATE_SCORES, KINDS, LABEL, NEGATIVE, POSITIVE, SCALES, SCORE, SCORES, ColumnRoles, column_roles,
+    plain_name,
+)  # fmt: skip
+from contrastive_st.errors import InputError
+
+logger = logging.getLogger(__name__)
+NLI_LABELS = ("entailment", "neutral", "contradiction")
+_SIGNS = ({-1.0, 0.0, 1.0}, {-1.0, 1.0})  # of which -1 is a class
+
+
+def read_examples(
+    source: Source | Any,
+    columns: Sequence[str | int] | None = None,
+    *,
+    strict: bool = False,
+    split: str = "train",
+    scale: tuple[float, float] | None = None,
+    gold: str | None = None,
+    header: bool | None = None,
+    kinds: Sequence[str] = (),
+) -> tuple[datasets.Dataset, ColumnRoles]:
+    """Read rows for training and find the role of each of their columns.
+
+    Rows with a blank text are left out, and rows without a label too; warnings say how many.
+
+    Args:
+        source: a file, several, or the name of a data set, as for `contrastive_st.data.reading.open_table`; or rows in
+            memory: a `Dataset`, a DataFrame, or a list of dictionaries.
+        strict, split, header: as for `read_texts`.
+        columns, gold: as for `column_roles`.
+        scale: the lowest and highest score; by default that of the column's name in `SCALES`, else 0 and 1. With a
+            scale, numbers in a column of labels are scores.
+        kinds: the kinds of rows that are wanted, keys of `KINDS`; by default any.
+
+    Returns:
+        A data set with the text columns in the order of their roles, then `score` (float, 0 to 1), `label` (int, 0, 1,
+        ...) or `scores` (of candidates, as `read_candidates` gives them); and the roles. The labels of NLI are
+        entailment 0, neutral 1, contradiction 2; other classes are numbered in the order of their names.
+
+    Raises:
+        InputError: the source cannot be read, the roles cannot be found, the rows are of another kind, or a score or
+            label is not valid; the message says in which row.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = pathlib.Path(folder, "pairs.csv")
+        ...     _ = path.write_text("score,answer,question\\n0.5,So.,Why?\\n")
+        ...     read_examples(str(path))[0][0]
+        {'question': 'Why?', 'answer': 'So.', 'score': 0.5}
+    """
+    if columns is None and isinstance(source, str) and (known := pair_set(source)):
+        columns = known.columns
+    table = open_table(source, split=split, header=header_of([columns] if isinstance(columns, str) else columns, header))
+    roles = column_roles(table.profile, columns, source=table.source, gold=gold)
+    roles = roles.with_example(row.cells for row in table)
+    if kinds and roles.kind not in kinds:
+        raise InputError(f"{table.source} holds {roles.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
+    if roles.lists or roles.kind == "scored_candidates":
+        return read_candidates(table, roles, strict), roles
+    if scale and roles.gold is not None:
+        roles = replace(roles, columns={**roles.columns, roles.gold: SCORE})
+    data = columns_of(table, list(roles.columns), strict, roles.gold, only_strings=True)
+    return (data if roles.gold is None else _with_gold(data, table, roles, scale)), roles
+
+
+# --- Scores and labels.
+
+
+def _with_gold(
+    data: datasets.Dataset, table: Table, roles: ColumnRoles, scale: tuple[float, float] | None
+) -> datasets.Dataset:
+    """The rows with numbers in a column `score` or `label`, last, in place of the cells of the column they come from."""
+    name = str(roles.gold)
+    cells = [(cell or "").strip() for cell in data[name][:]]
+
+    def where(wrong: Callable[[str], bool]) -> str:
+        """The first row of the source whose cell is wrong."""
+        found = (row for row in table if wrong("" if row.cells.get(name) is None else str(row.cells[name]).strip()))
+        return next((table.where(row.number) for row in found), table.source)
+
+    rest = data.remove_columns(name)
+    if roles.columns[name] == SCORE:
+        bounds = scale or SCALES.get(plain_name(name), (0.0, 1.0))
+        return rest.add_column(SCORE, _scores(cells, name, bounds, where))
+    labels = _labels(cells, name, where)
+    kept = np.flatnonzero(labels >= 0)
+    if not len(kept):
+        raise InputError(f"{table.source}: no row has a label; give labelled rows")
+    if unlabelled := len(labels) - len(kept):
+        logger.warning(f"{table.source}: left out {unlabelled} rows without a label")
+    rest = rest.add_column(LABEL, labels)
+    return rest.select(kept) if unlabelled else rest
+
+
+def _scores(cells: list[str], name: str, scale: tuple[float, float], where: Callable[..., str]) -> NDArray[np.float64]:
+    """The scores, scaled to 0 to 1."""
+    wrong = next((cell for cell in cells if not NUMBER.fullmatch(cell)), None)
+    if wrong is not None:
+        what = f"{wrong[:40]!r} is not a number" if wrong else "it is blank"
+        place = where(lambda cell: not NUMBER.fullmatch(cell))
+        raise InputError(f"{place}: column {name!r} holds scores, and {what}; write a number, or remove the row")
+    scores, (low, high) = np.array(cells, dtype=np.float64), scale
+    if len(outside := scores[(scores < low) | (scores > high)]):
+        place = where(lambda cell: bool(NUMBER.fullmatch(cell)) and not low <= float(cell) <= high)
+        what = f"the score {outside[0]:g} in column {name!r} is not in {low:g} to {high:g}"
+        mend = f"give the scale of the scores, such as --score_scale {min(scores):g} {max(scores):g}"
+        raise InputError(f"{place}: {what}; {mend}")
+    return (scores - low) / (high - low)
+
+
+def _labels(cells: list[str], name: str, where: Callable[..., str]) -> NDArray[np.int64]:
+    """The number of each class, -1 where there is none."""
+    none = _unlabelled(set(cells), name)
+    given = [cell for cell in cells if cell not in none]
+    if sum(bool(NUMBER.fullmatch(cell)) for cell in given) * 2 >= len(given):
+        signs = {float(cell) for cell in set(given) if NUMBER.fullmatch(cell)} in _SIGNS
+        valid, what = (lambda cell: signs or _is_class(cell)), "is not a class; give 0, 1, ..."
+    elif (found := {cell.lower() for cell in set(given)}) <= set(NLI_LABELS) or found & {"entailment", "contradiction"}:
+        valid, what, signs = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}", False
+    else:
+        names = {label: number for number, label in enumerate(sorted(set(given)))}
+        return np.array([names.get(cell, -1) for cell in cells])
+    if bad := next((cell for cell in given if not valid(cell)), None):
+        place = where(lambda cell: cell not in none and not valid(cell))
+        raise InputError(f"{place}: {bad[:40]!r} in column {name!r} {what}, or leave the cell blank")
+    order = sorted({float(cell) for cell in set(given)}) if signs else []
+    number = {cell: order.index(float(cell)) if signs else _class_of(cell) for cell in set(given)}
+    return np.array([number.get(cell, -1) for cell in cells])
+
+
+def _unlabelled(values: set[str], name: str) -> set[str]:
+    """The values that mean that there is no label: blank, -1 among 0, 1, 2, ..., and `-`, as annotators of SNLI write."""
+    numbers = {float(value) for value in values if NUMBER.fullmatch(value)}
+    none = {""} if "+" in values else {"", "-"}
+    if numbers in _SIGNS and not values - none - {value for value in values if NUMBER.fullmatch(value)}:
+        logger.warning(f"-1 in column {name!r} is a class, as there are {', '.join(f'{one:g}' for one in sorted(numbers))}")
+        return none
+    return none | {value for value in values if NUMBER.fullmatch(value) and float(value) == -1}
+
+
+def _is_class(cell: str) -> bool:
+    return bool(NUMBER.fullmatch(cell)) and 0 <= float(cell) < 1 << 31 and float(cell) % 1 == 0
+
+
+def _class_of(cell: str) -> int:
+    return NLI_LABELS.index(cell.lower()) if cell.lower() in NLI_LABELS else int(float(cell))
+
+
+def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
+    """Make scored pairs of labelled sentences.
+
+    Each sentence is paired with a random one of its class (score 1) and with one of another class (score 0).
+
+    Args:
+        rows: a column of sentences and a column `label`, as `read_examples` returns them.
+        seed: seed of the random choice.
+
+    Raises:
+        InputError: there is only one class.
+
+    Example:
+        >>> rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 0, 1]})
+        >>> pairs_of_labels(rows)[:]["score"]
+        [1.0, 1.0, 0.0, 0.0, 0.0]
+    """
+    labels, random = np.asarray(rows["label"][:]), np.random.default_rng(seed)
+    order = random.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]  # sorted by class, in random order within a class
+    classes, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    if len(classes) < 2:
+        raise InputError("the labels have only one class, and pairs need two; give rows of other classes")
+    own = np.searchsorted(classes, labels[order])
+    place = np.arange(len(order)) - starts[own]
+    same = order[starts[own] + (place + 1) % counts[own]]
+    away = random.integers(0, len(order) - counts[own])  # a place among the rows of the other classes
+    other = order[np.where(away < starts[own], away, away + counts[own])]
+    single = same == order
+    texts = np.asarray(next(rows[name][:] for name in rows.column_names if name != "label"), dtype=object)
+    first, second = np.concatenate([order[~single], order]), np.concatenate([same[~single], other])
+    score = np.repeat([1.0, 0.0], [int((~single).sum()), len(order)])
+    return datasets.Dataset.from_dict({"anchor": texts[first], "positive": texts[second], "score": score})
+
+
+# --- Lists of candidates, and their scores.
+
+
+def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> datasets.Dataset:
+    """Read rows of an anchor with any number of positives and negatives, and their scores if there are any.
+
+    A row with several positives becomes a row for each of them. A blank candidate is left out with its score; a row
+    without an anchor, a positive or a negative is dropped, and a warning says how many were.
+
+    Args:
+        table: the rows.
+        roles: the role of each column, and which of them are lists.
+        strict: raise an error for a row that would be dropped.
+
+    Returns:
+        Columns of text for anchor, positive and each negative, null where a row has fewer than others; with scores, a
+        column `scores` of lists: those of the positive and the negatives, NaN where there is none.
+
+    Raises:
+        InputError: a candidate is not a text, has no score, or a score is not a number; the message names the row.
+
+    Example:
+        >>> rows = [{"query": "Why?", "pos": ["So."], "neg": ["No.", "Yes."], "pos_scores": [9], "neg_scores": [2, 1]},
+        ...         {"query": "Who?", "pos": ["I."], "neg": ["It."], "pos_scores": [8], "neg_scores": [3]}]
+        >>> table = open_table(rows)
+        >>> read_candidates(table, column_roles(table.profile))[1]
+        {'query': 'Who?', 'pos': 'I.', 'neg_1': 'It.', 'neg_2': None, 'scores': [8.0, 3.0, nan]}
+    """
+    reader = _Reader(table, roles.columns, roles.lists)
+    chunks, chunk = [], _Chunk()
+    total = dropped = first = 0
+    for number, cells in table:
+        total += 1
+        found = list(reader.read(cells, number))
+        if not found:
+            dropped, first = dropped + 1, first or number
+        for row in found:
+            chunk.add(row)
+        if len(chunk) >= CHUNK:
+            chunks.append(chunk.packed())
+            chunk = _Chunk()
+    report(total, dropped, first, table, strict, "lack an anchor, a positive or a negative")
+    chunks.append(chunk.packed())
+    names = reader.names(max(int(chunk.lengths.max(initial=0)) for chunk in chunks))
+    tables = [chunk.table(names, reader.scored) for chunk in chunks]
+    return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables(tables)))
+
+
+class Candidates(NamedTuple):
+    """An anchor, a positive, its negatives, and the scores of positive and negatives if there are any."""
+
+    anchor: str
+    positive: str
+    negatives: list[str]
+    scores: list[float]
+
+
+class _Reader:
+    """Makes `Candidates` of the cells of a row."""
+
+    def __init__(self, table: Table, columns: Mapping[str, str], lists: Sequence[str]) -> None:
+        self.table, self.lists = table, lists
+        self.by_role = {role: [name for name, own in columns.items() if own == role] for role in columns.values()}
+        self.scored = bool(set(columns.values()) & set(CANDIDATE_SCORES))
+
+    def names(self, negatives: int) -> list[str]:
+        """The names of the columns of text, for so many negatives at most."""
+        own = self.by_role.get(NEGATIVE, [])
+        if len(own) != negatives or set(own) & set(self.lists):
+            own = [f"{own[0] if len(own) == 1 else NEGATIVE}_{number}" for number in range(1, negatives + 1)]
+        return [*self.by_role[ANCHOR], *self.by_role[POSITIVE], *own]
+
+    def read(self, cells: Mapping[str, Any], number: int) -> Iterator[Candidates]:
+        """A row for each positive; none if there is no anchor, or there are negatives in the file and none here."""
+        anchors, positives, negatives = (self._texts(cells, role, number) for role in (ANCHOR, POSITIVE, NEGATIVE))
+        scores = self._scores(cells, len(positives), len(negatives), number)
+        kept = [i for i, text in enumerate(negatives) if text]
+        if not anchors[0] or (NEGATIVE in self.by_role and not kept):
+            return
+        for place, positive in enumerate(positives):
+            if positive:
+                found = [scores[place], *(scores[len(positives) + i] for i in kept)] if scores else []
+                own = [score for score in found if isinstance(score, float)]
+                if len(own) < len(found):
+                    wrong = next(score for score in found if not isinstance(score, float))
+                    raise InputError(f"{self.table.where(number)}: {wrong}; write a number, or remove the row")
+                yield Candidates(anchors[0], positive, [negatives[i] for i in kept], own)
+
+    def _texts(self, cells: Mapping[str, Any], role: str, number: int) -> list[str]:
+        """The texts of the columns of a role, one after the other; blank for null."""
+        found = []
+        for name in self.by_role.get(role, []):
+            for text in self._items(cells, name):
+                if text is not None and not isinstance(text, str):
+                    what = f"{name!r} holds {str(text)[:40]}, not a text"
+                    raise InputError(f"{self.table.where(number)}: {what}; put quotes around it, or remove it")
+                found.append("" if text is None else text.strip())
+        return found
+
+    def _items(self, cells: Mapping[str, Any], name: str) -> Sequence[Any]:
+        """The items of a cell with a list, else the cell itself."""
+        cell = simple(cells.get(name))
+        items = items_of(cell) if name in self.lists else None
+        return [cell] if items is None else items
+
+    def _scores(self, cells: Mapping[str, Any], positives: int, negatives: int, number: int) -> list[float | str]:
+        """The scores of positives and negatives, or what is wrong with one; an empty list without scores."""
+        if not self.scored:
+            return []
+        names = [name for role in CANDIDATE_SCORES for name in self.by_role.get(role, [])]
+        groups = [[_score(item, name) for item in self._items(cells, name)] for name in names]
+        found = [score for group in groups for score in group]
+        if SCORES in self.by_role and positives == 1 and len(found) == negatives:
+            margins = [-score if isinstance(score, float) else score for score in found]
+            return [0.0, *margins]  # the positive's score less that of each negative
+        if len(found) != positives + negatives or (SCORES not in self.by_role and len(groups[0]) != positives):
+            texts = f"{positives} positive{'s' * (positives != 1)} and {negatives} negative{'s' * (negatives != 1)}"
+            what = f"{len(found)} scores for {texts}"
+            raise InputError(f"{self.table.where(number)}: {what}; give a score for each")
+        return found
+
+
+def _score(item: Any, name: str) -> float | str:
+    """A finite number, or else what is wrong."""
+    if isinstance(item, str) and NUMBER.fullmatch(item):
+        return float(item)
+    if isinstance(item, (int, float)) and not isinstance(item, bool) and item - item == 0:
+        return float(item)
+    return f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number"
+
+
+class _Chunk:
+    """Some rows, by column; the negatives of all rows one after the other, and how many each row has."""
+
+    def __init__(self) -> None:
+        self.anchors: list[str] = []
+        self.positives: list[str] = []
+        self.negatives: list[str] = []
+        self.lengths: list[int] = []
+        self.scores: list[float] = []
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def add(self, row: Candidates) -> None:
+        self.anchors.append(row.anchor)
+        self.positives.append(row.positive)
+        self.negatives += row.negatives
+        self.lengths.append(len(row.negatives))
+        self.scores += row.scores
+
+    def packed(self) -> _Packed:
+        anchors, positives, negatives = (
+            pa.array(column, pa.string()) for column in (self.anchors, self.positives, self.negatives)
+        )
+        lengths, scores = np.array(self.lengths, dtype=np.int64), np.array(self.scores)
+        return _Packed(anchors, positives, negatives, lengths, scores)
+
+
+class _Packed(NamedTuple):
+    """The rows of a `_Chunk` as arrays, which take less memory than Python's objects."""
+
+    anchors: pa.Array
+    positives: pa.Array
+    negatives: pa.Array
+    lengths: NDArray[np.int64]
+    scores: NDArray[np.float64]
+
+    def table(self, names: Sequence[str], scored: bool) -> pa.Table:
+        """The rows with a column for each name, and the column `scores`."""
+        most = len(names) - 2
+        there = np.arange(most) < self.lengths[:, None]
+        place = (np.cumsum(self.lengths) - self.lengths)[:, None] + np.arange(most)
+        taken = [self.negatives.take(pa.array(place[:, i], mask=~there[:, i])) for i in range(most)]
+        columns = [self.anchors, self.positives, *taken]
+        if not scored:
+            return pa.table(columns, names=list(names))
+        scores = np.full((len(there), most + 1), np.nan)
+        scores[np.arange(most + 1) <= self.lengths[:, None]] = self.scores
+        offsets = pa.array(np.arange(len(scores) + 1) * (most + 1), pa.int32())
+        lists = pa.ListArray.from_arrays(offsets, pa.array(scores.ravel()))
+        return pa.table([*columns, lists], names=[*names, SCORES])

@@ -12,7 +12,8 @@ import pytest
 
 from conftest import SENTENCES
 from contrastive_st import InputError
-from contrastive_st.data import CandidatesCollator, GuidedRows, candidates, read_examples, tokenize
+from contrastive_st.data import CandidatesCollator, GuidedRows, read_examples, tokenize
+from contrastive_st.data.reading import examples
 from contrastive_st.models.modeling import text_hashes
 
 ROWS = [
@@ -134,7 +135,7 @@ def test_roles_by_hand(tmp_path):
 def test_rows_in_chunks_are_one_table(tmp_path, monkeypatch):
     path = written(tmp_path, "jsonl", ROWS * 5)
     whole = read_examples(path)[0]
-    monkeypatch.setattr(candidates, "CHUNK", 2)
+    monkeypatch.setattr(examples, "CHUNK", 2)
     parts = read_examples(path)[0]
     assert str(parts[:]) == str(whole[:])
     assert len(parts) == 15

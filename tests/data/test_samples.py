@@ -4,9 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_st.data.readers import open_rows
+from contrastive_st.data.reading import open_table
 from contrastive_st.data.roles import column_roles
-from contrastive_st.data.tables import preview
 
 FOLDER = Path(__file__).parents[2] / "examples" / "data"
 KINDS = {
@@ -20,13 +19,13 @@ KINDS = {
 
 @pytest.mark.parametrize(("name", "kind"), KINDS.items())
 def test_a_sample_is_of_its_kind(name, kind):
-    roles = column_roles(preview(str(FOLDER / name)), None, source=name)
+    roles = column_roles(open_table(FOLDER / name).profile, None, source=name)
     assert roles.kind == kind
     assert not roles.left_out
 
 
 @pytest.mark.parametrize("name", [*KINDS, "documents.jsonl"])
 def test_a_sample_has_50_to_100_rows_and_none_twice(name):
-    rows = [str(row.cells) for row in open_rows(FOLDER / name) if any(row.cells.values())]
+    rows = [str(row.cells) for row in open_table(FOLDER / name) if any(row.cells.values())]
     assert 50 <= len(rows) <= 100
     assert len(set(rows)) == len(rows)

@@ -173,7 +173,7 @@ def _labelled(args: argparse.Namespace, option: str) -> LabelledTexts:
 def _texts(source: str) -> list[str]:
     """The texts of stdin or of a file: a line each, or the first column of text of a table."""
     from contrastive_st.data.readers import TABLES, read_lines
-    from contrastive_st.data.tables import stream_texts
+    from contrastive_st.data.reading import stream_texts
 
     if source == "-":
         lines = sys.stdin.read().splitlines()

@@ -8,10 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from contrastive_st.data.columns import LABEL, role_of
-from contrastive_st.data.readers import Rows
+from contrastive_st.data.profile import items_of
+from contrastive_st.data.reading import Table, header_of, open_table
 from contrastive_st.data.roles import column_roles
-from contrastive_st.data.tables import header_of, preview, rows_of
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -31,7 +30,7 @@ def read_labels(
     separator: str | None = None,
     split: str = "train",
 ) -> LabelledTexts:
-    """Read a column of texts and one of labels, by names (`contrastive_st.data.columns.NAMES`) or as `columns` say.
+    """Read a column of texts and one of labels, by names (`contrastive_st.data.roles.ROLES`) or as `columns` say.
 
     Labels stay as they are written; a number becomes its text, and null or NaN is no label. A list of labels in JSON or
     Parquet, or with a `separator` any cell, gives a text several labels, or none. Rows with a blank text are left out,
@@ -55,48 +54,40 @@ def read_labels(
         ...     read_labels(path).labels, read_labels(path, separator="|").labels
         (['sea|moon', 'kitchen'], [['sea', 'moon'], ['kitchen']])
     """
-    source, header = str(source), header_of(columns)
-    named = {str(column).rpartition("=")[0] for column in columns or () if str(column).endswith(f"={LABEL}")}
-    first = [
-        {name: _joined(cell) if name in named or role_of(name) == LABEL else cell for name, cell in cells.items()}
-        for cells in preview(source, split, header=header)
-    ]
-    roles = column_roles(first, columns, source=source)
+    table = open_table(source, split=split, header=header_of(columns))
+    roles = column_roles(table.profile, columns, source=table.source)
     if roles.kind != "labelled_texts":
         raise InputError(
-            f"{source} has {roles.words}; name one column of texts and one of labels: --columns TEXT L=label"
+            f"{table.source} has {roles.words}; name one column of texts and one of labels: --columns TEXT L=label"
         )
-    (text,), gold = roles.texts, next(name for name, role in roles.columns.items() if role == LABEL)
-    rows = rows_of(source, split=split, header=header, columns=[text, gold])
-    found = list(_labelled(rows, text, gold, separator))
-    kept = [(own, label) for own, label in found if own and label != ""]
+    (text,), gold = roles.texts, str(roles.gold)
+    found = list(_labelled(table, text, gold, separator, gold in roles.lists))
+    kept = [(one, label) for one, label in found if one and label != ""]
     if not kept:
-        raise InputError(f"{source}: no row has a text and a label; give labelled rows")
+        raise InputError(f"{table.source}: no row has a text and a label; give labelled rows")
     if dropped := len(found) - len(kept):
-        logger.warning(f"{source}: left out {dropped} of {len(found)} rows, without a text or a label")
-    return LabelledTexts([own for own, _ in kept], [label for _, label in kept])
+        logger.warning(f"{table.source}: left out {dropped} of {len(found)} rows, without a text or a label")
+    return LabelledTexts([one for one, _ in kept], [label for _, label in kept])
 
 
-def _labelled(rows: Rows, text: str, gold: str, separator: str | None) -> Iterator[tuple[str, str | list[str]]]:
+def _labelled(
+    rows: Table, text: str, gold: str, separator: str | None, lists: bool
+) -> Iterator[tuple[str, str | list[str]]]:
     """The text and the label or labels of each row; what is missing is blank."""
     several = None
     for number, cells in rows:
-        own, label = cells.get(text), _labels(cells.get(gold), separator)
+        cell = items_of(cells.get(gold)) if lists else None
+        one, label = cells.get(text), _labels(cells.get(gold) if cell is None else cell, separator)
         if label is None:
             held = f"{gold!r} holds {str(cells[gold])[:40]}"
             raise InputError(f"{rows.where(number)}: {held}; write a text, a number, or a list of them")
-        if own is not None and not isinstance(own, str):
+        if one is not None and not isinstance(one, str):
             raise InputError(f"{rows.where(number)}: {text!r} is no text; name a column of text")
         if label != "":
             several = isinstance(label, list) if several is None else several
             if isinstance(label, list) != several:
                 raise InputError(f"{rows.where(number)}: {gold!r} has a list in some rows only; write one in every row")
-        yield (own or "").strip(), label
-
-
-def _joined(cell: Any) -> Any:
-    """A list of labels as text, for finding out what a column holds."""
-    return ", ".join(map(str, cell)) or "none" if isinstance(cell, (list, tuple)) else cell
+        yield (one or "").strip(), label
 
 
 def _labels(cell: Any, separator: str | None) -> str | list[str] | None:

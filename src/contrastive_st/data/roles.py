@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import NOTHING, NUMBERS, OTHER, TEXTS, Column, is_blank, profile, simple
+from contrastive_st.data.profile import NOTHING, NUMBERS, TEXTS, Column, is_blank, profile, simple
 from contrastive_st.errors import InputError
 
 TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "negative", "score", "label"
@@ -230,8 +230,8 @@ def column_roles(
     it must hold what that role needs. If no column of text has a known name, the roles go by position: a single column
     holds sentences; of several, the first two are anchor and positive, the others hard negatives; but not where the
     cells contradict it (few values in many rows). A column of text with an unknown name beside known ones is an error.
-    Columns like `id`, `split`, `lang` or `url`, and unknown columns of numbers, dates or addresses are not used. Unknown
-    numbers from 0 to 1 that vary are the scores of pairs, and unknown numbers of another small scale are an error.
+    Columns like `id`, `split`, `lang` or `url`, and unknown columns of numbers, dates or addresses are not used.
+    Unknown numbers from 0 to 1 that vary are the scores of pairs; those of another small scale are an error.
 
     Positives and negatives may be lists. A teacher's scores have columns named after them (`pos_scores`, `neg_scores`;
     `positive_score`, `negative_1_score`, ...), or one of lists, `scores`: of the positive and then the negatives.
@@ -376,7 +376,8 @@ class _Finder:
         if self.gold is not None and (name == self.gold or role in (SCORE, LABEL)):
             role = (role if role in (SCORE, LABEL) else LABEL) if name == self.gold else BESIDE
         if role in (SCORE, LABEL, SCORES):
-            role = SCORES if name in self.lists else SCORE if role == SCORES else role
+            scores = name in self.lists and (role != LABEL or column.held == NUMBERS)
+            role = SCORES if scores else SCORE if role == SCORES else role
         if role in CANDIDATE_SCORES and column.held == NOTHING:
             return role, "every cell is blank"  # of a teacher that was not asked
         if role == LABEL and column.graded_numbers:

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
-from datasets import Dataset, config
+import pyarrow as pa
+import pyarrow.compute as pc
+from datasets import Dataset, IterableDataset, config
 from datasets.fingerprint import Hasher
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
+from contrastive_st.data.reading import open_table
+from contrastive_st.data.reading.examples import read_examples
+from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import prompt_length, token_ids
+
+logger = logging.getLogger(__name__)
 
 # --- A WordPiece vocabulary learned from the user's own text, for encoders trained from scratch.
 
@@ -361,70 +369,180 @@ def check_max_length(max_length: int, limit: int) -> int:
 
 
 def tokenize(
-    texts: Dataset,
+    texts: Any,
     tokenizer: PreTrainedTokenizerBase,
     max_length: int | None = None,
     num_proc: int | None = None,
     prompts: str | Mapping[str, str] | None = None,
-) -> Dataset:
+    columns: Sequence[str] | None = None,
+) -> Any:
     """Tokenize every text column, truncated to `max_length` tokens and without padding.
 
-    The result is stored in the cache of `datasets`: the same texts, tokenizer, length and prompts are tokenized once.
+    The columns have the roles that `column_roles` finds, as in a file: `positive` may come before `anchor`, an `id` is
+    not a text, lists of negatives become columns, labels become numbers, and rows with a blank text or without a label
+    are left out; a line says so. Rows that `read_texts` or `read_examples` returned are taken as they are. The result
+    is stored in the cache of `datasets`: the same texts, tokenizer, length and prompts are tokenized once.
 
     Args:
-        texts: one text column, or V >= 2 of them: anchor, positive, hard negatives. Columns of numbers are kept. A null
-            is no text, and has no ids: where a row has fewer hard negatives than others.
+        texts: a `Dataset`, a `DatasetDict`, a stream (`IterableDataset`), a DataFrame or a list of dictionaries. A null
+            among hard negatives is no text, and has no ids: where a row has fewer than others.
         tokenizer: any tokenizer of transformers.
         max_length: maximum number of tokens, special tokens included; by default the tokenizer's `model_max_length`.
         num_proc: number of worker processes; useful from some hundred thousand sentences on.
         prompts: a prompt that is put before every text, or a prompt for each column, by its name.
+        columns: the columns to use, as for `column_roles`; by default their names say it.
 
     Returns:
         A column `input_ids`: a list of ids if there is one text column, else a list of V lists. With prompts also
-        `prompt_length`, the number of tokens before each text, from which the collators make the `text_mask`.
+        `prompt_length`, the number of tokens before each text, from which the collators make the `text_mask`. A
+        `DatasetDict` and a stream stay what they are.
 
     Raises:
-        InputError: prompts name a column that does not exist, or leave no room for a text.
+        InputError: prompts name a column that does not exist, or leave no room for a text; or as for `read_examples`.
 
     Example:
         >>> from contrastive_st.data import train_wordpiece
         >>> tokenizer = train_wordpiece(["a b", "a c"] * 5, vocab_size=30)
-        >>> rows = tokenize(Dataset.from_dict({"text": ["a b", "a"]}), tokenizer, 8)
-        >>> [len(row) for row in rows["input_ids"]]
-        [4, 3]
+        >>> tokenize([{"text": "a b"}, {"text": "a"}], tokenizer, 8)["input_ids"][:]
+        [[2, 5, 6, 3], [2, 5, 3]]
         >>> tokenize(Dataset.from_dict({"text": ["b"]}), tokenizer, 8, prompts="a ")[0]  # [CLS] a b [SEP]
         {'input_ids': [2, 5, 6, 3], 'prompt_length': 2}
     """
-    kinds = {name: getattr(feature, "dtype", None) for name, feature in texts.features.items()}  # lists have none
-    columns = [name for name, kind in kinds.items() if kind in ("string", "large_string")]
-    before = _prompt_of_each(columns, prompts)
-    max_length = tokenizer.model_max_length if max_length is None else max_length
-    lengths = [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
-
-    def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
-        own = ([prompt + (text or "") for text in batch[name]] for name, prompt in before.items())
-        views = [token_ids(tokenizer, column, max_length) for column in own]
-        for view, texts in zip(views, (batch[name] for name in before), strict=True):
-            view[:] = [[] if text is None else ids for ids, text in zip(view, texts, strict=True)]
-        rows = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
-        length: Any = lengths[0] if len(columns) == 1 else lengths
-        return {"input_ids": rows, **({"prompt_length": [length] * len(rows)} if any(lengths) else {})}
-
+    if isinstance(texts, dict):
+        return type(texts)({name: tokenize(own, tokenizer, max_length, num_proc, prompts, columns)
+                            for name, own in texts.items()})  # fmt: skip
+    if isinstance(texts, IterableDataset):
+        return _tokenized_stream(texts, _Encoding(tokenizer, max_length, prompts), columns)
+    rows: Dataset = texts if columns is None and _is_settled(texts) else read_examples(texts, columns)[0]
+    encoding = _Encoding(tokenizer, max_length, prompts)
+    names = [name for name in rows.column_names if name not in TARGETS]
+    encode = encoding.of(names)
     # the cache file is named after the inputs, because a pickle of the tokenizer changes when the tokenizer is used
     words = sorted(tokenizer.get_vocab().items())
-    given = [texts._fingerprint, words, repr(tokenizer), tokenizer.encode(""), max_length]  # and what is around a text
-    name = Hasher.hash([*given, *before.items()] if any(lengths) else given)
+    given = [
+        rows._fingerprint,
+        words,
+        repr(tokenizer),
+        tokenizer.encode(""),
+        encoding.max_length,
+    ]  # what is around a text
+    name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
     folder.mkdir(parents=True, exist_ok=True)
-    return texts.map(
-        encode, batched=True, num_proc=num_proc, remove_columns=columns, new_fingerprint=name,
+    return rows.map(
+        encode, batched=True, num_proc=num_proc, remove_columns=names, new_fingerprint=name,
         cache_file_name=str(folder / f"tokens-{name}.arrow"), desc="tokenize",
     )  # fmt: skip
 
 
-def _prompt_of_each(columns: Sequence[str], prompts: str | Mapping[str, str] | None) -> dict[str, str]:
-    if isinstance(prompts, str):
-        return dict.fromkeys(columns, prompts)
-    if unknown := sorted(set(prompts or {}) - set(columns)):
-        raise InputError(f"a prompt for column {unknown[0]!r}, but the text columns are {', '.join(columns)}; name one")
-    return {name: (prompts or {}).get(name, "") for name in columns}
+class _Encoding:
+    """How texts become ids."""
+
+    def __init__(
+        self, tokenizer: PreTrainedTokenizerBase, max_length: int | None, prompts: str | Mapping[str, str] | None
+    ) -> None:
+        self.tokenizer, self.prompts = tokenizer, prompts
+        self.max_length = tokenizer.model_max_length if max_length is None else max_length
+
+    def prompts_of(self, columns: Sequence[str]) -> dict[str, str]:
+        """The prompt of each column."""
+        if isinstance(self.prompts, str):
+            return dict.fromkeys(columns, self.prompts)
+        if unknown := sorted(set(self.prompts or {}) - set(columns)):
+            what = f"a prompt for column {unknown[0]!r}, but the text columns are {', '.join(columns)}"
+            raise InputError(f"{what}; name one")
+        return {name: (self.prompts or {}).get(name, "") for name in columns}
+
+    def lengths(self, columns: Sequence[str]) -> list[int]:
+        """The number of tokens of the prompt of each column; an empty list without prompts."""
+        found = [prompt_length(self.tokenizer, one, self.max_length) for one in self.prompts_of(columns).values()]
+        return found if any(found) else []
+
+    def of(self, columns: Sequence[str]) -> Callable[[dict[str, list[Any]]], dict[str, list[Any]]]:
+        """A function of a batch of texts by column that gives the ids of its rows; a null has none."""
+        before, lengths = self.prompts_of(columns), self.lengths(columns)
+        length: Any = lengths[0] if len(columns) == 1 and lengths else lengths
+
+        def encode(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+            views = []
+            for name, prompt in before.items():
+                ids = token_ids(self.tokenizer, [prompt + (text or "") for text in batch[name]], self.max_length)
+                views.append([[] if text is None else own for own, text in zip(ids, batch[name], strict=True)])
+            rows: list[Any] = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
+            return {"input_ids": rows, **({"prompt_length": [length] * len(rows)} if lengths else {})}
+
+        return encode
+
+
+_RANK = {ANCHOR: 0, TEXT: 0, POSITIVE: 1, NEGATIVE: 2}
+
+
+def _is_settled(texts: Any) -> bool:
+    """Whether rows are as `read_examples` returns them: texts in the order of their roles, then numbers."""
+    if not isinstance(texts, Dataset):
+        return False
+    schema, names = texts.features.arrow_schema, [name for name in texts.column_names if name not in TARGETS]
+    roles = [role_of(name, names) for name in names]
+    ranks = [_RANK.get(str(role), -1) for role in roles if role is not None]
+    if -1 in ranks or ranks != sorted(ranks) or (ranks and None in roles) or ranks.count(0) > 1 or ranks.count(1) > 1:
+        return False
+    if not all(
+        pa.types.is_string(schema.field(name).type) or pa.types.is_large_string(schema.field(name).type)
+        for name in names
+    ):
+        return False
+    for batch in texts.with_format("arrow").iter(batch_size=1 << 16):
+        for name, role in zip(names, roles, strict=True):
+            least = pc.min(pc.utf8_length(pc.utf8_trim_whitespace(batch[name]))).as_py()
+            if role != NEGATIVE and name in names[:2] and (batch[name].null_count or least == 0):
+                return False
+        for name in set(TARGETS) & set(texts.column_names):
+            kind = batch[name].type
+            number = pa.types.is_floating(kind) or (pa.types.is_integer(kind) and pc.min(batch[name]).as_py() >= 0)
+            if batch[name].null_count or not (number or pa.types.is_list(kind) or pa.types.is_large_list(kind)):
+                return False
+    return True
+
+
+def _tokenized_stream(texts: IterableDataset, encoding: _Encoding, columns: Sequence[str] | None) -> IterableDataset:
+    """A stream of tokenized rows; the roles of its columns are found from its first rows."""
+    table = open_table(texts, name="the stream")
+    roles = column_roles(table.profile, columns, source="the stream")
+    if roles.lists or roles.kind in ("scored_candidates", "labelled_texts", "labelled_pairs"):
+        raise InputError(f"the stream has {roles.words}; a stream may have texts and scores, and no classes or lists")
+    logger.info(f"{roles}\n  rows with a blank text are left out while they are read")
+    others = list(texts.column_names or table.profile)
+    return _mapped(texts, roles.texts, roles.gold, encoding, others)
+
+
+def tokenize_stream(
+    texts: IterableDataset,
+    names: Sequence[str],
+    tokenizer: PreTrainedTokenizerBase,
+    max_length: int,
+    prompts: Mapping[str, str],
+) -> IterableDataset:
+    """Tokenize a stream of these columns of text, which are in the order of their roles; see `tokenize`.
+
+    Example:
+        >>> from contrastive_st.data import train_wordpiece
+        >>> tokenizer = train_wordpiece(["a b", "a c"] * 5, vocab_size=30)
+        >>> rows = Dataset.from_dict({"text": ["b", " "]}).to_iterable_dataset()
+        >>> list(tokenize_stream(rows, ["text"], tokenizer, 8, {}))
+        [{'input_ids': [2, 6, 3]}]
+    """
+    return _mapped(texts, names, None, _Encoding(tokenizer, max_length, prompts), list(names))
+
+
+def _mapped(
+    texts: IterableDataset, names: Sequence[str], gold: str | None, encoding: _Encoding, others: list[str]
+) -> IterableDataset:
+    encode = encoding.of(names)
+
+    def encoded(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        cells = zip(*(batch[name] for name in (*names, *([gold] if gold else []))), strict=True)
+        rows = [row for row in cells if all(isinstance(text, str) and text.strip() for text in row[: len(names)])]
+        found = encode({name: [row[i].strip() for row in rows] for i, name in enumerate(names)})
+        return {**found, **({SCORE: [float(row[-1]) for row in rows]} if gold else {})}
+
+    return texts.map(encoded, batched=True, batch_size=64, remove_columns=others)

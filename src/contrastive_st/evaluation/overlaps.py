@@ -13,9 +13,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from contrastive_st.data.readers import open_rows
+from contrastive_st.data.reading import header_of, open_table
 from contrastive_st.data.roles import column_roles
-from contrastive_st.data.tables import header_of, preview
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose
@@ -139,9 +138,9 @@ def texts_of(source: str, data: str | Path = "hub", columns: Sequence[str | int]
         InputError: there is neither such a file nor such a task, or it cannot be read.
     """
     if Path(source).exists():
-        header = header_of(columns)
-        roles = column_roles(preview(source, "train", header=header), columns, source=source)
-        for _, cells in open_rows(source, header=header):
+        table = open_table(source, header=header_of(columns))
+        roles = column_roles(table.profile, columns, source=source)
+        for _, cells in table:
             yield from (str(cells[name]) for name in roles.texts if cells.get(name))
         return
     tasks = choose(source)

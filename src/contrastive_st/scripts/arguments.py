@@ -46,11 +46,11 @@ class ScriptArguments:
 class DataArguments(ScriptArguments):
     """The file to train on, whose columns have roles (`contrastive_st.data.read_examples`)."""
 
-    train_file: str | None = field(
+    train_file: list[str] | None = field(
         default=None,
         metadata={
-            "help": ".txt, .csv, .tsv, .json(l), .parquet or a data set of the Hub. One column of text, two (pairs), "
-            "three or more (hard negatives), or pairs with a score or a label."
+            "help": ".txt, .csv, .tsv, .json(l), .parquet, or several, a folder of them, or a data set of the Hub. One "
+            "column of text, two (pairs), three or more (hard negatives), or pairs with a score or a label."
         },
     )
     columns: list[str] | None = field(

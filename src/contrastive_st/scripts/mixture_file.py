@@ -20,6 +20,7 @@ import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import datasets
@@ -27,15 +28,14 @@ import yaml
 from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data import pairs_of_labels, read_examples, tokenize
-from contrastive_st.data.columns import TARGETS
-from contrastive_st.data.readers import TABLES, open_rows, path_of, reading
-from contrastive_st.data.roles import ColumnRoles, column_roles
-from contrastive_st.data.tables import preview, stored
+from contrastive_st.data.reading import files_of, header_of, open_table, path_of, reading, stored
+from contrastive_st.data.roles import TARGETS, ColumnRoles, column_roles
+from contrastive_st.data.tokenizers import tokenize_stream
 from contrastive_st.errors import InputError, first_line, suggestion
 from contrastive_st.losses import Loss, parse_loss, suitable
 from contrastive_st.losses.base import loss_class
 from contrastive_st.models.configuration import LossConfig
-from contrastive_st.tokens import column_prompts, prompt_length, token_ids
+from contrastive_st.tokens import column_prompts
 
 logger = logging.getLogger(__name__)
 KEYS = ("name", "train_file", "columns", "loss", "weight", "score_scale", "prompts", "streaming")
@@ -171,7 +171,8 @@ def _part(entry: Mapping[str, Any], path: str, seed: int) -> TrainingSet:
     columns, scale = _columns(entry.get("columns"), where), _scale(entry.get("score_scale"), where)
     with _at(where):
         if streaming:
-            first = preview(source)
+            table = open_table(source, header=header_of(columns), streaming=True)
+            first = [cells for _, cells in islice(table, 1000)]
             roles = column_roles(first, columns, source=source)
             if roles.gold is not None or roles.lists or roles.kind == "scored_candidates":
                 raise InputError(f"{source} has {roles.words}; a streamed data set may have only texts, and no lists")
@@ -260,26 +261,16 @@ def streamed(
 
     `before` has the prompt of each column. Rows with a blank cell are left out.
     """
-    columns, lengths = list(before), [prompt_length(tokenizer, prompt, max_length) for prompt in before.values()]
-    if path_of(source).suffix.lower() in TABLES:
+    columns = list(before)
+    if files_of(source) is not None:
         kwargs = {"source": source, "columns": tuple(columns)}  # a list would be treated as shards
         found = datasets.IterableDataset.from_generator(_cells, gen_kwargs=kwargs)
     else:
         found = stored(source, streaming=True).select_columns(columns)
 
-    def encode(batch: dict[str, list[str]]) -> dict[str, list[Any]]:
-        texts = [row for row in zip(*(batch[name] for name in columns), strict=True) if all(map(str.strip, row))]
-        own = [[prompt + row[i].strip() for row in texts] for i, prompt in enumerate(before.values())]
-        views = [token_ids(tokenizer, view, max_length) for view in own]
-        ids: list[Any] = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
-        length: Any = lengths[0] if len(columns) == 1 else lengths
-        return {"input_ids": ids, **({"prompt_length": [length] * len(ids)} if any(lengths) else {})}
-
-    return found.shuffle(seed=seed, buffer_size=_BUFFER).map(
-        encode, batched=True, batch_size=64, remove_columns=columns
-    )
+    return tokenize_stream(found.shuffle(seed=seed, buffer_size=_BUFFER), columns, tokenizer, max_length, before)
 
 
 def _cells(source: str, columns: Sequence[str]) -> Iterator[dict[str, str]]:
-    for _, cells in open_rows(path_of(source), source):
+    for _, cells in open_table(source):
         yield {name: str(cells.get(name) or "") for name in columns}

@@ -21,9 +21,8 @@ from contrastive_st.data import (
     split_rows,
     tokenize,
 )
-from contrastive_st.data.columns import TARGETS
 from contrastive_st.data.docs_sets import texts_of, write_docs_corpus
-from contrastive_st.data.roles import KINDS, ColumnRoles
+from contrastive_st.data.roles import KINDS, TARGETS, ColumnRoles
 from contrastive_st.distributed import is_first_process
 from contrastive_st.errors import InputError
 from contrastive_st.scripts.arguments import DataArguments, ValidationArguments

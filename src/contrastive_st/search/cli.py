@@ -557,8 +557,8 @@ def _duplicates(args: argparse.Namespace) -> None:
 
 
 def _group(args: argparse.Namespace) -> None:
+    from contrastive_st.data.reading.texts import corpus_texts_of
     from contrastive_st.data.table_writers import FORMATS, table_writer
-    from contrastive_st.data.tables import stream_texts
     from contrastive_st.files.writing import atomic_write, check_target
     from contrastive_st.models.protocol import open_encoder
     from contrastive_st.search.in_memory import community_detection
@@ -570,7 +570,7 @@ def _group(args: argparse.Namespace) -> None:
         if Path(args.output).suffix not in FORMATS:
             raise InputError(f"--output {args.output}: write one of {', '.join(FORMATS)}")
         check_target(args.output, args.overwrite)
-    texts = [text for text in stream_texts(args.file, args.column)() if text]
+    texts = corpus_texts_of(args.file, args.column)
     shown = progress_is_shown()
     number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     distinct = open_encoder(args.model, pooling=args.pooling).encode(list(number), show_progress_bar=shown)

@@ -21,7 +21,7 @@ from contrastive_st.data.readers import (
     path_of,
     reading,
 )
-from contrastive_st.data.tables import header_of, hub_commit, is_saved, stored
+from contrastive_st.data.reading import header_of, hub_commit, is_saved, stored
 from contrastive_st.errors import InputError
 from contrastive_st.search.values import as_id, as_metadata, plain, storable
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from contrastive_st.data.tables import stream_texts
+from contrastive_st.data.reading import stream_texts
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.files.writing import atomic_write, check_target, locked, write_errors
 from contrastive_st.models.protocol import open_encoder

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 from typing import Any, NamedTuple
 
 import datasets
@@ -19,14 +19,24 @@ from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import Table, open_table
 from contrastive_st.data.reading.texts import CHUNK, columns_of, header_of, report
 from contrastive_st.data.roles import (
-    ANCHOR, CANDIDATE_SCORES, KINDS, LABEL, NEGATIVE, POSITIVE, SCALES, SCORE, SCORES, ColumnRoles, column_roles,
+    ANCHOR,
+    CANDIDATE_SCORES,
+    KINDS,
+    LABEL,
+    NEGATIVE,
+    POSITIVE,
+    SCALES,
+    SCORE,
+    SCORES,
+    ColumnRoles,
+    column_roles,
     plain_name,
 )  # fmt: skip
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
 NLI_LABELS = ("entailment", "neutral", "contradiction")
-_SIGNS = ({-1.0, 0.0, 1.0}, {-1.0, 1.0})  # of which -1 is a class
+_SIGNS = {-1.0, 0.0, 1.0}  # of which -1 is a class
 
 
 def read_examples(
@@ -70,13 +80,18 @@ def read_examples(
         ...     read_examples(str(path))[0][0]
         {'question': 'Why?', 'answer': 'So.', 'score': 0.5}
     """
+    source = source[0] if isinstance(source, list) and len(source) == 1 and isinstance(source[0], str) else source
     if columns is None and isinstance(source, str) and (known := pair_set(source)):
         columns = known.columns
-    table = open_table(source, split=split, header=header_of([columns] if isinstance(columns, str) else columns, header))
+    table = open_table(
+        source, split=split, header=header_of([columns] if isinstance(columns, str) else columns, header)
+    )
     roles = column_roles(table.profile, columns, source=table.source, gold=gold)
     roles = roles.with_example(row.cells for row in table)
     if kinds and roles.kind not in kinds:
         raise InputError(f"{table.source} holds {roles.words}, not {' or '.join(KINDS[kind].words for kind in kinds)}")
+    if roles.gold in roles.lists:
+        raise InputError(f"{table.source}: {roles.gold!r} holds lists of labels; training takes one label of each row")
     if roles.lists or roles.kind == "scored_candidates":
         return read_candidates(table, roles, strict), roles
     if scale and roles.gold is not None:
@@ -91,7 +106,7 @@ def read_examples(
 def _with_gold(
     data: datasets.Dataset, table: Table, roles: ColumnRoles, scale: tuple[float, float] | None
 ) -> datasets.Dataset:
-    """The rows with numbers in a column `score` or `label`, last, in place of the cells of the column they come from."""
+    """The rows with numbers in a column `score` or `label`, last, in place of the column they come from."""
     name = str(roles.gold)
     cells = [(cell or "").strip() for cell in data[name][:]]
 
@@ -132,10 +147,11 @@ def _scores(cells: list[str], name: str, scale: tuple[float, float], where: Call
 
 def _labels(cells: list[str], name: str, where: Callable[..., str]) -> NDArray[np.int64]:
     """The number of each class, -1 where there is none."""
-    none = _unlabelled(set(cells), name)
+    none = _unlabelled(Counter(cells), name)
     given = [cell for cell in cells if cell not in none]
     if sum(bool(NUMBER.fullmatch(cell)) for cell in given) * 2 >= len(given):
-        signs = {float(cell) for cell in set(given) if NUMBER.fullmatch(cell)} in _SIGNS
+        numbers = {float(cell) for cell in set(given) if NUMBER.fullmatch(cell)}
+        signs = -1.0 in numbers and numbers <= _SIGNS
         valid, what = (lambda cell: signs or _is_class(cell)), "is not a class; give 0, 1, ..."
     elif (found := {cell.lower() for cell in set(given)}) <= set(NLI_LABELS) or found & {"entailment", "contradiction"}:
         valid, what, signs = (lambda cell: cell.lower() in NLI_LABELS), f"is none of {', '.join(NLI_LABELS)}", False
@@ -150,14 +166,18 @@ def _labels(cells: list[str], name: str, where: Callable[..., str]) -> NDArray[n
     return np.array([number.get(cell, -1) for cell in cells])
 
 
-def _unlabelled(values: set[str], name: str) -> set[str]:
-    """The values that mean that there is no label: blank, -1 among 0, 1, 2, ..., and `-`, as annotators of SNLI write."""
-    numbers = {float(value) for value in values if NUMBER.fullmatch(value)}
+def _unlabelled(values: Counter[str], name: str) -> set[str]:
+    """The values that mean that there is no label: blank, -1 among 0, 1, 2, ..., and `-`, as in SNLI."""
     none = {""} if "+" in values else {"", "-"}
-    if numbers in _SIGNS and not values - none - {value for value in values if NUMBER.fullmatch(value)}:
-        logger.warning(f"-1 in column {name!r} is a class, as there are {', '.join(f'{one:g}' for one in sorted(numbers))}")
+    written = [value for value in values if NUMBER.fullmatch(value)]
+    numbers = {float(value) for value in written}
+    share = sum(values[value] for value in written if float(value) == -1) / max(values.total(), 1)
+    opposite = numbers == {-1.0, 1.0} and values.total() >= 10 and 0.1 < share < 0.9
+    if (numbers == _SIGNS or opposite) and values.keys() <= none | set(written):
+        shown = ", ".join(f"{one:g}" for one in sorted(numbers))
+        logger.warning(f"-1 in column {name!r} is a class, as its values are {shown}")
         return none
-    return none | {value for value in values if NUMBER.fullmatch(value) and float(value) == -1}
+    return none | {value for value in written if float(value) == -1}
 
 
 def _is_class(cell: str) -> bool:

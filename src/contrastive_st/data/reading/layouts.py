@@ -107,7 +107,14 @@ def plain_rows(table: Any) -> Any:
     if layout is None:
         return table
     read = lambda: (row._replace(cells=layout.flat(row.cells)) for row in table.read())
-    return replace(table, read=read, columns=None, notes=(*table.notes, f"read as a file of {layout.tool}"))
+    return replace(
+        table,
+        read=read,
+        columns=None,
+        schema=None,
+        mapped=None,
+        notes=(*table.notes, f"read as a file of {layout.tool}"),
+    )
 
 
 def beir_rows(texts: Callable[[str], Iterator[Cells]], judgements: Iterator[Cells]) -> Iterator[Cells]:

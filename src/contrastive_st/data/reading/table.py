@@ -5,7 +5,7 @@ from __future__ import annotations
 import bisect
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -27,7 +27,7 @@ from contrastive_st.data.reading.content import (
 from contrastive_st.data.reading.delimited import find_layout, is_table, numbered_rows
 from contrastive_st.data.reading.layouts import plain_rows
 from contrastive_st.data.reading.objects import json_rows
-from contrastive_st.data.reading.sources import Source, files_of, is_saved, path_of, stored
+from contrastive_st.data.reading.sources import files_of, is_saved, path_of, stored
 
 logger = logging.getLogger(__name__)
 BATCH = 4096  # rows of Parquet that are Python objects at a time
@@ -84,14 +84,15 @@ class Table:
         found = profile((row.cells for row in self), self.sampled)
         return {name: found[name] if name in found else Column() for name in self.columns or found}
 
-    def stored_as_text(self, name: str) -> bool:
-        """Whether the type of a column is text."""
-        return self.schema is not None and _is_text(self.schema.field(name).type)
+    def is_stored(self, name: str, as_text: bool = True) -> bool:
+        """Whether the type of a column is known, and text; without `as_text`, also numbers."""
+        kind = None if self.schema is None else self.schema.field(name).type
+        return kind is not None and (_is_text(kind) or (not as_text and pa.types.is_primitive(kind)))
 
     def only_texts(self, name: str) -> bool:
         """Whether each cell of a column is text or blank, and one is text."""
         if self.schema is not None:
-            return self.stored_as_text(name)
+            return self.is_stored(name)
         return 0 < self.profile[name].count == self.profile[name].texts
 
     def where(self, number: int) -> str:
@@ -150,6 +151,8 @@ def open_table(
         ...     table.names, list(table)[0].cells, table.notes
         (['text', 'year'], {'text': 'On tides, and more', 'year': '1999'}, ('cells are separated by semicolons',))
     """
+    if isinstance(source, (list, tuple)) and len(source) == 1 and isinstance(source[0], (str, Path)):
+        source = source[0]
     memory = in_memory(source, name or "the data")
     if memory is not None:
         return plain_rows(memory)
@@ -264,7 +267,7 @@ def of_dataset(data: datasets.Dataset, source: str) -> Table:
 
 
 def in_memory(source: Any, name: str) -> Table | None:
-    """The rows of a `Dataset`, a DataFrame of pandas or a list of dictionaries; None for what is the name of a source."""
+    """The rows of a `Dataset`, a stream, a DataFrame or a list of dictionaries; None for the name of a source."""
     if isinstance(source, datasets.Dataset):
         return of_dataset(source, name)
     if isinstance(source, datasets.IterableDataset):
@@ -273,7 +276,9 @@ def in_memory(source: Any, name: str) -> Table | None:
     if hasattr(source, "to_dict") and hasattr(source, "notna"):
         source = source.astype(object).where(source.notna(), None).to_dict("records")
     if isinstance(source, (list, tuple)) and all(isinstance(row, Mapping) for row in source):
-        rows = [Row(number, {str(key): _python(cell) for key, cell in row.items()}) for number, row in enumerate(source, 1)]
+        rows = [
+            Row(number, {str(key): _python(cell) for key, cell in row.items()}) for number, row in enumerate(source, 1)
+        ]
         return Table(name, "row", lambda: iter(rows))
     return None
 

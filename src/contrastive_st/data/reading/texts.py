@@ -62,6 +62,7 @@ def read_texts(
     columns = [columns] if isinstance(columns, (str, int)) else columns
     table = open_table(source, split=split, header=header_of(columns, header))
     names = table.columns or list(table.profile)
+    report(len(list(islice(table, 1))), 0, 0, table, strict)
     if columns is None:
         texts = [name for name in names if table.only_texts(name)]
         blank = [name for name in names if not table.profile[name].count]
@@ -147,7 +148,9 @@ def report(total: int, dropped: int, first: int, table: Table, strict: bool, wha
     if dropped == total:
         raise InputError(f"{source}: all {total} {unit}s have a blank cell; name other columns, or fill them")
     if dropped:
-        logger.warning(f"{source}: dropped {dropped} of {total} {unit}s, which {what}; the first is {table.where(first)}")
+        logger.warning(
+            f"{source}: dropped {dropped} of {total} {unit}s, which {what}; the first is {table.where(first)}"
+        )
 
 
 # --- Rows -> a data set: in memory, or where the columns are on disk as text already, mapped.
@@ -165,7 +168,8 @@ def columns_of(
         gold: a column of them that may be blank.
         only_strings: refuse numbers in the others.
     """
-    if table.mapped is not None and all(table.stored_as_text(name) for name in names):
+    if table.mapped is not None and all(table.is_stored(name, only_strings and name != gold) for name in names):
+        report(len(list(islice(table, 1))), 0, 0, table, strict)  # `datasets` fails on a table without rows
         return _tidied(table.mapped(list(names)), table, strict, gold)
     chunks, total, dropped, first = [], 0, 0, 0
     rows = iter(table)

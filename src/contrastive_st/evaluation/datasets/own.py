@@ -8,18 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_st.data.columns import ANCHOR, POSITIVE, plain_name
-from contrastive_st.data.readers import (
-    TABLES,
-    MissingData,
-    Rows as FileRows,
-    number_in,
-    numbered_lines,
-    open_rows,
-    tidy,
-)
-from contrastive_st.data.roles import column_roles
-from contrastive_st.data.tables import preview
+from contrastive_st.data.readers import number_in, tidy
+from contrastive_st.data.reading import TABLES, MissingData, numbered_lines, open_table
+from contrastive_st.data.roles import ANCHOR, POSITIVE, column_roles, plain_name
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import (
     Document,
@@ -52,14 +43,14 @@ def read_scored_pairs(path: str | Path) -> Rows:
         >>> rows.columns[1], rows.gold.tolist()
         (['A feline.', 'A bus.'], [4.5, 0.0])
     """
-    roles = column_roles(preview(str(path), "train"), source=str(path))
+    rows, pairs, gold = open_table(path), [], []
+    roles = column_roles(rows.profile, source=str(path))
     if len(roles.texts) != 2 or roles.gold is None:
         raise InputError(
             f"{path}: an evaluation of pairs needs two columns of text and one of scores or labels, and this is of "
             f"{', '.join(f'{name} ({role})' for name, role in roles.columns.items())}; name them sentence1, sentence2, "
             "score"
         )
-    rows, pairs, gold = open_rows(path), [], []
     for number, cells in rows:
         first, second, score = (cells.get(name) for name in (*roles.texts, roles.gold))
         if not (str(first or "").strip() and str(second or "").strip()):
@@ -75,12 +66,13 @@ def read_relevant_pairs(path: str | Path) -> list[tuple[str, str]]:
     Raises:
         InputError: the file cannot be read, or has fewer than two columns of text.
     """
-    roles = column_roles(preview(str(path), "train"), source=str(path))
+    table = open_table(path)
+    roles = column_roles(table.profile, source=str(path))
     if len(roles.texts) < 2:
         raise InputError(f"{path}: an evaluation of retrieval needs two columns of text, query and document")
     by_role = {role: name for name, role in reversed(roles.columns.items())}
     names = by_role.get(ANCHOR, roles.texts[0]), by_role.get(POSITIVE, roles.texts[1])
-    return [(tidy(str(cells[names[0]])), tidy(str(cells[names[1]]))) for _, cells in open_rows(path)]
+    return [(tidy(str(cells[names[0]])), tidy(str(cells[names[1]]))) for _, cells in table]
 
 
 # --- Retrieval: BEIR (Thakur et al. 2021, https://arxiv.org/abs/2104.08663): corpus, queries, judgements.
@@ -137,7 +129,7 @@ def _texts_of(paths: Iterable[Path]) -> dict[str, str]:
     """Texts by id, each with its title before it."""
     found: dict[str, str] = {}
     for path in paths:
-        rows = open_rows(path)
+        rows = open_table(path)
         for number, cells in rows:
             key = _cell(cells, _IDS)
             if key is None or "text" not in cells:
@@ -157,7 +149,7 @@ def _judgements(path: Path) -> Iterator[Judgement]:
     if path.suffix in (".txt", ".trec", ".qrels"):
         yield from _trec(path)
         return
-    rows: FileRows = open_rows(path)
+    rows = open_table(path)
     for number, cells in rows:
         query, document, grade = (_cell(cells, names) for names in (_QUERY, _DOCUMENT, _GRADE))
         if query is None or document is None:  # names that are not known: BEIR's order

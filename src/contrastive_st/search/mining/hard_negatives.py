@@ -21,7 +21,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from contrastive_st.data.columns import SCORES
+from contrastive_st.data.roles import SCORES
 from contrastive_st.data.table_writers import FORMATS, Columns, table_writer
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, check_target

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,10 +13,13 @@ import datasets
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.data.roles import column_roles, read_examples
-from contrastive_st.data.tables import PREVIEWED, read_texts
+from contrastive_st.data.reading import header_of, open_table
+from contrastive_st.data.reading.examples import read_examples
+from contrastive_st.data.reading.texts import columns_of
+from contrastive_st.data.roles import text_column
 from contrastive_st.errors import InputError
 
+logger = logging.getLogger(__name__)
 _READ = 16_384  # texts that are read at a time
 Numbers = NDArray[np.int64]
 
@@ -25,15 +29,12 @@ def pair_columns(dataset: Any, anchor: str | None, positive: str | None) -> tupl
     if (anchor is None) != (positive is None):
         raise InputError("name both columns, anchor_column_name and positive_column_name, or neither")
     wanted = None if anchor is None else [f"{anchor}=anchor", f"{positive}=positive"]
-    if isinstance(dataset, datasets.Dataset):
-        rows, first = dataset, dataset.select(range(min(PREVIEWED, len(dataset))))
-        roles = column_roles(list(first), wanted, source="the data set")
-    else:
-        rows, roles = read_examples(str(dataset), wanted)
+    rows, roles = read_examples(dataset, wanted)
     if roles.gold or len(roles.texts) < 2:
-        mend = "name two columns of text, --anchor_column_name and --positive_column_name"
+        mend = "name two columns of text, --columns ANCHOR POSITIVE"
         raise InputError(f"{roles.source} has {roles.words}, but mining needs anchors and their positives; {mend}")
-    return Column(rows, roles.texts[0], roles.source), Column(rows, roles.texts[1], roles.source)
+    logger.info(str(roles))
+    return tuple(Column(rows, name, roles.source) for name in rows.column_names[:2])  # type: ignore[return-value]
 
 
 def read_corpus(corpus: str | Path | Sequence[str], column: str | None) -> Column:
@@ -42,11 +43,9 @@ def read_corpus(corpus: str | Path | Sequence[str], column: str | None) -> Colum
         if not len(corpus):
             raise InputError("the corpus is empty; give texts to take negatives from")
         return Column(datasets.Dataset.from_dict({"text": list(corpus)}), "text", "the corpus")
-    rows = read_texts(str(corpus), None if column is None else [column])
-    names = rows.column_names
-    if len(names) > 1 and "text" not in names:
-        raise InputError(f"{corpus} has several columns of text; choose one with --corpus_column: {', '.join(names)}")
-    return Column(rows, "text" if "text" in names else names[0], str(corpus))
+    table = open_table(corpus, header=header_of(None if column is None else [column]))
+    name = text_column(table, column)
+    return Column(columns_of(table, [name]), name, str(corpus))
 
 
 class Column:

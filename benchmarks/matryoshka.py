@@ -32,7 +32,7 @@ from contrastive_st import (
     SentenceEncoder,
     tokenize,
 )
-from contrastive_st.data.readers import open_rows
+from contrastive_st.data.reading import open_table
 from contrastive_st.evaluation.tasks import choose
 from contrastive_st.models import load_tokenizer
 
@@ -95,7 +95,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--output", type=Path, default=Path("matryoshka.png"))
     args = parser.parse_args()
-    cells = [list(row.values()) for _, row in open_rows(args.nli)]
+    cells = [list(row.values()) for _, row in open_table(args.nli)]
     columns = map(list, zip(*cells, strict=True))
     triplets = Dataset.from_dict(dict(zip(("anchor", "positive", "negative"), columns, strict=True)))
     dev = choose("STSB")[0].load(args.senteval)["dev"]

@@ -48,7 +48,7 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.data.docs_sets import texts_of
-from contrastive_st.data.readers import open_rows
+from contrastive_st.data.reading import open_table
 from contrastive_st.evaluation import EmbeddingStore
 from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.scorers.retrieval import mean_interval, ranks_of_own, reciprocal_ranks
@@ -138,7 +138,7 @@ def main() -> None:
     pairs = texts_of(docs.training).shuffle(seed=0).select(range(min(ROWS, len(docs.training))))
     pairs = pairs.rename_columns({"title": "anchor", "text": "positive"})
     mined = mine_hard_negatives(pairs, args.guide, num_negatives=1, relative_margin=0.05)
-    cells = [list(row.values()) for _, row in open_rows(args.nli)]
+    cells = [list(row.values()) for _, row in open_table(args.nli)]
     columns = map(list, zip(*cells, strict=True))
     nli = Dataset.from_dict(dict(zip(("anchor", "positive", "negative"), columns, strict=True)))
     texts = {text for rows in (mined, nli) for name in rows.column_names for text in rows[name]}

@@ -77,7 +77,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     settings = loss.settings("guided_info_nce" if own.guide else KINDS[rows.kind].loss)
     if settings["loss"] not in suitable(rows.kind):
         raise InputError(
-            f"{data.train_file} holds {KINDS[rows.kind].words}, which --loss {settings['loss']} does not train; choose "
+            f"--train_file holds {KINDS[rows.kind].words}, which --loss {settings['loss']} does not train; choose "
             f"{', '.join(suitable(rows.kind))}"
         )
     settings = loss_class(settings["loss"]).settings_from(rows.texts) | settings

@@ -98,7 +98,6 @@ def test_doctor_says_what_a_bug_report_needs(capsys, monkeypatch):
     ("args", "given", "words"),
     [
         (["encode", "-o", "out.npy"], b"", "stdin is empty"),
-        (["encode", "-o", "out.npy"], b"ok\n\xff\n", "line 2"),
         (["encode", "-o", "out.csv"], b"a\n", ".parquet"),
         (["encode", "-o", "model"], b"a\n", ".npy"),
         (["encode", "-o", "no/such/out.npy"], b"a\n", "does not exist"),

@@ -89,7 +89,7 @@ def _add_own_commands(commands: Any) -> None:
     )
     encode.add_argument("--model", "-m", help=MODEL_HELP)
     encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
-    encode.add_argument("--column", help="column to encode, by name or position, if the file has several")
+    encode.add_argument("--column", "--columns", help="column to encode, by name or position, if the file has several")
     encode.add_argument("--pooling", help=POOLING_HELP)
     encode.add_argument("--precision", default="float32", choices=VECTOR_PRECISIONS,
                         help="of the vectors: float32, int8, or ubinary (only signs, eight per byte)")  # fmt: skip
@@ -142,7 +142,7 @@ def _encode(args: argparse.Namespace) -> None:
 
 
 def _stdin_lines() -> Iterator[str]:
-    from contrastive_st.data.readers import utf8
+    from contrastive_st.data.reading import utf8
 
     for number, line in enumerate(sys.stdin.buffer, 1):
         yield utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip()

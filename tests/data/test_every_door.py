@@ -10,8 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from contrastive_st.data import SentenceCorpus, read_examples, read_texts
-from contrastive_st.data.readers import content_digest, open_rows, read_lines
+from contrastive_st.data.reading import content_digest, open_table
 from contrastive_st.errors import InputError, install
+from contrastive_st.evaluation.datasets.cells import read_lines
 from contrastive_st.search.documents import cut, open_corpus
 
 DOORS = {
@@ -255,6 +256,6 @@ io_open = open
 
 def test_rows_can_be_read_as_often_as_wanted(tmp_path):
     (tmp_path / "a.json").write_text(json.dumps([{"a": 1}, {"a": 2}]))
-    rows = open_rows(tmp_path / "a.json")
+    rows = open_table(tmp_path / "a.json")
     assert list(rows) == list(rows)
     assert rows.where(2).endswith("a.json, object 2")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from contrastive_st import InputError, cli
-from contrastive_st.data.readers import MissingData
+from contrastive_st.data.reading import MissingData
 from contrastive_st.evaluation import SuiteEvaluator, evaluate
 from contrastive_st.evaluation.datasets import hub_sets
 from contrastive_st.evaluation.datasets.own import read_retrieval

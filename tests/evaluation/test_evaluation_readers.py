@@ -5,8 +5,9 @@ import pytest
 from evaluation_files import write, write_all, write_sts
 
 from contrastive_st import InputError
-from contrastive_st.data.readers import MissingData, read_lines
+from contrastive_st.data.reading import MissingData
 from contrastive_st.evaluation.datasets import senteval
+from contrastive_st.evaluation.datasets.cells import read_lines
 from contrastive_st.evaluation.datasets.hub_sets import READERS
 from contrastive_st.evaluation.scorers.probes import read_nli
 

@@ -22,7 +22,7 @@ from contrastive_st import (
     tokenize,
 )
 from contrastive_st.cli import main
-from contrastive_st.data.readers import MissingData
+from contrastive_st.data.reading import MissingData
 from contrastive_st.evaluation import (
     BinaryClassificationEvaluator,
     EmbeddingSimilarityEvaluator,

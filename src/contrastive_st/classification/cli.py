@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -27,13 +28,20 @@ def add_commands(commands: Any) -> None:
     """Add the command to the subparsers of the command line."""
     parser = commands.add_parser("classify", help="learn labels from examples, and label texts")
     add = parser.add_argument
-    add("input", nargs="?", help="texts to label: a file, or - for stdin, one a line")
+    add("input", nargs="?", help="texts to label: a file (one per line, or a table), or - for stdin")
     add("--model", "-m", help=MODEL_HELP)
     add("--examples", nargs="+", metavar="FILE", help="files with columns of text and label (csv, tsv, jsonl, "
         "parquet), or LABEL=FILE for files with texts of one label")  # fmt: skip
     add("--test", nargs="+", metavar="FILE", help="files as for --examples: print accuracy and macro-F1 on these, "
         "beside those of simple classifiers")  # fmt: skip
-    add("--columns", nargs="+", metavar="COLUMN", help="the columns of text and label, such as review stars=label")
+    add(
+        "--columns",
+        nargs="+",
+        metavar="COLUMN",
+        help="the columns of text and label, such as review stars=label; of the input, the column of text",
+    )
+    add("--predictions", metavar="FILE", help="write the input with its labels to a .csv, .jsonl or .parquet file")
+    add("--overwrite", action="store_true", help="replace a file of predictions that exists")
     add("--separator", metavar="TEXT", help='separates the labels of texts with several, such as "|"')
     add("--output", "-o", metavar="FOLDER", help="folder of the classifier, to write or to read (default: the model's)")
     add("--classifier", default="classes", metavar="NAME", help="its name in the folder (default: classes)")
@@ -51,15 +59,50 @@ def add_commands(commands: Any) -> None:
 def _classify(args: argparse.Namespace) -> None:
     if not (args.input or args.examples or args.test):
         raise InputError("nothing to do: give texts to label, or --examples FILE to learn from")
-    lines = _texts(args.input) if args.input else []  # everything is read before anything is written
+    if args.predictions:
+        _check_predictions(args)
+    rows, column = _input(args) if args.input else ([], "text")  # everything is read before anything is written
     examples, test = (_labelled(args, option) if getattr(args, option) else None for option in ("examples", "test"))
     if examples and test:
         _check_known(test, sorted(set(_each(examples.labels))))  # before anything is trained
     classifier = _learned(args, examples) if examples else _opened(args)
     if test:
         _report(classifier, examples, test)
-    for line, (labels, score) in zip(lines, _labels(classifier, lines), strict=True):
-        say(f"{labels}\t{score}\t{line}")
+    found = _labels(classifier, [row[column] for row in rows])
+    if args.predictions:
+        _write_predictions(args, rows, found)
+        return
+    for row, (labels, score) in zip(rows, found, strict=True):
+        say(f"{labels}\t{score}\t{' '.join(row[column].split())}")
+
+
+def _check_predictions(args: argparse.Namespace) -> None:
+    from contrastive_st.data.table_writers import FORMATS
+    from contrastive_st.files.writing import check_target
+
+    if Path(args.predictions).suffix not in FORMATS:
+        raise InputError(f"--predictions {args.predictions}: write one of {', '.join(FORMATS)}")
+    if not args.input:
+        raise InputError("--predictions has the labels of the input; give a file of texts to label")
+    check_target(args.predictions, args.overwrite)
+
+
+def _write_predictions(args: argparse.Namespace, rows: Sequence[dict[str, Any]], found: list[tuple[str, str]]) -> None:
+    """Write the rows of the input, each with its label and score in new columns."""
+    from contrastive_st.data.table_writers import write_table
+    from contrastive_st.files.writing import atomic_write
+
+    taken = {name for row in rows for name in row}
+    label, score = (name if name not in taken else f"predicted_{name}" for name in ("label", "score"))
+    plain = ({name: cell if isinstance(cell, str) else _written(cell) for name, cell in row.items()} for row in rows)
+    labelled = [{**row, label: one, score: value} for row, (one, value) in zip(plain, found, strict=True)]
+    with atomic_write(args.predictions, args.overwrite) as path:
+        write_table(path, labelled)
+    note(f"{len(rows):,} rows with {label} and {score} in {args.predictions}")
+
+
+def _written(cell: Any) -> str:
+    return "" if cell is None else json.dumps(cell, default=str, ensure_ascii=False)
 
 
 def _learned(args: argparse.Namespace, examples: LabelledTexts) -> SentenceClassifier:
@@ -171,17 +214,29 @@ def _labelled(args: argparse.Namespace, option: str) -> LabelledTexts:
 
 
 def _texts(source: str) -> list[str]:
-    """The texts of stdin or of a file: a line each, or the first column of text of a table."""
-    from contrastive_st.data.readers import TABLES, read_lines
-    from contrastive_st.data.reading import stream_texts
+    """The texts of a file."""
+    from contrastive_st.data.reading.texts import read_corpus
 
-    if source == "-":
-        lines = sys.stdin.read().splitlines()
-    elif Path(source).suffix.lower() in set(TABLES) - {".txt"}:
-        lines = list(stream_texts(source)())
-    else:
-        lines = read_lines(source)
-    found = [line.strip() for line in lines if line.strip()]
-    if not found and source != "-":
-        raise InputError(f"{source} is empty; it holds one text a line")
-    return found
+    rows = read_corpus(source)
+    texts: list[str] = rows[rows.column_names[0]][:]
+    return texts
+
+
+def _input(args: argparse.Namespace) -> tuple[list[dict[str, Any]], str]:
+    """The rows of stdin or of a file, with a text, and their column of text: as --columns say, or as in any corpus."""
+    from contrastive_st.data.reading import header_of, open_table
+    from contrastive_st.data.reading.texts import as_text
+    from contrastive_st.data.roles import text_column
+
+    if args.input == "-":
+        return [{"text": line.strip()} for line in sys.stdin.read().splitlines() if line.strip()], "text"
+    asked = [column for column in args.columns or () if not column.endswith("=label")]
+    table = open_table(args.input, header=header_of(asked))
+    column = text_column(table, asked)
+    rows = [{**cells, column: as_text(cells.get(column), column, table.where(n)).strip()} for n, cells in table]
+    kept = [row for row in rows if row[column]]
+    if not kept:
+        raise InputError(f"{args.input}: every {column!r} is blank; it needs at least one text")
+    if len(kept) < len(rows):
+        note(f"{args.input}: left out {len(rows) - len(kept)} of {len(rows)} rows, whose {column!r} is blank")
+    return kept, column

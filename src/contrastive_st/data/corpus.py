@@ -19,7 +19,7 @@ from filelock import FileLock
 from torch.utils.data import Dataset, Sampler
 from transformers import PreTrainedTokenizerBase
 
-from contrastive_st.data.readers import check_file, check_utf8, numbered_lines, parse_json, path_of, reading
+from contrastive_st.data.reading import check_file, check_utf8, numbered_lines, parse_json, path_of, reading
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.tokens import prompt_length, token_ids

@@ -6,7 +6,7 @@ import importlib
 import logging
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -18,11 +18,11 @@ from contrastive_st.data.reading.content import (
     MissingData as MissingData,
     check_file as check_file,
     content_digest as content_digest,
+    decode,
     format_of,
     numbered_lines as numbered_lines,
     open_bytes,
     path_of as path_of,
-    read_lines as read_lines,
     reading as reading,
     utf8 as utf8,
 )
@@ -54,41 +54,6 @@ def open_rows(path: str | Path, source: str | None = None, header: bool | None =
     raise InputError(
         f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {', '.join(FORMATS)}"
     )
-
-
-def read_cells(path: str | Path, wanted: Sequence[int], *, header: bool = False) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of each line, counted from 1, and its `wanted` cells.
-
-    Tabs separate cells, and quotes mean nothing. Other columns are ignored, and blank lines are skipped.
-
-    Raises:
-        InputError: a line has too few columns; the message names the file and the line.
-    """
-    least = max(wanted) + 1
-    for number, line in numbered_lines(path, latin1=True):
-        if (header and number == 1) or not line.strip():
-            continue
-        cells = line.split("\t")
-        if len(cells) < least:
-            count = f"{len(cells)} column{'s' * (len(cells) > 1)}, but at least {least} are needed"
-            raise InputError(f"{path}, line {number}: {count}; is it tab-separated?")
-        yield number, [cells[i] for i in wanted]
-
-
-def number_in(cell: str, path: str | Path, line: int) -> float:
-    """The finite number in a cell; raises `InputError` with the file and the line if it is none."""
-    try:
-        value = float(cell)
-    except ValueError:
-        value = float("nan")
-    if value - value != 0:  # NaN and infinities
-        raise InputError(f"{path}, line {line}: {cell[:40]!r} is not a number; a score is expected there")
-    return value
-
-
-def tidy(text: str) -> str:
-    """Put single spaces between words and none around the text, as SentEval does by splitting and joining lines."""
-    return " ".join(text.split())
 
 
 # --- Documents as plain text.
@@ -124,12 +89,16 @@ def read_document(path: Path, source: str) -> Iterator[Row]:
         raise InputError(f"{source} is not a valid {path.suffix[1:]} file ({what}); save it again") from error
 
 
+def _read(path: Path, source: str) -> str:
+    return decode(path.read_bytes(), source)[0].replace("\r\n", "\n")
+
+
 def _html(path: Path, source: str) -> Iterator[dict[str, Any]]:
-    yield _of_html("\n".join(read_lines(path)))
+    yield _of_html(_read(path, source))
 
 
 def _markdown(path: Path, source: str) -> Iterator[dict[str, Any]]:
-    text = _FRONT_MATTER.sub("", "\n".join(read_lines(path)) + "\n")
+    text = _FRONT_MATTER.sub("", _read(path, source) + "\n")
     yield _of_html(_needed("markdown_it", source).MarkdownIt("commonmark").render(text))
 
 

@@ -57,9 +57,11 @@ def _add_neighbors(commands: Any) -> None:
     nearest.add_argument("models", nargs="*", metavar="MODEL", help=MODEL_HELP)
     nearest.add_argument("--names", nargs="+", help="names of the models in the tables")
     nearest.add_argument("--corpus", required=True, help="a file with a sentence a line, or any file `train` reads")
-    nearest.add_argument("--column", help="column to search, by name or position, if the file has several")
+    nearest.add_argument("--column", "--columns", help="column to search, by name or position, if the file has several")
     nearest.add_argument("--query", nargs="+", default=[], metavar="TEXT")
-    nearest.add_argument("--query_file", metavar="FILE", help="a file with a query a line, beside --query")
+    nearest.add_argument(
+        "--query_file", metavar="FILE", help="a file of queries: one per line, or a table with a column of text"
+    )
     nearest.add_argument("-k", type=int, default=5, help="neighbours of each query (default: 5)")
     nearest.add_argument("--max_sentences", type=int, help="search only the first N sentences of the corpus")
     nearest.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
@@ -174,14 +176,13 @@ def _overlaps(args: argparse.Namespace) -> None:
 
 def _neighbors(args: argparse.Namespace) -> None:
     _check_neighbors(args)
-    from contrastive_st.data import read_texts
+    from contrastive_st.data.reading.texts import read_corpus
     from contrastive_st.evaluation.embedding_store import default_cache
     from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, first_of_each, neighbors
     from contrastive_st.models.protocol import open_encoder
 
     queries = _queries(args)
-    columns = None if args.column is None else [int(args.column) if args.column.isdigit() else args.column]
-    rows = read_texts(args.corpus, columns)
+    rows = read_corpus(args.corpus, args.column)
     if args.max_sentences is not None:
         rows = rows.select(range(min(args.max_sentences, len(rows))))
     name = rows.column_names[0]
@@ -216,9 +217,9 @@ def _check_neighbors(args: argparse.Namespace) -> None:
 
 
 def _queries(args: argparse.Namespace) -> list[str]:
-    from contrastive_st.data.readers import read_lines
+    from contrastive_st.data.reading import stream_texts
 
-    lines = [*args.query, *(read_lines(args.query_file) if args.query_file else [])]
+    lines = [*args.query, *(stream_texts(args.query_file)() if args.query_file else [])]
     queries = list(dict.fromkeys(line.strip() for line in lines if line.strip()))
     if not queries:
         raise InputError("no query: give --query TEXT ... or --query_file FILE with one query a line")

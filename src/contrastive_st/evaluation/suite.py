@@ -13,7 +13,7 @@ from typing import Any
 
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
-from contrastive_st.data.readers import MissingData
+from contrastive_st.data.reading import MissingData
 from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Splits

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from contrastive_st.data.readers import MissingData
+from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets import senteval
 from contrastive_st.evaluation.datasets.hub_sets import NANO, READERS, read_nano

@@ -194,9 +194,9 @@ def _calibration(file: str | None) -> list[str]:
 
         pairs = installed_docs(roots=[sysconfig.get_path("stdlib")])  # read in seconds; all packages take a minute
         return [pair.text for pair in pairs[:: max(1, len(pairs) // CALIBRATION_TEXTS)]]
-    from contrastive_st.data import read_texts
+    from contrastive_st.data.reading.texts import read_corpus
 
-    rows = read_texts(file)
+    rows = read_corpus(file)
     return list(rows[rows.column_names[0]])
 
 

@@ -28,7 +28,7 @@ from torch.utils.data import Sampler
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from contrastive_st.data import TeacherRows, read_texts
-from contrastive_st.data.readers import open_rows
+from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError
 from contrastive_st.files.redact import publishable, publishable_arguments
 from contrastive_st.files.writing import only_writer, replace_model
@@ -218,7 +218,7 @@ def read_pairs_of(file: str | None, read: Any) -> Pairs:
     if file is None:
         return Pairs()
     rows: list[list[str]] = []
-    source = open_rows(file)
+    source = open_table(file)
     for number, cells in source:
         texts = [cell for cell in cells.values() if isinstance(cell, str) and cell.strip()]
         if not 2 <= len(texts) <= 3:

@@ -85,7 +85,7 @@ def read_rows(
     if kinds and roles.kind not in kinds:
         wanted = "; ".join(KINDS[kind].words for kind in kinds)
         raise InputError(
-            f"{args.train_file} holds {roles.words}, and this script trains {wanted}; name columns with --columns "
+            f"{roles.source} holds {roles.words}, and this script trains {wanted}; name columns with --columns "
             f"{' '.join(roles.texts)}, or run contrastive-st train --train_file, which trains every kind"
         )
     texts = texts.take(min(args.max_train_samples or len(texts), len(texts)))
@@ -104,7 +104,7 @@ def read_rows(
     return Rows(parts[0], roles.kind, parts[1], held_out_kind)
 
 
-def _read(file: str, args: DataArguments) -> tuple[Dataset, ColumnRoles]:
+def _read(file: Any, args: DataArguments) -> tuple[Dataset, ColumnRoles]:
     scale: Any = args.score_scale and tuple(args.score_scale)
     texts, roles = read_examples(file, args.columns, strict=args.strict, scale=scale)
     if is_first_process() and not is_quiet():

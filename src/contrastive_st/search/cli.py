@@ -91,7 +91,7 @@ def _add_index(commands: Any) -> None:
     index.add_argument("--model", "-m", help=MODEL_HELP)
     index.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards here, not into the store")
     _add_collection(index)
-    index.add_argument("--column", help="column of the texts (default: text, or the only one with text)")
+    index.add_argument("--column", "--columns", help="column of the texts (default: text, or the only one with text)")
     index.add_argument(
         "--metadata", nargs="*", metavar="COLUMN", help="metadata columns (default: all with short values)"
     )
@@ -120,7 +120,7 @@ def _add_index(commands: Any) -> None:
 def _add_group(commands: Any) -> None:
     group = commands.add_parser("group", help="group the texts of a file by what they say, each with a typical text")
     group.add_argument("file", help="texts: any file or data set that train reads")
-    group.add_argument("--column", help="column of the texts, if there are several")
+    group.add_argument("--column", "--columns", help="column of the texts, if there are several")
     group.add_argument("--model", "-m", help=MODEL_HELP)
     group.add_argument("--pooling", help=POOLING_HELP)
     group.add_argument(
@@ -146,8 +146,7 @@ def _add_mine(commands: Any) -> None:
     add("--model", "-m", help=MODEL_HELP)
     add("--pooling", help=POOLING_HELP)
     add("--precision", default="auto", choices=MODEL_PRECISIONS, help="of the model (default: auto)")
-    add("--anchor_column_name", help="column of the anchors; with --positive_column_name")
-    add("--positive_column_name", help="column of the positives")
+    add("--columns", nargs=2, metavar=("ANCHOR", "POSITIVE"), help="the columns of the pairs, by name or position")
     add("--corpus", metavar="FILE", help="take negatives from these texts (default: from the positives)")
     add("--corpus_column", help="column of a corpus with several columns of text")
     add("--num_negatives", type=int, default=3, help="negatives per anchor (default: 3)")
@@ -557,7 +556,7 @@ def _duplicates(args: argparse.Namespace) -> None:
 
 
 def _group(args: argparse.Namespace) -> None:
-    from contrastive_st.data.reading.texts import corpus_texts_of
+    from contrastive_st.data.reading.texts import read_corpus
     from contrastive_st.data.table_writers import FORMATS, table_writer
     from contrastive_st.files.writing import atomic_write, check_target
     from contrastive_st.models.protocol import open_encoder
@@ -570,7 +569,8 @@ def _group(args: argparse.Namespace) -> None:
         if Path(args.output).suffix not in FORMATS:
             raise InputError(f"--output {args.output}: write one of {', '.join(FORMATS)}")
         check_target(args.output, args.overwrite)
-    texts = corpus_texts_of(args.file, args.column)
+    rows = read_corpus(args.file, args.column)
+    texts = rows[rows.column_names[0]][:]
     shown = progress_is_shown()
     number = {text: place for place, text in enumerate(dict.fromkeys(texts))}
     distinct = open_encoder(args.model, pooling=args.pooling).encode(list(number), show_progress_bar=shown)
@@ -596,6 +596,10 @@ def _group(args: argparse.Namespace) -> None:
 def _mine(args: argparse.Namespace) -> None:
     from contrastive_st.search.mining import write_hard_negatives
 
-    options = {name: value for name, value in vars(args).items() if name not in ("command", "function", "pairs")}
+    options = {
+        name: value for name, value in vars(args).items() if name not in ("command", "function", "pairs", "columns")
+    }
+    if args.columns:
+        options |= dict(zip(("anchor_column_name", "positive_column_name"), args.columns, strict=True))
     counts = write_hard_negatives(args.pairs, verbose=progress_is_shown(), **options)
     note(f"{args.output}: {counts}")

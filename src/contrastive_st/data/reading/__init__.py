@@ -7,7 +7,6 @@ from contrastive_st.data.reading.content import (
     decode,
     numbered_lines,
     path_of,
-    read_lines,
     reading,
     utf8,
 )
@@ -34,7 +33,6 @@ __all__ = [
     "open_table",
     "parse_json",
     "path_of",
-    "read_lines",
     "read_texts",
     "reading",
     "stored",

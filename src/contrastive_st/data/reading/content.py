@@ -249,12 +249,3 @@ def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:
         return text.decode("utf-8")
     except UnicodeDecodeError as error:
         raise InputError(f"{where}: byte 0x{text[error.start]:02x} is not UTF-8; {mend}") from None
-
-
-def read_lines(path: str | Path) -> list[str]:
-    """The lines of a file of evaluation data, in UTF-8 or Latin-1.
-
-    Raises:
-        MissingData: the file does not exist.
-    """
-    return [line for _, line in numbered_lines(path, latin1=True)]

@@ -105,13 +105,19 @@ def stream_texts(
     return lambda: (as_text(cells.get(chosen), chosen, table.where(number)).strip() for number, cells in table)
 
 
-def corpus_texts_of(source: Source, column: str | int | None = None) -> list[str]:
-    """The texts of a corpus in memory, without blank ones; a line says how many were blank."""
-    texts = list(stream_texts(source, column)())
-    kept = [text for text in texts if text]
-    if len(kept) < len(texts):
-        logger.warning(f"{source}: left out {len(texts) - len(kept)} of {len(texts)} texts, which are blank")
-    return kept
+def read_corpus(source: Source, column: str | int | None = None) -> datasets.Dataset:
+    """The texts of a corpus, in one column; rows with a blank text are dropped, and a line says how many.
+
+    Args:
+        source: as for `read_texts`.
+        column: the column, by name or position; by default the one that `text_column` finds.
+
+    Raises:
+        InputError: as for `stream_texts`.
+    """
+    table = open_table(source, header=header_of(None if column is None else [column]))
+    report(len(list(islice(table, 1))), 0, 0, table, strict=False)
+    return columns_of(table, [text_column(table, column)])
 
 
 def choose(columns: Sequence[str | int], names: Sequence[str], source: str) -> list[str]:

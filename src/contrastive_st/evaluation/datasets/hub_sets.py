@@ -11,8 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_st.data.readers import MissingData, tidy
+from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import first_line
+from contrastive_st.evaluation.datasets.cells import tidy
 from contrastive_st.evaluation.datasets.own import judged_splits
 from contrastive_st.evaluation.datasets.senteval import ENTAILMENT, QUESTIONS, Rows, Splits
 

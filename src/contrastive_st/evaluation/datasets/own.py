@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from contrastive_st.data.readers import number_in, tidy
 from contrastive_st.data.reading import TABLES, MissingData, numbered_lines, open_table
 from contrastive_st.data.roles import ANCHOR, POSITIVE, column_roles, plain_name
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.cells import number_in, tidy
 from contrastive_st.evaluation.datasets.senteval import (
     Document,
     Query,

@@ -14,8 +14,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.data.readers import MissingData, number_in, read_cells, read_lines, tidy
+from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.cells import number_in, read_cells, read_lines, tidy
 
 # --- What a reader returns: columns of sentences and their gold values.
 

@@ -21,7 +21,7 @@ from sklearn.model_selection import StratifiedKFold
 from torch import Tensor
 from torch.nn import functional
 
-from contrastive_st.data.readers import MissingData
+from contrastive_st.data.reading import MissingData
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_labelled_pairs
 from contrastive_st.evaluation.scorers import Score

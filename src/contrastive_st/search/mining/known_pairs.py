@@ -13,10 +13,8 @@ import datasets
 import numpy as np
 from numpy.typing import NDArray
 
-from contrastive_st.data.reading import header_of, open_table
+from contrastive_st.data.reading import texts as reading
 from contrastive_st.data.reading.examples import read_examples
-from contrastive_st.data.reading.texts import columns_of
-from contrastive_st.data.roles import text_column
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -43,9 +41,8 @@ def read_corpus(corpus: str | Path | Sequence[str], column: str | None) -> Colum
         if not len(corpus):
             raise InputError("the corpus is empty; give texts to take negatives from")
         return Column(datasets.Dataset.from_dict({"text": list(corpus)}), "text", "the corpus")
-    table = open_table(corpus, header=header_of(None if column is None else [column]))
-    name = text_column(table, column)
-    return Column(columns_of(table, [name]), name, str(corpus))
+    rows = reading.read_corpus(corpus, column)
+    return Column(rows, rows.column_names[0], str(corpus))
 
 
 class Column:

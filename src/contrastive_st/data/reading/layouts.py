@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 Cells = dict[str, Any]
+T = TypeVar("T", bound=Any)
 
 
 class Layout(NamedTuple):
@@ -96,7 +97,7 @@ def find_layout(row: Mapping[str, Any]) -> Layout | None:
     return None
 
 
-def plain_rows(table: Any) -> Any:
+def plain_rows(table: T) -> T:
     """A table whose rows are flat: it itself, or with each row of another tool's layout as one of texts and labels."""
     if not set(table.columns or ["?"]) & {"?", "data", "fields", "inputs", "query"} and not any(
         name.endswith(".responses") for name in table.columns or ()

@@ -167,8 +167,7 @@ def open_table(
     if files and {format_of(path) for path in files} == {".parquet"}:
         table = replace(table, mapped=partial(_mapped, files), schema=_schema(files))
     table.say()
-    plain: Table = plain_rows(table)
-    return plain
+    return plain_rows(table)
 
 
 def open_file(path: Path, source: str, header: bool | None = None) -> Table:

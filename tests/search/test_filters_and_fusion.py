@@ -219,7 +219,7 @@ def same(wanted, value):
     if isinstance(wanted, str):
         return not isinstance(value, (dict, list)) and re.fullmatch(r"-?\d+(\.\d+)?", wanted) and float(wanted) == value
     if isinstance(value, str):
-        return value in (json.dumps(wanted), str(int(wanted)) if wanted == int(wanted) else "")
+        return value == json.dumps(int(wanted) if wanted == int(wanted) else wanted)
     return wanted == value
 
 

@@ -10,10 +10,11 @@ import time
 from pathlib import Path
 
 import pytest
-from store_places import postmaster, store_place
+from store_places import postmaster, store_place, unit_vectors
 
 import contrastive_st.search
 from contrastive_st.errors import InputError
+from contrastive_st.search.filters import Condition
 from contrastive_st.search.opening import open_index
 from contrastive_st.search.postgres import server as module
 from contrastive_st.search.postgres.server import EmbeddedServer
@@ -126,6 +127,72 @@ def test_a_long_path_gets_a_short_socket(place):
         assert len(os.fsencode(server.socket)) < 85
         assert psycopg.connect(server.dsn).execute("SELECT 1").fetchone() == (1,)
     server.socket.rmdir()
+
+
+HOSTILE = (
+    "a b", "a&b=c%d%20e", "it's $HOME;`touch pwned`", 'say "x", $(touch pwned)', "ü é\\%s {} %(x)s", "host=x dbname=y",
+    "-D#*?[a]~", " a\rb ",
+)  # fmt: skip
+
+
+def test_a_store_is_in_a_folder_of_any_name(place):
+    """Every path is quoted by construction; a folder can be renamed, so that one database serves for all names."""
+    import psycopg
+
+    at = place / "first"
+    EmbeddedServer(at).close()
+    for name in HOSTILE:
+        at = at.rename(place / name)
+        with EmbeddedServer(at) as server:
+            assert psycopg.connect(server.dsn).execute("SELECT 1").fetchone() == (1,), name
+            assert server.socket == server.pgdata or any(mark in name for mark in ' ,"\r'), name
+        assert not (at / "pgdata" / "postmaster.pid").exists(), name
+        server.socket.rmdir() if server.socket != server.pgdata else None
+    assert not list(place.rglob("pwned"))
+    with pytest.raises(InputError, match="no folder with a line break"):
+        EmbeddedServer(place / "a\nb")
+    assert not (place / "a\nb").exists()
+
+
+def test_databases_collections_and_columns_of_any_name(place):
+    import psycopg
+    from psycopg import sql
+    from psycopg.conninfo import make_conninfo
+
+    from contrastive_st.search.postgres.store import VectorStore
+
+    made = {"model": 'it\'s a; "model" %s', "fingerprint": "f", "dimension": 8}
+    everything = "".join(HOSTILE)[:50]
+    with EmbeddedServer(place) as server:
+        with psycopg.connect(server.dsn, autocommit=True) as connection:
+            connection.execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(everything)))
+        with VectorStore.create(make_conninfo(server.dsn, dbname=everything), "docs", **made) as store:
+            names = [*HOSTILE, "a\nb", "$.x", '"', "", "x" * 500, "null", "=", "a.b"]
+            store.upsert(range(len(names)), names, unit_vectors(len(names)), [{name: name} for name in names])
+            store.build_index("none")
+            for number, name in enumerate(names):
+                (hit,) = store.search(unit_vectors(1), filter={name: name})[0]
+                assert (hit.id, hit.text) == (number, name)
+                assert store.count(str(Condition(name, "=", (name,)))) == 1
+            for name in [*HOSTILE, "a\nb", "", "docs_texts", "_deleted", "x" * 33, "Docs", "pg\0"]:
+                with pytest.raises(InputError, match=r"not a valid name|is reserved") as caught:
+                    VectorStore.create(server.dsn, name, **made)
+                assert "\n" not in str(caught.value)
+            assert VectorStore.names(store.database) == ["docs"]
+
+
+def test_no_server_is_left_behind_when_opening_fails(place, monkeypatch):
+    import psycopg
+
+    def refuse(*args, **options):
+        raise psycopg.OperationalError("no such host")
+
+    monkeypatch.setattr(psycopg, "connect", refuse)
+    monkeypatch.setattr(module, "START_SECONDS", 1)
+    with pytest.raises(InputError, match="does not start"):
+        EmbeddedServer(place)
+    assert (place / "pgdata" / "log").exists(), "it was started"
+    assert not (place / "pgdata" / "postmaster.pid").exists()
 
 
 def test_a_stale_pid_of_another_program_is_no_server(place):

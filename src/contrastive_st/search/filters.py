@@ -119,7 +119,8 @@ class Condition:
         return compare(value[: len(self.date)].replace(" ", "T"), self.date.replace(" ", "T"))
 
     def __str__(self) -> str:
-        return _written(self.column, "<>=!;") + self.operator + ",".join(_written(value, ",;") for value in self.values)
+        column = _written(self.column, "<>=!;") or '""'
+        return column + self.operator + ",".join(_written(value, ",;") for value in self.values)
 
 
 @dataclass(frozen=True)
@@ -286,7 +287,7 @@ def _scalar(column: str, given: Any) -> Scalar:
         value = []
     if isinstance(value, (list, dict)) or (value is None and given is not None):
         raise InputError(f"filter on {column!r}: {given!r} is not text, a finite number, a date, true, false or null")
-    return value  # type: ignore[no-any-return]
+    return int(value) if isinstance(value, float) and value.is_integer() and abs(value) < 1 << 53 else value
 
 
 def _spellings(value: Scalar) -> list[Scalar]:
@@ -298,8 +299,7 @@ def _spellings(value: Scalar) -> list[Scalar]:
         return [said, value, str(said), str(said).lower(), str(said).upper()]
     if isinstance(value, str):
         return [value, *([] if (number := number_of(value)) is None else [number])]
-    whole = isinstance(value, float) and value.is_integer()
-    return [value, json.dumps(value), *([str(int(value))] if whole else [])]
+    return [value, json.dumps(value)]
 
 
 def _key(value: Any) -> Any:

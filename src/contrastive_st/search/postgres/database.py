@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -121,10 +122,10 @@ def is_dsn(where: str) -> bool:
     """Whether this is a DSN rather than a folder.
 
     Example:
-        >>> is_dsn("postgresql://host/name"), is_dsn("host=/run dbname=x"), is_dsn("./store")
-        (True, True, False)
+        >>> is_dsn("postgresql://host/name"), is_dsn("host=/run dbname=x"), is_dsn("./host=x"), is_dsn("/a dbname=b")
+        (True, True, False, False)
     """
-    return where.startswith(("postgresql://", "postgres://", "host=")) or "dbname=" in where
+    return re.match(r"postgres(ql)?://|\s*(host|hostaddr|port|dbname|user|password|service)\s*=", where) is not None
 
 
 def hide_password(dsn: str) -> str:

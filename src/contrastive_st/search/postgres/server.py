@@ -10,6 +10,8 @@ import hashlib
 import importlib.util
 import math
 import os
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -68,16 +70,20 @@ class EmbeddedServer:
     Example:
         >>> with EmbeddedServer("/tmp/vectors") as server:  # doctest: +SKIP
         ...     server.dsn
-        'postgresql://postgres@/postgres?host=/tmp/vectors/pgdata'
+        'user=postgres dbname=postgres host=/tmp/vectors/pgdata'
     """
 
     def __init__(self, folder: str | Path) -> None:
         import fcntl  # does not exist on Windows, where the embedded server does not run
 
         self.folder = Path(folder).expanduser().absolute()
+        if "\n" in str(self.folder):
+            raise InputError(f"{str(self.folder)!r}: PostgreSQL takes no folder with a line break; choose another one")
         self.pgdata = self.folder / "pgdata"
         self._account = account_for(self.folder)
         self._bin = _reachable_binaries(self._account)
+        from psycopg.conninfo import make_conninfo
+
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
             self._users = _lock_file(self.folder / "users.lock")  # held until close
@@ -89,11 +95,15 @@ class EmbeddedServer:
                 f"chmod o+x {closed}, choose another folder, or run as another user"
             )
         fcntl.flock(self._users, fcntl.LOCK_SH)
-        with self._alone():
-            self._initialise()
-        self.socket = self._socket_folder()
-        self.ensure_running()
-        self.dsn = f"postgresql://postgres@/postgres?host={self.socket}"
+        try:
+            with self._alone():
+                self._initialise()
+            self.socket = self._socket_folder()
+            self.dsn = make_conninfo(host=str(self.socket), user="postgres", dbname="postgres")
+            self.ensure_running()
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Release the server; the last user stops it. May be called twice."""
@@ -107,7 +117,8 @@ class EmbeddedServer:
         except BlockingIOError:
             pass  # another process uses it
         else:
-            self._run("pg_ctl", "-D", str(self.pgdata), "-m", "fast", "-w", "-t", "60", "stop")
+            if (self.pgdata / "postmaster.pid").exists():
+                self._run(self.pgdata, "pg_ctl", "-D", ".", "-m", "fast", "-w", "-t", "60", "stop")
         self._users.close()
 
     def ensure_running(self) -> None:
@@ -144,7 +155,7 @@ class EmbeddedServer:
             chosen = f"account {self._account.name!r} runs it and owns its data"
             say(f"{self.folder}: PostgreSQL does not run as root; {chosen}", file=sys.stderr)
         locale = ("--encoding=UTF8", "--locale-provider=builtin", "--builtin-locale=C.UTF-8", "--locale=C")
-        code, output = self._run("initdb", "--auth=trust", "-U", "postgres", *locale, "-D", str(new))
+        code, output = self._run(new, "initdb", "--auth=trust", "-U", "postgres", *locale, "-D", ".")
         if code:
             raise InputError(f"cannot create a database in {self.folder}: {_last_line(output)}")
         with open(new / "postgresql.conf", "a") as file:
@@ -152,8 +163,8 @@ class EmbeddedServer:
         os.replace(new, self.pgdata)
 
     def _socket_folder(self) -> Path:
-        """The data folder, or a private folder with a short name: the path of a socket is limited to 100 bytes."""
-        if len(os.fsencode(self.pgdata)) < 85:
+        """The data folder, or a private one: a socket's path has 100 bytes at most, and is an element of a list."""
+        if len(os.fsencode(self.pgdata)) < 85 and not re.search(r'[,"\s]', str(self.pgdata)):
             return self.pgdata
         digest = hashlib.blake2b(os.fsencode(self.pgdata), digest_size=8).hexdigest()
         short = Path(tempfile.gettempdir(), f"contrastive-st-{digest}")
@@ -172,7 +183,7 @@ class EmbeddedServer:
         failures = 0
         while time.monotonic() < deadline and failures < 10:
             try:
-                psycopg.connect(f"postgresql://postgres@/postgres?host={self.socket}", connect_timeout=5).close()
+                psycopg.connect(self.dsn, connect_timeout=5).close()
                 return
             except psycopg.OperationalError:
                 if not _is_running(self.pgdata):
@@ -186,8 +197,9 @@ class EmbeddedServer:
         left = (self.pgdata / "postmaster.pid", self.socket / ".s.PGSQL.5432", self.socket / ".s.PGSQL.5432.lock")
         for path in left:  # left by a server that was killed; its process id may belong to another program now
             path.unlink(missing_ok=True)
-        arguments = ("-D", str(self.pgdata), "-l", str(self.pgdata / "log"), "-o", f"-k {self.socket}")
-        return self._run("pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")[0] == 0
+        # pg_ctl pastes its arguments into a command of the shell: no path is given but that of the socket, quoted
+        arguments = ("-D", ".", "-l", "log", "-o", f"-k {shlex.quote(str(self.socket))}")
+        return self._run(self.pgdata, "pg_ctl", *arguments, "-w", "-t", str(START_SECONDS), "start")[0] == 0
 
     def _end_orphans(self) -> None:
         """End the workers of a server that was killed: one that is computing may use the shared memory for minutes."""
@@ -201,15 +213,15 @@ class EmbeddedServer:
                 finally:
                     os.close(handle)
 
-    def _run(self, program: str, *arguments: str) -> tuple[int, str]:
-        """Exit code and output of a program of PostgreSQL; through a file, because a server keeps pipes open."""
+    def _run(self, folder: Path, program: str, *arguments: str) -> tuple[int, str]:
+        """Exit code and output of a program of PostgreSQL, run in a folder; a server would keep a pipe open."""
         identity: dict[str, Any] = {}
         if self._account:
             identity = {"user": self._account.user, "group": self._account.group, "extra_groups": []}
         with tempfile.TemporaryFile() as output:
             done = subprocess.run(
                 [str(self._bin / program), *arguments],
-                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=self.folder,
+                stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, cwd=folder,
                 start_new_session=True, env={**os.environ, "LC_ALL": "C"}, **identity,
             )  # fmt: skip
             output.seek(0)

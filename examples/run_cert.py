@@ -41,6 +41,7 @@ from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch, package_task
 from contrastive_st.evaluation.fine_tuning import fine_tuned_accuracy, labelled_parts
+from contrastive_st.options import Count, CountOrZero, NotNegative, Positive
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments
 
 DEFAULTS = {
@@ -66,17 +67,17 @@ class CERTArguments(ScriptArguments):
         default=None, metadata={"help": "Translation model, folder or Hub name, such as Helsinki-NLP/opus-mt-en-de."}
     )
     translate_back: str | None = field(default=None, metadata={"help": "The one back."})
-    temperature: float = field(default=0.07, metadata={"help": "Temperature; divides the cosines."})
+    temperature: Positive = field(default=0.07, metadata={"help": "Temperature; divides the cosines."})
     task: str | None = field(
         default=None,
         metadata={"help": "Fine-tune on it afterwards: TREC, SST2, MRPC, SICKE, or package (of the documentation)."},
     )
     eval_data: str | None = field(default=None, metadata={"help": "Folder of SentEval's files, or hub."})
-    label_samples: int = field(default=400, metadata={"help": "Labelled rows for the fine-tuning."})
-    task_epochs: float = field(default=10, metadata={"help": "Epochs of the fine-tuning."})
-    task_learning_rate: float = field(default=5e-4, metadata={"help": "Learning rate of the fine-tuning."})
-    task_batch_size: int = field(default=32, metadata={"help": "Batch size of the fine-tuning."})
-    task_seeds: int = field(default=3, metadata={"help": "Fine-tunings of each start, with different seeds."})
+    label_samples: Count = field(default=400, metadata={"help": "Labelled rows for the fine-tuning."})
+    task_epochs: Positive = field(default=10, metadata={"help": "Epochs of the fine-tuning."})
+    task_learning_rate: NotNegative = field(default=5e-4, metadata={"help": "Learning rate of the fine-tuning."})
+    task_batch_size: Count = field(default=32, metadata={"help": "Batch size of the fine-tuning."})
+    task_seeds: CountOrZero = field(default=3, metadata={"help": "Fine-tunings of each start, with different seeds."})
 
 
 def read_views(data: DataArguments, own: CERTArguments, folder: Path):

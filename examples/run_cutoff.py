@@ -23,6 +23,7 @@ from contrastive_st import (
     scripts,
 )
 from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.options import Share
 from contrastive_st.scripts.arguments import (
     DataArguments,
     EncoderArguments,
@@ -48,7 +49,7 @@ class Arguments(ScriptArguments):
     """Options of this script alone."""
 
     cutoff: str = field(default="span", metadata={"help": "What is cut: token, span or feature."})
-    cutoff_ratio: float = field(default=0.1, metadata={"help": "Share of the sentence that is cut."})
+    cutoff_ratio: Share = field(default=0.1, metadata={"help": "Share of the sentence that is cut."})
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -49,6 +49,7 @@ from contrastive_st.evaluation.docs_search import DocsSearch
 from contrastive_st.evaluation.embedding_store import default_cache
 from contrastive_st.evaluation.neighbor_search import embedding_blocks
 from contrastive_st.models.protocol import as_encoder
+from contrastive_st.options import NotNegative
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, loss_arguments
 
 LossArguments = loss_arguments(["relational_distillation", "embedding_distillation"])
@@ -71,7 +72,7 @@ class DistillArguments(ScriptArguments):
     cache: str | None = field(
         default=None, metadata={"help": "Folder that keeps the teacher's embeddings, or none; by default ~/.cache."}
     )
-    order_seconds: float = field(
+    order_seconds: NotNegative = field(
         default=0.0, metadata={"help": "Seconds to find a short path through the teacher's embeddings; 0 shuffles."}
     )
     layers: list[int] | None = field(

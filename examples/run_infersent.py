@@ -36,6 +36,7 @@ from contrastive_st import (
 from contrastive_st.data import installed_docs, lsa_word_vectors, read_examples, sample, split_by_first, tokenize
 from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.evaluation.labels import label_accuracy
+from contrastive_st.options import Count, CountOrZero
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.training.callbacks import DevDecay
 
@@ -65,7 +66,7 @@ class InferSentArguments(ScriptArguments):
             "summaries and paragraphs of the installed documentation."
         },
     )
-    max_train_samples: int | None = field(
+    max_train_samples: Count | None = field(
         default=None, metadata={"help": "Number of pairs to train on, drawn at random."}
     )
     word_vectors: str | None = field(
@@ -75,11 +76,11 @@ class InferSentArguments(ScriptArguments):
             "texts (latent semantic analysis) and trained on."
         },
     )
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
-    embedding_size: int = field(default=300, metadata={"help": "Dimension of the word vectors without a file of them."})
-    hidden_size: int = field(default=2048, metadata={"help": "Width of one direction."})
-    head_hidden: int = field(default=512, metadata={"help": "Hidden layers of the classifier; 0 for a linear one."})
-    max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
+    vocab_size: Count = field(default=20_000, metadata={"help": "Most words."})
+    embedding_size: Count = field(default=300, metadata={"help": "Dimension of word vectors without a file."})
+    hidden_size: Count = field(default=2048, metadata={"help": "Width of one direction."})
+    head_hidden: CountOrZero = field(default=512, metadata={"help": "Hidden layers of the classifier; 0: linear."})
+    max_length: Count = field(default=50, metadata={"help": "Longest text, in words."})
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -14,8 +14,10 @@ saved config keeps the usual 0.1, which unsupervised SimCSE needs. The head is c
 import itertools
 import sys
 from dataclasses import dataclass, field
+from typing import Annotated
 
 import torch
+from annotated_types import Ge
 from datasets import Dataset
 from transformers import (
     AutoTokenizer,
@@ -27,6 +29,7 @@ from transformers import (
 from contrastive_st import ContrastiveTrainingArguments, InputError, read_texts, run, scripts, train_wordpiece
 from contrastive_st.data import installed_docs, split_pairs
 from contrastive_st.data.docs_sets import texts_of
+from contrastive_st.options import Count, CountOrZero
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.trainer import Learning
@@ -43,12 +46,12 @@ class MLMArguments(ScriptArguments):
             "documentation of the installed Python packages."
         },
     )
-    max_train_samples: int | None = field(default=None, metadata={"help": "Use only the first N sentences."})
+    max_train_samples: Count | None = field(default=None, metadata={"help": "Use only the first N sentences."})
     model_name_or_path: str | None = field(default=None, metadata={"help": "BERT to go on from; else from scratch."})
-    vocab_size: int = field(default=16_000, metadata={"help": "Word pieces, learned from every fourth sentence."})
-    block_size: int = field(default=64, metadata={"help": "Tokens per block."})
-    num_layers: int | None = field(default=None, metadata={"help": "Layers; 3, or all of the checkpoint."})
-    hidden_size: int = field(default=256, metadata={"help": "Dimension of the embedding."})
+    vocab_size: Count = field(default=16_000, metadata={"help": "Word pieces, learned from every fourth sentence."})
+    block_size: Annotated[int, Ge(4)] = field(default=64, metadata={"help": "Tokens per block."})
+    num_layers: CountOrZero | None = field(default=None, metadata={"help": "Layers; 3, or all of the checkpoint."})
+    hidden_size: Count = field(default=256, metadata={"help": "Dimension of the embedding."})
 
 
 DEFAULTS = {

@@ -19,6 +19,7 @@ from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run
 from contrastive_st.data import Documents, NeighborPairCollator, NeighborPairs, TokenFile
 from contrastive_st.distributed import is_first_process
 from contrastive_st.evaluation.held_out_neighbors import HeldOutNeighbors
+from contrastive_st.options import CountOrZero, Positive
 from contrastive_st.scripts.arguments import CorpusArguments, EncoderArguments, ScriptArguments
 
 DEFAULTS = {
@@ -35,8 +36,8 @@ DEFAULTS = {
 class NeighborArguments(ScriptArguments):
     """The loss, and what is held out."""
 
-    temperature: float = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
-    heldout: int = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
+    temperature: Positive = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
+    heldout: CountOrZero = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -56,6 +56,7 @@ from contrastive_st import (
 from contrastive_st.data import corpus_texts, corpus_word_vectors, fit_idf, sif_weights, word_counts
 from contrastive_st.errors import input_errors
 from contrastive_st.models import load_tokenizer
+from contrastive_st.options import Count, CountOrZero, Positive, Share
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments, SuiteArguments
 from contrastive_st.tokens import token_ids
 
@@ -83,29 +84,29 @@ class QuickThoughtsArguments(ScriptArguments):
         },
     )
     row_loss: str = field(default="kl", metadata={"help": "kl, cross_entropy, l2, block (CURL) or pairwise."})
-    context_size: int = field(default=1, metadata={"help": "Sentences on each side in the window."})
+    context_size: Count = field(default=1, metadata={"help": "Sentences on each side in the window."})
     context_weights: list[float] | None = field(
         default=None, metadata={"help": "One weight for each distance, nearest first; by default all 1."}
     )
     scores: str = field(default="dot", metadata={"help": "dot or cosine."})
-    temperature: float | None = field(
+    temperature: Positive | None = field(
         default=None, metadata={"help": "Temperature of the scores; by default 1 for dot, 0.05 for cosine."}
     )
     own_document: str = field(
         default="negatives",
         metadata={"help": "Candidates of the sentence's own document that are no positives: negatives, or mask."},
     )
-    target_temperature: float | None = field(
+    target_temperature: Positive | None = field(
         default=None, metadata={"help": "Temperature of the targets of counts (default 1) and tfidf (default 0.1)."}
     )
-    run_length: int | None = field(
+    run_length: Count | None = field(
         default=None,
         metadata={
             "help": "Batches are made of runs of this many consecutive sentences, drawn from the whole corpus; by "
             "default a batch is one run."
         },
     )
-    label_smoothing: float = field(
+    label_smoothing: Share = field(
         default=0.0, metadata={"help": "Total mass of each row of targets that is spread evenly."}
     )
     surrogate: str = field(
@@ -114,12 +115,12 @@ class QuickThoughtsArguments(ScriptArguments):
     encoder: str = field(
         default="gru", metadata={"help": "gru, lstm, bigru, bilstm, transformer, or mean (of the word vectors)."}
     )
-    hidden_size: int = field(default=1000, metadata={"help": "Width of a tower; two give twice that."})
-    embedding_size: int = field(default=620, metadata={"help": "Dimension of the word vectors without a file of them."})
-    num_layers: int = field(default=1, metadata={"help": "Layers of a tower."})
+    hidden_size: Count = field(default=1000, metadata={"help": "Width of a tower; two give twice that."})
+    embedding_size: Count = field(default=620, metadata={"help": "Dimension of word vectors without a file."})
+    num_layers: CountOrZero = field(default=1, metadata={"help": "Layers of a tower."})
     readout: str = field(default="last", metadata={"help": "last, max or mean."})
     towers: int = field(default=2, metadata={"help": "2 (f and g), or 1 that is compared with itself."})
-    dropout: float = field(
+    dropout: Share = field(
         default=0.0, metadata={"help": "Dropout on word vectors, between layers and on the readout."}
     )
     shared_embeddings: bool = field(default=False, metadata={"help": "Share the word vectors of f and g."})
@@ -137,11 +138,11 @@ class QuickThoughtsArguments(ScriptArguments):
     word_vectors_use: str = field(
         default="trained", metadata={"help": "trained, frozen, or multichannel (a frozen and a trained channel)."}
     )
-    vocab_size: int = field(
+    vocab_size: Count = field(
         default=50_000, metadata={"help": "Size of the vocabulary: the most frequent words, or the first of a file."}
     )
-    max_length: int = field(default=30, metadata={"help": "Longest sentence, in words."})
-    idf_sentences: int = field(default=200_000, metadata={"help": "Sentences from which IDF is computed."})
+    max_length: Count = field(default=30, metadata={"help": "Longest sentence, in words."})
+    idf_sentences: Count = field(default=200_000, metadata={"help": "Sentences from which IDF is computed."})
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

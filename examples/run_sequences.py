@@ -29,6 +29,7 @@ from contrastive_st import (
     scripts,
 )
 from contrastive_st.models import load_tokenizer
+from contrastive_st.options import Count, CountOrZero, Positive, Share
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.tokens import token_ids
 from sequence_families import (
@@ -67,7 +68,7 @@ class SequenceArguments(ScriptArguments):
         },
     )
     kind: str = field(default="protein", metadata={"help": "dna, rna or protein."})
-    k: int = field(default=2, metadata={"help": "Letters of a word."})
+    k: Count = field(default=2, metadata={"help": "Letters of a word."})
     pairs: str | None = field(
         default=None,
         metadata={
@@ -75,24 +76,24 @@ class SequenceArguments(ScriptArguments):
             "sequence), or dropout (a sequence twice); by default family where the names tell families, else frames."
         },
     )
-    heldout: int = field(default=300, metadata={"help": "Families held out for evaluation, at most half of them."})
-    vocab_size: int = field(
+    heldout: CountOrZero = field(default=300, metadata={"help": "Families to evaluate, at most half of them."})
+    vocab_size: Count = field(
         default=20_000, metadata={"help": "Size of the vocabulary, if it does not have every k-mer."}
     )
-    max_length: int = field(default=128, metadata={"help": "Longest sequence, in words."})
-    num_layers: int = field(
+    max_length: Count = field(default=128, metadata={"help": "Longest sequence, in words."})
+    num_layers: CountOrZero = field(
         default=0, metadata={"help": "Transformer layers; without, the mean of k-mer vectors and their places."}
     )
-    hidden_size: int = field(default=256, metadata={"help": "Width."})
-    temperature: float = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
-    families: int = field(default=4000, metadata={"help": "Generated: families."})
-    members: int = field(default=4, metadata={"help": "Generated: members of each family."})
-    length: int = field(default=240, metadata={"help": "Generated: letters of an ancestor."})
+    hidden_size: Count = field(default=256, metadata={"help": "Width."})
+    temperature: Positive = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
+    families: Count = field(default=4000, metadata={"help": "Generated: families."})
+    members: Count = field(default=4, metadata={"help": "Generated: members of each family."})
+    length: Count = field(default=240, metadata={"help": "Generated: letters of an ancestor."})
     substitution: float = field(default=0.6, metadata={"help": "Generated: share of letters changed in a member."})
     conservative: float = field(
         default=0.9, metadata={"help": "Generated: share of the changes within the letter's class."}
     )
-    indel: float = field(default=0.02, metadata={"help": "Generated: insertions, and as many deletions, per letter."})
+    indel: Share = field(default=0.02, metadata={"help": "Generated: insertions, and as many deletions, per letter."})
 
     def __post_init__(self) -> None:
         super().__post_init__()

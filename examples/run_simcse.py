@@ -31,6 +31,7 @@ from contrastive_st import (
     scripts,
 )
 from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.options import CountOrZero, Finite, NotNegative, Positive, Share
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
 
 DEFAULTS = {
@@ -46,8 +47,8 @@ DEFAULTS = {
 class SimCSEArguments(ScriptArguments):
     """The loss and the head of SimCSE."""
 
-    temperature: float = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
-    hard_negative_weight: float = field(
+    temperature: Positive = field(default=0.05, metadata={"help": "Temperature; divides the cosines."})
+    hard_negative_weight: Finite = field(
         default=0.0, metadata={"help": "Log of the weight on an anchor's own hard negatives."}
     )
     symmetric: bool = field(default=False, metadata={"help": "Add the loss in which positives pick their anchors."})
@@ -56,9 +57,9 @@ class SimCSEArguments(ScriptArguments):
         metadata={"help": "Use the projection head in training only; by default for single texts, as published."},
     )
     do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
-    mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
-    mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
-    shuffle_buffer: int = field(
+    mlm_weight: NotNegative = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
+    mlm_probability: Share = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
+    shuffle_buffer: CountOrZero = field(
         default=0,
         metadata={
             "help": "Read a .parquet or .txt file of one text column from disk while training, tokenized on the way "

@@ -39,6 +39,7 @@ from contrastive_st.data import corpus_texts
 from contrastive_st.errors import input_errors
 from contrastive_st.evaluation.neighbor_search import as_markdown, as_text, neighbors
 from contrastive_st.models import load_tokenizer
+from contrastive_st.options import Count
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments, SuiteArguments
 
 DEFAULTS = {
@@ -58,16 +59,16 @@ DEFAULTS = {
 class SkipThoughtsArguments(ScriptArguments):
     """The model, and the neighbours that are printed."""
 
-    hidden_size: int = field(default=2400, metadata={"help": "Dimension of the sentence embedding."})
-    embedding_size: int = field(default=620, metadata={"help": "Dimension of the word vectors."})
+    hidden_size: Count = field(default=2400, metadata={"help": "Dimension of the sentence embedding."})
+    embedding_size: Count = field(default=620, metadata={"help": "Dimension of the word vectors."})
     bidirectional: bool = field(default=False, metadata={"help": "bi-skip: half of the width in each direction."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Size of the vocabulary: the most frequent words."})
-    max_length: int = field(default=30, metadata={"help": "Longest sentence, in words."})
+    vocab_size: Count = field(default=20_000, metadata={"help": "Size of the vocabulary: the most frequent words."})
+    max_length: Count = field(default=30, metadata={"help": "Longest sentence, in words."})
     queries: list[str] | None = field(
         default=None, metadata={"help": "Sentences to find neighbours of; by default four of the corpus."}
     )
-    k: int = field(default=4, metadata={"help": "Neighbours per sentence."})
-    search_sentences: int = field(default=100_000, metadata={"help": "Number of sentences to search for neighbours."})
+    k: Count = field(default=4, metadata={"help": "Neighbours per sentence."})
+    search_sentences: Count = field(default=100_000, metadata={"help": "Number of sentences to search for neighbours."})
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

@@ -34,6 +34,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.evaluation.held_out_neighbors import HeldOutNeighbors
 from contrastive_st.models import load_tokenizer
 from contrastive_st.models.static_encoder import silent_ids, untrained_static
+from contrastive_st.options import Count, CountOrZero, Positive
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments
 from contrastive_st.training.optimizers import RowAdam
 
@@ -54,13 +55,13 @@ DEFAULTS = {
 class StaticArguments(ScriptArguments):
     """The vocabulary, the vectors, the loss, and what is held out."""
 
-    vocab_size: int = field(default=80_000, metadata={"help": "Most tokens of the vocabulary."})
-    hidden_size: int = field(default=300, metadata={"help": "Dimension of the vectors."})
-    max_length: int = field(default=128, metadata={"help": "Longest sentence in training, in tokens."})
-    sif: float = field(default=1e-3, metadata={"help": "A token of share p starts with the weight sif / (sif + p)."})
-    temperature: float = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
+    vocab_size: Count = field(default=80_000, metadata={"help": "Most tokens of the vocabulary."})
+    hidden_size: Count = field(default=300, metadata={"help": "Dimension of the vectors."})
+    max_length: Count = field(default=128, metadata={"help": "Longest sentence in training, in tokens."})
+    sif: Positive = field(default=1e-3, metadata={"help": "A token of share p starts with the weight sif / (sif + p)."})
+    temperature: Positive = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
     start_share: float = field(default=0.3, metadata={"help": "Share of the untrained vectors in the result, 0 to 1."})
-    heldout: int = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
+    heldout: CountOrZero = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
 
 
 class SilentTokens(TrainerCallback):

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run, scripts
 from contrastive_st.data import DeletionCollator
 from contrastive_st.evaluation import sts_evaluator
+from contrastive_st.options import Share
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments, ValidationArguments
 
 DEFAULTS = {
@@ -34,7 +35,7 @@ DEFAULTS = {
 class Arguments(ScriptArguments):
     """Options of this script alone."""
 
-    deletion_ratio: float = field(default=0.6, metadata={"help": "Probability that a token is deleted."})
+    deletion_ratio: Share = field(default=0.6, metadata={"help": "Probability that a token is deleted."})
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:

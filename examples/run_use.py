@@ -47,6 +47,7 @@ from contrastive_st.errors import input_errors
 from contrastive_st.evaluation import retrieval_evaluator
 from contrastive_st.evaluation.labels import label_accuracy
 from contrastive_st.models import load_tokenizer
+from contrastive_st.options import Count, CountOrZero
 from contrastive_st.scripts.arguments import ScriptArguments
 
 DEFAULTS = {
@@ -84,11 +85,11 @@ class UniversalArguments(ScriptArguments):
         default_factory=lambda: [1.0, 1.0, 1.0], metadata={"help": "Shares of the batches: neighbours, answers, nli."}
     )
     encoder: str = field(default="dan", metadata={"help": "dan (averaging network) or transformer."})
-    hidden_size: int = field(default=512, metadata={"help": "Dimension of the embedding."})
-    embedding_size: int = field(default=256, metadata={"help": "Dimension of the word vectors of a dan."})
-    num_layers: int = field(default=2, metadata={"help": "Feed-forward layers, or layers of the transformer."})
-    vocab_size: int = field(default=20_000, metadata={"help": "Most words."})
-    max_length: int = field(default=50, metadata={"help": "Longest text, in words."})
+    hidden_size: Count = field(default=512, metadata={"help": "Dimension of the embedding."})
+    embedding_size: Count = field(default=256, metadata={"help": "Dimension of the word vectors of a dan."})
+    num_layers: CountOrZero = field(default=2, metadata={"help": "Feed-forward layers, or layers of the transformer."})
+    vocab_size: Count = field(default=20_000, metadata={"help": "Most words."})
+    max_length: Count = field(default=50, metadata={"help": "Longest text, in words."})
 
     def __post_init__(self) -> None:
         super().__post_init__()

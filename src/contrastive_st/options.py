@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import math
 import numbers
 import types
@@ -90,6 +91,7 @@ def check_options(options: Any, types_of: Mapping[str, Any] | None = None) -> No
             raise OptionError(name, value if isinstance(value, (int, float)) else repr(value), in_words(kind))
 
 
+@functools.cache
 def field_types(kind: Any) -> dict[str, Any]:
     """The types of the fields of a dataclass, with their bounds."""
     hints = get_type_hints(kind, include_extras=True)
@@ -103,6 +105,8 @@ def fits(value: Any, kind: Any) -> bool:
         >>> fits(3, Count), fits(0, Count), fits(True, Count), fits([1, 2], list[Count] | None)
         (True, False, False, True)
     """
+    if kind is Any:
+        return True
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
         bounds = [bound for bound in args[1:] if type(bound) in _IN_WORDS]

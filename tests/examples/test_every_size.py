@@ -175,7 +175,7 @@ def test_every_script_is_here():
 @pytest.mark.allow_warnings
 @pytest.mark.parametrize("student", ["static", "layers=0"])
 @pytest.mark.parametrize(("rate", "storage", "words"), [
-    ("nan", "float32", "learning_rate nan: give a positive number"), ("1e6", "float16", "nothing was saved"),
+    ("nan", "float32", "learning_rate nan: give a number above 0"), ("1e6", "float16", "nothing was saved"),
     ("1e38", "float32", "nothing was saved"),
 ])  # fmt: skip
 def test_a_student_that_diverges_is_not_saved(student, rate, storage, words, folder, capsys):

@@ -128,8 +128,8 @@ def test_a_decoder_that_reads_in_both_directions(folder, tokenizer, capsys):
     ("flags", "words"),
     [
         (["--lora_alpha", "3"], "give its rank with --lora_r"),
-        (["--lora_r", "0"], "lora_r 0: give 1 or more"),
-        (["--lora_r", "2", "--lora_dropout", "1"], "lora_dropout 1.0: give a number in [0, 1)"),
+        (["--lora_r", "0"], "lora_r 0: give a whole number of 1 or more"),
+        (["--lora_r", "2", "--lora_dropout", "1"], "lora_dropout 1.0: give a number of 0 or more and below 1"),
         (["--lora_r", "2", "--lora_target_modules", "nothing"], "lora_target_modules nothing"),
         (["--lora_r", "2", "--model_name_or_path", "static-minilm"], "LoRA needs an encoder of transformers"),
         (["--bidirectional", "true"], "unknown setting bidirectional"),

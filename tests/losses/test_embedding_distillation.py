@@ -45,7 +45,7 @@ def test_is_made_by_its_name():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: EmbeddingDistillationLoss("angle"), "unknown distance"),
+        (lambda: EmbeddingDistillationLoss("angle"), "squared or cosine"),
         (lambda: EmbeddingDistillationLoss()(torch.ones(2, 1, 3)), "got none"),
         (lambda: EmbeddingDistillationLoss()(torch.ones(2, 1, 3), torch.ones(3, 3)), r"got \(3, 3\)"),
         (lambda: EmbeddingDistillationLoss()(torch.ones(2, 1, 3), torch.ones(2, 4)), "3 dimensions and its teacher 4"),

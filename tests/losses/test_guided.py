@@ -126,7 +126,7 @@ def test_rows_bring_the_guide_through_the_collators(tokenizer):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: GuidedInfoNCE(margin_strategy="share"), "absolute, relative"),
+        (lambda: GuidedInfoNCE(margin_strategy="share"), "absolute or relative"),
         (lambda: GuidedInfoNCE(margin=float("nan")), "margin nan"),
         (lambda: GuidedInfoNCE(temperature=0), "temperature"),
         (lambda: GuidedInfoNCE()(torch.randn(3, 2, 4)), "got none; add them to the rows with GuidedRows"),

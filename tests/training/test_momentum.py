@@ -237,8 +237,8 @@ def test_a_guided_loss_of_several_dimensions_takes_the_queue(tokenizer, bert_con
     [
         ({"momentum_queue": 5, "settings": {"symmetric": True}}, "loss info_nce"),
         ({"momentum_queue": 5, "settings": {"loss": MatryoshkaLoss({"loss": "cosent"}, (4,))}}, "loss info_nce"),
-        ({"momentum_queue": -1}, "momentum_queue -1: give 0 or more"),
-        ({"momentum_queue": 5, "momentum": 1.0}, r"momentum 1.0: give a number in \[0, 1\)"),
+        ({"momentum_queue": -1}, "momentum_queue -1: give a whole number of 0 or more"),
+        ({"momentum_queue": 5, "momentum": 1.0}, "momentum 1.0: give a number of 0 or more and below 1"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(tokenizer, bert_config, tmp_path, changes, message):

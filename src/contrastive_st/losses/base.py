@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
+from contrastive_st.options import check_options
 
 #: Every loss class by its name in a checkpoint's config; a subclass is added when it is defined
 LOSSES: dict[str, type[Loss]] = {}
@@ -84,8 +85,8 @@ def deferred_checks() -> Iterator[list[Check]]:
 class Loss:
     """Base class of losses, which return a scalar for the views and targets of a batch.
 
-    A subclass needs `__call__` alone. If it is a dataclass, its fields are the settings of the loss, which checkpoints
-    record beside its name: `name`, or else that of the class.
+    A subclass needs `__call__` alone. If it is a dataclass, its fields are the settings of the loss, which their types
+    check (`contrastive_st.options`), and which checkpoints record with its name: `name`, or else that of the class.
 
     Args:
         register: add the class to `LOSSES`, from which a checkpoint's loss is made again.
@@ -112,6 +113,10 @@ class Loss:
         """Whether this package defines the loss, rather than a user of it."""
         return cls.__module__.startswith(_PACKAGE)
 
+    def __post_init__(self) -> None:
+        with contextlib.suppress(NameError):  # types of your own that are not found by their names
+            check_options(self)
+
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> Tensor:
@@ -122,6 +127,13 @@ class Loss:
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
         """Metrics of a batch for the training log; by default none."""
+        return {}
+
+    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """What the losses of the log would be if nothing were learned, by name, from the `metrics` of a batch.
+
+        By default nothing is known of it.
+        """
         return {}
 
     def describe(self, anchors: int, num_views: int) -> str:
@@ -221,6 +233,8 @@ def parse_loss(settings: Mapping[str, Any]) -> Loss:
         >>> parse_loss({"loss": "triplet", "margin": 0.5})
         TripletLoss(margin=0.5)
     """
+    if not isinstance(settings, Mapping):
+        raise InputError(f"a loss is recorded as {settings!r:.60}; give a mapping with its name and its settings")
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
     kind = loss_class(given.pop("loss", "info_nce"))
     if unknown := sorted(set(given) - set(kind.setting_names())):
@@ -228,10 +242,7 @@ def parse_loss(settings: Mapping[str, Any]) -> Loss:
             f"the loss {kind.name} has no setting {', '.join(unknown)}; it takes "
             f"{', '.join(kind.setting_names()) or 'none'}"
         )
-    try:
-        return kind(**given)
-    except (TypeError, AttributeError) as error:  # a value of another type
-        raise InputError(f"the settings of the loss {kind.name} are not valid: {error}") from error
+    return kind(**given)
 
 
 def suitable(kind: str | None = None) -> tuple[str, ...]:

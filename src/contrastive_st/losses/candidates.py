@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -12,8 +12,9 @@ from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, require
 from contrastive_st.losses.functional import at_least_float32, in_blocks, kl_divergence, matmul_float32, normalize
+from contrastive_st.options import Positive
 
-SCORES = ("cosine", "dot")
+Scores = Literal["cosine", "dot"]
 _SHARP = 0.05  # temperature of scores that lie between -1 and 1: cosines, or probabilities
 
 
@@ -24,16 +25,10 @@ class CandidatesLoss(Loss, register=False):
     no text, and NaN as their scores: they are in no term of a loss.
     """
 
-    scores: str
-    temperature: float
+    scores: Scores
+    temperature: Positive
     tag: ClassVar[str] = "distillation"
     trains: ClassVar[tuple[str, ...]] = ("scored_candidates",)
-
-    def __post_init__(self) -> None:
-        if self.scores not in SCORES:
-            raise InputError(f"unknown scores {self.scores!r}; choose one of {', '.join(SCORES)}")
-        if not self.temperature > 0:
-            raise InputError(f"temperature must be positive, got {self.temperature}")
 
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -113,8 +108,8 @@ class MarginMSELoss(CandidatesLoss):
   year = {2020}
 }
 """
-    scores: str = "dot"
-    temperature: float = 1.0
+    scores: Scores = "dot"
+    temperature: Positive = 1.0
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -180,15 +175,10 @@ class KLDistillationLoss(CandidatesLoss):
   year = {2020}
 }
 """
-    scores: str = "cosine"
-    temperature: float = 0.05
-    teacher_temperature: float = 1.0
+    scores: Scores = "cosine"
+    temperature: Positive = 0.05
+    teacher_temperature: Positive = 1.0
     in_batch_negatives: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not self.teacher_temperature > 0:
-            raise InputError(f"teacher_temperature must be positive, got {self.teacher_temperature}")
 
     @classmethod
     def settings_from(cls, rows: Any) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -12,7 +12,15 @@ from torch.nn import functional
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss
-from contrastive_st.losses.functional import at_least_float32, cosine_scores, in_blocks, kl_divergence, normalize
+from contrastive_st.losses.functional import (
+    at_least_float32,
+    cosine_scores,
+    in_blocks,
+    kl_divergence,
+    measured_rows,
+    normalize,
+)
+from contrastive_st.options import NotNegative, Positive
 
 
 @dataclass(frozen=True)
@@ -54,18 +62,15 @@ class RelationalDistillationLoss(Loss):
   year = {2019}
 }
 """
-    similarity_weight: float = 0.0
-    distance_weight: float = 1.0
-    angle_weight: float = 2.0
-    temperature: float = 0.05
+    similarity_weight: NotNegative = 0.0
+    distance_weight: NotNegative = 1.0
+    angle_weight: NotNegative = 2.0
+    temperature: Positive = 0.05
 
     def __post_init__(self) -> None:
-        weights = (self.similarity_weight, self.distance_weight, self.angle_weight)
-        if not (min(weights) >= 0 and max(weights) > 0 and self.temperature > 0):
-            raise InputError(
-                f"weights {weights} of similarities, distances and angles, temperature {self.temperature}: give "
-                "weights of 0 or more, at least one above 0, and a positive temperature"
-            )
+        super().__post_init__()
+        if not (self.similarity_weight or self.distance_weight or self.angle_weight):
+            raise InputError("the weights of similarities, distances and angles are all 0; give one above 0")
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -103,9 +108,10 @@ class RelationalDistillationLoss(Loss):
         `correlation`: Pearson correlation of the cosines of student and teacher.
         """
         batch = _Batch.of(views, targets, None, gather)
-        others = batch.others(slice(0, len(views)))
-        student = cosine_scores(batch.student, batch.all_student)
-        teacher = cosine_scores(batch.teacher, batch.all_teacher)
+        part = measured_rows(batch.total)
+        others = batch.others(part)
+        student = cosine_scores(batch.student[part], batch.all_student)
+        teacher = cosine_scores(batch.teacher[part], batch.all_teacher)
         nearest = [scores.masked_fill(~others, float("-inf")).argmax(1) for scores in (student, teacher)]
         pairs = torch.stack([student[others], teacher[others]])
         return {
@@ -241,9 +247,6 @@ def _cosines_at(vertices: Tensor, points: Tensor) -> Tensor:
         return unit @ unit.transpose(1, 2)
 
 
-DISTANCES = ("squared", "cosine", "mse")
-
-
 @dataclass(frozen=True)
 class EmbeddingDistillationLoss(Loss):
     r"""The mean distance between the student's embedding `s` and the teacher's embedding `t` of the same sentence.
@@ -269,11 +272,7 @@ class EmbeddingDistillationLoss(Loss):
     name: ClassVar[str] = "embedding_distillation"
     words: ClassVar[str] = "Distillation of embeddings"
     tag: ClassVar[str] = "distillation"
-    distance: str = "squared"
-
-    def __post_init__(self) -> None:
-        if self.distance not in DISTANCES:
-            raise InputError(f"unknown distance {self.distance!r}; choose one of {', '.join(DISTANCES)}")
+    distance: Literal["squared", "cosine", "mse"] = "squared"
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -279,3 +279,26 @@ class _OneDNNProduct(torch.autograd.Function):
         """`a @ b.T`."""
         found: Tensor = torch.ops.mkldnn._linear_pointwise(a, b, None, "none", [], "")
         return found
+
+
+_MEASURED, _MEASURED_SCORES = 1024, 1 << 24
+
+
+def measured_rows(columns: int) -> slice:
+    """The first rows of a batch, which are measured for the log, if each has scores of this many candidates.
+
+    Example:
+        >>> measured_rows(2048), measured_rows(1 << 20)
+        (slice(None, 1024, None), slice(None, 16, None))
+    """
+    return slice(min(_MEASURED, max(_MEASURED_SCORES // max(columns, 1), 1)))
+
+
+def at_chance(metrics: Mapping[str, float]) -> dict[str, float]:
+    """The cross-entropy of choosing among the `candidates` of a batch at random, as `Loss.chances` returns it.
+
+    Example:
+        >>> at_chance({"candidates": 1}), at_chance({})
+        ({'loss': 0.0}, {})
+    """
+    return {"loss": math.log(metrics["candidates"])} if metrics.get("candidates", 0) > 0 else {}

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -13,7 +13,16 @@ from torch.nn import functional
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, require
-from contrastive_st.losses.functional import at_least_float32, in_blocks, jensen_shannon, matmul_float32, normalize
+from contrastive_st.losses.functional import (
+    at_chance,
+    at_least_float32,
+    in_blocks,
+    jensen_shannon,
+    matmul_float32,
+    measured_rows,
+    normalize,
+)
+from contrastive_st.options import Finite, NotNegative, Positive
 
 
 class Queue(NamedTuple):
@@ -65,13 +74,9 @@ class InfoNCE(Loss):
   year = {2018}
 }
 """
-    temperature: float = 0.05
-    hard_negative_weight: float = 0.0
+    temperature: Positive = 0.05
+    hard_negative_weight: Finite = 0.0
     symmetric: bool = False
-
-    def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise InputError(f"temperature must be positive, got {self.temperature}")
 
     def __call__(
         self,
@@ -115,16 +120,30 @@ class InfoNCE(Loss):
         """Metrics of a batch for the training log.
 
         In-batch `accuracy`, the number of `candidates`, `temperature`, and `alignment`: the mean squared distance
-        between the unit vectors of anchor and positive (Wang and Isola 2020).
+        between the unit vectors of anchor and positive (Wang and Isola 2020). The accuracy is that of the first rows
+        among all candidates; where these are passed around the ring, it is left out.
         """
-        scores, own = self.scores(views, targets, text_hashes=text_hashes, gather=gather, queue=queue)
-        own = own[:, None]
+        contrast = self._contrast(views, self._guide(views, targets), text_hashes, gather, queue)
+        anchor, positive = normalize(views[:, :2]).unbind(1)
         return {
-            "accuracy": (scores.argmax(1, keepdim=True) == own).float().mean().item(),
-            "candidates": scores.shape[1],
+            **self._of_scores(contrast),
+            "candidates": len(contrast.columns),
             "temperature": self.temperature,
-            "alignment": (2 - 2 * self.temperature * scores.gather(1, own)).mean().item(),
+            "alignment": (2 - 2 * (anchor * positive).sum(1)).mean().item(),
         }
+
+    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """ln(candidates)."""
+        return at_chance(metrics)
+
+    def _of_scores(self, contrast: Contrast) -> dict[str, float]:
+        """The metrics for which the scores of the first rows are needed."""
+        if contrast.sizes:  # the candidates of the others are not here
+            return {}
+        rows = measured_rows(len(contrast.columns))
+        scores, _ = contrast.scores(contrast.anchors[rows], contrast.candidates, rows, self)
+        found = {"accuracy": (scores.argmax(1) == contrast.own[rows]).float().mean().item()}
+        return found if contrast.guide is None else {**found, "masked": scores.isneginf().float().mean().item()}
 
     def scores(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> tuple[Tensor, Tensor]:
         """Scores `[B, C]`, -inf for candidates that are masked, and the column of each anchor's own positive, `[B]`.
@@ -473,7 +492,7 @@ class ConsistentInfoNCE(InfoNCE):
   year = {2020}
 }
 """
-    js_weight: float = 1.0
+    js_weight: NotNegative = 1.0
 
     def __call__(
         self,
@@ -510,8 +529,6 @@ class ConsistentInfoNCE(InfoNCE):
 
 # --- InfoNCE with false negatives masked by another encoder.
 
-STRATEGIES = ("absolute", "relative")
-
 
 @dataclass(frozen=True)
 class GuidedInfoNCE(InfoNCE):
@@ -526,6 +543,8 @@ class GuidedInfoNCE(InfoNCE):
     masked like all others. Solatorio 2024 (https://arxiv.org/abs/2402.16829) uses absolute, margin 0, temperature 0.01,
     and contrasts anchors and positives with each other too; Moreira et al. 2024 (https://arxiv.org/abs/2407.15831) use
     both strategies and margin 0.05.
+
+    The metrics have `masked` too: the share of the candidates that are masked, including equal texts.
 
     Args:
         margin: candidates are masked above the positive's similarity minus this margin; a greater margin masks more.
@@ -561,23 +580,10 @@ class GuidedInfoNCE(InfoNCE):
   year = {2024}
 }
 """
-    margin: float = 0.0
-    margin_strategy: str = "absolute"
+    margin: Finite = 0.0
+    margin_strategy: Literal["absolute", "relative"] = "absolute"
     contrast_anchors: bool = False
     contrast_positives: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.margin_strategy not in STRATEGIES or not math.isfinite(self.margin):
-            raise InputError(
-                f"margin {self.margin}, margin_strategy {self.margin_strategy!r}: give a finite number, and one of "
-                f"{', '.join(STRATEGIES)}"
-            )
-
-    def metrics(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> dict[str, float]:
-        """Those of `InfoNCE`, and `masked`: the share of the candidates that are masked, including equal texts."""
-        masked = self.scores(views, targets, **other)[0].isneginf().float().mean().item()
-        return {**super().metrics(views, targets, **other), "masked": masked}
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step contrasts."""

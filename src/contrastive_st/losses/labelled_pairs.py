@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import torch
+from annotated_types import Ge
 from torch import Tensor, nn
 from torch.nn import functional
 
 from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, require
-from contrastive_st.losses.functional import at_least_float32, normalize
+from contrastive_st.losses.functional import at_chance, at_least_float32, normalize
+from contrastive_st.options import CountOrZero, Finite, Positive
 
 # --- Heads: modules that are trained with the encoder; the trained encoder is saved without them.
 
@@ -98,15 +100,14 @@ class SoftmaxLoss(Loss):
   year = {2019}
 }
 """
-    num_labels: int = 3
+    num_labels: Annotated[int, Ge(2)] = 3
     features: tuple[str, ...] = ("u", "v", "abs(u-v)")
-    head_hidden: int = 0
+    head_hidden: CountOrZero = 0
     head: Any = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         pair_features(torch.zeros(1, 1), torch.zeros(1, 1), self.features)
-        if self.num_labels < 2:
-            raise InputError(f"num_labels is {self.num_labels}; a classification needs 2 or more")
 
     @classmethod
     def settings_from(cls, rows: Any) -> dict[str, Any]:
@@ -146,6 +147,10 @@ class SoftmaxLoss(Loss):
         right = self._scores(views).argmax(1) == _rows(targets, views, 2, "labels")
         return {"accuracy": right.float().mean().item(), "candidates": self.num_labels}
 
+    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """ln(num_labels)."""
+        return at_chance(metrics)
+
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
         return f"{anchors} pairs a step, {self.num_labels} labels, predicted from [{'; '.join(self.features)}]"
@@ -169,7 +174,7 @@ class SoftmaxLoss(Loss):
 
 @dataclass(frozen=True)
 class CosineSimilarityLoss(Loss):
-    """Squared error between the cosine of a pair and its score in [0, 1] (Sentence-BERT, section 3).
+    """Squared error between the cosine of a pair and its score in [-1, 1] (Sentence-BERT, section 3).
 
     Example:
         >>> views = torch.tensor([[[3.0, 4.0], [4.0, 3.0]]])  # cosine 0.96
@@ -190,7 +195,7 @@ class CosineSimilarityLoss(Loss):
 
         Args:
             views: `[B, 2, d]`.
-            targets: `[B]` scores, 0 to 1.
+            targets: `[B]` scores, -1 to 1; usually 0 to 1.
             text_hashes: not used.
             gather: makes the mean one over all processes.
 
@@ -199,8 +204,8 @@ class CosineSimilarityLoss(Loss):
         """
         targets = _rows(targets, views, 2, "scores")
         require(
-            ((targets >= 0) & (targets <= 1)).all(),
-            lambda: f"scores go from {targets.min().item():g} to {targets.max().item():g}; scale them to 0 to 1",
+            ((targets >= -1) & (targets <= 1)).all(),  # cosines, such as a teacher's, may be below 0
+            lambda: f"scores go from {targets.min().item():g} to {targets.max().item():g}; scale them to -1 to 1",
         )
         cosines = _cosines(views)
         return gather.mean((cosines - targets.to(cosines.dtype)).square().sum(), len(views))
@@ -248,11 +253,7 @@ class CoSENTLoss(Loss):
   year = {2024}
 }
 """
-    temperature: float = 0.05
-
-    def __post_init__(self) -> None:
-        if not self.temperature > 0:
-            raise InputError(f"temperature must be positive, got {self.temperature}")
+    temperature: Positive = 0.05
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
@@ -361,7 +362,7 @@ class TripletLoss(Loss):
     tag: ClassVar[str] = "sentence-bert"
     trains: ClassVar[tuple[str, ...]] = ("triplets",)
     citation: ClassVar[str] = SoftmaxLoss.citation
-    margin: float = 1.0
+    margin: Finite = 1.0
 
     def __call__(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
@@ -14,6 +13,7 @@ from contrastive_st.errors import InputError
 from contrastive_st.losses.base import Loss, parse_loss
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import InfoNCE
+from contrastive_st.options import Count, Positive
 
 
 @dataclass(frozen=True)
@@ -55,20 +55,19 @@ class MatryoshkaLoss(Loss):
 }
 """
     inner: Any = field(default_factory=InfoNCE)
-    dims: tuple[int, ...] = ()
-    weights: tuple[float, ...] | None = None
+    dims: tuple[Count, ...] = ()
+    weights: tuple[Positive, ...] | None = None
     head: Any = None
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if not isinstance(self.inner, Loss):
             object.__setattr__(self, "inner", parse_loss(self.inner))
         object.__setattr__(self, "dims", tuple(self.dims))
-        whole = all(isinstance(dim, int) and dim > 0 for dim in self.dims)
-        if not self.dims or not whole or len(set(self.dims)) < len(self.dims):
+        if not self.dims or len(set(self.dims)) < len(self.dims):
             raise InputError(f"matryoshka dims {list(self.dims)}: give one or more different numbers of dimensions")
-        weights = self._weights
-        if len(weights) != len(self.dims) or not all(0 < weight < math.inf for weight in weights):
-            raise InputError(f"matryoshka weights {list(weights)}: give one positive number for each of {self.dims}")
+        if len(weights := self._weights) != len(self.dims):
+            raise InputError(f"matryoshka weights {list(weights)}: give one for each of {self.dims}")
 
     def __call__(self, views: Tensor, targets: Tensor | None = None, **other: Any) -> Tensor:
         """The loss of one batch.
@@ -92,6 +91,18 @@ class MatryoshkaLoss(Loss):
             for dim, loss, cut, of_cut in cuts
             for name, value in loss.metrics(*cut, **of_cut).items()
         }
+
+    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """The weighted sum of what the inner loss says of each dimension."""
+        total = 0.0
+        for dim, weight in zip(self.dims, self._weights, strict=True):
+            end = f"_{dim}"
+            own = {name.removesuffix(end): value for name, value in metrics.items() if name.endswith(end)}
+            found = self.inner.chances(own)
+            if "loss" not in found:
+                return {}
+            total += weight * found["loss"]
+        return {"loss": total}
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""

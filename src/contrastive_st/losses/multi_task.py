@@ -87,6 +87,14 @@ class MixtureLoss(Loss):
         found = loss.metrics(views, own, text_hashes=text_hashes, gather=gather)
         return {f"{name}_{key}": value for key, value in found.items()}
 
+    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """What the loss of the batch's data set says, under the name that the log has for it."""
+        found = {}
+        for task, loss in self.tasks.items():
+            own = {name.removeprefix(f"{task}_"): x for name, x in metrics.items() if name.startswith(f"{task}_")}
+            found |= {f"{name}_{task}": chance for name, chance in loss.chances(own).items()}
+        return found
+
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step compares."""
         return "one of these a step: " + "; ".join(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor
@@ -18,7 +18,15 @@ from contrastive_st.distributed import LOCAL, Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses import functional as row_losses
 from contrastive_st.losses.base import Loss, require
-from contrastive_st.losses.functional import at_least_float32, in_blocks, matmul_float32, normalize
+from contrastive_st.losses.functional import (
+    at_chance,
+    at_least_float32,
+    in_blocks,
+    matmul_float32,
+    measured_rows,
+    normalize,
+)
+from contrastive_st.options import Count, NotNegative, Positive, Share
 
 
 def window_offsets(size: int, weights: Sequence[float] | None = None, *, both_sides: bool = True) -> dict[int, float]:
@@ -212,9 +220,7 @@ def smooth_labels(targets: Tensor, allowed: Tensor, mass: float) -> Tensor:
 # --- The loss of scores and target rows: QuickThoughts, CURL blocks, co-occurrence counts, TF-IDF, binarized TF-IDF.
 
 PLACES, BAGS = ("next", "window"), ("counts", "tfidf", "tfidf_bin")
-ROW_LOSSES = ("kl", "cross_entropy", "l2", "block", "pairwise")
 SCORES = {"dot": 1.0, "cosine": 0.05}  # with the temperature by default
-OWN_DOCUMENT = ("negatives", "mask")
 
 
 @dataclass(frozen=True)
@@ -264,32 +270,20 @@ class TargetsLoss(Loss):
   year = {2018}
 }
 """
-    targets: str = "next"
-    row_loss: str = "kl"
-    context_size: int = 1
-    context_weights: tuple[float, ...] | None = None
-    scores: str = "dot"
-    temperature: float | None = None
-    own_document: str = "negatives"
-    target_temperature: float = 1.0
-    label_smoothing: float = 0.0
-    surrogate: str = "logistic"
+    targets: Literal["next", "window", "counts", "tfidf", "tfidf_bin"] = "next"
+    row_loss: Literal["kl", "cross_entropy", "l2", "block", "pairwise"] = "kl"
+    context_size: Count = 1
+    context_weights: tuple[NotNegative, ...] | None = None
+    scores: Literal["dot", "cosine"] = "dot"
+    temperature: Positive | None = None
+    own_document: Literal["negatives", "mask"] = "negatives"
+    target_temperature: Positive = 1.0
+    label_smoothing: Share = 0.0
+    surrogate: Literal["logistic", "hinge"] = "logistic"
     offsets: dict[int, float] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if self.targets not in PLACES + BAGS or self.row_loss not in ROW_LOSSES:
-            raise InputError(
-                f"targets {self.targets!r} with row_loss {self.row_loss!r}: choose from {', '.join(PLACES + BAGS)} "
-                f"and from {', '.join(ROW_LOSSES)}"
-            )
-        if self.scores not in SCORES or self.own_document not in OWN_DOCUMENT:
-            raise InputError(
-                f"scores {self.scores!r} with own_document {self.own_document!r}: choose from "
-                f"{', '.join(SCORES)} and from {', '.join(OWN_DOCUMENT)}"
-            )
-        if not (0 <= self.label_smoothing < 1 and self.score_temperature > 0 and self.target_temperature > 0):
-            raise InputError("label_smoothing must be in [0, 1), and the temperatures of scores and targets positive")
-        row_losses.margin(torch.zeros(1), self.surrogate)
+        super().__post_init__()
         offsets = window_offsets(self.context_size, self.context_weights, both_sides=self.targets == "window")
         object.__setattr__(self, "offsets", offsets)
 
@@ -328,9 +322,9 @@ class TargetsLoss(Loss):
         greatest weight). `candidates`: their number. `positives`: the share of anchors that have a positive.
         """
         rows = _Rows.of(self, views, targets, text_hashes, gather)
-        everything = slice(0, len(views))
-        raw, allowed = rows.targets(everything)
-        scores = matmul_float32(self._vectors(views[:, 0]), rows.candidates)
+        part = measured_rows(len(rows.candidates))  # among all candidates
+        raw, allowed = rows.targets(part)
+        scores = matmul_float32(self._vectors(views[part, 0]), rows.candidates)
         scores = scores.masked_fill(~allowed, float("-inf"))
         weights = raw.masked_fill(~allowed, 0.0)
         valid = weights.sum(1) > 0
@@ -341,6 +335,10 @@ class TargetsLoss(Loss):
             "candidates": scores.shape[1] - 1,
             "positives": valid.float().mean().item(),
         }
+
+    def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
+        """ln(candidates), if the row loss compares distributions."""
+        return at_chance(metrics) if self.row_loss in ("kl", "cross_entropy") else {}
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step contrasts."""
@@ -538,7 +536,10 @@ class SkipThoughtsLoss(WordsLoss):
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:
         """`neighbors`: sentences to generate per sentence read: 2, except at the ends of documents and of the batch."""
-        return {} if targets is None else {"neighbors": sum(len(pair[0]) for pair in neighbors(targets)) / len(views)}
+        if targets is None:
+            return {}
+        rows = targets[:1024]  # in order, so that neighbours of one are among them too
+        return {"neighbors": sum(len(pair[0]) for pair in neighbors(rows)) / len(rows)}
 
     def describe(self, anchors: int, num_views: int) -> str:
         """Describe what a step learns."""

@@ -2,44 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass
-from typing import Any, get_type_hints
+from typing import Annotated, Any, Literal, get_origin, get_type_hints
+
+from annotated_types import Gt, Le
 
 from contrastive_st.errors import InputError
 from contrastive_st.losses.base import LOSSES, loss_class
-from contrastive_st.training.arguments import Ranges, check_ranges
-
-_SCRIPT_RANGES: Ranges = (
-    (
-        "vocab_size hidden_size embedding_size max_train_samples k preprocessing_num_workers max_length lora_r "
-        "truncate_dim label_samples task_batch_size idf_sentences search_sentences families members length",
-        lambda value: value >= 1,
-        "1 or more",
-    ),
-    ("block_size", lambda value: value >= 4, "4 or more"),
-    ("num_layers shuffle_buffer task_seeds head_hidden heldout", lambda value: value >= 0, "0 or more"),
-    (
-        "mlm_weight js_weight order_seconds similarity_weight distance_weight angle_weight task_learning_rate",
-        lambda value: 0 <= value < math.inf,
-        "a number that is not negative",
-    ),
-    ("temperature lora_alpha task_epochs", lambda value: 0 < value < math.inf, "a positive number"),
-    (
-        "dropout mlm_probability lora_dropout deletion_ratio cutoff_ratio",
-        lambda value: 0 <= value < 1,
-        "a number in [0, 1)",
-    ),
-    ("hard_negative_weight", math.isfinite, "a finite number"),
-)
+from contrastive_st.options import Count, CountOrZero, NotNegative, Options, Positive, Share
 
 
-class ScriptArguments:
-    """Base of the groups: checks the ranges of the options that have one, and raises `InputError`."""
-
-    def __post_init__(self) -> None:
-        check_ranges(self, _SCRIPT_RANGES)
+class ScriptArguments(Options):
+    """Base of the groups of options of training scripts, each checked by its type."""
 
 
 @dataclass
@@ -66,8 +41,8 @@ class DataArguments(ScriptArguments):
     strict: bool = field(
         default=False, metadata={"help": "Stop at a blank cell instead of dropping and counting its row."}
     )
-    max_train_samples: int | None = field(default=None, metadata={"help": "Train on the first rows only."})
-    preprocessing_num_workers: int | None = field(default=None, metadata={"help": "Processes that tokenize."})
+    max_train_samples: Count | None = field(default=None, metadata={"help": "Train on the first rows only."})
+    preprocessing_num_workers: Count | None = field(default=None, metadata={"help": "Processes that tokenize."})
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -122,14 +97,14 @@ class EncoderArguments(ScriptArguments):
             "default what the encoder to start from records."
         },
     )
-    max_length: int | None = field(
+    max_length: Count | None = field(
         default=None,
         metadata={
             "help": "Longest text, in tokens, in training and for the saved encoder; by default that of the encoder "
             "to start from, 128 from scratch."
         },
     )
-    dropout: float | None = field(
+    dropout: Share | None = field(
         default=None, metadata={"help": "Dropout of the encoder; by default its own, 0.1 from scratch."}
     )
     new_head: bool | None = field(
@@ -138,9 +113,9 @@ class EncoderArguments(ScriptArguments):
     bidirectional: bool | None = field(
         default=None, metadata={"help": "Let a decoder attend in both directions; by default as its config says."}
     )
-    num_layers: int = field(default=2, metadata={"help": "Layers of an encoder from scratch."})
-    hidden_size: int = field(default=256, metadata={"help": "Width of an encoder from scratch."})
-    vocab_size: int = field(
+    num_layers: CountOrZero = field(default=2, metadata={"help": "Layers of an encoder from scratch."})
+    hidden_size: Count = field(default=256, metadata={"help": "Width of an encoder from scratch."})
+    vocab_size: Count = field(
         default=16_000, metadata={"help": "Vocabulary of an encoder from scratch, learned from the training text."}
     )
     prompts: list[str] | None = field(
@@ -161,15 +136,15 @@ class EncoderArguments(ScriptArguments):
             "from records, true from scratch."
         },
     )
-    lora_r: int | None = field(
+    lora_r: Count | None = field(
         default=None,
         metadata={
             "help": "Freeze the encoder and train a LoRA adapter of this rank (16, say; needs peft). What is saved is "
             "the adapter; contrastive-st merge makes an ordinary checkpoint of it."
         },
     )
-    lora_alpha: float | None = field(default=None, metadata={"help": "Scale of the adapter; by default 2 * lora_r."})
-    lora_dropout: float | None = field(default=None, metadata={"help": "Dropout of the adapter's input; by default 0."})
+    lora_alpha: Positive | None = field(default=None, metadata={"help": "Scale of the adapter; by default 2 * lora_r."})
+    lora_dropout: Share | None = field(default=None, metadata={"help": "Dropout of the adapter's input; by default 0."})
     lora_target_modules: list[str] | None = field(
         default=None, metadata={"help": "Linear layers to adapt, such as query value; by default all of them."}
     )
@@ -209,17 +184,17 @@ class EncoderArguments(ScriptArguments):
 class MatryoshkaArguments(ScriptArguments):
     """Several dimensions of the embedding, each trained by the loss (Matryoshka)."""
 
-    matryoshka_dims: list[int] | None = field(
+    matryoshka_dims: list[Count] | None = field(
         default=None,
         metadata={
             "help": "Train the first dimensions of the embedding alone too: a term of the loss for each number, "
             "such as 256 128 64. Name the whole embedding as well."
         },
     )
-    matryoshka_weights: list[float] | None = field(
+    matryoshka_weights: list[Positive] | None = field(
         default=None, metadata={"help": "Weights of these dimensions; by default 1 each."}
     )
-    truncate_dim: int | None = field(
+    truncate_dim: Count | None = field(
         default=None,
         metadata={"help": "One of these numbers: the saved encoder keeps so many dimensions; by default all."},
     )
@@ -253,8 +228,8 @@ class WordsLossArguments(ScriptArguments):
     """A masked-language-model loss beside the loss of the script."""
 
     do_mlm: bool = field(default=False, metadata={"help": "Add a masked-language-model loss."})
-    mlm_weight: float = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
-    mlm_probability: float = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
+    mlm_weight: NotNegative = field(default=0.1, metadata={"help": "Weight of the masked-language-model loss."})
+    mlm_probability: Share = field(default=0.15, metadata={"help": "Share of tokens that loss predicts."})
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -294,9 +269,10 @@ def loss_arguments(names: Sequence[str]) -> type[LossArguments]:
     for name in names:
         hints = get_type_hints(LOSSES[name])
         for setting in LOSSES[name].setting_names():
-            if setting not in _FROM_DATA and hints[setting] in _OPTION_TYPES:
+            hint = str if get_origin(hints[setting]) is Literal else hints[setting]
+            if setting not in _FROM_DATA and hint in _OPTION_TYPES:
                 takers.setdefault(setting, []).append(name)
-                kinds[setting] = _OPTION_TYPES[hints[setting]]
+                kinds[setting] = _OPTION_TYPES[hint]
     options = [("loss", str | None, field(default=None, metadata={
         "help": f"One of {', '.join(names)}; by default the first that trains rows of this kind."}))]  # fmt: skip
     for setting, losses in takers.items():
@@ -338,7 +314,7 @@ class ValidationArguments(ScriptArguments):
             "is kept. --early_stopping_patience stops the run when they no longer get better."
         },
     )
-    validation_split: float | None = field(
+    validation_split: Annotated[float, Gt(0), Le(0.5)] | None = field(
         default=None,
         metadata={
             "help": "In its place: a share of the training rows, such as 0.05, which are not trained on. Rows with "
@@ -350,5 +326,3 @@ class ValidationArguments(ScriptArguments):
         super().__post_init__()
         if self.validation_file is not None and self.validation_split is not None:
             raise InputError("--validation_file and --validation_split are both given; leave one out")
-        if self.validation_split is not None and not 0 < self.validation_split <= 0.5:
-            raise InputError(f"--validation_split {self.validation_split:g}: give a share above 0, at most 0.5")

@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any
+from typing import Annotated
 
 import torch
+from annotated_types import Ge, Lt
 from transformers import TrainingArguments
 from transformers.trainer_utils import IntervalStrategy, SaveStrategy
 from transformers.utils import is_in_notebook
 
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, first_line, input_errors
+from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share, check_options, field_types
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.terminal import progress_is_shown
 
@@ -46,13 +47,13 @@ class ContrastiveTrainingArguments(TrainingArguments):
     ddp_find_unused_parameters: bool | None = field(
         default=False, metadata={"help": "Search for parameters without gradient; models of this package have none."}
     )
-    chunk_size: int | None = field(
+    chunk_size: Count | None = field(
         default=None,
         metadata={
             "help": "Encode at most this many texts at a time (GradCache), so that memory does not grow with the batch."
         },
     )
-    chunk_tokens: int | None = field(
+    chunk_tokens: Count | None = field(
         default=None, metadata={"help": "The same limit in tokens, padding included; may be combined with chunk_size."}
     )
     unpadded: bool | None = field(
@@ -62,7 +63,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
             "default on a CPU; on a GPU it is flash attention. Not for MPNet, decoders or torch_compile."
         },
     )
-    momentum_queue: int = field(
+    momentum_queue: CountOrZero = field(
         default=0,
         metadata={
             "help": "Also contrast with this many positives of earlier batches (MoCo), encoded by a moving average of "
@@ -76,7 +77,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
             "per_device_train_batch_size."
         },
     )
-    early_stopping_patience: int | None = field(
+    early_stopping_patience: Count | None = field(
         default=None,
         metadata={
             "help": "Stop after this many evaluations without a better metric_for_best_model (by default eval_loss). "
@@ -89,7 +90,7 @@ class ContrastiveTrainingArguments(TrainingArguments):
             "help": "Resume even if optimizer, scheduler or random state are missing, or data, seed or batch changed."
         },
     )
-    momentum: float = field(
+    momentum: Share = field(
         default=0.999, metadata={"help": "With momentum_queue: share of the moving average that is kept per step."}
     )
     overwrite_output_dir: bool = field(
@@ -162,7 +163,8 @@ class ContrastiveTrainingArguments(TrainingArguments):
 
     def _check(self) -> None:
         """Raise `InputError` for a value that is not valid in any training."""
-        check_ranges(self, _RANGES)
+        own = {name: kind for name, kind in field_types(type(self)).items() if name in _OWN}
+        check_options(self, {**_BOUNDS, **own})
         if any(pair.count("=") != 1 for pair in (self.optim_args or "=").split(",")):
             raise InputError(f"optim_args {self.optim_args}: give name=value, separated by commas")
         for name in self._VALID_DICT_FIELDS:
@@ -183,48 +185,17 @@ class ContrastiveTrainingArguments(TrainingArguments):
         return min(int(super().get_warmup_steps(num_training_steps)), num_training_steps - 1)
 
 
-def check_ranges(args: Any, ranges: Ranges) -> None:
-    """Raise for the first argument that is out of its range; None and missing arguments are accepted.
-
-    Args:
-        args: an object with the arguments as attributes.
-        ranges: names of arguments, a function that tells whether a value is in range, and the range in words.
-
-    Raises:
-        InputError: with the name, the value and the range.
-
-    Example:
-        >>> from types import SimpleNamespace
-        >>> ranges = [("dropout", lambda value: 0 <= value < 1, "a number in [0, 1)")]
-        >>> check_ranges(SimpleNamespace(dropout=2.0), ranges)
-        Traceback (most recent call last):
-        ...
-        contrastive_st.errors.InputError: dropout 2.0: give a number in [0, 1)
-    """
-    for names, fits, wanted in ranges:
-        for name in names.split():
-            value = getattr(args, name, None)
-            if value is not None and not fits(value):
-                raise InputError(f"{name} {value}: give {wanted}")
-
-
 _SHARE = 0.1  # of a run, between two evaluations
-Ranges = Sequence[tuple[str, Callable[[Any], bool], str]]
-_RANGES: Ranges = (
-    (
-        "per_device_train_batch_size per_device_eval_batch_size gradient_accumulation_steps chunk_size chunk_tokens "
-        "save_total_limit early_stopping_patience",
-        lambda value: value >= 1,
-        "1 or more",
-    ),
-    ("dataloader_num_workers momentum_queue", lambda value: value >= 0, "0 or more"),
-    ("seed data_seed", lambda value: 0 <= value < 1 << 32, "a number from 0 to 4294967295"),
-    (
-        "weight_decay warmup_steps max_grad_norm neftune_noise_alpha",
-        lambda value: 0 <= value < math.inf,
-        "a number that is not negative",
-    ),
-    ("learning_rate logging_steps save_steps eval_steps", lambda value: 0 < value < math.inf, "a positive number"),
-    ("adam_epsilon", lambda value: 0 < value < math.inf, "a positive number"),
-    ("momentum adam_beta1 adam_beta2", lambda value: 0 <= value < 1, "a number in [0, 1)"),
-)
+_OWN = ("chunk_size", "chunk_tokens", "momentum_queue", "early_stopping_patience", "momentum")
+_Seed = Annotated[int, Ge(0), Lt(1 << 32)]
+#: The bounds of arguments of transformers, whose fields have none
+_BOUNDS = {
+    **dict.fromkeys(("gradient_accumulation_steps", "per_device_train_batch_size"), Count),
+    **dict.fromkeys(("per_device_eval_batch_size", "save_total_limit"), Count | None),
+    "dataloader_num_workers": CountOrZero,
+    **dict.fromkeys(("seed", "data_seed"), _Seed | None),
+    **dict.fromkeys(("weight_decay", "warmup_steps", "max_grad_norm", "neftune_noise_alpha"), NotNegative | None),
+    **dict.fromkeys(("learning_rate", "logging_steps", "save_steps", "eval_steps"), Positive | None),
+    "adam_epsilon": Positive,
+    **dict.fromkeys(("adam_beta1", "adam_beta2"), Share),
+}

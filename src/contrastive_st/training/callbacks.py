@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
-import math
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -180,7 +180,8 @@ class HealthCallback(TrainerCallback):
     patience = 3
 
     def __init__(self) -> None:
-        self._in_a_row = {"collapse": 0, "chance": 0}
+        self.chances: dict[str, float] = {}  # of the last step, as `Loss.chances` returns them
+        self._in_a_row: Counter[str] = Counter()
         self._said: set[str] = set()
 
     def on_log(
@@ -193,7 +194,6 @@ class HealthCallback(TrainerCallback):
     ) -> None:
         if not logs or "uniformity" not in logs:
             return
-        chance = math.log(logs.get("candidates", 1))  # 0 for losses without candidates
         self._count(
             "collapse",
             logs["uniformity"] > -0.02 or logs["effective_rank"] < 1.5,
@@ -201,12 +201,14 @@ class HealthCallback(TrainerCallback):
             f"(uniformity {logs['uniformity']:.3f}, effective rank {logs['effective_rank']:.1f}). "
             "Lower the learning rate, or look for near-duplicate texts",
         )
-        self._count(
-            "chance",
-            "loss" in logs and abs(logs["loss"] - chance) < 0.01 * chance,
-            f"the loss stays at ln(candidates) = {chance:.2f}: positives are not distinguished from negatives. "
-            "Check that the pairs are aligned, that dropout is on (for dropout pairs), and the learning rate",
-        )
+        for name, chance in self.chances.items():
+            self._count(
+                name,
+                name in logs and abs(logs[name] - chance) < 0.01 * chance,
+                f"the {name.replace('_', ' of ', 1)} stays at ln(candidates) = {chance:.2f}: positives are not "
+                "distinguished from negatives. Check that the pairs are aligned, that dropout is on (for dropout "
+                "pairs), and the learning rate",
+            )
 
     def _count(self, kind: str, bad: bool, words: str) -> None:
         self._in_a_row[kind] = self._in_a_row[kind] + 1 if bad else 0

@@ -267,7 +267,7 @@ def check_views(views: Tensor, hashes: Tensor) -> None:
 
 
 logger = logging.getLogger(__name__)
-_ROWS_MEASURED = 1024  # most rows of a batch from which metrics are computed
+_ROWS_MEASURED = 1024  # most anchors of a batch that are compared with each other
 
 
 class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
@@ -335,7 +335,8 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         self.add_callback(self.throughput)
         self.learning = Learning()
         self.add_callback(self.learning)
-        self.add_callback(HealthCallback())
+        self.health = HealthCallback()
+        self.add_callback(self.health)
         self.add_callback(self.sigterm)
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
@@ -608,12 +609,13 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
     def _view_metrics(
         self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None
     ) -> dict[str, float]:
-        first = slice(_ROWS_MEASURED)
-        views, targets, hashes = views[first], None if targets is None else targets[first], hashes[first]
         loss_fn = self.accelerator.unwrap_model(self.model).loss_fn
         queued = {} if queue is None else {"queue": queue}
+        found = loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued)
+        self.health.chances = loss_fn.chances(found)
+        anchors = views[:_ROWS_MEASURED, 0]
         return {
-            **loss_fn.metrics(views, targets, text_hashes=hashes, gather=default_gather(), **queued),
-            "uniformity": uniformity(views[:, 0]).item(),
-            "effective_rank": effective_rank(views[:, 0]).item(),
+            **found,
+            "uniformity": uniformity(anchors).item(),
+            "effective_rank": effective_rank(anchors).item(),
         }

@@ -1,0 +1,121 @@
+"""The settings of losses are typed: a value out of its type or its bounds makes no loss, whichever it is."""
+
+import dataclasses
+import math
+
+import pytest
+import torch
+
+from contrastive_st import InputError, scripts
+from contrastive_st.losses import LOSSES, CosineSimilarityLoss, InfoNCE, Loss, MatryoshkaLoss, MixtureLoss, parse_loss
+from contrastive_st.options import field_types, fits
+from contrastive_st.scripts.arguments import EncoderArguments, loss_arguments
+from contrastive_st.tokens import name_number
+from contrastive_st.training.callbacks import HealthCallback
+
+NUMBERS = [
+    (name, setting)
+    for name, kind in LOSSES.items()
+    if kind.is_of_package()
+    for setting, hint in field_types(kind).items()
+    if setting in kind.setting_names() and (fits(1.5, hint) or fits(2, hint)) and not fits("text", hint)
+]
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, "0.5", True])
+@pytest.mark.parametrize(("name", "setting"), NUMBERS)
+def test_no_number_is_taken_that_is_none(name, setting, value):
+    if setting == "symmetric" and value is True:
+        pytest.skip("true is one")
+    with pytest.raises(InputError, match=setting):
+        parse_loss({"loss": name, setting: value})
+
+
+def test_every_loss_with_numbers_is_tried():
+    assert {"triplet", "info_nce", "guided_info_nce", "cosent", "angle", "targets", "margin_mse", "kl_distillation",
+            "relational_distillation", "consistent_info_nce", "softmax"} <= {name for name, _ in NUMBERS}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"loss": "targets", "row_loss": "guess"},
+        {"loss": "guided_info_nce", "margin_strategy": "guess"},
+        {"loss": "margin_mse", "scores": "guess"},
+        {"loss": "embedding_distillation", "distance": "guess"},
+        {"loss": "targets", "surrogate": "guess"},
+        {"loss": "matryoshka", "dims": [8, 0]},
+        {"loss": "matryoshka", "dims": [8, 4.5]},
+        {"loss": "matryoshka", "dims": [8], "weights": [math.nan]},
+        {"loss": "matryoshka", "dims": [8], "inner": 5},
+        {"loss": "softmax", "features": "u"},
+        {"loss": "info_nce", "symmetric": "yes"},
+    ],
+)
+def test_other_values(settings):
+    with pytest.raises(InputError):
+        parse_loss(settings)
+
+
+def test_cosines_below_0_are_scores():
+    views = torch.tensor([[[1.0, 0.0], [-1.0, 0.0]]])
+    assert CosineSimilarityLoss()(views, torch.tensor([-1.0])) == 0
+    with pytest.raises(InputError, match="scores go from -1.5"):
+        CosineSimilarityLoss()(views, torch.tensor([-1.5]))
+
+
+def test_a_loss_of_your_own_may_have_types_of_your_own():
+    @dataclasses.dataclass(frozen=True)
+    class Mine(Loss, register=False):
+        weight: "Nowhere" = 3.0  # noqa: F821
+
+    assert Mine().weight == 3.0
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--dropout", "1"], "dropout 1.0: give a number of 0 or more and below 1"),
+        (["--max_length", "0"], "max_length 0: give a whole number of 1 or more"),
+        (["--lora_r", "2", "--lora_alpha", "inf"], "lora_alpha inf: give a number above 0"),
+        (["--temperature", "nan"], "temperature nan: give a number above 0"),
+    ],
+)
+def test_options_of_scripts_are_checked_by_their_types(flags, message):
+    groups = (EncoderArguments, loss_arguments(["info_nce"]))
+    with pytest.raises(InputError, match=message):
+        encoder, loss = scripts.TrainingParser(groups).parse(flags)
+        parse_loss(loss.settings("info_nce"))
+
+
+# --- What the log says of a batch.
+
+
+def test_the_metrics_of_a_large_batch_are_those_among_all_candidates():
+    views = torch.nn.functional.normalize(torch.randn(1500, 2, 8), dim=-1)
+    found = InfoNCE().metrics(views)
+    scores = views[:1024, 0] @ views[:, 1].T
+    assert found["candidates"] == 1500
+    assert found["accuracy"] == pytest.approx((scores.argmax(1) == torch.arange(1024)).float().mean().item())
+    assert found["alignment"] == pytest.approx((views[:, 0] - views[:, 1]).square().sum(1).mean().item(), rel=1e-5)
+
+
+def test_a_loss_says_what_chance_is():
+    views = torch.randn(40, 2, 8)
+    ln = math.log(40)
+    assert InfoNCE().chances(InfoNCE().metrics(views)) == {"loss": pytest.approx(ln)}
+    loss = MatryoshkaLoss(InfoNCE(), (8, 4), (1.0, 0.5))
+    assert loss.chances(loss.metrics(views)) == {"loss": pytest.approx(1.5 * ln)}
+    loss = MixtureLoss({"a_b": InfoNCE(), "b": {"loss": "cosent"}})
+    metrics = loss.metrics(views, torch.full((40, 1), name_number("a_b")))
+    assert loss.chances(metrics) == {"loss_a_b": pytest.approx(ln)}
+
+
+@pytest.mark.parametrize("name", ["loss", "loss_nli"])
+def test_a_loss_at_chance_is_warned_of_whatever_the_batch(name, caplog):
+    callback = HealthCallback()
+    callback.chances = {name: math.log(2048)}
+    logs = {name: math.log(2048) * 1.001, "uniformity": -2.0, "effective_rank": 50.0}
+    for _ in range(4):
+        callback.on_log(None, None, None, logs)
+    assert caplog.text.count("ln(candidates) = 7.62") == 1

@@ -91,9 +91,13 @@ def check_options(options: Any, types_of: Mapping[str, Any] | None = None) -> No
             raise OptionError(name, value if isinstance(value, (int, float)) else repr(value), in_words(kind))
 
 
-@functools.cache
 def field_types(kind: Any) -> dict[str, Any]:
     """The types of the fields of a dataclass, with their bounds."""
+    return _field_types(kind)
+
+
+@functools.cache
+def _field_types(kind: Any) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
     return {spec.name: hints[spec.name] for spec in dataclasses.fields(kind) if spec.init}
 

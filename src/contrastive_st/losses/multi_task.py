@@ -89,7 +89,7 @@ class MixtureLoss(Loss):
 
     def chances(self, metrics: Mapping[str, float]) -> dict[str, float]:
         """What the loss of the batch's data set says, under the name that the log has for it."""
-        found = {}
+        found: dict[str, float] = {}
         for task, loss in self.tasks.items():
             own = {name.removeprefix(f"{task}_"): x for name, x in metrics.items() if name.startswith(f"{task}_")}
             found |= {f"{name}_{task}": chance for name, chance in loss.chances(own).items()}

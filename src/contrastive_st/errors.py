@@ -56,7 +56,7 @@ def input_errors(what: str) -> Iterator[None]:
     except InputError:
         raise
     except (ValueError, TypeError, ImportError) as error:
-        raise InputError(f"{what}: {first_line(error)}") from error
+        raise InputError(f"{what}: {' '.join(str(error).split())[:_LONGEST] or first_line(error)}") from error
 
 
 @contextlib.contextmanager

@@ -146,7 +146,7 @@ WRONG = {
     ONE.replace("}", ", loss: guessing}"): "nli, loss: 'guessing' does not train",
     ONE.replace("}", ", loss: {temperature: 1}}"): "nli, loss: None does not train",
     ONE.replace("}", ", loss: {name: info_nce, temperatur: 1}}"): "nli, loss: .*no setting temperatur",
-    ONE.replace("}", ", loss: {name: info_nce, temperature: 0}}"): "nli, loss: .*positive",
+    ONE.replace("}", ", loss: {name: info_nce, temperature: 0}}"): "nli, loss: .*above 0",
     ONE.replace("nli.csv", "none.csv"): "nli: none.csv",
     ONE.replace("nli.csv", "sts.tsv"): "nli: .*sts.tsv, row 4: the score 2 .*give the scale",
     ONE.replace("nli.csv", "sts.tsv, score_scale: [5, 0]"): r"nli, score_scale: \[5, 0\]",

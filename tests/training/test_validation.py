@@ -304,5 +304,5 @@ def test_without_validation_data_a_line_says_how_to_give_some(tokenizer, bert_co
 
 def test_two_sources_of_validation_rows_or_a_share_out_of_range_are_refused():
     for wrong in ({"validation_file": "f", "validation_split": 0.1}, {"validation_split": 0.6}):
-        with pytest.raises(InputError, match="--validation_split"):
+        with pytest.raises(InputError, match="validation_split"):
             ValidationArguments(**wrong)

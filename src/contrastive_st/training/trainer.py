@@ -185,9 +185,13 @@ class Learning(TrainerCallback):
     ) -> None:
         self.check_batches()
 
+    def had_nothing(self) -> bool:
+        """Whether no batch so far had anything to learn from; a collective call."""
+        return not (any_process(self.skipped < self.batches or not self.batches) or self.before)
+
     def check_batches(self) -> None:
         """Raise `InputError` if no batch of the run had anything to learn from; a collective call."""
-        if not (any_process(self.skipped < self.batches or not self.batches) or self.before):
+        if self.had_nothing():
             raise InputError(f"in all {self.batches} batches: {self.why}")
 
     def on_pre_optimizer_step(
@@ -535,7 +539,10 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         self.read_losses()
         if not self.state.global_step:  # transformers saves at the end of an epoch without a batch
             self.learning.check(self.state)
-        super()._save_checkpoint(model, trial)
+        if self.state.global_step >= self.state.max_steps:
+            self.learning.check_batches()
+        if not self.learning.had_nothing():
+            super()._save_checkpoint(model, trial)
 
     def get_train_dataloader(self) -> Any:
         """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""

@@ -87,9 +87,7 @@ def read_views(data: DataArguments, own: CERTArguments, folder: Path):
     if own.translate_there is None:
         pairs, roles = read_examples(data.train_file, data.columns, strict=data.strict)
         if len(roles.texts) != 2:
-            raise InputError(
-                f"{roles.source} holds {roles.words}; name two columns of text with --columns"
-            )
+            raise InputError(f"{roles.source} holds {roles.words}; name two columns of text with --columns")
         return pairs.select_columns(roles.texts)
     texts = read_texts(data.train_file, data.columns)
     texts = texts.take(min(data.max_train_samples or len(texts), len(texts)))

@@ -154,7 +154,7 @@ def test_what_is_no_batch(views, targets, words):
 
 @pytest.mark.parametrize("weights", [(0.0, 0.0, 0.0), (-1.0, 1.0, 1.0)])
 def test_weights_that_say_nothing(weights):
-    with pytest.raises(InputError, match="one above 0|0 or more"):
+    with pytest.raises(InputError, match=r"one above 0|0 or more"):
         RelationalDistillationLoss(*weights)
 
 

@@ -174,7 +174,9 @@ class ContrastiveTrainingArguments(TrainingArguments):
                 except ValueError as error:
                     raise InputError(f"{name} {value}: not JSON ({first_line(error)}); mend it") from error
         if self.load_best_model_at_end and self.save_strategy == "no":
-            raise InputError("load_best_model_at_end needs the checkpoints of each validation; leave out save_strategy no")
+            raise InputError(
+                "load_best_model_at_end needs the checkpoints of each validation; leave out save_strategy no"
+            )
         if self.max_steps == 0:
             raise InputError("max_steps 0: give 1 or more, or -1 for num_train_epochs")
         if self.max_steps < 0 and not 0 < self.num_train_epochs < math.inf:

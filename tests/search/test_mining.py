@@ -7,7 +7,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from datasets import Dataset
+from datasets import Dataset, load_dataset
 from transformers import BertForSequenceClassification
 
 from conftest import SENTENCES
@@ -271,6 +271,63 @@ def test_sentence_transformers_finds_the_same(name, tokenizer, tmp_path):
     assert len({*rows[0]} & {*rows[1]}) > 0.9 * len(rows[1])  # others have equal scores but for float16
     scored = [sorted((a, b, cosine(model, a, c)) for a, b, c in own) for own in rows]
     np.testing.assert_allclose(*([score for *_, score in own] for own in scored), atol=2e-4)
+
+
+FORMATS = {
+    "labeled-pair": {"output_format": "labeled-pair"},
+    "labeled-list": {"output_format": "labeled-list"},
+    "labeled-pair, scores": {"output_format": "labeled-pair", "output_scores": True},
+    "labeled-list, scores": {"output_format": "labeled-list", "output_scores": True},
+    "triplet, scores": {"output_format": "triplet", "output_scores": True},
+    "include_positives": {"include_positives": True, "output_format": "n-tuple", "output_scores": True},
+    "prompts": {"query_prompt": "the cat ", "corpus_prompt": "old ", "batch_size": 8, "output_format": "n-tuple"},
+    "limits": {"output_format": "labeled-list", "max_score": 0.55, "range_max": 38},
+}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+@pytest.mark.parametrize("ending", ["", ".jsonl", ".parquet"])
+def test_the_formats_and_prompts_of_sentence_transformers(name, ending, tokenizer, tmp_path):
+    from sentence_transformers import SentenceTransformer
+    from sentence_transformers.util import mine_hard_negatives as theirs
+
+    random = np.random.default_rng(0)
+    StaticEncoder.from_table(random.normal(size=(len(tokenizer), 64))).save_pretrained(tmp_path / "model")
+    static_tokenizer(tokenizer).save_pretrained(tmp_path / "model")
+    words = sorted({word for text in SENTENCES for word in text.split()})
+    texts = list(dict.fromkeys(" ".join(sorted(random.choice(words, 6, replace=False))) for _ in range(60)))
+    pairs = Dataset.from_dict({"anchor": [texts[i // 2] for i in range(40)], "positive": texts[20:60]})
+    options = {"num_negatives": 3, **FORMATS[name]}
+    wanted = theirs(pairs, SentenceTransformer(str(tmp_path / "model"), device="cpu"), verbose=False, **options)
+    if ending:
+        write_hard_negatives(pairs, tmp_path / f"mined{ending}", str(tmp_path / "model"), **options)
+        kind = ending.removeprefix(".").replace("jsonl", "json")
+        mined = Dataset.from_list(
+            load_dataset(kind, data_files=str(tmp_path / f"mined{ending}"), split="train", cache_dir=tmp_path).to_list()
+        )
+    else:
+        mined = mine_hard_negatives(pairs, str(tmp_path / "model"), **options)
+    assert mined.column_names == wanted.column_names
+    rows = [sorted(json.dumps(plain_row(row)) for row in data) for data in (mined, wanted)]
+    assert len(rows[0]) == len(rows[1]) >= 20
+    assert len({*rows[0]} & {*rows[1]}) >= 0.9 * len({*rows[1]})  # cosines of float16 differ in their last digits
+
+
+def plain_row(row):
+    """A row without its scores, but their order."""
+    numbers = {name: row[name] for name in ("score", "scores") if name in row}
+    assert all(np.isfinite(value).all() for value in numbers.values())
+    return {name: value for name, value in row.items() if name not in numbers}
+
+
+def test_positives_among_the_negatives_are_for_n_tuples():
+    with pytest.raises(InputError, match="the output_format is n-tuple then"):
+        mine_hard_negatives(drawn(), space(), include_positives=True, output_format="triplet")
+    rows = mine_hard_negatives(drawn(), space(), include_positives=True, num_negatives=10)
+    positives = {}
+    for row in drawn():
+        positives.setdefault(row["anchor"], set()).add(plain(row["positive"]))
+    assert any(plain(row[f"negative_{i}"]) in positives[row["anchor"]] for row in rows for i in range(1, 11))
 
 
 @pytest.mark.parametrize("suffix", [".jsonl", ".csv", ".parquet"])

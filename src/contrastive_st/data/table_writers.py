@@ -12,17 +12,19 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-Columns = dict[str, list[Any]]  # some rows of a table, by column: texts, or lists of numbers
+Columns = dict[str, list[Any]]  # some rows of a table, by column
 Write = Callable[[Columns], object]
 
 
-def table_writer(path: Path, names: Sequence[str], lists: Sequence[str] = ()) -> AbstractContextManager[Write]:
+def table_writer(
+    path: Path, names: Sequence[str], types: Mapping[str, pa.DataType] | None = None
+) -> AbstractContextManager[Write]:
     """A context with a function that adds rows to the table.
 
     Args:
         path: its suffix is one of `FORMATS`.
         names: the columns.
-        lists: the columns of lists of numbers, which .csv has as JSON; the others are texts.
+        types: of the columns that are not texts, such as numbers, and lists, which .csv has as JSON.
 
     Example:
         >>> import tempfile
@@ -33,7 +35,7 @@ def table_writer(path: Path, names: Sequence[str], lists: Sequence[str] = ()) ->
         ...     path.read_text()
         'anchor,positive\\na cat,a pet\\n'
     """
-    return _WRITERS[path.suffix](path, names, lists)
+    return _WRITERS[path.suffix](path, names, types or {})
 
 
 def write_table(path: Path, rows: Sequence[Mapping[str, Any]], names: Sequence[str] = ()) -> None:
@@ -49,14 +51,14 @@ def write_table(path: Path, rows: Sequence[Mapping[str, Any]], names: Sequence[s
 
 
 @contextmanager
-def _parquet(path: Path, names: Sequence[str], lists: Sequence[str]) -> Iterator[Write]:
-    schema = pa.schema([(name, pa.list_(pa.float64()) if name in lists else pa.string()) for name in names])
+def _parquet(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> Iterator[Write]:
+    schema = pa.schema([(name, types.get(name, pa.string())) for name in names])
     with pq.ParquetWriter(path, schema) as writer:
         yield lambda columns: writer.write_table(pa.table(columns, schema=schema))
 
 
 @contextmanager
-def _jsonl(path: Path, names: Sequence[str], lists: Sequence[str]) -> Iterator[Write]:
+def _jsonl(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> Iterator[Write]:
     with open(path, "w", encoding="utf-8") as file:
         yield lambda columns: file.writelines(
             json.dumps(dict(zip(names, row, strict=True)), ensure_ascii=False) + "\n"
@@ -65,13 +67,13 @@ def _jsonl(path: Path, names: Sequence[str], lists: Sequence[str]) -> Iterator[W
 
 
 @contextmanager
-def _csv(path: Path, names: Sequence[str], lists: Sequence[str]) -> Iterator[Write]:
+def _csv(path: Path, names: Sequence[str], types: Mapping[str, pa.DataType]) -> Iterator[Write]:
     with open(path, "w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(names)
 
         def write(columns: Columns) -> None:
-            cells = (map(json.dumps, column) if name in lists else column for name, column in columns.items())
+            cells = (map(json.dumps, column) if name in types else column for name, column in columns.items())
             writer.writerows(zip(*cells, strict=True))
 
         yield write

@@ -10,9 +10,7 @@ import csv
 import inspect
 import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,7 +25,7 @@ from contrastive_st.evaluation.scorers.retrieval import Metric
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
 from contrastive_st.models import SentenceEncoder
-from contrastive_st.models.protocol import Encoder, FunctionEncoder, as_encoder
+from contrastive_st.models.protocol import Encoder, as_encoder, with_options
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.vectors import SIMILARITIES
 
@@ -73,11 +71,13 @@ class TaskEvaluator:
         if main_similarity is not None and main_similarity not in SIMILARITIES:
             raise InputError(f"main_similarity {main_similarity!r}: choose one of {', '.join(SIMILARITIES)}")
         self.task, self.tokenizer, self.main_similarity = task, tokenizer, main_similarity
-        self.truncate_dim, self.write_csv = truncate_dim, write_csv
+        self.write_csv = write_csv
         self.splits: Splits = task.load(".")
-        self._options = _given(batch_size=batch_size, show_progress_bar=show_progress_bar or None)
-        self._query = _given(prompt=query_prompt, prompt_name=query_prompt_name)
-        self._document = _given(prompt=corpus_prompt, prompt_name=corpus_prompt_name)
+        self._options: dict[str, Any] = {
+            "batch_size": batch_size, "show_progress_bar": show_progress_bar or None, "truncate_dim": truncate_dim,
+            "query": {"prompt": query_prompt, "prompt_name": query_prompt_name},
+            "document": {"prompt": corpus_prompt, "prompt_name": corpus_prompt_name},
+        }  # fmt: skip
 
     @property
     def primary_metric(self) -> str:
@@ -102,9 +102,9 @@ class TaskEvaluator:
         task = self.task
         if "similarity" in inspect.signature(task.score).parameters:
             kind = self.main_similarity or getattr(encoder, "similarity_fn_name", "cosine")
-            task = replace(task, score=partial(task.score, similarity=kind))
+            task = task.scored_with(similarity=kind)
         with preserved_random_state():
-            scores, _ = run(self._with_options(encoder), [task], {task.name: self.splits})
+            scores, _ = run(with_options(encoder, **self._options), [task], {task.name: self.splits})
         found = {f"{score.task}_{score.metric}": score.value for score in scores if score.value is not None}
         if output_path is not None and self.write_csv and processes()[0] == 0:
             self._write(Path(output_path), {"epoch": epoch, "steps": steps, **found})
@@ -115,20 +115,7 @@ class TaskEvaluator:
             if self.tokenizer is None:
                 raise InputError("this model has no tokenizer; give the evaluator one: tokenizer=...")
             return SentenceEncoder(model, self.tokenizer, name="the model")
-        return SentenceEncoder(model) if self._query or self._document else as_encoder(model)
-
-    def _with_options(self, encoder: Encoder) -> Encoder:
-        options = {} if isinstance(encoder, FunctionEncoder) else self._options  # a function has no batches
-        if not (options or self._query or self._document or self.truncate_dim):
-            return encoder
-
-        def encoding(encode: Callable[..., Any], **prompts: Any) -> Callable[[list[str]], Any]:
-            return lambda texts: np.asarray(encode(texts, **options, **prompts))[:, : self.truncate_dim]
-
-        return FunctionEncoder(
-            encoder.name, encoding(encoder.encode), encoder.pooling, encoder.max_length, None,
-            encoding(encoder.encode_query, **self._query), encoding(encoder.encode_document, **self._document),
-        )  # fmt: skip
+        return as_encoder(model)
 
     def _write(self, folder: Path, row: Mapping[str, float]) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -139,10 +126,6 @@ class TaskEvaluator:
             if not known:
                 writer.writeheader()
             writer.writerow(row)
-
-
-def _given(**options: Any) -> dict[str, Any]:
-    return {name: value for name, value in options.items() if value is not None}
 
 
 class EmbeddingSimilarityEvaluator(TaskEvaluator):
@@ -325,8 +308,7 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         self, name: str, k: int, splits: Splits, metrics: Sequence[Metric], tokenizer: Any, options: dict[str, Any]
     ) -> None:
         task = beir_task(name, name, k, read=lambda: splits)
-        task = replace(task, score=partial(task.score, metrics=metrics))
-        TaskEvaluator.__init__(self, task, tokenizer, **options)
+        TaskEvaluator.__init__(self, task.scored_with(metrics=metrics), tokenizer, **options)
 
     @classmethod
     def from_folder(

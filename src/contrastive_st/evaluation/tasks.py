@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -88,6 +89,11 @@ class Task:
             if (root / self.marker).is_dir():
                 return self.read(root)
         raise MissingData(f"no folder {self.marker} in the data folder")
+
+    def scored_with(self, **options: Any) -> Task:
+        """The same task, whose scorer is called with more options, such as `similarity`."""
+        scorer: Callable[..., list[Score]] = self.score
+        return replace(self, score=partial(scorer, **options))
 
     def is_main(self, score: Score) -> bool:
         """Whether this is the main score of the task."""

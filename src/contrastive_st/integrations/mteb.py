@@ -84,6 +84,7 @@ class MTEBModel:
         )  # fmt: skip
 
 
-def _rows(*given: Any) -> list[NDArray[np.float64]]:
-    """Arrays `[N, d]` in float64."""
-    return [np.atleast_2d(np.asarray(vectors, dtype=np.float64)) for vectors in given]
+def _rows(*given: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Two arrays `[N, d]` in float64."""
+    first, second = (np.atleast_2d(np.asarray(vectors, dtype=np.float64)) for vectors in given)
+    return first, second

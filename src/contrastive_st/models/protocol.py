@@ -144,3 +144,43 @@ def as_encoder(source: Any, *, name: str | None = None, **options: Any) -> Encod
         return open_encoder(source, name=name, **options)
     roles = (getattr(source, f"encode_{role}", None) for role in ("query", "document"))
     return FunctionEncoder(name or type(source).__name__, source.encode, "the model's own", None, None, *roles)
+
+
+def with_options(
+    encoder: Encoder,
+    *,
+    query: dict[str, Any] | None = None,
+    document: dict[str, Any] | None = None,
+    truncate_dim: int | None = None,
+    **options: Any,
+) -> Encoder:
+    """An encoder that is called with some options; those that are None are left out.
+
+    Args:
+        encoder: the encoder.
+        query, document: options for queries and for documents alone: `prompt`, `prompt_name`.
+        truncate_dim: give only the first so many dimensions.
+        options: `batch_size` and `show_progress_bar`, which a function from texts to vectors does not get.
+
+    Example:
+        >>> with_options(open_encoder(), truncate_dim=8, batch_size=2).encode(["a cat", "a dog"]).shape
+        (2, 8)
+    """
+    shared, asked, held = (
+        {name: value for name, value in (own or {}).items() if value is not None} for own in (options, query, document)
+    )
+    shared = {} if isinstance(encoder, FunctionEncoder) else shared
+    if not (shared or asked or held or truncate_dim):
+        return encoder
+    if isinstance(encoder, StaticVectors) and (asked or held):
+        from contrastive_st.models.encoder import SentenceEncoder
+
+        encoder = SentenceEncoder(encoder.folder)
+
+    def encoding(encode: Callable[..., Any], prompts: dict[str, Any]) -> Callable[[list[str]], Any]:
+        return lambda texts: encode(texts, **shared, **prompts)[:, :truncate_dim]
+
+    return FunctionEncoder(
+        encoder.name, encoding(encoder.encode, {}), encoder.pooling, encoder.max_length, None,
+        encoding(encoder.encode_query, asked), encoding(encoder.encode_document, held),
+    )  # fmt: skip

@@ -160,8 +160,14 @@ def _add_mine(commands: Any) -> None:
     add("--seed", type=int, default=0, help="seed of random sampling (default: 0)")
     add("--guide", metavar="MODEL", help="another encoder, whose scores are used for limits and sampling")
     add("--cross_encoder", metavar="MODEL", help="as --guide, a CrossEncoder of sentence-transformers")
-    add("--output_format", "--format", choices=("n-tuple", "triplet"), default="n-tuple",
-        help="a row per pair, with all negatives, or a row per negative (default: n-tuple)")  # fmt: skip
+    for option, of in (("query_prompt", "anchors"), ("corpus_prompt", "documents")):
+        add(f"--{option}", metavar="TEXT", help=f"prompt of {of} (default: as the model records)")
+        add(f"--{option}_name", metavar="NAME", help=f"name of a recorded prompt for {of}")
+    add("--batch_size", type=int, help="most texts that a model encodes at a time")
+    add("--output_format", "--format", choices=("n-tuple", "triplet", "labeled-pair", "labeled-list"),
+        default="n-tuple", help="a row per pair, with all negatives; per negative; per document of an anchor, with a "
+        "label; or per pair, with lists of documents and labels (default: n-tuple)")  # fmt: skip
+    add("--include_positives", action="store_true", help="rank the positives too, among the negatives")
     add("--scores", dest="output_scores", action="store_true",
         help="add a column of scores, of the positive and the negatives, for train to distill")  # fmt: skip
     mine.set_defaults(function=_mine)

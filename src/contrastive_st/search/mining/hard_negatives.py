@@ -26,13 +26,17 @@ from contrastive_st.data.table_writers import FORMATS, Columns, table_writer
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write, check_target
 from contrastive_st.memory import peak_resident
-from contrastive_st.models.protocol import as_encoder
+from contrastive_st.models.protocol import as_encoder, with_options
 from contrastive_st.search.mining.known_pairs import Block, KnownPairs, pair_columns, read_corpus
 from contrastive_st.search.mining.negative_rules import NegativeRules
 from contrastive_st.search.mining.scores import CrossScores, EncoderScores, Scores, open_cross_encoder
 
 ANCHORS = 8192  # anchors that are searched for at a time: each thread has some thousand in turn
-ROWS = ("n-tuple", "triplet")
+FORMATS_OF_ROWS = ("n-tuple", "triplet", "labeled-pair", "labeled-list")
+#: The columns that are not texts
+_TYPES = {
+    "label": pa.int64(), "score": pa.float64(), "labels": pa.list_(pa.int64()), "scores": pa.list_(pa.float64()),
+}  # fmt: skip
 Numbers = NDArray[np.int64]
 Vectors = NDArray[np.float32]
 
@@ -76,9 +80,8 @@ def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> data
         options: options of `HardNegatives` and `NegativeRules`.
 
     Returns:
-        Columns `anchor`, `positive` and `negative_1`, `negative_2`, ...; `negative` with `output_format="triplet"`. The
-        rows of an anchor are adjacent. With `output_scores` a column `scores` of lists: of the positive, then of each
-        negative, by the cross-encoder or the guide if there is one, else by the model.
+        Columns `anchor`, `positive` and `negative_1`, `negative_2`, ..., or those of another `output_format`. The rows
+        of an anchor are adjacent. Scores are those of the cross-encoder or the guide, if there is one, or the model.
 
     Raises:
         InputError: the pairs cannot be read, an option is out of range, or no anchor has enough negatives.
@@ -114,7 +117,7 @@ def write_hard_negatives(
         raise InputError(f"--output {output}: write one of {', '.join(FORMATS)}")
     check_target(output, overwrite)
     mined = HardNegatives(dataset, model, **options)
-    with atomic_write(output, overwrite) as path, table_writer(path, mined.columns, [SCORES]) as write:
+    with atomic_write(output, overwrite) as path, table_writer(path, mined.columns, mined.types) as write:
         for columns in mined:
             write(columns)
     return mined.counts
@@ -133,9 +136,16 @@ class HardNegatives:
         cross_encoder: as `guide`, a `CrossEncoder` of sentence-transformers, as an object or by name.
         pooling: pooling of a model that records none.
         precision: precision of the model and the guide, as for `SentenceEncoder`.
-        output_format: `n-tuple` (one row for each pair whose anchor has `num_negatives`) or `triplet` (one row for each
-            negative of each pair).
-        output_scores: add the scores by which the negatives were chosen.
+        query_prompt, query_prompt_name, corpus_prompt, corpus_prompt_name: prompts of anchors and documents, in place
+            of those that the model records; for the guide too.
+        batch_size: most texts that a model encodes at a time.
+        output_format: `n-tuple`, a row for each pair whose anchor has `num_negatives`; `triplet`, a row for each
+            negative of each pair, `negative`; `labeled-pair`, a row for each document of an anchor, `positive`, with a
+            `label` 1 or 0; `labeled-list`, a row for each pair, with a list `positive` and a list `labels`.
+        output_scores: add `scores`, of the positive and then the negatives; for the labeled formats in place of the
+            labels, in a `labeled-pair` a `score`.
+        include_positives: let the positives of an anchor be among its negatives, for a whole ranking, such as to
+            rerank; for the format `n-tuple` alone.
         verbose: show progress bars on stderr.
         rules: arguments of `NegativeRules`.
     """
@@ -153,26 +163,43 @@ class HardNegatives:
         cross_encoder: Any = None,
         pooling: str | None = None,
         precision: str = "fp32",
+        query_prompt: str | None = None,
+        query_prompt_name: str | None = None,
+        corpus_prompt: str | None = None,
+        corpus_prompt_name: str | None = None,
+        batch_size: int | None = None,
         output_format: str = "n-tuple",
         output_scores: bool = False,
+        include_positives: bool = False,
         verbose: bool = False,
         **rules: Any,
     ) -> None:
-        if output_format not in ROWS:
-            raise InputError(f"output_format {output_format}: choose one of {', '.join(ROWS)}")
+        if output_format not in FORMATS_OF_ROWS:
+            raise InputError(f"output_format {output_format}: choose one of {', '.join(FORMATS_OF_ROWS)}")
+        if include_positives and output_format != "n-tuple":
+            raise InputError(f"include_positives: the output_format is n-tuple then, not {output_format}")
         if guide is not None and cross_encoder is not None:
             raise InputError("a guide and a cross-encoder are given; give only one of them")
         self._started = time.perf_counter()
         self.rules, self.counts, self.verbose = NegativeRules(**rules), MiningCounts(), verbose
-        names = [f"negative_{i}" for i in range(1, self.rules.num_negatives + 1)]
-        self.columns = ["anchor", "positive", *(names if output_format == "n-tuple" else ["negative"])]
-        self.columns += [SCORES] if output_scores else []
-        self.triplets, self.scored = output_format == "triplet", output_scores
+        self.format, self.scored = output_format, output_scores
+        others = {
+            "n-tuple": [f"negative_{i}" for i in range(1, self.rules.num_negatives + 1)], "triplet": ["negative"],
+            "labeled-pair": ["score" if output_scores else "label"],
+            "labeled-list": [] if output_scores else ["labels"],
+        }  # fmt: skip
+        self.columns = ["anchor", "positive", *others[output_format]]
+        self.columns += [SCORES] if output_scores and output_format != "labeled-pair" else []
+        self.types = _TYPES | ({"positive": pa.list_(pa.string())} if output_format == "labeled-list" else {})
         anchors, positives = pair_columns(dataset, anchor_column_name, positive_column_name)
         searched = [] if corpus is None else [read_corpus(corpus, corpus_column)]
-        self._pairs = KnownPairs(anchors, positives, searched)
-        self._model = as_encoder(model, pooling=pooling, precision=precision)
-        self._guide = None if guide is None else as_encoder(guide, precision=precision)
+        self._pairs = KnownPairs(anchors, positives, searched, include_positives)
+        options: dict[str, Any] = {
+            "query": {"prompt": query_prompt, "prompt_name": query_prompt_name},
+            "document": {"prompt": corpus_prompt, "prompt_name": corpus_prompt_name}, "batch_size": batch_size,
+        }  # fmt: skip
+        self._model = with_options(as_encoder(model, pooling=pooling, precision=precision), **options)
+        self._guide = None if guide is None else with_options(as_encoder(guide, precision=precision), **options)
         self._cross = None if cross_encoder is None else open_cross_encoder(cross_encoder)
 
     def __iter__(self) -> Iterator[Columns]:
@@ -192,7 +219,7 @@ class HardNegatives:
                     yield from self._rows(block, *self._negatives(block, finder, judge, random))
                     bar.update(len(block.anchors))
         if not self.counts.rows:
-            few = f"none of {count:,} anchors has {1 if self.triplets else self.rules.num_negatives} negatives"
+            few = f"none of {count:,} anchors has {self._least} negatives"
             raise InputError(f"{few}; allow higher scores or more ranks, or give a corpus")
 
     def _negatives(
@@ -216,22 +243,49 @@ class HardNegatives:
         chosen, found = np.take_along_axis(padded, places, axis=1), np.take_along_axis(padded_scores, places, axis=1)
         return chosen, found, judged[there.sum() :]
 
+    @property
+    def _least(self) -> int:
+        """The fewest negatives of an anchor that has rows."""
+        return self.rules.num_negatives if self.format == "n-tuple" else 1
+
     def _rows(self, block: Block, negatives: Numbers, scores: Vectors, positive: Vectors) -> Iterator[Columns]:
         """The rows of a block of anchors, if there are any; arguments as `_negatives` returns them."""
         found = (negatives >= 0).sum(axis=1)
-        kept = found >= (1 if self.triplets else self.rules.num_negatives)
+        kept = found >= self._least
         pair = np.flatnonzero(kept[block.rows])  # which of the block's pairs have rows
-        chosen, scores = negatives[block.rows[pair]], scores[block.rows[pair]]
-        if self.triplets:
-            repeats, places = np.nonzero(chosen >= 0)
-            pair, chosen, scores = pair[repeats], chosen[repeats, places][:, None], scores[repeats, places][:, None]
         counts = self.counts
         counts.anchors, counts.without = counts.anchors + len(found), counts.without + int((~kept).sum())
-        counts.rows, counts.negatives = counts.rows + len(pair), counts.negatives + int(found[kept].sum())
+        counts.negatives += int(found[kept].sum())
         counts.seconds = time.perf_counter() - self._started
-        if len(pair):
-            given = self._pairs.given(block.places[pair])
-            negative = [self._pairs.documents[column] for column in chosen.T]
-            judged = np.concatenate([positive[pair, None], scores], axis=1).astype(np.float64).round(6)
-            columns = [*given, *negative, *([judged.tolist()] if self.scored else [])]
-            yield dict(zip(self.columns, columns, strict=True))
+        if not len(pair):
+            return
+        rows = block.rows[pair]
+        judged = np.concatenate([positive[pair, None], scores[rows]], axis=1).astype(np.float64).round(6)
+        anchors, positives = (np.array(column, dtype=object) for column in self._pairs.given(block.places[pair]))
+        if self.format == "n-tuple":
+            texts = [self._pairs.documents[column] for column in negatives[rows].T]
+            columns = [anchors, positives, *texts, judged.tolist()]
+        else:
+            columns = self._single(rows, negatives[rows], judged, anchors, positives)
+        counts.rows += len(columns[0])
+        yield dict(zip(self.columns, map(list, columns), strict=False))  # scores are last, if they are wanted
+
+    def _single(self, rows: Numbers, chosen: Numbers, judged: Any, anchors: Any, positives: Any) -> list[Any]:
+        """The columns of the other formats, from the pairs' anchors and negatives `[P, n]`, padded with -1."""
+        if self.format == "labeled-pair":  # the negatives of an anchor once, after its last positive
+            chosen = np.where(np.append(rows[1:] != rows[:-1], True)[:, None], chosen, -1)
+        repeats, places = np.nonzero(chosen >= 0)
+        negatives, their = self._pairs.documents[chosen[repeats, places]], judged[repeats, places + 1]
+        if self.format == "triplet":
+            scores = np.stack([judged[repeats, 0], their], axis=1).tolist()
+            return [anchors[repeats], positives[repeats], negatives, scores]
+        # the positive of each pair, then its negatives
+        order = np.argsort(np.concatenate([np.arange(len(rows)), repeats]), kind="stable")
+        texts = np.concatenate([positives, np.array(negatives, dtype=object)])[order]
+        labels = np.repeat([1, 0], [len(rows), len(repeats)])[order]
+        values = (np.concatenate([judged[:, 0], their])[order] if self.scored else labels).tolist()
+        if self.format == "labeled-pair":
+            return [np.concatenate([anchors, anchors[repeats]])[order], texts, values]
+        starts = np.flatnonzero(labels)
+        ends = [*starts[1:], len(labels)]
+        return [anchors, *([own[a:b] for a, b in zip(starts, ends, strict=True)] for own in (texts.tolist(), values))]

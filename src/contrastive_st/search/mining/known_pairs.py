@@ -127,10 +127,12 @@ class Block:
 class KnownPairs:
     """Distinct anchors, distinct documents, and the positives of each anchor.
 
-    Only the first `searched` documents may be negatives.
+    Only the first `searched` documents may be negatives; with `include_positives` an anchor's positives may be, too.
     """
 
-    def __init__(self, anchors: Column, positives: Column, corpus: Sequence[Column]) -> None:
+    def __init__(
+        self, anchors: Column, positives: Column, corpus: Sequence[Column], include_positives: bool = False
+    ) -> None:
         self.columns = anchors, positives
         self.anchors, self.documents = Distinct([anchors]), Distinct([*corpus, positives])
         number = self.documents.number
@@ -140,7 +142,8 @@ class KnownPairs:
         _, anchor, itself = np.intersect1d(
             self.anchors.keys, self.documents.keys, assume_unique=True, return_indices=True
         )
-        self._barred = np.union1d(self._pairs, anchor * count + itself)
+        itself = anchor * count + itself
+        self._barred = np.unique(itself) if include_positives else np.union1d(self._pairs, itself)
 
     def block(self, start: int, stop: int) -> Block:
         """The anchors from `start` to before `stop`."""

@@ -20,6 +20,7 @@ from contrastive_st.evaluation.scorers.probes import (
     score_split,
     tai_targets,
 )
+from contrastive_st.evaluation.scorers.sts import score_pairs, score_space
 
 
 def blobs(classes, n=240, d=12, seed=0):
@@ -145,3 +146,52 @@ def test_graded_scores_are_predicted_from_their_distributions():
     found = {(figure.split, figure.metric): figure.value for figure in figures}
     assert found["test", "pearson"] > 0.5
     assert found["test", "mse"] < np.var(5 * share[320:])
+
+
+def two_parts(scorer, sign, noise=3.0):
+    """Splits with a test part whose labels are right (1) or all wrong (-1)."""
+    random = np.random.default_rng(5)
+    y = random.integers(2, size=270)
+    x = np.stack([y[:, None] * 0.5 + noise * random.normal(size=(270, 40)) for _ in range(2)])
+    x = np.concatenate(list(x))  # vectors of 540 sentences, two for each row
+    parts, start = {}, 0
+    for name, size in (("train", 90), ("dev", 90), ("test", 90)):
+        own = y[start : start + size]
+        own = own if name != "test" or sign > 0 else 1 - own
+        columns = [[str(i + 270 * side) for i in range(start, start + size)] for side in (0, 1)]
+        parts[name] = Rows(tuple(columns if scorer in PAIRED else columns[:1]), own)
+        start += size
+    return Splits(parts, {}, ("0", "1")), lambda texts: x[[int(text) for text in texts]]
+
+
+PAIRED = ("score_nli", "score_pairs", "score_relatedness")
+BLIND = {
+    "score_split": lambda splits, embed: score_split(splits, embed, "SST2"),
+    "score_nli": lambda splits, embed: logistic.score_nli(splits, embed, "NLI"),
+    "score_kfold": lambda splits, embed: score_kfold(splits, embed, "MRPC", 4),
+    "score_pairs": lambda splits, embed: score_pairs(splits, embed, "QQP"),
+    "score_relatedness": lambda splits, embed: score_relatedness(splits, embed, "SICKR", (0, 1, 2)),
+}
+
+
+@pytest.mark.parametrize("scorer", BLIND)
+def test_nothing_is_chosen_by_the_labels_of_the_test_part(scorer):
+    """Of C and of thresholds: where all labels of the test part are wrong, what was right is wrong."""
+    figures = []
+    for sign in (1, -1):
+        scores = BLIND[scorer](*two_parts(scorer, sign))
+        metric = "pearson" if scorer == "score_relatedness" else "accuracy"
+        figures.append({score.split: score.value for score in scores if score.metric == metric})
+    right, wrong = figures
+    assert wrong["test"] == pytest.approx(-right["test"] if scorer == "score_relatedness" else 1 - right["test"])
+    assert right.get("dev") == wrong.get("dev")
+    assert right["test"] not in (0, 0.5, 1)
+
+
+def test_alignment_is_that_of_the_pairs_scored_above_four():
+    gold = np.array([3.9, 4.0, 4.0, 4.1, 5.0])
+    rows = Rows(([f"a{i}" for i in range(5)], [f"b{i}" for i in range(5)]), gold)
+    near = lambda text: text.startswith("a") or text == "b3"
+    embed = lambda texts: np.array([[1.0, 0.0] if near(text) else [0.0, 1.0] for text in texts])
+    alignment, *_ = score_space(Splits({"dev": rows}, {}), embed, "space")
+    assert (alignment.value, alignment.n) == (1.0, 2)  # the squared distances 0 and 2

@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 DEMO_ARGS ?=
 PYTEST_ARGS ?=
-.PHONY: demo test test-fast test-min lint lint-workflows docs wheel readme clean
+.PHONY: demo test test-contracts test-fast test-min lint lint-workflows docs wheel readme clean
 
 $(VENV)/.demo: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -24,6 +24,15 @@ test: $(VENV)/.dev  ## every test, offline
 
 test-fast: $(VENV)/.dev  ## the fast tests, offline
 	HF_HUB_OFFLINE=1 $(BIN)/python -m pytest -n 2 --dist loadgroup -m "not slow and not data" $(PYTEST_ARGS)
+
+$(VENV)-contracts/.done:
+	$(PYTHON) -m venv $(VENV)-contracts
+	$(VENV)-contracts/bin/python -m pip install --quiet --disable-pip-version-check schemathesis==4.32.5
+	touch $@
+
+test-contracts: $(VENV)/.dev $(VENV)-contracts/.done  ## what the libraries around this one expect of it; HTTP for five minutes
+	HF_HUB_OFFLINE=1 SCHEMATHESIS=$(abspath $(VENV)-contracts)/bin/schemathesis CONTRASTIVE_ST_FUZZ_SECONDS=300 \
+		$(BIN)/python -m pytest tests/contracts $(PYTEST_ARGS)
 
 $(VENV)-min/.test: pyproject.toml constraints-min.txt
 	test -x $(VENV)-min/bin/python || $(PYTHON) -m venv $(VENV)-min
@@ -81,4 +90,4 @@ readme:  ## every line of README.md, its installation first, in a fresh clone of
 		CONTRASTIVE_ST_CACHE=$$PWD/cache CONTRASTIVE_ST_STORE=$$store bash -euv readme.sh
 
 clean:
-	rm -rf $(VENV) $(VENV)-min $(VENV)-wheel $(VENV)-workflows build dist out
+	rm -rf $(VENV) $(VENV)-contracts $(VENV)-min $(VENV)-wheel $(VENV)-workflows build dist out

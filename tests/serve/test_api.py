@@ -2,7 +2,9 @@
 
 import asyncio
 import base64
+import gzip
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL, SentenceEncoder
 from contrastive_st.cli import main
 from contrastive_st.models.protocol import open_encoder
+from contrastive_st.search.index import Hit
 from contrastive_st.serve import api
 from contrastive_st.serve.api import ApiError, Batcher, IndexServed, Served, make_api
 
@@ -101,6 +104,125 @@ def test_a_search_is_that_of_the_index():
         assert "topicx" in http.post("/search", json={"query": "x", "filter": ["topicx"]}).json()["error"]
 
 
+def test_ids_and_numbers_beyond_those_of_javascript_are_strings():
+    encoder = open_encoder()
+    hits = [Hit(2**53 - 1, 1.0, "a", {"n": 2**53, "m": [1, -(2**60)]}), Hit(2**53, float("nan"), "b", {"n": 2**70})]
+    index = SimpleNamespace(search=lambda *args, **options: [hits])
+    with client(encoder, indices={"topics": IndexServed(index, Served(encoder))}) as http:
+        found = http.post("/search", json={"query": "tide"}).json()["hits"]
+    assert [hit["id"] for hit in found] == [2**53 - 1, str(2**53)]
+    assert [hit["metadata"] for hit in found] == [{"n": str(2**53), "m": [1, str(-(2**60))]}, {"n": str(2**70)}]
+    assert found[1]["score"] is None
+
+
+def test_a_query_of_which_the_model_knows_nothing_has_no_hits_and_a_note():
+    encoder = open_encoder()
+    index = topic_index(encoder=encoder)
+    with client(encoder, indices={"topics": IndexServed(index, Served(encoder))}) as http:
+        for query in ("", "\U0001f600"):
+            answer = http.post("/search", json={"query": query})
+            assert answer.status_code == 200
+            assert (answer.json()["hits"], len(answer.json()["notes"])) == ([], 1)
+
+
+def test_models_as_clients_of_openai_ask_for_them(encoder):
+    with client(encoder, open_encoder()) as http:
+        listed = http.get("/v1/models").json()["data"]
+        assert all(abs(model["created"] - time.time()) < 600 for model in listed)
+        assert [http.get(f"/v1/models/{model['id']}").json() for model in listed] == listed
+        for answer in (http.get("/v1/models/gpt"), http.post("/v1/embeddings", json={"input": "a", "model": "gpt"})):
+            error = answer.json()["error"]
+            assert (answer.status_code, error["code"], error["param"]) == (404, "model_not_found", "model")
+        info = http.get("/info").json()
+        assert (info["model_id"], info["max_input_length"], info["dimension"]) == ("tiny", 16, 16)
+
+
+@pytest.mark.parametrize("path", ["/health", "/metrics", "/v1/models", "/v1/models/tiny", "/info"])
+def test_head_is_get_without_a_body(encoder, path):
+    with client(encoder) as http:
+        answer = http.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+        assert http.put(path).status_code == 405
+
+
+@pytest.mark.parametrize(("route", "body"), [
+    ("/v1/embeddings", {"input": "a", "encoding_format": None}), ("/v1/embeddings", {"input": "a", "dimensions": None}),
+    ("/v1/embeddings", {"input": "a", "dimensions": 4.0, "user": "me"}), ("/embed", {"inputs": [5.0, 6]}),
+    ("/embed", {"inputs": "a", "truncation_direction": "right", "prompt_name": None}),
+])  # fmt: skip
+def test_what_clients_send_without_meaning_it_is_taken(encoder, route, body):
+    with client(encoder) as http:
+        assert http.post(route, json=body).status_code == 200
+
+
+@pytest.mark.parametrize(("route", "body", "field"), [
+    ("/v1/embeddings", {"input": "a", "dimension": 4}, "dimension"), ("/embed", {"inputs": "a", "norm": True}, "norm"),
+    ("/v1/embeddings", {"input": "a", "dimensions": "4"}, "dimensions"), ("/embed", {"inputs": "a", "x": 1}, "x"),
+    ("/embed", {"inputs": "a", "normalize": "yes"}, "normalize"),
+    ("/embed", {"inputs": "a", "truncation_direction": "left"}, "truncation_direction"),
+    ("/", {"inputs": "a", "x": 1}, "x"),
+    ("/v1/embeddings", {"input": "a", "encoding_format": "hex"}, "encoding_format"),
+    ("/similarity", {"inputs": {"source_sentence": "a", "sentences": ["b"], "x": 1}}, "x"),
+    ("/search", {"query": "a", "top": 3}, "top"), ("/search", {"query": "a", "k": 0}, "k"),
+    ("/search", {"query": "a", "k": 1001}, "k"), ("/v1/embeddings", {"input": "a", "dimensions": 0}, "dimensions"),
+])  # fmt: skip
+def test_no_field_is_taken_and_ignored(encoder, route, body, field):
+    with client(encoder) as http:
+        answer = http.post(route, json=body)
+        error = answer.json()["error"]
+        assert answer.status_code == 422
+        assert field in (error["message"] if route.startswith("/v1/") else error)
+
+
+def test_a_body_is_json_whether_it_says_so_or_not(encoder):
+    body = b'{"inputs": "the cat"}'
+    with client(encoder) as http:
+        for headers in ({}, {"content-type": "application/json; charset=utf-8"}, {"content-encoding": "identity"}):
+            assert http.post("/embed", content=body, headers=headers).status_code == 200
+        for headers, content in (
+            ({"content-encoding": "gzip"}, gzip.compress(body)), ({"content-type": "text/plain"}, body),
+            ({"content-type": "application/x-www-form-urlencoded"}, body),
+        ):  # fmt: skip
+            refused = http.post("/embed", content=content, headers=headers)
+            assert refused.status_code == 415
+            assert "send" in refused.json()["error"]
+
+
+def test_pages_of_other_origins_where_they_are_let_in(encoder):
+    asked = {"Origin": "https://page.example", "Access-Control-Request-Method": "POST",
+             "Access-Control-Request-Headers": "authorization, content-type"}  # fmt: skip
+    with client(encoder, token="secret", origins=["https://page.example"]) as http:
+        allowed = http.options("/embed", headers=asked)
+        assert allowed.status_code == 200
+        assert allowed.headers["access-control-allow-origin"] == "https://page.example"
+        headers = {"Origin": "https://page.example", "Authorization": "Bearer secret"}
+        answer = http.post("/embed", json={"inputs": "a"}, headers=headers)
+        assert (answer.status_code, answer.headers["access-control-allow-origin"]) == (200, "https://page.example")
+        assert http.options("/embed", headers={**asked, "Origin": "https://other.example"}).status_code == 400
+    with client(encoder) as http:
+        assert "access-control-allow-origin" not in http.get("/health", headers={"Origin": "https://a.b"}).headers
+
+
+@pytest.mark.parametrize("options", [{}, {"token": "secret"}, {"host": "0.0.0.0", "base_url": "http://a.b"}])
+def test_the_document_names_the_errors_of_each_route_and_no_others(encoder, options):
+    with client(encoder, **options) as http:
+        headers = {"Authorization": "Bearer secret"} if "token" in options else {}
+        document = http.get("/openapi.json", headers=headers).json()
+    assert len(document["paths"]) == 10
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            answers = operation["responses"]
+            wanted = {"200", "400", "413", "503"} | ({"404", "408", "415", "422"} if method == "post" else set())
+            wanted |= {"429"} if path != "/health" else set()
+            wanted |= {"401"} if "token" in options and path != "/health" else set()
+            wanted |= {"404"} if path == "/v1/models/{model}" else set()
+            assert set(answers) - {"421"} == wanted
+            assert ("421" in answers) == ("host" not in options)
+            assert all(content["schema"] for answer in answers.values() for content in answer["content"].values())
+            assert bool(operation.get("security")) == ("401" in answers)
+    assert "HTTPValidationError" not in document["components"]["schemas"]
+
+
 LONG = "the cat sat on the mat and a dog ran far away today in the old town where rain fell"
 
 
@@ -116,7 +238,7 @@ LONG = "the cat sat on the mat and a dog ran far away today in the old town wher
     ("/v1/embeddings", {"input": LONG}, 413, "more than the 16 tokens"),
     ("/v1/embeddings", {"input": [[5] * 17]}, 413, "more than the 16 tokens"),
     ("/embed", {"inputs": "a", "prompt_name": "query"}, 400, "no prompt 'query'"),
-    ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 422, "give a text"),
+    ("/similarity", {"inputs": {"source_sentence": "a", "sentences": []}}, 422, "at least 1 item"),
     ("/search", {"query": "a"}, 404, "--index"),
     ("/nowhere", {}, 404, "Not Found"),
 ])  # fmt: skip

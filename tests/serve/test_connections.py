@@ -31,7 +31,7 @@ class Echo(gate.Gate):
 
 async def echo(scope, receive, send):
     headers = {name: value.decode() for name, value in scope["headers"]}
-    size, more = 0, True
+    size, more = 0, scope["path"] != "/unread"
     try:
         while more:
             message = await receive()
@@ -198,6 +198,20 @@ def test_of_too_many_waiting_connections_the_oldest_ends(server, monkeypatch):
     finally:
         for connection in held:
             connection.close()
+
+
+def test_a_body_that_nobody_reads_does_not_reset_the_connection(server):
+    """As that of a post to a route that is not there; a long one ends the connection."""
+    post = POST.replace(b"POST /", b"POST /unread")
+    with connected(server) as connection:
+        for size in (5, 500_000):
+            connection.sendall(post + b"Content-Length: %d\r\n\r\n" % size + b"a" * size)
+            answer = connection.recv(1000)
+            assert answer.startswith(b"HTTP/1.1 200")
+            assert b"connection: close" not in answer.lower()
+    with connected(server) as connection:
+        connection.sendall(post + b"Content-Length: 900\r\n\r\nab")
+        assert b"connection: close" in everything(connection).lower()
 
 
 def test_the_server_ends_though_bodies_and_headers_are_missing(server):

@@ -8,31 +8,32 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import math
 import sys
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import orjson
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Security
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, PlainTextResponse, Response
 from fastapi.routing import APIRoute
+from fastapi.security import HTTPBearer
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from pydantic import AfterValidator, BaseModel, ConfigDict, FailFast, Field, WithJsonSchema
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect
 
+from contrastive_st import __version__
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.index import check_k, unmet
+from contrastive_st.search.index import unmet
 from contrastive_st.search.opening import open_encoder_for, open_named
 from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
@@ -57,18 +58,32 @@ from contrastive_st.serve.limits import (
     MOST_BYTES,
     MOST_CHARACTERS,
     MOST_FLOATS,
-    MOST_HITS,
     MOST_INPUTS,
     MOST_UNDER_WAY,
     ApiError,
     Budget,
     JsonCounter,
 )
+from contrastive_st.serve.schemas import (
+    KEYS,
+    EmbeddingRequest,
+    Embeddings,
+    EmbedRequest,
+    Health,
+    Hits,
+    Info,
+    Model,
+    Models,
+    SearchRequest,
+    SimilarityRequest,
+    describe_bounds,
+    error_answer,
+    errors_of,
+)
 from contrastive_st.terminal import say
 from contrastive_st.tokens import QUERY, role_prompt
 from contrastive_st.vectors import unit_vectors
 
-_KEYS = 64  # strings and lists of a body besides its inputs
 _READING = ThreadPoolExecutor(2, thread_name_prefix="reading")  # bodies and texts; the event loop must never wait
 _SMALL = 16 << 10  # bytes that are parsed sooner than a thread wakes
 _Result = TypeVar("_Result")
@@ -122,7 +137,7 @@ class Served:
             raise ApiError(400, f"token ids go from 0 to {most - 1:,}, and a row holds one at least; or send texts")
         if longest is not None and not cut and max(map(len, items)) > longest:
             raise ApiError(413, f"an input has more than the {longest} tokens that the model reads")
-        return [row[:longest] for row in items]
+        return [list(map(int, row[:longest])) for row in items]
 
     def _rows_of_texts(self, texts: list[str], prompt: str, cut: bool) -> Rows:
         if sum(map(len, texts)) > MOST_CHARACTERS:
@@ -157,7 +172,9 @@ class Served:
 
 def _is_row(item: Any) -> bool:
     """Whether this is a row of token ids, which may be empty within a list of rows."""
-    return isinstance(item, list) and bool(item) and set(map(type, item)) == {int}
+    if not isinstance(item, list) or not item or not (kinds := set(map(type, item))) <= {int, float}:
+        return False
+    return float not in kinds or all(number == int(number) for number in item)  # JSON has one kind of numbers
 
 
 def _checked(items: list[Any], fits: Callable[[Any], bool]) -> list[Any]:
@@ -174,70 +191,7 @@ class IndexServed(NamedTuple):
     model: Served
 
 
-# --- Requests and answers.
-
-
-def _text_or_list(given: Any) -> Any:
-    """An input, of which nothing is looked at that could be long; `Served.rows` does that in a thread."""
-    if not isinstance(given, (str, list)):
-        raise ValueError("give a text, a list of texts, or token ids")
-    return given
-
-
-_TEXT: Any = {"type": "string"}
-_IDS: Any = {"type": "array", "items": {"type": "integer"}}
-Input = Annotated[
-    Any,
-    AfterValidator(_text_or_list),
-    WithJsonSchema({"anyOf": [_TEXT, {"type": "array", "items": _TEXT}, _IDS, {"type": "array", "items": _IDS}]}),
-]  # texts, or token ids of the model's own tokenizer
-
-
-class EmbeddingRequest(BaseModel):
-    """`POST /v1/embeddings`, as OpenAI's."""
-
-    input: Input
-    model: str | None = None
-    dimensions: int | None = None
-    encoding_format: Literal["float", "base64"] = "float"
-    user: str | None = None
-
-
-class EmbedRequest(BaseModel):
-    """`POST /embed`, as that of text-embeddings-inference."""
-
-    inputs: Input
-    model: str | None = None
-    normalize: bool = True
-    truncate: bool | None = None
-    prompt_name: str | None = None
-    dimensions: int | None = None
-
-
-class Comparison(BaseModel):
-    """A sentence, and those it is compared with."""
-
-    source_sentence: str
-    sentences: Annotated[list[str], FailFast(), Field(min_length=1)]
-
-
-class SimilarityRequest(BaseModel):
-    """`POST /similarity`, as that of text-embeddings-inference."""
-
-    inputs: Comparison
-    model: str | None = None
-
-
-class SearchRequest(BaseModel):
-    """`POST /search`: the documents of an index that are nearest to a query."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    query: str
-    index: str | None = None
-    k: int = 10
-    filter: Annotated[list[str], Field(max_length=_KEYS // 2)] | str | dict[str, Any] = []
-    hybrid: bool = False
+# --- Routes.
 
 
 class Metrics:
@@ -259,6 +213,14 @@ class Metrics:
 class _Body(Request):
     """A request whose body is counted while it comes, and parsed in a thread if it is large."""
 
+    def check_type(self) -> None:
+        """Raises `ApiError` (415): the body is compressed, or of another type than JSON."""
+        if self.headers.get("content-encoding", "identity").lower() != "identity":
+            raise ApiError(415, "a compressed body is not read; send it as it is", **{"Accept-Encoding": "identity"})
+        kind = self.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise ApiError(415, f"a body of the type {kind[:60]} is not read; send Content-Type: application/json")
+
     async def body(self) -> bytes:
         """The whole body.
 
@@ -266,7 +228,7 @@ class _Body(Request):
             ApiError: 413, it holds more than a request may; 429, too many bodies are under way.
         """
         if not hasattr(self, "_body"):
-            counter, parts = JsonCounter(MOST_INPUTS + _KEYS, MOST_INPUTS + _KEYS, 1 << 20), []
+            counter, parts = JsonCounter(MOST_INPUTS + KEYS, MOST_INPUTS + KEYS, 1 << 20), []
             async for part in self.stream():
                 self.scope["held"].enter_context(self.app.state.bytes.held(len(part)))
                 counter.add(part)
@@ -287,7 +249,10 @@ class _Route(APIRoute):
         answer = super().get_route_handler()
 
         async def read(request: Request) -> Response:
-            return await answer(_Body(request.scope, request.receive))
+            body = _Body(request.scope, request.receive)
+            if request.method == "POST":
+                body.check_type()
+            return await answer(body)
 
         return read
 
@@ -297,15 +262,27 @@ class _Routes:
 
     def __init__(self, models: Mapping[str, Served], indices: Mapping[str, IndexServed], metrics: Metrics) -> None:
         self.models, self.indices, self.metrics = models, indices, metrics
-        self.floats = Budget(ALL_FLOATS)
+        self.floats, self.started = Budget(ALL_FLOATS), int(time.time())
 
     async def v1_embeddings(self, asked: EmbeddingRequest, request: Request) -> Response:
         name, vectors, tokens = await self._vectors(request, asked.model, asked.input, dimensions=asked.dimensions)
-        return Answer(embedding_parts(vectors, asked.encoding_format, name, tokens), vectors.size)
+        return Answer(embedding_parts(vectors, asked.encoding_format or "float", name, tokens), vectors.size)
 
-    async def v1_models(self) -> Any:
-        models = [{"id": name, "object": "model", "owned_by": ""} for name in self.models]
-        return {"object": "list", "data": models}
+    async def v1_models(self) -> Models:
+        return Models(data=[Model(id=name, created=self.started) for name in self.models])
+
+    async def v1_model(self, model: str) -> Model:
+        return Model(id=self._model(model)[0], created=self.started)
+
+    async def info(self) -> Info:
+        name, model = self._model(None)
+        encoder = model.encoder
+        return Info(
+            model_id=name, model_dtype=getattr(encoder, "precision", "fp32"), dimension=model.dimension,
+            model_type={"embedding": {"pooling": encoder.pooling}}, max_input_length=encoder.max_length,
+            max_batch_tokens=model.batcher.batch_tokens, max_client_batch_size=MOST_INPUTS,
+            max_concurrent_requests=MOST_UNDER_WAY, auto_truncate=model.truncate, version=__version__,
+        )  # fmt: skip
 
     async def embed(self, asked: EmbedRequest, request: Request) -> Response:
         options = asked.model_dump(include={"normalize", "truncate", "dimensions"})
@@ -322,33 +299,31 @@ class _Routes:
         """What `huggingface_hub.InferenceClient` sends to the address itself."""
         return await (self.embed if isinstance(asked, EmbedRequest) else self.similarity)(asked, request)  # type: ignore[arg-type]
 
-    async def search(self, asked: SearchRequest, request: Request) -> Any:
+    async def search(self, asked: SearchRequest, request: Request) -> Response:
         if not self.indices:
             raise ApiError(404, "no index is served; start the server with --index")
         name = next(iter(self.indices)) if asked.index is None else asked.index
         if name not in self.indices:
             raise ApiError(404, f"there is no index {name!r}; there is {', '.join(self.indices)}")
         index, model = self.indices[name]
-        k, conditions = check_k(asked.k), as_filter(asked.filter)
-        if k > MOST_HITS:
-            raise ApiError(413, f"k {k}: a request has {MOST_HITS:,} hits at most")
+        conditions = as_filter(asked.model_dump(by_alias=True, exclude_unset=True).get("filter"))
+        if not (await _in_reading(model.encoder.knows, [asked.query]))[0]:
+            return JSONResponse({"index": name, "hits": [], "notes": ["the model knows no token of the query"]})
         vectors, _ = await model.vectors(asked.query, prompt=role_prompt(model.encoder.prompts, QUERY))
         words = asked.query if asked.hybrid else None
 
         def found() -> bytes:
-            hits = index.search(vectors[0], k, filter=conditions, text=words)[0]
-            notes = [] if hits else unmet(index, conditions)
-            return orjson.dumps({"index": name, "notes": notes, "hits": [
-                {"id": json_id(hit.id), "score": None if math.isnan(hit.score) else hit.score, "text": hit.text,
-                 "metadata": hit.metadata} for hit in hits
-            ]})  # fmt: skip
+            hits = index.search(vectors[0], asked.k, filter=conditions, text=words)[0]
+            fields = ("id", "score", "text", "metadata")
+            rows = _exact([{key: getattr(hit, key) for key in fields} for hit in hits])
+            return orjson.dumps({"index": name, "hits": rows, "notes": [] if hits else _unmet(index, conditions)})
 
         return Response(await run_in_threadpool(found), media_type="application/json")
 
-    async def health(self) -> Any:
-        return {"status": "ok", "models": list(self.models), "indices": list(self.indices)}
+    async def health(self) -> Health:
+        return Health(models=list(self.models), indices=list(self.indices))
 
-    async def show_metrics(self) -> Response:
+    async def metrics_text(self) -> Response:
         return PlainTextResponse(generate_latest(self.metrics.registry))
 
     def _model(self, name: str | None) -> tuple[str, Served]:
@@ -367,6 +342,27 @@ class _Routes:
         vectors, tokens = await _unless_gone(request, model.vectors(given, **options))
         self.metrics.tokens.labels(name).inc(tokens)
         return name, vectors, tokens
+
+
+def _exact(value: Any) -> Any:
+    """A JSON value with the numbers beyond the 53 bits of JavaScript's as strings."""
+    if isinstance(value, dict):
+        return {key: _exact(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_exact(item) for item in value]
+    return json_id(value) if isinstance(value, int) else value
+
+
+def _unmet(index: Any, conditions: Any) -> list[str]:
+    """Why nothing meets the conditions.
+
+    Raises:
+        ApiError: 404, no document has a column that they name.
+    """
+    try:
+        return unmet(index, conditions)
+    except InputError as error:
+        raise ApiError(404, str(error)) from None
 
 
 async def _unless_gone(request: Request, work: Awaitable[_Result]) -> _Result:
@@ -391,6 +387,7 @@ def make_api(
     indices: Mapping[str, IndexServed] | None = None,
     host: str = "127.0.0.1",
     token: str | None = None,
+    origins: Sequence[str] = (),
 ) -> App:
     """The API as an ASGI application.
 
@@ -399,25 +396,42 @@ def make_api(
         indices: by name, for `/search`.
         host: what it will be bound to; on loopback, requests for other host names are refused.
         token: asked of every request but `/health` as `Authorization: Bearer ...`; None asks for none.
+        origins: web pages of these origins may use it from a browser; `*` stands for all.
     """
-    app, metrics = FastAPI(title="contrastive-st", description="Sentence embeddings.", redoc_url=None), Metrics(models)
+    metrics = Metrics(models)
+    routes = _Routes(models, indices or {}, metrics)
+    app = FastAPI(
+        title="contrastive-st", description="Sentence embeddings.", version=__version__, redoc_url=None,
+        strict_content_type=False,  # a body without a type is JSON
+    )  # fmt: skip
     app.router.route_class, app.state.bytes = _Route, Budget(ALL_BYTES)
     for kind in (InputError, RequestValidationError, HTTPException, ClientDisconnect):
         app.add_exception_handler(kind, _refusal)
-    routes = _Routes(models, indices or {}, metrics)
-    posts: list[tuple[str, Callable[..., Any]]] = [
-        ("/v1/embeddings", routes.v1_embeddings), ("/embed", routes.embed), ("/similarity", routes.similarity),
-        ("/search", routes.search), ("/", routes.either),
-    ]  # fmt: skip
-    gets: list[tuple[str, Callable[..., Any]]] = [
-        ("/v1/models", routes.v1_models), ("/health", routes.health), ("/metrics", routes.show_metrics)
-    ]  # fmt: skip
-    for path, answer in posts:
-        app.post(path)(answer)
-    for path, answer in gets:
-        app.get(path)(answer)
+    for method, path, answer, model in (
+        ("POST", "/v1/embeddings", routes.v1_embeddings, Embeddings), ("GET", "/v1/models", routes.v1_models, Models),
+        ("GET", "/v1/models/{model}", routes.v1_model, Model), ("POST", "/embed", routes.embed, list[list[float]]),
+        ("POST", "/similarity", routes.similarity, list[float]), ("POST", "/search", routes.search, Hits),
+        ("POST", "/", routes.either, list[list[float]] | list[float]), ("GET", "/info", routes.info, Info),
+        ("GET", "/health", routes.health, Health), ("GET", "/metrics", routes.metrics_text, str),
+    ):  # fmt: skip
+        plain = {"response_class": PlainTextResponse} if path == "/metrics" else {}
+        asks = token is not None and path not in ApiGate.without_token
+        errors = errors_of(path, method == "POST", asks, is_loopback(host))
+        says = {"dependencies": [Security(HTTPBearer(auto_error=False))]} if asks else {}  # in the document alone
+        app.add_api_route(path, answer, methods=[method], response_model=model, responses=errors, **plain, **says)
+        if method == "GET":
+            app.add_api_route(path, answer, methods=["HEAD"], include_in_schema=False)
+    describe_bounds(
+        app.openapi(), max(model.dimension for model in models.values()),
+        max(model.encoder.vocabulary_size for model in models.values()),
+        sorted({name for model in models.values() for name in model.encoder.prompts}),
+    )  # fmt: skip
     paths = {route.path for route in app.routes if hasattr(route, "path")}
-    return _Counted(ApiGate(app, host, token), metrics, paths)
+    gated: App = ApiGate(app, host, token)
+    if origins:  # before the gate: a browser asks without a token whether it may send one
+        sent = ["Authorization", "Content-Type"]
+        gated = CORSMiddleware(gated, origins, allow_methods=["GET", "POST"], allow_headers=sent)
+    return _Counted(gated, metrics, paths)
 
 
 class _Counted:
@@ -446,7 +460,7 @@ class _Counted:
                     scope["held"].enter_context(self.under_way.held(1))
             except ApiError as error:
                 headers = {**(error.headers or {}), "connection": "close"}
-                await _error(route, error.status_code, error.detail, headers)(scope, receive, counted)
+                await error_answer(route, error.status_code, error.detail, headers)(scope, receive, counted)
                 return
             await self.app(scope, receive, counted)
 
@@ -466,7 +480,7 @@ class ApiGate(Gate):
     def refuse(self, status: int, words: str, scope: Scope) -> App:
         """The error as the API that was asked words it."""
         asks = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
-        return _error(scope["path"], status, words, asks)
+        return error_answer(scope["path"], status, words, asks)
 
 
 async def _refusal(request: Request, error: Exception) -> Response:
@@ -476,24 +490,15 @@ async def _refusal(request: Request, error: Exception) -> Response:
         status, words = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):
         status, words = 422, _what_is_wrong(error)
-    return _error(request.url.path, status, one_line(words, 500), headers)
-
-
-def _error(path: str, status: int, words: str, headers: Mapping[str, str]) -> Response:
-    """An error in the form of the API that was asked: OpenAI's, or text-embeddings-inference's."""
-    kind = {401: "authentication", 413: "too_large", 429: "overloaded"}.get(status, "invalid_request")
-    content: Any = {"error": words, "error_type": kind}
-    if path.startswith("/v1/"):
-        content = {"error": {"message": words, "type": f"{kind}_error", "param": None, "code": None}}
-    return JSONResponse(content, status, headers)
+    return error_answer(request.url.path, status, one_line(words, 500), headers)
 
 
 def _what_is_wrong(error: RequestValidationError) -> str:
     """The first fault of a body, with the field that has it."""
     fault = error.errors()[0]
     if fault["type"] == "json_invalid":
-        return f"the body is no JSON: {fault.get('ctx', {}).get('error', fault['msg'])}"
-    name = next((str(part) for part in fault["loc"][1:] if isinstance(part, str)), "the body")
+        return f"the body is not JSON: {fault.get('ctx', {}).get('error', fault['msg'])}"
+    name = next((str(part) for part in reversed(fault["loc"][1:]) if isinstance(part, str)), "the body")
     if name in ("input", "inputs"):
         return f"{name}: give a text, a list of texts, or token ids"
     return f"{name}: {fault['msg']}"
@@ -513,7 +518,7 @@ def run(args: argparse.Namespace) -> None:
         if token is None and not is_loopback(args.host):
             say(f"{args.host}: whoever reaches this machine can use this server; --token_file asks for a token",
                 file=sys.stderr)  # fmt: skip
-        app = make_api(models, indices, args.host, token)
+        app = make_api(models, indices, args.host, token, args.allow_origin)
         serve_app(app, listener, address(listener))
 
 

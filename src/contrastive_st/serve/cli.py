@@ -47,6 +47,8 @@ def _add_api(commands: Any) -> None:
     api.add_argument("--host", default="127.0.0.1", help="address to serve on (default: this machine alone)")
     api.add_argument("--port", type=int, default=8080, help="0 takes a free one (default: 8080)")
     api.add_argument("--token_file", help="file with the token of clients (default: $CONTRASTIVE_ST_API_TOKEN)")
+    api.add_argument("--allow_origin", action="append", default=[], metavar="ORIGIN",
+                     help="web pages of this origin may use it; may be repeated, * for all")  # fmt: skip
     api.add_argument("--precision", default="auto", choices=MODEL_PRECISIONS, help="of the models")
     api.add_argument("--pooling", help=POOLING_HELP)
     api.add_argument("--no_truncate", dest="truncate", action="store_false",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hmac
 import ipaddress
 import os
@@ -16,7 +17,7 @@ from urllib.parse import urlsplit
 from starlette.exceptions import HTTPException
 
 from contrastive_st.errors import InputError
-from contrastive_st.serve.limits import BODY_RATE, BODY_SECONDS
+from contrastive_st.serve.limits import BODY_RATE, BODY_SECONDS, DROP_BYTES, DROP_SECONDS
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -102,13 +103,15 @@ class Gate:
 class _Body:
     """The body of a request, with a bound on its size and on the time that it takes.
 
-    An answer to a request whose body has not been read ends the connection: what follows is not a request.
+    What nobody has read when the answer begins is read and dropped, since with data on the way the connection would be
+    reset, and the client lose the answer. A body that is long or slow, or whose end is not known, ends the connection.
     """
 
     def __init__(self, receive: Receive, send: Send, headers: Headers, most_bytes: int) -> None:
         self._receive, self._send, self.most_bytes = receive, send, most_bytes
         self.complete = headers.get(b"content-length", "0") == "0" and b"transfer-encoding" not in headers
-        self.complete = self.complete and not headers.keys() >= _BOTH
+        self.known = not headers.keys() >= _BOTH  # where it ends
+        self.complete = self.complete and self.known
         self._read, self._started = 0, time.monotonic()
 
     async def receive(self) -> Message:
@@ -132,9 +135,16 @@ class _Body:
 
     async def send(self, message: Message) -> None:
         """Send on, with `Connection: close` where the body was not read to its end."""
-        if message["type"] == "http.response.start" and not self.complete:
-            message = {**message, "headers": [*message.get("headers", []), (b"connection", b"close")]}
+        if message["type"] == "http.response.start":
+            with contextlib.suppress(HTTPException, asyncio.TimeoutError):
+                await asyncio.wait_for(self._drop(), DROP_SECONDS)
+            if not self.complete:
+                message = {**message, "headers": [*message.get("headers", []), (b"connection", b"close")]}
         await self._send(message)
+
+    async def _drop(self) -> None:
+        while self.known and not self.complete and self._read < DROP_BYTES:
+            await self.receive()
 
 
 def too_large(most_bytes: int) -> str:

@@ -19,6 +19,7 @@ MOST_UNDER_WAY = 512  # requests
 HEADER_SECONDS = 10  # for the headers of a request, from the connection or the last answer on
 BODY_SECONDS = 10  # for its body, and one more for each `BODY_RATE` bytes that came
 BODY_RATE = 64 << 10
+DROP_SECONDS, DROP_BYTES = 1, 1 << 20  # for the rest of a body that is not needed
 WRITE_SECONDS = 30  # for a client to take some of its answer
 SHUTDOWN_SECONDS = 8  # for the answers under way when the server is told to stop
 

@@ -1,0 +1,273 @@
+"""What the routes of the API take and answer, as its OpenAPI document says it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from fastapi.responses import JSONResponse
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
+
+from contrastive_st.search.filters import DATE
+from contrastive_st.serve.limits import MOST_HITS, MOST_INPUTS
+
+KEYS = 64  # strings and lists of a body besides its inputs
+
+# --- Requests. A field that is not here is refused, so that none is accepted and ignored.
+
+
+def _text_or_list(given: Any) -> Any:
+    """An input, of which nothing is looked at that could be long; `Served.rows` does that in a thread."""
+    if not isinstance(given, (str, list)):
+        raise ValueError("give a text, a list of texts, or token ids")
+    return given
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, float) and number.is_integer()  # 2.0 is an integer in JSON Schema
+
+
+_TEXT: Any = {"type": "string"}
+_IDS: Any = {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1}
+_MANY: Any = {"type": "array", "minItems": 1, "description": f"{MOST_INPUTS:,} at most (413)"}
+Input = Annotated[
+    Any,
+    AfterValidator(_text_or_list),
+    WithJsonSchema({"anyOf": [_TEXT, {**_MANY, "items": _TEXT}, _IDS, {**_MANY, "items": _IDS}]}),
+]  # texts, or token ids of the model's own tokenizer
+_Whole = BeforeValidator(lambda number: int(number) if _is_whole(number) else number)
+Dimensions = Annotated[int, Field(ge=1), _Whole]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    model: str | None = None
+
+
+class EmbeddingRequest(_Request):
+    """`POST /v1/embeddings`, as OpenAI's."""
+
+    input: Input
+    dimensions: Dimensions | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+    user: str | None = None
+
+
+class EmbedRequest(_Request):
+    """`POST /embed`, as that of text-embeddings-inference."""
+
+    inputs: Input
+    normalize: bool = True
+    truncate: bool | None = None
+    truncation_direction: Literal["right", "Right"] | None = None
+    prompt_name: str | None = None
+    dimensions: Dimensions | None = None
+
+
+class Comparison(BaseModel):
+    """A sentence, and those it is compared with."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    source_sentence: str
+    sentences: Annotated[list[str], FailFast(), Field(min_length=1)]
+
+
+class SimilarityRequest(_Request):
+    """`POST /similarity`, as that of text-embeddings-inference."""
+
+    inputs: Comparison
+
+
+_COLUMN, _END = r"\w{1,20}", r"-?[0-9]{1,9}"
+_CONDITION = rf"{_COLUMN}((=|!=)\w{{1,20}}|(<|<=|>|>=){_END})"
+Conditions = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{_CONDITION}(; {_CONDITION})*$"})]
+Scalar = str | int | float | bool | None
+Values = Scalar | Annotated[list[Scalar], Field(min_length=1)]
+End = int | float | Annotated[str, Field(pattern=f"^{DATE}$")]
+
+
+class Compared(BaseModel):
+    """What a column of the metadata is compared with."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"minProperties": 1})
+
+    equal: Values = Field(None, alias="=")
+    other: Values = Field(None, alias="!=")
+    below: End = Field(0, alias="<")
+    at_most: End = Field(0, alias="<=")
+    above: End = Field(0, alias=">")
+    at_least: End = Field(0, alias=">=")
+
+
+class SearchRequest(BaseModel):
+    """`POST /search`: the documents of an index that are nearest to a query."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    query: str
+    index: str | None = None
+    k: Annotated[int, Field(ge=1, le=MOST_HITS), _Whole] = 10
+    filter: Annotated[list[Conditions], Field(max_length=KEYS // 2)] | Conditions | dict[str, Values | Compared] = []
+    hybrid: bool = False
+
+
+# --- Answers.
+
+
+class Embedding(BaseModel):
+    """A vector, as numbers or in base64."""
+
+    object: Literal["embedding"]
+    index: int
+    embedding: list[float] | str
+
+
+class Usage(BaseModel):
+    """How many tokens the input has."""
+
+    prompt_tokens: int
+    total_tokens: int
+
+
+class Embeddings(BaseModel):
+    """The answer of `/v1/embeddings`."""
+
+    object: Literal["list"]
+    data: list[Embedding]
+    model: str
+    usage: Usage
+
+
+class Model(BaseModel):
+    """A model that requests may name."""
+
+    id: str
+    object: Literal["model"] = "model"
+    created: int
+    owned_by: str = "contrastive-st"
+
+
+class Models(BaseModel):
+    """The answer of `/v1/models`."""
+
+    object: Literal["list"] = "list"
+    data: list[Model]
+
+
+class Info(BaseModel):
+    """The answer of `/info`, of the first model."""
+
+    model_id: str
+    model_dtype: str
+    model_type: dict[str, dict[str, str]]
+    dimension: int
+    max_input_length: int | None
+    max_batch_tokens: int
+    max_client_batch_size: int
+    max_concurrent_requests: int
+    auto_truncate: bool
+    version: str
+
+
+class SearchHit(BaseModel):
+    """A document; an id beyond the 53 bits of JavaScript's numbers is a string, as such numbers of the metadata are."""
+
+    id: int | str
+    score: float | None
+    text: str
+    metadata: dict[str, Any]
+
+
+class Hits(BaseModel):
+    """The answer of `/search`."""
+
+    index: str
+    hits: list[SearchHit]
+    notes: list[str]
+
+
+class Health(BaseModel):
+    """The answer of `/health`."""
+
+    status: Literal["ok"] = "ok"
+    models: list[str]
+    indices: list[str]
+
+
+# --- Errors, in the form of the API that was asked.
+
+_KINDS = {401: "authentication", 413: "too_large", 429: "overloaded"}
+
+
+class Error(BaseModel):
+    """An error as text-embeddings-inference words it."""
+
+    error: str
+    error_type: Literal["invalid_request", "authentication", "too_large", "overloaded"]
+
+
+class OpenAIFault(BaseModel):
+    """What is wrong."""
+
+    message: str
+    type: str
+    param: str | None
+    code: str | None
+
+
+class OpenAIError(BaseModel):
+    """An error as OpenAI words it."""
+
+    error: OpenAIFault
+
+
+def error_answer(path: str, status: int, line: str, headers: Mapping[str, str]) -> JSONResponse:
+    """An error in the form of the API that was asked: OpenAI's, or text-embeddings-inference's."""
+    kind = _KINDS.get(status, "invalid_request")
+    content: Any = {"error": line, "error_type": kind}
+    if path.startswith("/v1/"):
+        missing = status == 404 and line.startswith("there is no model")
+        param, code = ("model", "model_not_found") if missing else (None, None)
+        content = {"error": {"message": line, "type": f"{kind}_error", "param": param, "code": code}}
+    return JSONResponse(content, status, headers)
+
+
+_ERRORS = {
+    400: "It cannot be answered as it stands.",
+    401: "The token of this server is missing or another one.",
+    404: "There is no such model or index.",
+    408: "Its body came too slowly.",
+    413: "It asks for too much, or has a text that is longer than the model reads and not to be truncated.",
+    415: "Its body is compressed, or of another type than application/json.",
+    421: "It came to another host name than those of this machine.",
+    422: "Its body is not JSON, or a field is not as it should be.",
+    429: "Too much is under way; Retry-After says when to come again.",
+}  # fmt: skip
+
+
+def errors_of(path: str, post: bool, token: bool, loopback: bool) -> dict[int | str, dict[str, Any]]:
+    """The errors that a route sends, for its `responses` in the OpenAPI document."""
+    sent = {400, 413} | ({404, 408, 415, 422} if post else set()) | ({421} if loopback else set())
+    sent |= ({401} if token else set()) | ({429} if path != "/health" else set()) | ({404} if "{" in path else set())
+    model = OpenAIError if path.startswith("/v1/") else Error
+    stopping = {"description": "The server is stopping.", "content": {"text/plain": {"schema": {"type": "string"}}}}
+    return {**{status: {"model": model, "description": _ERRORS[status]} for status in sorted(sent)}, 503: stopping}
+
+
+def describe_bounds(document: dict[str, Any], dimension: int, vocabulary: int, prompts: list[str]) -> None:
+    """Put the bounds of the models into an OpenAPI document, of dimensions, token ids and names of prompts."""
+    schemas = document["components"]["schemas"]
+    for path in document["paths"].values():  # where FastAPI says 422 of the name in a path, which may be any text
+        path.get("get", {"responses": {}})["responses"].pop("422", None)
+    for name in ("HTTPValidationError", "ValidationError"):
+        schemas.pop(name, None)
+    for name, field in (("EmbeddingRequest", "input"), ("EmbedRequest", "inputs")):
+        fields = schemas[name]["properties"]
+        fields["dimensions"]["anyOf"][0]["maximum"] = dimension
+        _, _, ids, rows = (dict(one) for one in fields[field]["anyOf"])
+        ids["items"] = {**ids["items"], "maximum": vocabulary - 1}
+        fields[field]["anyOf"][2:] = [ids, {**rows, "items": ids}]
+        if "prompt_name" in fields:
+            fields["prompt_name"]["anyOf"] = [*([{"enum": prompts}] if prompts else []), {"type": "null"}]

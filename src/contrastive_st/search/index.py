@@ -224,6 +224,10 @@ def reciprocal_rank_fusion(rankings: Sequence[Sequence[int]], constant: int = RR
     return sorted(scores, key=lambda id: (-scores[id], id))
 
 
+class UnknownColumn(InputError):
+    """A filter names a column that no document has."""
+
+
 def unmet(index: VectorIndex, filter: Filter) -> list[str]:
     """Why no document meets a filter, one line for each reason.
 
@@ -258,7 +262,7 @@ def _check_columns(index: VectorIndex, filter: Filter) -> None:
     for column in dict.fromkeys(condition.column for condition in filter.conditions()):
         if not index.count(Filter((Condition(column, "!=", (None,)),))):
             there = one_line(", ".join(index.columns()), 300) or "none"
-            raise InputError(
+            raise UnknownColumn(
                 f"no document has a value in the column {one_line(column, 60)!r}; the columns are: {there}"
             )
 

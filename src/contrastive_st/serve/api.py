@@ -33,7 +33,7 @@ from contrastive_st import __version__
 from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import open_encoder
 from contrastive_st.search.filters import as_filter
-from contrastive_st.search.index import unmet
+from contrastive_st.search.index import UnknownColumn, unmet
 from contrastive_st.search.opening import open_encoder_for, open_named
 from contrastive_st.search.values import json_id, one_line
 from contrastive_st.serve.answers import Answer, embedding_parts, json_parts
@@ -316,7 +316,7 @@ class _Routes:
             hits = index.search(vectors[0], asked.k, filter=conditions, text=words)[0]
             fields = ("id", "score", "text", "metadata")
             rows = _exact([{key: getattr(hit, key) for key in fields} for hit in hits])
-            return orjson.dumps({"index": name, "hits": rows, "notes": [] if hits else _unmet(index, conditions)})
+            return orjson.dumps({"index": name, "hits": rows, "notes": [] if hits else unmet(index, conditions)})
 
         return Response(await run_in_threadpool(found), media_type="application/json")
 
@@ -351,18 +351,6 @@ def _exact(value: Any) -> Any:
     if isinstance(value, list):
         return [_exact(item) for item in value]
     return json_id(value) if isinstance(value, int) else value
-
-
-def _unmet(index: Any, conditions: Any) -> list[str]:
-    """Why nothing meets the conditions.
-
-    Raises:
-        ApiError: 404, no document has a column that they name.
-    """
-    try:
-        return unmet(index, conditions)
-    except InputError as error:
-        raise ApiError(404, str(error)) from None
 
 
 async def _unless_gone(request: Request, work: Awaitable[_Result]) -> _Result:
@@ -414,10 +402,12 @@ def make_api(
         ("POST", "/", routes.either, list[list[float]] | list[float]), ("GET", "/info", routes.info, Info),
         ("GET", "/health", routes.health, Health), ("GET", "/metrics", routes.metrics_text, str),
     ):  # fmt: skip
-        plain = {"response_class": PlainTextResponse} if path == "/metrics" else {}
+        plain: dict[str, Any] = {"response_class": PlainTextResponse} if path == "/metrics" else {}
         asks = token is not None and path not in ApiGate.without_token
         errors = errors_of(path, method == "POST", asks, is_loopback(host))
-        says = {"dependencies": [Security(HTTPBearer(auto_error=False))]} if asks else {}  # in the document alone
+        says: dict[str, Any] = (
+            {"dependencies": [Security(HTTPBearer(auto_error=False))]} if asks else {}
+        )  # in the document alone
         app.add_api_route(path, answer, methods=[method], response_model=model, responses=errors, **plain, **says)
         if method == "GET":
             app.add_api_route(path, answer, methods=["HEAD"], include_in_schema=False)
@@ -486,7 +476,9 @@ class ApiGate(Gate):
 async def _refusal(request: Request, error: Exception) -> Response:
     """The answer to a request that raised an error."""
     status, words, headers = 400, str(error), dict(getattr(error, "headers", None) or {})
-    if isinstance(error, HTTPException):
+    if isinstance(error, UnknownColumn):
+        status = 404
+    elif isinstance(error, HTTPException):
         status, words = error.status_code, str(error.detail)
     elif isinstance(error, RequestValidationError):
         status, words = 422, _what_is_wrong(error)

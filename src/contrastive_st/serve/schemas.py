@@ -6,7 +6,16 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from fastapi.responses import JSONResponse
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WithJsonSchema
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    FailFast,
+    Field,
+    WithJsonSchema,
+    model_validator,
+)
 
 from contrastive_st.search.filters import DATE
 from contrastive_st.serve.limits import MOST_HITS, MOST_INPUTS
@@ -80,7 +89,7 @@ class SimilarityRequest(_Request):
     inputs: Comparison
 
 
-_COLUMN, _END = r"\w{1,20}", r"-?[0-9]{1,9}"
+_COLUMN, _END = r"\w{1,20}", r"-?(0|[1-9][0-9]{0,8})"
 _CONDITION = rf"{_COLUMN}((=|!=)\w{{1,20}}|(<|<=|>|>=){_END})"
 Conditions = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{_CONDITION}(; {_CONDITION})*$"})]
 Scalar = str | int | float | bool | None
@@ -99,6 +108,12 @@ class Compared(BaseModel):
     at_most: End = Field(0, alias="<=")
     above: End = Field(0, alias=">")
     at_least: End = Field(0, alias=">=")
+
+    @model_validator(mode="after")
+    def _compares(self) -> Compared:
+        if not self.model_fields_set:
+            raise ValueError("give an operator and a value")
+        return self
 
 
 class SearchRequest(BaseModel):
@@ -237,7 +252,7 @@ def error_answer(path: str, status: int, line: str, headers: Mapping[str, str]) 
 _ERRORS = {
     400: "It cannot be answered as it stands.",
     401: "The token of this server is missing or another one.",
-    404: "There is no such model or index.",
+    404: "There is no such model, index or column.",
     408: "Its body came too slowly.",
     413: "It asks for too much, or has a text that is longer than the model reads and not to be truncated.",
     415: "Its body is compressed, or of another type than application/json.",

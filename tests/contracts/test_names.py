@@ -132,18 +132,26 @@ def of_class(name, owner, base):
 def complete():
     """Names of the installed libraries that the tables must have."""
     from model2vec import StaticModel
-    from sentence_transformers import SentenceTransformer
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
     from torch import nn
+    from transformers import TrainingArguments
 
     yield from of_class("SentenceTransformer", SentenceTransformer, nn.Module)
     yield from of_class("StaticModel", StaticModel, object)
     for argument in [*inspect.signature(SentenceTransformer.encode).parameters][1:-1]:
         yield f"SentenceTransformer.encode({argument}=)"
+    for kind in (SentenceTransformerTrainer, SentenceTransformerTrainingArguments):
+        new = inspect.signature(kind).parameters.keys() - inspect.signature(TrainingArguments).parameters.keys()
+        yield from (f"{kind.__name__}({argument}=)" for argument in new - {"args"})
     for part in COMPLETE:
         yield from (f"{part}.{name}" for name in module("sentence_transformers", part).__all__)
 
 
-COMPLETE: list[str] = []  # still to come: "losses", "evaluation", "util", "sampler", "datasets", "readers", "modules"
+COMPLETE = ["losses", "evaluation", "sampler", "datasets", "readers"]  # still to come: "util", "modules"
 
 
 def test_no_name_is_missing():

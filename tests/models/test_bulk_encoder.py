@@ -140,10 +140,11 @@ def test_an_index_leaves_out_what_it_cannot_find(tmp_path, capsys):
     assert main(command) == 0
     said = capsys.readouterr().err
     assert "2 of 4 rows" in said
-    assert "left out: 2 without a token that the model knows: row 2; row 3" in said
+    assert "left out: 2 without a token that the model knows: " in said
+    assert "a.txt, line 2; " in said
     index = ExactIndex.open(tmp_path / "shards")
     assert [hit.text for hit in index.get([0, 3])] == ["a cat sat", "a dog ran"]
     assert main(["search", "😀", "--store", str(tmp_path / "shards")]) == 2
     assert "knows none of the tokens of '😀'" in capsys.readouterr().err
     assert main([*command[:3], str(tmp_path / "other"), "--strict"]) == 2
-    assert "row 2 is without a token" in capsys.readouterr().err
+    assert "line 2 is without a token" in capsys.readouterr().err

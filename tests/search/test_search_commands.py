@@ -190,7 +190,7 @@ def test_a_mistyped_column_is_named_and_leaves_nothing_behind(place, tmp_path, c
     corpus = tmp_path / "corpus.csv"
     corpus.write_text("title,text\na,the cat\nb,the dog\n")
     command = ["index", str(corpus), "-m", str(tmp_path / "model"), "--store", str(place), "--collection", "columns"]
-    assert "no column 'txet'; there is: title, text" in refused(capsys, *command, "--column", "txet")
+    assert "no column 'txet'; name one or more of title, text" in refused(capsys, *command, "--column", "txet")
     assert "there is no collection" in refused(capsys, "similar", "0", *command[-4:])
     assert "--build_memory lots: give an amount such as 512MB" in refused(capsys, *command, "--build_memory", "lots")
     assert main([*command, "--column", "title"]) == 0
@@ -225,7 +225,7 @@ def test_a_first_index_that_fails_leaves_no_collection(place, tmp_path, capsys, 
     where = ["--store", str(place), "--collection", "first"]
     command = ["index", str(tmp_path / "corpus.txt"), "-m", str(tmp_path / "model"), *where]
 
-    def breaks(encoder, items, texts_of):
+    def breaks(encoder, items, texts_of, longer=None):
         next(iter(items))
         raise InputError("the model broke")
         yield

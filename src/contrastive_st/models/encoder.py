@@ -231,6 +231,7 @@ class SentenceEncoder:
         self,
         items: Iterable[Item],
         texts_of: Callable[[Item], Sequence[str]] = lambda item: item,  # type: ignore[assignment, return-value]
+        longer: Callable[[Item, list[int]], None] | None = None,
     ) -> Iterator[tuple[Item, Vectors]]:
         """Yield each item with the unit vectors `[n, d]` of its texts, encoded as documents.
 
@@ -239,10 +240,19 @@ class SentenceEncoder:
         Args:
             items: lists of texts, or any objects for which `texts_of` is given.
             texts_of: returns the texts of an item. One of which the model knows no token (see `knows`) gets zeros.
+            longer: called with an item and the positions of its texts that are longer than `max_length`.
         """
         prompt = role_prompt(self.checkpoint.prompts, DOCUMENT)
-        tokenized = ((item, self._tokenize(list_of_texts(texts_of(item)), prompt)) for item in items)
-        for item, rows in prefetch(tokenized):
+
+        def tokenized() -> Iterator[tuple[Item, list[list[int]]]]:
+            for item in items:
+                texts = list_of_texts(texts_of(item))
+                rows = self._tokenize(texts, prompt)
+                if longer is not None:
+                    longer(item, self.truncated(texts, rows, prompt))
+                yield item, rows
+
+        for item, rows in prefetch(tokenized()):
             vectors = unit_vectors(self._vectors(rows, prompt)[:, : self.truncate_dim])
             vectors[~self._known(rows, prompt)] = 0
             yield item, vectors

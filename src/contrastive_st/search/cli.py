@@ -85,8 +85,8 @@ def add_commands(commands: Any) -> None:
 
 def _add_index(commands: Any) -> None:
     index = commands.add_parser("index", help="encode a corpus and put it into the store, or into parquet shards")
-    index.add_argument("corpus", nargs="?", help="a .txt (a document a line), .csv, .tsv, .jsonl, .json or .parquet "
-                       "file, a folder of such files or of encoded shards, or a data set of the Hub")  # fmt: skip
+    index.add_argument("corpus", nargs="?", help="a table (.csv, .jsonl, .parquet ...), a text file, a document (.md, "
+                       ".html, .pdf, .docx ...), a folder of these or of shards, or a data set of the Hub")  # fmt: skip
     index.add_argument("--installed_docs", action="store_true", help="index the docs of the installed packages")
     index.add_argument("--model", "-m", help=MODEL_HELP)
     index.add_argument("--output", "-o", metavar="FOLDER", help="write parquet shards here, not into the store")
@@ -98,8 +98,9 @@ def _add_index(commands: Any) -> None:
     index.add_argument("--id_column", help="column of ids, by which a row that has changed replaces the former one "
                        "(default: id, if there is one; '' numbers the rows)")  # fmt: skip
     index.add_argument("--hub_split", default="train", help="split of a data set of the Hub")
-    index.add_argument("--split_into", default="whole", choices=("whole", "sentences", "passages"),
-                       help="split documents into chunks; each chunk becomes a document")  # fmt: skip
+    index.add_argument("--split_into", default="whole", choices=("whole", "files", "lines", "sentences", "passages"),
+                       help="split documents into chunks, each of which becomes a document; files keeps text "
+                       "files whole (default: whole, and of a text file that is a list, each line)")  # fmt: skip
     index.add_argument("--pool", action="store_true", help="keep documents whole, with the mean vector of their chunks")
     index.add_argument("--index", default="hnsw", choices=("hnsw", "binary", "none"), help="built after loading")
     index.add_argument("--build_memory", help="for building the index, such as 4GB (default: what it takes, up to half "
@@ -238,7 +239,7 @@ def _index(args: argparse.Namespace) -> None:
     from contrastive_st.search.report import Report
 
     started = time.perf_counter()
-    corpus = _corpus(args)
+    corpus = _corpus(args, Report(args.strict))
     encoder = _encoder(args)
     report = Report(args.strict)
     options = {"shard_rows": args.shard_rows, "progress": progress_is_shown(), "report": report}
@@ -253,7 +254,7 @@ def _index(args: argparse.Namespace) -> None:
         _report(outcome, started, f"shards in {args.output}", report)
         return
     with _created(args, model, encoder.fingerprint, encoder.dimension) as store:
-        known = corpus.name, corpus.fingerprint, args.shard_rows, corpus.own_ids, corpus.former
+        known = corpus.name, corpus.fingerprint, args.shard_rows, corpus.own_ids
         with _loader(store, args, *known) as loader:
             outcome = index_corpus(corpus, encoder, loader, **options)
         _finished(store, outcome, args, started, report)
@@ -290,23 +291,29 @@ def _load(args: argparse.Namespace, shards: Any) -> None:
         _finished(store, outcome, args, started, Report())
 
 
-def _corpus(args: argparse.Namespace) -> Any:
+def _corpus(args: argparse.Namespace, report: Any) -> Any:
     from contrastive_st.search.documents import cut, identified, installed_docs_corpus, open_corpus
+    from contrastive_st.search.splitting import FILES, LINES, WHOLE
 
+    whole = args.split_into in (WHOLE, FILES)
     if args.installed_docs:
         corpus = installed_docs_corpus()
     else:
-        corpus = open_corpus(args.corpus, column=args.column, metadata=args.metadata, hub_split=args.hub_split)
-    if args.id_column and (args.split_into != "whole" or args.installed_docs):
+        lines = {LINES: True, FILES: False}.get(args.split_into)
+        corpus = open_corpus(
+            args.corpus, column=args.column, metadata=args.metadata, hub_split=args.hub_split, lines=lines
+        )
+    if args.id_column and (not whole or args.installed_docs):
         raise InputError("--id_column is of a corpus whose rows are whole documents; leave one of the options out")
-    if args.pool and args.split_into == "whole":
+    if args.pool and whole:
         raise InputError("--pool averages the chunks of a document; give --split_into too")
-    first = next(
-        corpus.read(), None
-    )  # a missing column is an error before a model is loaded and the corpus is registered
-    column = args.id_column or ("id" if args.id_column is None and first and "id" in first.metadata else "")
-    whole = args.split_into == "whole" and not args.installed_docs
-    return identified(corpus, column) if column and whole else cut(corpus, args.split_into, args.pool)
+    # a missing column is an error before a model is loaded and the corpus is registered
+    first = next(corpus.read(report), None)
+    has_ids = first is not None and "id" in first.metadata and not corpus.mixed
+    column = args.id_column or ("id" if args.id_column is None and has_ids else "")
+    if column and whole and not args.installed_docs:
+        return identified(corpus, column)
+    return cut(corpus, args.split_into, args.pool)
 
 
 def _encoder(args: argparse.Namespace) -> Any:
@@ -344,10 +351,8 @@ def _loader(
     fingerprint: str,
     shard_rows: int,
     own_ids: bool,
-    former: str | None = None,
 ) -> Iterator[Any]:
-    former = former and f"{former} {shard_rows}"
-    options = {"replace": args.replace, "restore": args.restore, "former": former, "own_ids": own_ids}
+    options = {"replace": args.replace, "restore": args.restore, "own_ids": own_ids}
     with closing(store.loader(corpus, f"{fingerprint} {shard_rows}", **options)) as loader:
         yield loader
 
@@ -367,7 +372,9 @@ def _report(outcome: Any, started: float, where: str, report: Any) -> None:
 
     seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
     loading = f" ({outcome.loading:.0f} s of them to write)" if outcome.encoded else ""
-    note(f"{outcome.encoded:,} of {outcome.rows:,} rows added in {seconds:.0f} s{loading}, {memory}; {where}")
+    changed, unchanged = outcome.states["changed"], outcome.states["unchanged"]
+    what = f"{outcome.encoded - changed:,} of {outcome.rows:,} rows added, {changed:,} updated, {unchanged:,} unchanged"
+    note(f"{what} in {seconds:.0f} s{loading}, {memory}; {where}")
     for line in report.lines():
         note(line)
     if gone := outcome.states["deleted"]:

@@ -1,92 +1,51 @@
-"""Corpora, read as a stream: files of any size, data sets of the Hub, the installed documentation."""
+"""Corpora, read as a stream: files and folders, data sets of the Hub, the installed documentation."""
 
 from __future__ import annotations
 
 import hashlib
 import itertools
 import json
+import os
 import re
+import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.data.readers import (
-    FORMATS,
+from contrastive_st.data.reading import (
+    TABLES,
     Row,
-    Rows,
+    Table,
     content_digest,
-    estimated_rows,
-    open_rows,
+    decode,
+    header_of,
+    hub_commit,
+    is_saved,
+    open_table,
     path_of,
     reading,
-)
-from contrastive_st.data.reading import header_of, hub_commit, is_saved, stored
-from contrastive_st.errors import InputError
-from contrastive_st.search.values import as_id, as_metadata, plain, storable
+    stored,
+)  # fmt: skip
+from contrastive_st.data.reading.content import check_file, format_of, open_bytes
+from contrastive_st.data.reading.table import open_file
+from contrastive_st.data.roles import text_column
+from contrastive_st.errors import InputError, install, one_line
+from contrastive_st.search.document_readers import READERS, Encrypted, missing_reader, read_document
+from contrastive_st.search.report import LeftOut, Report
+from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
+from contrastive_st.search.values import as_id, as_metadata, plain
 
-# --- Splitting of documents into sentences or passages.
-
-WHOLE, SENTENCES, PASSAGES = "whole", "sentences", "passages"
-PARTS = (WHOLE, SENTENCES, PASSAGES)
-PASSAGE_WORDS = (
-    100  # about 130 tokens: the usual length in the training of sentence encoders, and well below their limit
-)
-_END = re.compile(
-    r"(?<=[.!?。！？])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|(?<=[。！？])(?=\S)|\n\s*\n"
-)  # a mark and a capital or digit, CJK full stops, and blank lines
-_ABBREVIATION = re.compile(r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Gen|Col|Lt|vs|cf|No|Fig|[ei]\.[ge]|al))\.$")
-
-
-def sentences(text: str) -> list[str]:
-    """The sentences of a text, by its punctuation; initials and common abbreviations do not end a sentence.
-
-    Example:
-        >>> sentences("Gen. Meade won. Lee, however, lost! 1863 was over.")
-        ['Gen. Meade won.', 'Lee, however, lost!', '1863 was over.']
-    """
-    parts: list[str] = []
-    for piece in _END.split(text):
-        piece = " ".join(piece.split())
-        if not piece:
-            continue
-        if parts and _ABBREVIATION.search(parts[-1]):
-            parts[-1] += " " + piece
-        else:
-            parts.append(piece)
-    return parts
-
-
-def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
-    """Split a text into sentences, or into passages of whole sentences with at most about `words` words.
-
-    A longer sentence is split between words.
-
-    Example:
-        >>> split("One two. Three four. Five.", "passages", words=4)
-        ['One two. Three four.', 'Five.']
-    """
-    if into not in PARTS:
-        raise InputError(f"texts cannot be split into {into!r}; choose one of {', '.join(PARTS)}")
-    if into == WHOLE:
-        return [text]
-    if into == SENTENCES:
-        return sentences(text)
-    passages: list[list[str]] = []
-    for sentence in sentences(text):
-        own = sentence.split()
-        for start in range(0, len(own), words):
-            chunk = own[start : start + words]
-            if passages and len(passages[-1]) + len(chunk) <= words:
-                passages[-1] += chunk
-            else:
-                passages.append(list(chunk))
-    return [" ".join(passage) for passage in passages]
-
-
-_SAMPLE = 1 << 20  # bytes at each end of a file that enter its former fingerprint
-_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,17})(\.[0-9]+)?")
-_LONGEST_VALUE = 1000  # longest text, in characters, that is kept as metadata by default
+_INTEGER_OR_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{0,13}[1-9])?")
+_LONGEST_VALUE = 1000  # longest text (or list, as JSON), in characters, that is kept as metadata by default
+_LONGEST_DOCUMENT = 1 << 24  # bytes; a text file beyond this is a list unless it is said that it is not
+_SAMPLE = 4 << 20  # bytes in which lines are counted to estimate their number in a file
+_FIRST = 200  # lines by which a text file is a list or a document
+BLANK, UNREADABLE, ENCRYPTED, HIDDEN, LINKED = "blank", "unreadable", "encrypted", "hidden", "linked folders"
+SCANNED = "pages without text, as of a scan (recognize their text first)"
+UNSUPPORTED = "of an unsupported type"
+MISSING = f"without a reader ({install('documents')})"
 
 
 @dataclass(frozen=True)
@@ -99,6 +58,7 @@ class Document:
         chunks: the texts that are encoded for it.
         row: its row in the corpus.
         id: its own id, if the corpus has ids.
+        where: its file and row, for messages.
     """
 
     text: str
@@ -106,6 +66,7 @@ class Document:
     chunks: tuple[str, ...]
     row: int
     id: int | None = None
+    where: str = ""
 
 
 @dataclass(frozen=True)
@@ -116,19 +77,22 @@ class Corpus:
         name: its name in the store, where a corpus is indexed once.
         fingerprint: changes with the content or the way of splitting, so that an interrupted run is not continued with
             other documents.
-        read: yields the documents, from the first on.
+        documents: yields the documents, from the first on, and counts in a report what is left out.
         rows: about how many rows the source has; None if unknown.
         own_ids: the documents have the ids of a column of the corpus, not the numbers of their rows.
-        former: the fingerprint of earlier releases, made from the ends of a file and without the commit of the Hub.
-            Documents that were indexed under it count as unchanged and get the new fingerprint.
+        mixed: it is a folder of several formats, whose rows have different columns.
     """
 
     name: str
     fingerprint: str
-    read: Callable[[], Iterator[Document]]
+    documents: Callable[[Report], Iterator[Document]]
     rows: int | None = None
-    former: str | None = None
     own_ids: bool = False
+    mixed: bool = False
+
+    def read(self, report: Report | None = None) -> Iterator[Document]:
+        """Yield the documents, from the first on."""
+        return self.documents(Report() if report is None else report)
 
 
 def open_corpus(
@@ -137,16 +101,18 @@ def open_corpus(
     column: str | None = None,
     metadata: Sequence[str] | None = None,
     hub_split: str = "train",
+    lines: bool | None = None,
 ) -> Corpus:
-    """Open a corpus with one document per row.
+    """Open a corpus: a document for each row of a table, each line of a list of sentences, and each other text.
 
     Args:
-        source: a `.txt` (a document a line), `.csv`, `.tsv`, `.jsonl`, `.json` or `.parquet` file, a `.md`, `.html` or
-            `.pdf` document, a folder of such files, a folder of `save_to_disk`, or a data set of the Hub, "owner/name"
-            or "owner/name:config", which is streamed.
-        column: the column of the texts; by default the one named `text`, or the only one with text.
-        metadata: columns to keep as metadata; by default all others with short texts, numbers or booleans.
+        source: a table, text file or document (`TABLES` of `data.reading`, `READERS` of `document_readers`), a folder
+            of such files, of which it leaves out what it cannot read, a folder of `save_to_disk`, or a data set of the
+            Hub, "owner/name" or "owner/name:config", which is streamed.
+        column: the column of the texts of tables; by default the one named `text`, or the only one of sentences.
+        metadata: columns to keep as metadata; by default all others, but for texts of more than 1,000 characters.
         hub_split: the split of a data set of the Hub, or of a folder that has splits.
+        lines: whether each line of a text file is a document; by default this is found out of each (`is_list`).
 
     Raises:
         InputError: the source does not exist or has another format than its name says; names file and row.
@@ -159,25 +125,38 @@ def open_corpus(
         ...     [(document.text, document.metadata) for document in open_corpus(str(path)).read()]
         [('On tides', {'year': 1999}), ('On rain', {'year': 2004})]
     """
-    files = _files(source)
-    tables = all(path.suffix.lower() in (".csv", ".tsv") for path in files or [Path(source)])
-    choice = _Choice(source, column, metadata, typed if tables else plain)
-    asked = [str(column), str(metadata)]
-    if files is None:
-        if not is_saved(path_of(source)):
-            commit = hub_commit(source, hub_split)
-            rows = lambda: choice.documents([_stored_rows(source, hub_split, revision=commit)])
-            return Corpus(f"hub:{source}:{hub_split}", _digest([*asked, commit]), rows, former=_digest(asked))
-        asked.append(hub_split)
-        files = sorted(path for path in path_of(source).rglob("*") if path.is_file())
-        opened, count = [_stored_rows(source, hub_split)], None
-    else:
-        named = header_of(None if column is None else [column])
-        opened = [open_rows(path, header=named) for path in files]
-        count = sum(estimated_rows(path) for path in files)
-    contents = [_contents(path) for path in files]
-    now, former = (_digest(itertools.chain(asked, *(content[i] for content in contents))) for i in (0, 1))
-    return Corpus(str(path_of(source).absolute()), now, lambda: choice.documents(opened), count, former)
+    asked = [str(column), str(metadata), *([] if lines is None else [f"lines={lines}"])]
+    choice = _Choice(source, column, metadata, lines)
+    with reading(source):
+        path = path_of(source)
+        folder, saved = path.is_dir(), path.is_dir() and is_saved(path)
+        named = format_of(path) in (*TABLES, *READERS) or path.is_absolute() or source.startswith(".") or path.exists()
+    if saved:
+        files = sorted(file for file in path.rglob("*") if file.is_file())
+        parts = [*asked, hub_split, *itertools.chain.from_iterable(_content(file, file.name) for file in files)]
+        opened = partial(open_table, source, split=hub_split)
+        return Corpus(str(path.absolute()), _digest(parts), lambda report: choice.documents([opened], report))
+    if not named:
+        commit = hub_commit(source, hub_split)
+        read = lambda: itertools.starmap(Row, enumerate(stored(source, hub_split, streaming=True, revision=commit), 1))
+        table = Table(source, "row", read, sampled=1000)
+        return Corpus(f"hub:{source}:{hub_split}", _digest([*asked, commit]),
+                      lambda report: choice.documents([lambda: table], report))  # fmt: skip
+    if not folder and format_of(path) not in (*TABLES, *READERS):
+        known = ", ".join((*TABLES, *READERS))
+        raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
+    if not folder:
+        check_file(path, source)
+    listing = _listing(path) if folder else [(path, "")]
+    files = [file for file, reason in listing if not reason]
+    contents = itertools.chain.from_iterable(_content(file, _name(file, path)) for file in files)
+    return Corpus(
+        str(path.absolute()),
+        _digest([*asked, *contents]),
+        partial(choice.of_files, path, listing),
+        sum(_estimated_rows(file) for file in files),
+        mixed=len({format_of(file) for file in files}) > 1,
+    )
 
 
 def installed_docs_corpus() -> Corpus:
@@ -187,7 +166,7 @@ def installed_docs_corpus() -> Corpus:
 
     pairs = installed_docs()
 
-    def read() -> Iterator[Document]:
+    def read(report: Report) -> Iterator[Document]:
         for row, pair in enumerate(pairs):
             metadata = {"title": pair.title, "source": pair.source, "package": pair.source.split(".")[0]}
             yield Document(pair.text, metadata, (pair.text,), row)
@@ -199,32 +178,34 @@ def texts_corpus(name: str, texts: Sequence[str], metadata: Sequence[Mapping[str
     """A corpus of texts in memory."""
     kept = as_metadata(metadata, len(texts))
     documents = [Document(text, item, (text,), i) for i, (text, item) in enumerate(zip(texts, kept, strict=True))]
-    return Corpus(name, _digest([json.dumps(kept, sort_keys=True), *texts]), lambda: iter(documents), len(texts))
+    digest = _digest([json.dumps(kept, sort_keys=True), *texts])
+    return Corpus(name, digest, lambda report: iter(documents), len(texts))
 
 
 def cut(corpus: Corpus, into: str, pool: bool = False) -> Corpus:
-    """The corpus with its documents split into `sentences` or `passages`.
+    """The corpus with its documents split into `lines`, `sentences` or `passages`.
 
     Each chunk becomes a document with `document` (the row it comes from) and `part` in its metadata. With `pool` the
     documents stay whole, and the vector of a document is the mean of those of its chunks.
     """
-    if into == WHOLE:
+    if into in (WHOLE, FILES):
         return corpus
     split("", into)  # an unknown value is an error here, not at the first document
 
-    def read() -> Iterator[Document]:
-        for document in corpus.read():
+    def read(report: Report) -> Iterator[Document]:
+        for document in corpus.read(report):
             chunks = split(document.text, into) or [document.text]
             if pool:
                 yield replace(document, chunks=tuple(chunks), id=None)
                 continue
+            if into == LINES and len(chunks) == 1:
+                yield replace(document, id=None)
+                continue
             for number, chunk in enumerate(chunks):
                 place = {"document": document.row, "part": number}
-                yield Document(chunk, {**document.metadata, **place}, (chunk,), document.row)
+                yield Document(chunk, {**document.metadata, **place}, (chunk,), document.row, None, document.where)
 
-    digests = (former and _digest([former, into, str(pool)]) for former in (corpus.fingerprint, corpus.former))
-    fingerprint, former = digests
-    return replace(corpus, fingerprint=str(fingerprint), former=former, read=read, own_ids=False)
+    return replace(corpus, fingerprint=_digest([corpus.fingerprint, into, str(pool)]), documents=read, own_ids=False)
 
 
 def identified(corpus: Corpus, column: str = "id") -> Corpus:
@@ -241,9 +222,9 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
         [7, 4771952420932724666]
     """
 
-    def read() -> Iterator[Document]:
+    def read(report: Report) -> Iterator[Document]:
         rows: dict[int, int] = {}
-        for document in corpus.read():
+        for document in corpus.read(report):
             where = f"{corpus.name}, row {document.row + 1}"
             if document.metadata.get(column) is None:
                 there = ", ".join(document.metadata) or "nothing"
@@ -257,9 +238,49 @@ def identified(corpus: Corpus, column: str = "id") -> Corpus:
                                  "another --id_column ('' numbers the rows)")  # fmt: skip
             yield replace(document, id=id)
 
-    digests = (former and _digest([former, "ids", column]) for former in (corpus.fingerprint, corpus.former))
-    fingerprint, former = digests
-    return replace(corpus, fingerprint=str(fingerprint), former=former, read=read, own_ids=True)
+    return replace(corpus, fingerprint=_digest([corpus.fingerprint, "ids", column]), documents=read, own_ids=True)
+
+
+# --- Folders.
+
+
+def _listing(folder: Path) -> list[tuple[Path, str]]:
+    """The files of a folder in the order of their names, each with the reason why it is left out, or a blank."""
+    found: list[tuple[Path, str]] = []
+    for place, folders, files in os.walk(folder):
+        folders.sort()
+        for name in list(folders):
+            path = Path(place, name)
+            reason = HIDDEN if name.startswith(".") else LINKED if path.is_symlink() else ""
+            if reason:
+                folders.remove(name)
+                found.append((path, reason))
+        found += [(path, _left_out(path)) for path in map(Path(place).joinpath, files)]
+    return sorted(found)
+
+
+def _left_out(path: Path) -> str:
+    """Why a file is left out without being opened; blank if it is not."""
+    if path.name.startswith((".", "~$")):
+        return HIDDEN
+    suffix = format_of(path)
+    if suffix not in (*TABLES, *READERS):
+        return UNSUPPORTED
+    if suffix in READERS and missing_reader(suffix):
+        return MISSING
+    try:
+        facts = path.stat()
+    except OSError:
+        return UNREADABLE
+    return "" if stat.S_ISREG(facts.st_mode) and os.access(path, os.R_OK) else UNREADABLE
+
+
+def _name(path: Path, corpus: Path) -> str:
+    """The name of a file of a corpus, which may be that file alone."""
+    return path.name if path == corpus else path.relative_to(corpus).as_posix()
+
+
+# --- Rows to documents.
 
 
 @dataclass(frozen=True)
@@ -269,96 +290,142 @@ class _Choice:
     source: str
     column: str | None
     metadata: Sequence[str] | None
-    value: Callable[[Any], Any]
+    lines: bool | None
 
-    def documents(self, files: Iterable[Rows]) -> Iterator[Document]:
-        kept = blank = 0
-        column = self.column
-        rows = ((file.where(number), row) for file in files for number, row in file)
-        for number, (where, row) in enumerate(rows):
-            column = column or self._text_column(row, where)
-            if column not in row:
-                raise InputError(f"{where}: there is no column {column!r}; there is: {', '.join(row) or 'nothing'}")
-            text = row[column]
+    def of_files(self, corpus: Path, listing: Sequence[tuple[Path, str]], report: Report) -> Iterator[Document]:
+        """The documents of the files of a corpus."""
+        for path, reason in listing:
+            if reason:
+                report.leave_out(reason, _name(path, corpus))
+        opened = [partial(self._opened, path, corpus, report) for path, reason in listing if not reason]
+        yield from self.documents(opened, report, skip=corpus.is_dir())
+
+    def documents(
+        self, tables: Iterable[Callable[[], Table]], report: Report, skip: bool = False
+    ) -> Iterator[Document]:
+        """The documents of tables; with `skip`, one that is at fault is left out from there on."""
+        row, kept = 0, 0
+        for opened in tables:
+            try:
+                for document in self._of_table(opened(), row, report):
+                    row = document.row + 1
+                    if document.text:
+                        kept += 1
+                        yield document
+            except LeftOut:
+                raise
+            except Exception as error:  # parsers raise a dozen kinds of errors for damaged files
+                if not skip:
+                    raise
+                report.leave_out(
+                    ENCRYPTED if isinstance(error, Encrypted) else UNREADABLE, one_line(error) or repr(error)
+                )
+        if not kept:
+            raise InputError("; ".join([f"{self.source}: there is nothing to index", *report.lines()]))
+
+    def _of_table(self, table: Table, first: int, report: Report) -> Iterator[Document]:
+        """The documents of a table, the blank ones too; their rows are numbered from `first`."""
+        column = ""
+        for row, (number, cells) in enumerate(table, first):
+            column = column or self._column(table, cells)
+            text = cells.get(column)
             if text is not None and not isinstance(text, str):
+                held = type(text).__name__
                 raise InputError(
-                    f"{where}: column {column!r} holds {type(text).__name__}, not text; name another --column"
+                    f"{table.where(number)}: column {column!r} holds {held}, not text; name another --column"
                 )
             text = (text or "").strip()
             if not text:
-                blank += 1
-                continue
-            kept += 1
-            yield Document(text, self._kept(row, column, where), (text,), number)
-        if not kept:
-            what = f"all {blank} rows are blank" if blank else "there are no rows"
-            raise InputError(f"{self.source}: {what}; it needs at least one text")
+                report.leave_out(SCANNED if table.unit == "page" else BLANK, table.where(number))
+            kept = self._kept(table, cells, column, report) if text else {}
+            yield Document(text, kept, (text,), row, None, table.where(number))
 
-    def _text_column(self, row: Mapping[str, Any], where: str) -> str:
-        texts = [name for name, cell in row.items() if isinstance(cell, str)]
-        if "text" in row or len(texts) == 1:
-            return "text" if "text" in row else texts[0]
-        found = ", ".join(texts or row) or "nothing"
-        raise InputError(f"{where}: it is not clear which column has the text; choose one with --column: {found}")
+    def _column(self, table: Table, cells: Mapping[str, Any]) -> str:
+        """The column of the texts of a table, of which this is the first row."""
+        if table.unit in ("document", "page"):
+            return "text"
+        for name in self.metadata or ():
+            if name not in cells and name not in table.names:
+                raise InputError(f"{table.source}: there is no column {name!r}; there is: {', '.join(table.names)}")
+        if self.column is None and "text" in cells:
+            return "text"
+        return self.column if self.column and self.column in cells else text_column(table, self.column)
 
-    def _kept(self, row: Mapping[str, Any], column: str, where: str) -> dict[str, Any]:
+    def _kept(self, table: Table, cells: Mapping[str, Any], column: str, report: Report) -> dict[str, Any]:
+        value = typed if format_of(Path(table.source)) in (".csv", ".tsv") else plain
         if self.metadata is not None:
-            if missing := [name for name in self.metadata if name not in row]:
-                raise InputError(f"{where}: there is no column {missing[0]!r}; there is: {', '.join(row)}")
-            return {name: self.value(row[name]) for name in self.metadata}
-        return {
-            name: self.value(cell)
-            for name, cell in row.items()
-            if name != column and (isinstance(cell, (bool, int)) or _is_short(cell) or _is_finite(cell))
-        }
+            return {name: value(cells[name]) for name in self.metadata if name in cells}
+        kept = {}
+        for name, cell in cells.items():
+            if name == column or cell is None or cell == "":
+                continue
+            if isinstance(cell, bytes) or len(cell if isinstance(cell, str) else str(cell)) > _LONGEST_VALUE:
+                report.columns.setdefault(name, None)
+            elif (held := value(cell)) is not None:
+                kept[name] = held
+        return kept
+
+    def _opened(self, path: Path, corpus: Path, report: Report) -> Table:
+        """The rows of a file: of a table, or of a text or document, which know the name of the file."""
+        name = _name(path, corpus)
+        source = name if corpus != path else self.source
+        if format_of(path) in READERS:
+            unit = "page" if format_of(path) == ".pdf" else "document"
+            return Table(source, unit, lambda: _rows({**part, "file": name} for part in read_document(path, source)))
+        table = open_file(path, source, header_of(None if self.column is None else [self.column]))
+        if table.unit != "line" or table.columns != ["text"]:
+            return table
+        lines = self.lines
+        if lines is None:
+            first = [row.cells["text"] for row in itertools.islice(table, _FIRST)]
+            lines = is_list(first) or path.stat().st_size > _LONGEST_DOCUMENT
+            report.text_files[lines] += 1
+        if lines:
+            known, rows = {} if path == corpus else {"file": name}, table.read
+            return replace(table, read=lambda: (Row(number, {**cells, **known}) for number, cells in rows()))
+        return Table(source, "document", lambda: _rows([{"text": _text(path, source), "file": name}]))
 
 
-def typed(cell: str) -> Any:
-    """A cell of metadata, as a number if it is one in JSON; `007` stays text."""
-    if not _NUMBER.fullmatch(cell):
-        return storable(cell)
+def _rows(cells: Iterable[dict[str, Any]]) -> Iterator[Row]:
+    return itertools.starmap(Row, enumerate(cells, 1))
+
+
+def _text(path: Path, source: str) -> str:
+    with reading(source), open_bytes(path) as file:
+        return decode(file.read(), source)[0]
+
+
+def typed(cell: Any) -> Any:
+    """A cell of a delimited table, as a number where that is written in the same way; `007` and `1.10` stay text."""
+    if not isinstance(cell, str):
+        return plain(cell)
+    if not _INTEGER_OR_DECIMAL.fullmatch(cell):
+        return plain(cell)
     return float(cell) if "." in cell else int(cell)
 
 
-def _is_short(cell: Any) -> bool:
-    return isinstance(cell, str) and 0 < len(cell) <= _LONGEST_VALUE
+def _estimated_rows(path: Path) -> int:
+    """The number of rows: exact for small files and Parquet, else estimated from the lines of the first 4 MiB."""
+    if format_of(path) in READERS:
+        return 1
+    if format_of(path) == ".parquet":
+        import pyarrow.parquet as pq
+
+        with reading(path):
+            return int(pq.read_metadata(path).num_rows)
+    with reading(path), open(path, "rb") as file:
+        sample = file.read(_SAMPLE)
+    return round(sample.count(b"\n") * path.stat().st_size / max(len(sample), 1)) + (not sample.endswith(b"\n"))
 
 
-def _is_finite(cell: Any) -> bool:
-    return isinstance(cell, float) and abs(cell) < float("inf")
-
-
-def _files(source: str) -> list[Path] | None:
-    """The files of a source in the order of their names; None if it is not a file or folder."""
-    with reading(source):
-        path = path_of(source)
-        if path.is_dir():
-            if is_saved(path):
-                return None
-            files = sorted(file for file in path.rglob("*") if file.suffix.lower() in FORMATS and not file.is_dir())
-            if not files:
-                known = ", ".join(FORMATS)
-                raise InputError(f"{source}: the folder has no {known} files; give a file or another folder")
-            return files
-        named = path.suffix.lower() in FORMATS or path.is_absolute() or source.startswith(".")
-        return [path] if named or path.exists() else None
-
-
-def _stored_rows(source: str, split: str, **options: str) -> Rows:
-    options = options if is_saved(path_of(source)) else {"streaming": True, **options}
-    return Rows(source, "row", lambda: itertools.starmap(Row, enumerate(stored(source, split, **options), 1)))
-
-
-def _contents(path: Path) -> tuple[list[str], list[str]]:
-    """The contents of a file for its fingerprint; and, for that of earlier releases, its name, size and both ends."""
+def _content(path: Path, name: str) -> list[str]:
+    """What a file adds to the fingerprint of a corpus."""
     with reading(path):
         size = path.stat().st_size
-        with open(path, "rb") as file:
-            head = file.read(_SAMPLE)
-            file.seek(max(size - _SAMPLE, 0))
-            ends = hashlib.blake2b(head + file.read(_SAMPLE), digest_size=16).hexdigest()
-    former = [path.name, str(size), ends]
-    return [*former, content_digest(path)] if size > 2 * _SAMPLE else former, former
+        digest = (
+            content_digest(path) if size > 1 << 21 else hashlib.blake2b(path.read_bytes(), digest_size=16).hexdigest()
+        )
+    return [name, str(size), digest]
 
 
 def _digest(parts: Iterable[str]) -> str:

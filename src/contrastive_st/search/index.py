@@ -163,7 +163,6 @@ class WritableIndex(VectorIndex, Protocol):
         *,
         replace: bool = False,
         restore: bool = False,
-        former: str | None = None,
         own_ids: bool = False,
     ) -> Sink:
         """A sink for the shards of one corpus."""

@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 from contrastive_st.errors import InputError
 from contrastive_st.search.documents import Corpus, Document
 from contrastive_st.search.index import CHANGED, DELETED, NEW, UNCHANGED, Ids, Sink, Vectors
-from contrastive_st.search.report import UNKNOWN, Report
+from contrastive_st.search.report import TOO_LONG, UNKNOWN, Report
 from contrastive_st.search.shards import FIRST, ShardFolder
 from contrastive_st.vectors import unit_vectors
 
@@ -69,7 +69,7 @@ def index_corpus(
     with tqdm(total=corpus.rows, disable=not progress, unit=" rows", desc="index", file=sys.stderr) as bar:
 
         def wanted() -> Iterator[Shard]:
-            for shard, documents in _shards(corpus, shard_rows):
+            for shard, documents in _shards(corpus, shard_rows, report):
                 outcome.rows += len(documents)
                 ids = _ids(documents, shard * shard_rows, corpus.own_ids)
                 if sink.claim(shard):
@@ -83,7 +83,13 @@ def index_corpus(
         def texts(shard: Shard) -> list[str]:
             return [chunk for document in shard[3] for chunk in document.chunks]
 
-        for (shard, count, ids, documents), vectors in encoder.encode_stream(wanted(), texts):
+        def longer(shard: Shard, positions: Sequence[int]) -> None:
+            owners = [document for document in shard[3] for _ in document.chunks]
+            for where in dict.fromkeys(_where(owners[i]) for i in positions):
+                report.leave_out(TOO_LONG, where)
+
+        options = {"longer": longer} if getattr(encoder, "max_length", None) is not None else {}
+        for (shard, count, ids, documents), vectors in encoder.encode_stream(wanted(), texts, **options):
             pooled = _pooled(documents, vectors)
             kept = _kept(documents, pooled, report)
             rows = [documents[i].text for i in kept], [documents[i].metadata for i in kept]
@@ -136,12 +142,16 @@ def _kept(documents: Sequence[Document], vectors: Vectors, report: Report) -> li
     """The positions of the documents that have a vector; the others are reported."""
     known = vectors.any(axis=1)
     for i in np.flatnonzero(~known).tolist():
-        report.leave_out(UNKNOWN, f"row {documents[i].row + 1}")
+        report.leave_out(UNKNOWN, _where(documents[i]))
     return [int(i) for i in np.flatnonzero(known)]
 
 
-def _shards(corpus: Corpus, shard_rows: int) -> Iterator[tuple[int, list[Document]]]:
-    documents = corpus.read()
+def _where(document: Document) -> str:
+    return document.where or f"row {document.row + 1}"
+
+
+def _shards(corpus: Corpus, shard_rows: int, report: Report) -> Iterator[tuple[int, list[Document]]]:
+    documents = corpus.read(report)
     for shard in itertools.count():
         rows = list(itertools.islice(documents, shard_rows))
         if not rows:

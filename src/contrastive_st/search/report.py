@@ -12,12 +12,20 @@ TOO_LONG = "longer than the model reads, so only their beginnings are searched (
 _NAMES = 5  # names of each reason that are shown
 
 
+class LeftOut(InputError):
+    """Something would be left out, under `--strict`."""
+
+
 @dataclass
 class Report:
     """Rows and files of a corpus that are left out, or not searched to their end, by the reason.
 
     Args:
-        strict: raise `InputError` at the first of them.
+        strict: raise `LeftOut` at the first of them.
+        counts: how many, by the reason.
+        names: the first of them, by the reason.
+        columns: columns that are not kept as metadata.
+        text_files: how many text files are lists (True) or documents (False) by their looks.
 
     Example:
         >>> report = Report()
@@ -31,20 +39,32 @@ class Report:
     strict: bool = False
     counts: Counter[str] = field(default_factory=Counter)
     names: dict[str, list[str]] = field(default_factory=dict)
+    columns: dict[str, None] = field(default_factory=dict)
+    text_files: Counter[bool] = field(default_factory=Counter)
 
     def leave_out(self, reason: str, name: str) -> None:
         """Count a row or a file that is left out; `name` is where it is."""
         if self.strict:
-            raise InputError(f"{name} is {reason}; leave it out of the corpus, or leave out --strict")
+            raise LeftOut(f"{name} is {reason}; leave it out of the corpus, or leave out --strict")
         self.counts[reason] += 1
         first = self.names.setdefault(reason, [])
         if len(first) < _NAMES:
             first.append(name)
 
     def lines(self) -> list[str]:
-        """A line for each reason."""
-        return [
+        """A line for each reason, and for each choice that was made."""
+        lines = [
             f"{'' if reason == TOO_LONG else 'left out: '}{count:,} {reason}: {'; '.join(self.names[reason])}"
-            + ("; ..." if count > len(self.names[reason]) == _NAMES else "")
+            + "; ..." * (count > len(self.names[reason]))
             for reason, count in self.counts.items()
         ]
+        if self.columns:
+            columns = ", ".join(self.columns)
+            lines.append(f"not kept as metadata, too long or bytes: {columns} (name what is to be kept in --metadata)")
+        if documents := self.text_files[False]:
+            lines.append(f"{documents:,} text files are one document each (--split_into lines: each line is one)")
+        if lists := self.text_files[True]:
+            lines.append(
+                f"{lists:,} text files are lists, with a document on each line (--split_into files keeps them whole)"
+            )
+        return lines

@@ -18,10 +18,10 @@ from contrastive_st.errors import InputError
 from contrastive_st.models.protocol import Encoder
 from contrastive_st.search.analysis.projection import Map, lay_out
 from contrastive_st.search.analysis.topics import find_trends
-from contrastive_st.search.documents import sentences
 from contrastive_st.search.filters import Condition, parse
 from contrastive_st.search.index import Hit, VectorIndex, unmet
 from contrastive_st.search.opening import query_vector
+from contrastive_st.search.splitting import sentences
 from contrastive_st.search.values import one_line, storable
 from contrastive_st.vectors import unit_vectors
 

@@ -141,10 +141,10 @@ def open_model(folder):
 
 def open_rows(folder):
     from contrastive_st.data import read_texts
-    from contrastive_st.data.readers import open_rows
+    from contrastive_st.search.documents import open_corpus
 
     for path in sorted(folder.iterdir()):
-        for read in (open_rows, read_texts):
+        for read in (lambda source: open_corpus(source).read(), read_texts):
             with contextlib.suppress(Told), told():
                 for _ in read(str(path)):
                     pass

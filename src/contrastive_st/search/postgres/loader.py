@@ -34,7 +34,6 @@ class StoreLoader:
         fingerprint: its fingerprint, which changes with its content.
         replace: index the source afresh, with what had been deleted from it: its earlier documents are deleted if its
             fingerprint has changed and it has no ids of its own, and else compared.
-        former: the fingerprint that earlier releases gave the same content; such a source gets the new one.
         own_ids: the documents have ids of their own: one that is there already is replaced if it differs.
         restore: add what had been deleted from the source.
 
@@ -49,14 +48,13 @@ class StoreLoader:
         source: str,
         fingerprint: str,
         replace: bool = False,
-        former: str | None = None,
         own_ids: bool = False,
         restore: bool = False,
     ) -> None:
         self.store, self.source, self.own_ids = store, storable(source), own_ids
         self.afresh = replace or restore
         self.fingerprint = fingerprint + _OWN * own_ids
-        self.number = store.database.run(lambda connection: self._register(connection, replace, former))
+        self.number = store.database.run(lambda connection: self._register(connection, replace))
         self.first = 0 if own_ids else self.number * FIRST
         self._gone = np.array([] if self.afresh else store.deleted(), dtype=np.int64)
         self._mutex = threading.Lock()
@@ -145,35 +143,35 @@ class StoreLoader:
 
     # ------------------------------------------------------------------ inside
 
-    def _register(self, connection: StoreConnection, replace: bool, former: str | None) -> int:
+    def _register(self, connection: StoreConnection, replace: bool) -> int:
         """The number of the source; a new one if it has no shards."""
         name = self.store.collection
         with connection.transaction():
             connection.execute("SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (name,))
             row = connection.execute(
-                "SELECT number, mark, shards, (SELECT count(*) FROM contrastive_st.shards AS h"
+                "SELECT number, mark, EXISTS (SELECT 1 FROM contrastive_st.shards AS h"
                 " WHERE h.collection = s.collection AND h.source = s.number)"
                 " FROM contrastive_st.sources AS s WHERE collection = %s AND name = %s",
                 (name, self.source),
             ).fetchone()
             self._check_kind(connection)
-            if row is not None:
-                source, mark, shards, loaded = row
-                same = mark in (self.fingerprint, former)
-                if self.own_ids or same:
-                    if self.afresh or not same or (self.own_ids and loaded == shards):
-                        self._begin_again(connection, source)
+            if row is not None and (self.own_ids or row[1] == self.fingerprint):
+                if self.afresh or row[1] != self.fingerprint:  # every row is compared
                     connection.execute(
-                        "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
-                        (self.fingerprint, name, source),
+                        "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s", (name, row[0])
                     )
-                    return int(source)
-                if loaded and not replace:
+                connection.execute(
+                    "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
+                    (self.fingerprint, name, row[0]),
+                )
+                return int(row[0])
+            if row is not None:
+                if row[2] and not replace:
                     raise InputError(
                         f"{self.source} has changed since it was indexed, or is split otherwise; "
                         "give --replace to index it again"
                     )
-                self.store.delete_source(connection, source)
+                self.store.delete_source(connection, row[0])
             (number,) = connection.execute(
                 "SELECT coalesce(max(number) + 1, 0) FROM contrastive_st.sources WHERE collection = %s", (name,)
             ).fetchone()  # type: ignore[misc]
@@ -182,14 +180,6 @@ class StoreLoader:
                 (name, number, self.source, self.fingerprint),
             )
             return int(number)
-
-    def _begin_again(self, connection: StoreConnection, source: int) -> None:
-        """Let every row of a source be compared, so that those that differ are updated."""
-        for statement in (
-            "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s",
-            "UPDATE contrastive_st.sources SET shards = NULL WHERE collection = %s AND number = %s",
-        ):
-            connection.execute(statement, (self.store.collection, source))
 
     def _check_kind(self, connection: StoreConnection) -> None:
         """Numbers of rows and ids of the corpus would be confused in one collection."""

@@ -196,11 +196,10 @@ class VectorStore(StoreWrites):
         *,
         replace: bool = False,
         restore: bool = False,
-        former: str | None = None,
         own_ids: bool = False,
     ) -> StoreLoader:
         """What loads the shards of a source; see `StoreLoader`."""
-        return StoreLoader(self, source, fingerprint, replace, former, own_ids, restore)
+        return StoreLoader(self, source, fingerprint, replace, own_ids, restore)
 
     def close(self) -> None:
         """Close the connections; the last user of an embedded server stops it."""

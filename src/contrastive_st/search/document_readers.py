@@ -1,0 +1,289 @@
+"""Documents as plain text: HTML, Markdown, PDF, office files, mail, wikis; with what they say of author, date, tags.
+
+`READERS` has a function for each extension. Office files, PDF and most others are read by kreuzberg, HTML by the
+standard library, whose parser goes on after a tag that is not closed, and Markdown as the HTML that markdown-it makes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import mailbox
+import re
+from collections.abc import Callable, Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+import yaml
+
+from contrastive_st.data.reading.content import check_file, decode, format_of, open_bytes, reading
+from contrastive_st.errors import InputError, about, install
+
+LARGEST = 1 << 28  # bytes; a document is read as a whole
+Cells = dict[str, Any]
+_HIDDEN = re.compile(r"<!(--)|<(script|style|noscript|template|svg|nav)\b[^<>]*>", re.IGNORECASE)  # no text of a page
+_BLOCK = re.compile(
+    "address|article|aside|blockquote|br|caption|dd|details|div|dl|dt|figcaption|figure|footer|h[1-6]|header|hr|li|main|ol"
+    "|p|pre|section|summary|table|td|th|title|tr|ul"
+)
+_FRONT_MATTER = re.compile(r"\A\ufeff?---\r?\n(.{,65536}?\n)(?:---|\.\.\.)\s*?(?:\n|\Z)", re.DOTALL)
+_OF_BROWSERS = re.compile(
+    "viewport|robots|generator|referrer|theme-color|color-scheme|format-detection|(csrf-|twitter:|google|msapplication"
+    "|apple-|og:).*",
+    re.IGNORECASE,
+)
+_ENCRYPTED_OFFICE = "EncryptedPackage".encode("utf-16-le")
+_WIKI_LINK = re.compile(r"\[\[(?:[^\[\]|]*\|)?([^\[\]|]*)\]\]")
+_WIKI_MARKUP = re.compile(r"'{2,5}|^=+ *|=+ *$|<ref[^<>]*>[^<]*</ref>|</?\w[^<>]*>|<!--[^<]*-->", re.MULTILINE)
+
+
+class Encrypted(InputError):
+    """A document that only a password opens."""
+
+
+def read_document(path: Path, source: str) -> Iterator[Cells]:
+    """Yield the parts of a document: `text`, `title` if it has one, and what it says of author, date and tags.
+
+    A PDF has a part for each page, with its number as `page`, a mailbox or wiki one for each message or article; any
+    other document is one part.
+
+    Args:
+        path: the file; its extension is one of `READERS`.
+        source: its name in messages.
+
+    Raises:
+        InputError: it is empty, too large, encrypted, or its reader is not installed. Errors of parsers pass.
+    """
+    check_file(path, source)
+    with about(source):
+        yield from READERS[format_of(path)](path, source)
+
+
+def missing_reader(suffix: str) -> bool:
+    """Whether documents with this extension need the extra `documents`, which is not installed."""
+    needs: dict[Any, str] = {_markdown: "markdown_it", _office: "kreuzberg", _mailbox: "kreuzberg"}
+    return READERS[suffix] in needs and importlib.util.find_spec(needs[READERS[suffix]]) is None
+
+
+# --- HTML and Markdown.
+
+
+def _html(path: Path, source: str) -> Iterator[Cells]:
+    yield of_html(decode(_content(path, source), source)[0])
+
+
+def _markdown(path: Path, source: str) -> Iterator[Cells]:
+    text, front = front_matter(decode(_content(path, source), source)[0])
+    page = of_html(_needed("markdown_it", source).MarkdownIt("commonmark").enable("table").render(text))
+    yield {**page, **front, "text": page["text"]}
+
+
+def front_matter(text: str) -> tuple[str, Cells]:
+    """A Markdown text without the YAML at its start, and what that says.
+
+    Example:
+        >>> front_matter("---\\nauthor: Ann\\ntags: [sea]\\n---\\nOn tides\\n")
+        ('On tides\\n', {'author': 'Ann', 'tags': ['sea']})
+    """
+    match = _FRONT_MATTER.match(text)
+    if match is None:
+        return text, {}
+    try:
+        facts = yaml.load(match[1], _Plain)
+    except (yaml.YAMLError, RecursionError, ValueError):  # such as a rule, a dialogue: text
+        return text, {}
+    if not isinstance(facts, dict):
+        return text, {}
+    return text[match.end() :], {str(key): value for key, value in facts.items()}
+
+
+class _Plain(yaml.SafeLoader):
+    """YAML without aliases, a few of which stand for gigabytes."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            raise yaml.YAMLError("an alias")
+        return super().compose_node(parent, index)
+
+
+def of_html(markup: str) -> Cells:
+    """The text of a page with a blank line between paragraphs, its title or first heading, and what `<meta>` says.
+
+    A tag that is never closed hides nothing.
+
+    Example:
+        >>> of_html("<title>Tides</title><meta name=author content=Ann><p>The <b>moon<p>pulls<nav>.")
+        {'author': 'Ann', 'title': 'Tides', 'text': 'The moon\\n\\npulls .'}
+    """
+    page = _Page()
+    page.feed(_visible(markup))
+    rest, page.rawdata = page.rawdata, ""  # what follows a tag without its ">"
+    page.handle_data(re.sub(r"<[^<>]*>", " ", rest))
+    page.close()
+    title = page.words("title") or page.words("h1")
+    facts = {name: values[0] if len(values) == 1 else values for name, values in page.facts.items()}
+    return {**facts, **({"title": title} if title else {}), "text": page.words("text")}
+
+
+def _visible(markup: str) -> str:
+    """A page without comments, scripts and the like; of one that is not closed, only its beginning is left out."""
+    pieces, at, unclosed = [], 0, set[str]()
+    while opening := _HIDDEN.search(markup, at):
+        pieces += [markup[at : opening.start()], " "]
+        at, closing = opening.end(), "-->" if opening[1] else rf"</{opening[2].lower()}\s*>"
+        if closing not in unclosed:
+            if end := re.compile(closing, re.IGNORECASE).search(markup, at):
+                at = end.end()
+            else:
+                unclosed.add(closing)
+    return "".join([*pieces, markup[at:]])
+
+
+class _Page(HTMLParser):
+    """Collects the `title` of a page, its first heading `h1`, its `text` and its `facts`."""
+
+    CDATA_CONTENT_ELEMENTS = RCDATA_CONTENT_ELEMENTS = ()  # type: ignore[misc]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.found: dict[str, list[str]] = {"title": [], "h1": [], "text": []}
+        self.facts: dict[str, list[str]] = {}
+        self.open: dict[str, int] = {}  # where the text of an element begins, by its tag
+
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
+        self._break(tag)
+        self.open.setdefault(tag, len(self.found["text"]))
+        if tag == "meta":
+            self._fact(dict(attrs))
+
+    def handle_endtag(self, tag: str) -> None:
+        start, text = self.open.pop(tag, None), self.found["text"]
+        if start is not None and tag in ("title", "h1"):
+            self.found[tag] = self.found[tag] or text[start:]
+            if tag == "title":
+                del text[start:]
+        self._break(tag)
+
+    def handle_data(self, data: str) -> None:
+        self.found["text"].append(data)
+
+    def words(self, of: str) -> str:
+        """The paragraphs of what was collected as `of`, with single spaces between words."""
+        paragraphs = (" ".join(paragraph.split()) for paragraph in "".join(self.found[of]).split("\n\n"))
+        return "\n\n".join(filter(None, paragraphs))
+
+    def _break(self, tag: str) -> None:
+        if _BLOCK.fullmatch(tag):
+            self.found["text"].append("\n\n")
+
+    def _fact(self, attributes: Mapping[str, str | None]) -> None:
+        name, value = attributes.get("name") or attributes.get("property"), attributes.get("content")
+        if not name or not value or _OF_BROWSERS.fullmatch(name):
+            return
+        values = value.split(",") if name.lower() == "keywords" else [value]
+        self.facts.setdefault(name, []).extend(filter(None, map(str.strip, values)))
+
+
+# --- What kreuzberg reads.
+
+
+def _office(path: Path, source: str) -> Iterator[Cells]:
+    content = _content(path, source)
+    if _ENCRYPTED_OFFICE in content:
+        raise Encrypted(f"{source} is encrypted; save it without a password")
+    yield from _extracted(content, str(_needed("kreuzberg", source).detect_mime_type_from_path(str(path))), source)
+
+
+def _extracted(content: bytes, kind: str, source: str) -> Iterator[Cells]:
+    kreuzberg = _needed("kreuzberg", source)
+    options = {"use_cache": False, "disable_ocr": True, "enable_quality_processing": False, "output_format": "plain"}
+    pages = kreuzberg.PageConfig(extract_pages=kind == "application/pdf")
+    try:
+        found = kreuzberg.extract_bytes_sync(content, kind, kreuzberg.ExtractionConfig(**options, pages=pages))
+    except kreuzberg.ParsingError as error:
+        if "password" in str(error):
+            raise Encrypted(f"{source} is encrypted; save it without a password") from None
+        raise
+    facts = _facts(found.metadata)
+    if kind != "application/pdf":
+        yield {**facts, "text": found.content}
+        return
+    for page in found.pages or []:
+        yield {**facts, "text": "\n".join(page["content"].splitlines()), "page": page["page_number"]}
+
+
+def _facts(metadata: Mapping[str, Any]) -> Cells:
+    """Title, author, date, keywords and language of a document, where it says them."""
+    authors = metadata.get("authors") or metadata.get("created_by") or metadata.get("from_email") or []
+    authors = [authors] if isinstance(authors, str) else authors
+    facts = {
+        "title": " ".join(str(metadata.get("title") or metadata.get("subject") or "").split()),
+        "author": authors[0] if len(authors) == 1 else authors,
+        "date": _iso(str(metadata.get("created_at") or "")),
+        "keywords": metadata.get("keywords"),
+    }
+    return {name: value for name, value in facts.items() if value}
+
+
+def _iso(date: str) -> str:
+    """A date of a mail as ISO 8601; any other text as it is."""
+    with contextlib.suppress(ValueError, TypeError):
+        return parsedate_to_datetime(date).isoformat()
+    return date
+
+
+# --- Several documents in a file.
+
+
+def _mailbox(path: Path, source: str) -> Iterator[Cells]:
+    with contextlib.closing(mailbox.mbox(path, create=False)) as box:
+        for message in box:
+            yield from _extracted(message.as_bytes(), "message/rfc822", source)
+
+
+def _wiki(path: Path, source: str) -> Iterator[Cells]:
+    """The articles of a dump of MediaWiki, read as a stream, without redirects."""
+    with reading(source), open_bytes(path) as file:
+        title, root = "", None
+        for event, element in ElementTree.iterparse(file, ("start", "end")):
+            tag = element.tag.rpartition("}")[2]
+            if root is None:
+                root = element
+                if tag != "mediawiki":
+                    raise InputError(f"{source}: the reader of .xml is for dumps of MediaWiki, and this is <{tag}>")
+            if event == "end" and tag == "title":
+                title = element.text or ""
+            elif event == "end" and tag == "text" and not (element.text or "#").lstrip().upper().startswith("#"):
+                yield {"title": title, "text": _WIKI_MARKUP.sub("", _WIKI_LINK.sub(r"\1", element.text or ""))}
+            elif event == "end" and tag == "page":
+                root.clear()
+
+
+def _content(path: Path, source: str) -> bytes:
+    with reading(source), open_bytes(path) as file:
+        content = b"" if path.stat().st_size > LARGEST else file.read(LARGEST + 1)
+    if not 0 < len(content) <= LARGEST:
+        raise InputError(f"{source} has more than {LARGEST:,} bytes, and is read as a whole; split it")
+    return content
+
+
+def _needed(module: str, source: str) -> Any:
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise InputError(f"{source}: its reader is not installed; {install('documents')}") from None
+
+
+_OFFICE = ".docx .doc .odt .rtf .pptx .ppt .xlsx .xls .ods .epub .fb2 .rst .org .tex .ipynb .eml .msg .pdf".split()  # noqa: SIM905
+#: The reader of each extension
+READERS: dict[str, Callable[[Path, str], Iterator[Cells]]] = {
+    **dict.fromkeys((".html", ".htm", ".xhtml"), _html),
+    **dict.fromkeys((".md", ".markdown"), _markdown),
+    **dict.fromkeys(_OFFICE, _office),
+    ".mbox": _mailbox,
+    ".xml": _wiki,
+}

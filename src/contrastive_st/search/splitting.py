@@ -1,0 +1,96 @@
+"""Texts split into lines, sentences or passages, and whether a text file is a list of sentences."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+from contrastive_st.errors import InputError
+
+WHOLE, FILES, LINES, SENTENCES, PASSAGES = "whole", "files", "lines", "sentences", "passages"
+PARTS = (WHOLE, FILES, LINES, SENTENCES, PASSAGES)
+PASSAGE_WORDS = (
+    100  # about 130 tokens: the usual length in the training of sentence encoders, and well below their limit
+)
+_END = re.compile(
+    r"(?<=[.!?。！？])[\"'”’)\]]*\s+(?=[\"'“‘(\[]*[^\Wa-z_])|(?<=[。！？])(?=\S)|\n\s*\n"
+)  # a mark and a capital or digit, CJK full stops, and blank lines
+_ABBREVIATION = re.compile(r"(?:\b(?:[A-Z]|Mr|Mrs|Ms|Dr|Prof|St|Gen|Col|Lt|vs|cf|No|Fig|[ei]\.[ge]|al))\.$")
+_ENDED = re.compile(r"[.!?…。！？][\"'”’»)\]]*$")
+
+
+def sentences(text: str) -> list[str]:
+    """The sentences of a text, by its punctuation; initials and common abbreviations do not end a sentence.
+
+    Example:
+        >>> sentences("Gen. Meade won. Lee, however, lost! 1863 was over.")
+        ['Gen. Meade won.', 'Lee, however, lost!', '1863 was over.']
+    """
+    parts: list[str] = []
+    for piece in _END.split(text):
+        piece = " ".join(piece.split())
+        if not piece:
+            continue
+        if parts and _ABBREVIATION.search(parts[-1]):
+            parts[-1] += " " + piece
+        else:
+            parts.append(piece)
+    return parts
+
+
+def split(text: str, into: str, words: int = PASSAGE_WORDS) -> list[str]:
+    """Split a text into lines, into sentences, or into passages of whole sentences with at most about `words` words.
+
+    A longer sentence is split between words. `whole` and `files` leave the text as it is.
+
+    Example:
+        >>> split("One two. Three four. Five.", "passages", words=4)
+        ['One two. Three four.', 'Five.']
+    """
+    if into not in PARTS:
+        raise InputError(f"texts cannot be split into {into!r}; choose one of {', '.join(PARTS)}")
+    if into in (WHOLE, FILES):
+        return [text]
+    if into == LINES:
+        return [line.strip() for line in text.splitlines() if line.strip()]
+    if into == SENTENCES:
+        return sentences(text)
+    passages: list[list[str]] = []
+    for sentence in sentences(text):
+        own = sentence.split()
+        for start in range(0, len(own), words):
+            chunk = own[start : start + words]
+            if passages and len(passages[-1]) + len(chunk) <= words:
+                passages[-1] += chunk
+            else:
+                passages.append(list(chunk))
+    return [" ".join(passage) for passage in passages]
+
+
+def is_list(lines: Sequence[str]) -> bool:
+    """Whether the first lines of a text file are a list of sentences (or queries, titles), not a document.
+
+    In a list, lines are sentences with their marks; or else there are no blank lines between them, few hold several
+    sentences, and few end where the next word did not fit.
+
+    Example:
+        >>> is_list(["a cat sat", "a dog ran"]), is_list(["On tides", "", "The moon pulls. It is far away."])
+        (True, False)
+        >>> is_list(["The moon pulls the sea, which", "rises and falls, and so twice", "a day."])
+        False
+    """
+    texts = [line.strip() for line in lines]
+    while texts and not texts[-1]:
+        texts.pop()
+    full = [text for text in texts if text]
+    several = sum(len(sentences(text)) > 1 for text in full)
+    if sum(bool(_ENDED.search(text)) for text in full) - several >= 0.8 * len(full):
+        return True
+    width = max(map(len, full), default=0)
+    wraps = sum(
+        len(line) + 1 + len(after.split()[0]) > width and not _ENDED.search(line)
+        for line, after in itertools.pairwise(texts)
+        if line and after and len(line) >= 24
+    )
+    return len(full) == len(texts) and several <= 0.2 * len(full) and wraps <= 0.3 * len(full)

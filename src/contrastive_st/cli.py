@@ -24,7 +24,7 @@ from contrastive_st.terminal import note, progress_is_shown, say
 #: The commands as `--help` lists them
 GROUPS = {
     "train": ("mine", "train", "distill", "soup"),
-    "judge": ("evaluate", "similarity", "neighbors", "overlaps", "classify", "curl-bounds"),
+    "judge": ("evaluate", "similarity", "neighbors", "overlaps", "classify"),
     "publish": ("push", "pull", "card", "convert", "merge", "export"),
     "search": (
         "encode", "index", "search", "similar", "delete", "collections", "trends", "duplicates", "group", "serve", "api"

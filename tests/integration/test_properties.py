@@ -157,10 +157,6 @@ def command_lines(draw, data):
             "model", "--corpus", data, "--query", draw(words), "--cache", "none",
             *draw(options("k", "max_sentences", "pooling", "column", "output")),
         ],
-        "curl-bounds": lambda: [
-            "model", "--task", pick("MR", "SST2", "x"), "--data", ".", "--cache", "none",
-            *draw(options("draws", "seed", "pooling")),
-        ],
         "card": lambda: ["model", *draw(options("name", "license", "language", "datasets", "output"))],
         "push": lambda: ["model", "alice/model", "--dry-run", *draw(options("license", "message", "revision"))],
         "pull": lambda: [draw(words), "--to", "new"],

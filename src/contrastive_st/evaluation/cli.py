@@ -1,4 +1,4 @@
-"""`contrastive-st evaluate`, `neighbors`, `overlaps` and `curl-bounds`."""
+"""`contrastive-st evaluate`, `neighbors` and `overlaps`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from contrastive_st.terminal import note, say
 
 def add_commands(commands: Any) -> None:
     """Add these commands to the subparsers of the command line."""
-    for add in (_add_evaluate, _add_neighbors, _add_overlaps, _add_curl_bounds):
+    for add in (_add_evaluate, _add_neighbors, _add_overlaps):
         add(commands)
 
 
@@ -83,23 +83,6 @@ def _add_overlaps(commands: Any) -> None:
     )
     copies.add_argument("--examples", type=int, default=3, help="copies to print of each kind (default: 3)")
     copies.set_defaults(function=_overlaps)
-
-
-def _add_curl_bounds(commands: Any) -> None:
-    bounds = commands.add_parser(
-        "curl-bounds",
-        help="compute CURL's contrastive and classification losses on labelled sentences, and the bound between them",
-    )
-    bounds.add_argument("model", nargs="?", metavar="MODEL", help=MODEL_HELP)
-    bounds.add_argument(
-        "--task", required=True, help="MR, CR, SUBJ, MPQA, SST2 or TREC; several are separated by commas"
-    )
-    bounds.add_argument("--data", help="the folder of SentEval's files, or hub (default: $CONTRASTIVE_ST_DATA, or hub)")
-    bounds.add_argument("--draws", type=int, default=100_000, help="anchors drawn for the blocks (default: 100,000)")
-    bounds.add_argument("--seed", type=int, default=0, help="of the draws")
-    bounds.add_argument("--pooling", help="for checkpoints that record none: mean, cls_before_pooler, ...")
-    bounds.add_argument("--cache", help="folder that keeps embeddings, or none (default: ~/.cache/contrastive_st)")
-    bounds.set_defaults(function=_curl)
 
 
 def _evaluate(args: argparse.Namespace) -> None:
@@ -224,32 +207,3 @@ def _queries(args: argparse.Namespace) -> list[str]:
     if not queries:
         raise InputError("no query: give --query TEXT ... or --query_file FILE with one query a line")
     return queries
-
-
-def _curl(args: argparse.Namespace) -> None:
-    data = args.data or os.environ.get("CONTRASTIVE_ST_DATA") or "hub"
-    if data != "hub" and not Path(data).is_dir():
-        raise InputError(f"--data {data}: no such folder; give the folder of SentEval's files, or hub")
-    if args.draws < 2:
-        raise InputError(f"--draws {args.draws}: give 2 or more; a standard error needs two")
-    from contrastive_st.evaluation.curl import LOSSES, curl, table
-    from contrastive_st.evaluation.embedding_store import EmbeddingStore, default_cache
-    from contrastive_st.evaluation.tasks import choose
-    from contrastive_st.models.encoder import SentenceEncoder
-
-    sets = [(task.name, *_labelled(task, data)) for task in choose(args.task)]
-    encoder = SentenceEncoder(args.model, pooling=args.pooling)
-    cache = None if args.cache == "none" else args.cache or default_cache()
-    for number, (name, texts, labels) in enumerate(sets):
-        embeddings = EmbeddingStore(encoder, texts, cache)(texts)
-        found = [curl(embeddings, labels, loss, draws=args.draws, seed=args.seed) for loss in LOSSES]
-        say(("\n" if number else "") + f"{encoder.name}, {name}: {table(found)}")
-
-
-def _labelled(task: Any, data: str) -> tuple[list[str], list[int]]:
-    parts = task.load(data)
-    if any(len(rows.columns) != 1 for rows in parts.values()) or not parts.classes:
-        raise InputError(
-            f"{task.name} is not a task of single sentences in classes; take MR, CR, SUBJ, MPQA, SST2, TREC"
-        )
-    return list(parts.texts()), [int(label) for rows in parts.values() for label in rows.gold]

@@ -149,29 +149,29 @@ class StoreLoader:
         with connection.transaction():
             connection.execute("SELECT 1 FROM contrastive_st.collections WHERE name = %s FOR UPDATE", (name,))
             row = connection.execute(
-                "SELECT number, mark, EXISTS (SELECT 1 FROM contrastive_st.shards AS h"
+                "SELECT number, mark, shards, (SELECT count(*) FROM contrastive_st.shards AS h"
                 " WHERE h.collection = s.collection AND h.source = s.number)"
                 " FROM contrastive_st.sources AS s WHERE collection = %s AND name = %s",
                 (name, self.source),
             ).fetchone()
             self._check_kind(connection)
-            if row is not None and (self.own_ids or row[1] == self.fingerprint):
-                if self.afresh or row[1] != self.fingerprint:  # every row is compared
-                    connection.execute(
-                        "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s", (name, row[0])
-                    )
-                connection.execute(
-                    "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
-                    (self.fingerprint, name, row[0]),
-                )
-                return int(row[0])
             if row is not None:
-                if row[2] and not replace:
+                source, mark, shards, loaded = row
+                same = mark == self.fingerprint
+                if self.own_ids or same:
+                    if self.afresh or not same or (self.own_ids and loaded == shards):
+                        self._begin_again(connection, source)
+                    connection.execute(
+                        "UPDATE contrastive_st.sources SET mark = %s WHERE collection = %s AND number = %s",
+                        (self.fingerprint, name, source),
+                    )
+                    return int(source)
+                if loaded and not replace:
                     raise InputError(
                         f"{self.source} has changed since it was indexed, or is split otherwise; "
                         "give --replace to index it again"
                     )
-                self.store.delete_source(connection, row[0])
+                self.store.delete_source(connection, source)
             (number,) = connection.execute(
                 "SELECT coalesce(max(number) + 1, 0) FROM contrastive_st.sources WHERE collection = %s", (name,)
             ).fetchone()  # type: ignore[misc]
@@ -180,6 +180,14 @@ class StoreLoader:
                 (name, number, self.source, self.fingerprint),
             )
             return int(number)
+
+    def _begin_again(self, connection: StoreConnection, source: int) -> None:
+        """Let every row of a source be compared, so that those that differ are updated."""
+        for statement in (
+            "DELETE FROM contrastive_st.shards WHERE collection = %s AND source = %s",
+            "UPDATE contrastive_st.sources SET shards = NULL WHERE collection = %s AND number = %s",
+        ):
+            connection.execute(statement, (self.store.collection, source))
 
     def _check_kind(self, connection: StoreConnection) -> None:
         """Numbers of rows and ids of the corpus would be confused in one collection."""

@@ -6,20 +6,14 @@ import math
 import numpy as np
 import pytest
 from evaluation_files import write_all
+from scripts import EXAMPLES, load
 
 from contrastive_st import InputError
-from contrastive_st.cli import main
-from contrastive_st.evaluation import curl as module
-from contrastive_st.evaluation.curl import (
-    LOSSES,
-    block_loss,
-    class_means,
-    collision,
-    curl,
-    draw_margins,
-    supervised_loss,
-    unsupervised_loss,
-)
+
+module = load("curl_bounds", EXAMPLES.parent / "benchmarks")
+LOSSES, block_loss, class_means, collision = module.LOSSES, module.block_loss, module.class_means, module.collision
+curl, draw_margins, supervised_loss = module.curl, module.draw_margins, module.supervised_loss
+unsupervised_loss = module.unsupervised_loss
 
 PLAIN = {"logistic": lambda v: math.log(1 + math.exp(-v)), "hinge": lambda v: max(0.0, 1 - v)}
 
@@ -166,32 +160,20 @@ def test_accuracy_is_that_of_class_means():
 def test_bad_input():
     with pytest.raises(InputError, match="one class only"):
         curl(np.ones((3, 2)), ["a", "a", "a"])
-    with pytest.raises(InputError, match="3 embeddings and 2 labels"):
-        curl(np.ones((3, 2)), ["a", "b"])
 
 
 # ------------------------------------------------------------------ the command
 
 
-def test_the_command(tmp_path, bert_config, tokenizer, capsys):
-    from contrastive_st import BertForCL
-
-    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "model")
-    tokenizer.save_pretrained(tmp_path / "model")
+def test_the_command(tmp_path, capsys):
     data = str(write_all(tmp_path / "data"))
-    arguments = ["curl-bounds", str(tmp_path / "model"), "--data", data, "--cache", "none", "--draws", "500", "--task"]
-    assert main([*arguments, "CR,TREC"]) == 0
-    first, second = capsys.readouterr().out.split("\n\n" + "model, TREC: ")
-    assert first.startswith("model, CR: 120 sentences, 2 classes, tau = 0.500, alpha = 1 / (1 - tau) = 2.000")
+    module.main(["--data", data, "--draws", "500", "--task", "CR,TREC"])
+    first, second = capsys.readouterr().out.strip().split("\n\nstatic-minilm, TREC: ")
+    assert first.startswith("static-minilm, CR: 120 sentences, 2 classes, tau = 0.500, alpha = 1 / (1 - tau) = 2.000")
     assert second.startswith("120 sentences, 3 classes, tau = 0.33")
     rows = [line.split("|")[1].strip() for line in first.splitlines()[4:]]
     assert rows == ["L_sup", "L_un", "alpha L_un", *(f"L_un^block, b = {size}" for size in (1, 2, 5, 10))]
     assert "does not hold" not in first + second
-    for task, words in (("MRPC", "single sentences"), ("SUBJ", "SUBJ"), ("none", "unknown task")):
-        assert main([*arguments, task]) == 2
-        assert words in capsys.readouterr().err
-    assert main([*arguments, "CR", "--draws", "1"]) == 2
-    assert main([*arguments[:3], "/none", "--task", "CR"]) == 2
 
 
 def test_minilm_on_real_sentences(data_root):

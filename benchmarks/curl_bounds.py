@@ -15,10 +15,13 @@ By Jensen's inequality (their Lemma 4.3, where l(0) = 1)
 and the same holds with L_un^block, which is at most L_un, in place of L_un. These are theorems that cover these
 distributions, so they hold for every encoder; encoders differ in how far apart the two sides are. The losses depend on
 the length of the embeddings.
+
+    python benchmarks/curl_bounds.py --task CR,TREC --data senteval [--model MODEL]
 """
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -108,7 +111,7 @@ def curl(
         seed: seed of the draws.
 
     Raises:
-        InputError: there are fewer than two classes, or the numbers of labels and embeddings differ.
+        InputError: there are fewer than two classes.
 
     Example:
         >>> x = np.array([[1.0, 0.0], [1.0, 0.2], [-1.0, 0.0], [-1.0, 0.1]])
@@ -117,8 +120,6 @@ def curl(
         (0.5, 0.0, 1.0, True)
     """
     names, y = np.unique(np.asarray(labels), return_inverse=True)
-    if len(y) != len(x):
-        raise InputError(f"{len(x)} embeddings and {len(y)} labels; give one label for each embedding")
     if len(names) < 2:
         raise InputError("one class only; the losses compare sentences of different classes, so give two or more")
     x, function = np.asarray(x, dtype=np.float64), LOSSES[loss]
@@ -257,3 +258,31 @@ def _crude(one: Curl) -> str:
 
 def _shown(estimate: Estimate) -> str:
     return f"{estimate.value:.4f}" + (f" ± {estimate.error:.4f}" if estimate.error else "")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the losses and the bound for a model and some tasks."""
+    from contrastive_st.evaluation.embedding_store import EmbeddingStore
+    from contrastive_st.evaluation.tasks import choose
+    from contrastive_st.models.encoder import SentenceEncoder
+
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--model", help="by default that of the package")
+    parser.add_argument(
+        "--task", required=True, help="MR, CR, SUBJ, MPQA, SST2 or TREC; several are separated by commas"
+    )
+    parser.add_argument("--data", default="hub", help="the folder of SentEval's files, or hub")
+    parser.add_argument("--draws", type=int, default=100_000, help="anchors drawn for the blocks")
+    parser.add_argument("--seed", type=int, default=0, help="of the draws")
+    args = parser.parse_args(arguments)
+    encoder = SentenceEncoder(args.model)
+    for task in choose(args.task):
+        parts = task.load(args.data)
+        texts, labels = list(parts.texts()), [int(label) for rows in parts.values() for label in rows.gold]
+        embeddings = EmbeddingStore(encoder, texts)(texts)
+        found = [curl(embeddings, labels, loss, draws=args.draws, seed=args.seed) for loss in LOSSES]
+        print(f"{encoder.name}, {task.name}: {table(found)}\n")
+
+
+if __name__ == "__main__":
+    main()

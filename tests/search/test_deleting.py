@@ -1,0 +1,215 @@
+"""Deleting: what it would delete is shown first, and what was deleted stays away until it is restored."""
+
+import io
+import json
+import sys
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings, strategies as st
+from store_places import store_place, unit_vectors
+
+from contrastive_st.cli import main
+from contrastive_st.search.documents import identified, texts_corpus
+from contrastive_st.search.ingest import index_corpus
+from contrastive_st.search.opening import open_index
+
+ROWS = [{"id": i, "text": f"text number {i}", "topic": topic, "year": 2000 + i % 2}
+        for i, topic in enumerate(["library", "nature", "sea", "sea", "library"])]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def place():
+    with store_place() as folder:
+        from contrastive_st.search.postgres.server import EmbeddedServer
+
+        with EmbeddedServer(folder):  # kept up between the commands
+            yield str(folder)
+
+
+@pytest.fixture
+def run(place, tmp_path, request, capsys):
+    """Runs a command on a collection of this test; returns its exit code and stderr."""
+    collection = f"c{abs(hash(request.node.name)) % 10**8}"
+
+    def command(name, *flags):
+        capsys.readouterr()
+        where = (
+            [collection]
+            if name == "delete"
+            else [str(tmp_path / "c.jsonl"), "--index", "none", "--collection", collection]
+        )
+        code = main([name, *where, "--store", place, *flags])
+        return code, capsys.readouterr().err
+
+    def write(rows):
+        (tmp_path / "c.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+
+    def ids():
+        index = open_index(place, collection)
+        try:
+            return sorted(int(id) for batch in index.scan() for id in batch[0])
+        finally:
+            index.close()
+
+    command.write, command.ids = write, ids
+    return command
+
+
+def test_what_would_be_deleted_is_shown_before_it_is(run, monkeypatch):
+    run.write(ROWS)
+    run("index")
+    code, said = run("delete", "--filter", "topic!=library", "--filter", "topic!=nature")
+    assert code == 2
+    assert "2 of 5 documents" in said
+    assert "with topic!=library; topic!=nature\n" in said
+    assert (
+        said.splitlines()[-1]
+        == "error: nothing was deleted: give --yes to delete them, as there is no terminal to ask on"
+    )
+    assert len(run.ids()) == 5
+    terminal = io.StringIO("n\n")
+    terminal.isatty = lambda: True
+    monkeypatch.setattr(sys, "stdin", terminal)
+    monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+    code, said = run("delete", "--filter", "topic=sea")
+    assert code == 2
+    assert len(run.ids()) == 5
+    monkeypatch.undo()
+    assert run("delete", "--filter", "topic!=library; topic!=nature", "--yes")[0] == 0
+    assert run.ids() == [0, 1, 4]
+
+
+@pytest.mark.parametrize("own_ids", [True, False])
+def test_what_was_deleted_stays_away_until_it_is_restored(run, own_ids):
+    flags = [] if own_ids else ["--id_column", ""]
+    run.write(ROWS)
+    run("index", *flags)
+    run("delete", "--filter", "topic=sea", "--yes")
+    code, said = run("index", *flags)
+    assert "0 of 5 rows added" in said
+    assert "2 rows are left out because they were deleted from the collection; --restore adds them again" in said
+    assert run.ids() == [0, 1, 4]
+    for flag in ("--restore", "--replace"):
+        code, said = run("index", *flags, flag)
+        assert code == 0
+        assert "2 of 5 rows added" in said
+        assert run.ids() == [0, 1, 2, 3, 4]
+        assert "left out because" not in run("index", *flags)[1]
+        run("delete", "--filter", "topic=sea", "--yes")
+    assert run.ids() == [0, 1, 4]
+
+
+def test_a_change_of_another_row_brings_nothing_back(run):
+    run.write(ROWS)
+    run("index")
+    run("delete", "--filter", "topic=sea", "--yes")
+    run.write([{**ROWS[0], "text": "another text"}, *ROWS[1:], {"id": 9, "text": "new", "topic": "sea", "year": 1}])
+    said = run("index")[1]
+    assert "2 of 6 rows added" in said
+    assert "2 rows are left out because they were deleted" in said
+    assert run.ids() == [0, 1, 4, 9]
+    run.write([{**row, "text": f"all changed {row['id']}"} for row in ROWS])
+    run("index")
+    assert run.ids() == [0, 1, 4, 9]
+
+
+def test_a_corpus_without_ids_is_replaced_afresh(run, caplog):
+    run.write(ROWS)
+    run("index", "--id_column", "")
+    run("delete", "--filter", "topic=sea", "--yes")
+    run.write(ROWS[::-1])
+    assert run("index", "--id_column", "")[0] == 2
+    run("index", "--id_column", "", "--replace")
+    assert "afresh, with 2 documents that had been deleted" in caplog.text
+    assert len(run.ids()) == 5
+
+
+def test_deleted_ids_are_listed(run, place):
+    run.write(ROWS)
+    run("index")
+    run("delete", "--filter", "year=2001", "--yes")
+    collection = run("index")[1].split("in collection '")[1].split("'")[0]
+    with open_index(place, collection) as store:
+        assert store.deleted() == [1, 3]
+        assert store.describe()["deleted"] == "2: 1, 3"
+        store.upsert([3], ["again"], np.ones((1, store.dimension)))  # by hand, on purpose
+        assert store.deleted() == [1]
+
+
+# --- Any order of indexing, deleting and updating ends in the store that is made at once
+
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("write"), st.dictionaries(st.integers(0, 7), st.sampled_from(["a", "b", "c"]), min_size=1)),
+        st.tuples(st.just("index"), st.sampled_from(["", "restore", "replace"])),
+        st.tuples(st.just("delete"), st.lists(st.integers(0, 8), max_size=3)),
+        st.tuples(st.just("delete matching"), st.sampled_from(["a", "b", "c"])),
+        st.tuples(st.just("upsert"), st.integers(0, 8)),
+        st.tuples(st.just("metadata"), st.integers(0, 8)),
+    ),
+    max_size=12,
+)
+
+
+class Letters:
+    """A vector for each text, without a model."""
+
+    name, fingerprint, dimension, folder = "letters", "letters", 8, None
+
+    def encode_stream(self, items, texts_of):
+        for item in items:
+            yield item, np.concatenate([np.empty((0, 8), np.float32), *map(vector, texts_of(item))])
+
+
+def vector(text):
+    return unit_vectors(1, seed=sum(text.encode()))
+
+
+@example(steps=[("write", {1: "a"}), ("index", ""), ("upsert", 1)])
+@settings(max_examples=25, deadline=None, suppress_health_check=list(HealthCheck))
+@given(steps=STEPS)
+def test_any_order_of_writes_ends_in_the_store_made_at_once(place, steps):
+    from contrastive_st.search.postgres.store import VectorStore
+
+    made = {"model": "letters", "fingerprint": "letters", "dimension": 8}
+    file, there, gone = {}, {}, set()  # the corpus; what should be in the store; what was deleted
+    with VectorStore.create(place, "steps", **made) as store:
+        for step, given in [*steps, ("index", "")]:
+            if step == "write":
+                file = given
+            elif step == "index" and file:
+                rows = sorted(file.items())
+                corpus = identified(
+                    texts_corpus("c", [f"{t}{i}" for i, t in rows], [{"id": i, "t": t} for i, t in rows])
+                )
+                options = {given: True} if given else {}
+                loader = store.loader("c", corpus.fingerprint, own_ids=True, **options)
+                index_corpus(corpus, Letters(), loader, shard_rows=3)
+                loader.close()
+                gone -= set(file) if given else set()
+                there |= {i: (f"{t}{i}", {"id": i, "t": t}) for i, t in rows if i not in gone}
+            elif step == "delete":
+                assert store.delete(given) == len(set(given) & set(there))
+                gone |= set(given) & set(there)
+            elif step == "delete matching":
+                found = {i for i, (_, item) in there.items() if item.get("t") == given}
+                assert store.delete_matching({"t": given}) == len(found)
+                gone |= found
+            elif step == "upsert":
+                store.upsert([given], [f"u{given}"], vector(f"u{given}"), [{"t": "u"}])
+                there[given], gone = (f"u{given}", {"t": "u"}), gone - {given}
+            elif given in there:
+                store.set_metadata(given, {"t": "m"})
+                there[given] = (there[given][0], {"t": "m"})
+            there = {i: row for i, row in there.items() if i not in gone}
+        assert contents(store) == {
+            i: (text, item, vector(text).astype(np.float16).tolist()) for i, (text, item) in there.items()
+        }
+        assert set(store.deleted()) == gone
+        store.drop()
+
+
+def contents(store):
+    return {id: (text, item, [found.astype(np.float16).tolist()]) for ids, texts, items, vectors in store.scan()
+            for id, text, item, found in zip(ids.tolist(), texts, items, vectors, strict=True)}  # fmt: skip

@@ -8,6 +8,7 @@ import math
 import operator
 import re
 from decimal import Decimal
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from hypothesis import HealthCheck, given, settings, strategies as st
 from store_places import store_place, unit_vectors
 
 from contrastive_st.errors import InputError
+from contrastive_st.search import filters
 from contrastive_st.search.exact import ExactIndex
 from contrastive_st.search.filters import Condition, Filter, as_filter, parse
 from contrastive_st.search.index import reciprocal_rank_fusion, unmet
@@ -82,6 +84,20 @@ def test_forms_of_one_filter():
 def test_hostile_keys_and_values_stay_inside_their_quotes():
     path = as_jsonpath(as_filter({'a" || true) //': 'x" || $."b" == "y', "l": "a\0b"}))
     assert path == '(($."a\\" || true) //" == "x\\" || $.\\"b\\" == \\"y") && ($."l" == "a\ufffdb"))'
+
+
+def test_the_page_says_what_the_parser_does():
+    page = (Path(__file__).parents[2] / "docs" / "search.md").read_text(encoding="utf-8")
+    section = page.split("### Filters")[1].split("\n## ")[0]
+    grammar = [line.strip() for line in filters.__doc__.splitlines() if re.match(r"    \w+ +=", line)]
+    assert section.split("```text\n")[1].split("```")[0].splitlines() == grammar
+    rows = [line.strip("| ").split(" | ") for line in section.splitlines() if line.startswith("| `")]
+    assert len(rows) > 10
+    for filter, finds, other in rows:
+        for metadata, wanted in [(item, True) for item in finds.split("`, `")] + [
+            (item, False) for item in other.split("`, `")
+        ]:
+            assert parse(filter.strip("`")).holds(json.loads(metadata.strip("`"))) is wanted, (filter, metadata)
 
 
 # --- What a condition means

@@ -13,6 +13,7 @@ from typing import Any
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 #: Cells that nobody would embed: addresses, dates, digests
 _MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
+BOOLEANS = {"false": 0.0, "true": 1.0}
 TEXTS, NUMBERS, OTHER, NOTHING = "text", "numbers", "neither text nor numbers", "nothing"
 _ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNORECASE)
 _CHUNK = 8192
@@ -112,6 +113,7 @@ class Column:
         self.texts += len(strings)
         self.machine = self.machine and all(map(_MACHINE.fullmatch, strings))
         numbers = [float(cell) for cell in strings if NUMBER.fullmatch(cell)]
+        numbers += [BOOLEANS[cell.lower()] for cell in strings if cell.lower() in BOOLEANS]
         plain = [cell for cell in cells if isinstance(cell, (int, float)) and abs(cell) < 1 << 63]
         plain = [cell for cell in plain if math.isfinite(cell)]
         self._add_numbers([*numbers, *plain])

@@ -70,7 +70,8 @@ ROLES = (
         "domain", "genre", "topic", "date", "datetime", "time", "timestamp", "year", "created_at", "updated_at", "url",
         "uri", "link", "file", "filename", "path", "author", "user", "username", "dataset", "license", "semeval_set",
         "entailment_ab", "entailment_ba", "annotator_labels", "task_name", "status", "annotator", "lead_time",
-    ), r"(.*_)?(q|gu|uu|u)?id\d*|(pair|caption|prompt|doc)id|label_?\d|sentence_?\w_\w*(parse|original|dataset)"),
+    ), r"|unnamed.*|(.*_)?(q|gu|uu|u)?id\d*|(pair|caption|prompt|doc)id|label_?\d|s\w*_?\w_\w*(parse|original|dataset)",
+    ),
 )  # fmt: skip
 _ROLE = {role.name: role for role in ROLES}
 _ROLE_OF = {name: role.name for role in ROLES for name in role.names}
@@ -131,6 +132,8 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
     plain, others = plain_name(name), set(map(plain_name, names))
     if plain in ("prompt", "type") and set(_FLAG_EMBEDDING) <= others:
         return BESIDE
+    if plain == "title" and {"question", "query"} & others:
+        return BESIDE  # of the passage, as in SQuAD
     if set(_PARTNERS.get(plain, ())) & others:
         return ANCHOR
     return _ROLE_OF.get(plain) or next((role.name for role in ROLES if re.fullmatch(role.pattern, plain)), None)

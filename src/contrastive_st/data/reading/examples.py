@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from contrastive_st.data.pair_sets import pair_set
-from contrastive_st.data.profile import NUMBER, items_of, simple
+from contrastive_st.data.profile import BOOLEANS, NUMBER, items_of, simple
 from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import Table, open_table
 from contrastive_st.data.reading.texts import CHUNK, columns_of, header_of, report
@@ -131,6 +131,8 @@ def _with_gold(
 
 def _scores(cells: list[str], name: str, scale: tuple[float, float], where: Callable[..., str]) -> NDArray[np.float64]:
     """The scores, scaled to 0 to 1."""
+    if {cell.lower() for cell in cells} <= BOOLEANS.keys():
+        cells = [str(BOOLEANS[cell.lower()]) for cell in cells]
     wrong = next((cell for cell in cells if not NUMBER.fullmatch(cell)), None)
     if wrong is not None:
         what = f"{wrong[:40]!r} is not a number" if wrong else "it is blank"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 Cells = dict[str, Any]
@@ -116,6 +117,11 @@ def plain_rows(table: T) -> T:
         mapped=None,
         notes=(*table.notes, f"read as a file of {layout.tool}"),
     )
+
+
+def is_beir(folder: Path) -> bool:
+    """Whether a folder has the layout of BEIR: a corpus, queries, and judgements in `qrels`."""
+    return folder.joinpath("qrels").is_dir() and all(any(folder.glob(f"{name}.*")) for name in ("corpus", "queries"))
 
 
 def beir_rows(texts: Callable[[str], Iterator[Cells]], judgements: Iterator[Cells]) -> Iterator[Cells]:

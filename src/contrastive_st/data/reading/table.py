@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,7 +26,7 @@ from contrastive_st.data.reading.content import (
     utf8,
 )
 from contrastive_st.data.reading.delimited import find_layout, is_table, numbered_rows
-from contrastive_st.data.reading.layouts import plain_rows
+from contrastive_st.data.reading.layouts import beir_rows, is_beir, plain_rows
 from contrastive_st.data.reading.objects import json_rows
 from contrastive_st.data.reading.sources import files_of, is_saved, path_of, stored
 
@@ -157,6 +158,8 @@ def open_table(
     if memory is not None:
         return plain_rows(memory)
     shown = name or (str(source) if isinstance(source, (str, Path)) else " ".join(map(str, source)))
+    if isinstance(source, (str, Path)) and is_beir(path_of(source)):
+        return _beir(path_of(source), shown, split)
     files = files_of(source, split)
     if files is None:
         table = _stored(str(source), shown, split, streaming)
@@ -165,7 +168,10 @@ def open_table(
     else:
         table = _joined([open_file(path, str(path), header) for path in files], shown)
     if files and {format_of(path) for path in files} == {".parquet"}:
-        table = replace(table, mapped=partial(_mapped, files), schema=_schema(files))
+        with contextlib.suppress(ValueError):  # a type that `datasets` does not have, such as a map
+            schema = pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
+            datasets.Features.from_arrow_schema(schema)
+            table = replace(table, mapped=partial(_mapped, files), schema=schema)
     table.say()
     return plain_rows(table)
 
@@ -292,8 +298,15 @@ def _mapped(files: Sequence[Path], names: list[str]) -> datasets.Dataset:
     return datasets.Dataset.from_parquet([str(path) for path in files], columns=names).select_columns(names)
 
 
-def _schema(files: Sequence[Path]) -> pa.Schema:
-    return pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
+def _beir(folder: Path, source: str, split: str) -> Table:
+    def rows(name: str) -> Iterator[dict[str, Any]]:
+        parts = [path for path in files_of(str(folder / f"{name}.*")) or [] if path.is_file()]
+        return (row.cells for part in parts[:1] for row in open_file(part, str(part)))
+
+    read = lambda: (Row(*row) for row in enumerate(beir_rows(rows, rows(f"qrels/{split}")), 1))
+    return Table(
+        source, "pair", read, ["query", "positive"], ("read as a folder of BEIR: queries and what is relevant",)
+    )
 
 
 def _is_text(kind: pa.DataType) -> bool:

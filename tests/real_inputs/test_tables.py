@@ -1,0 +1,187 @@
+"""Small files and folders as people have them, each with what must happen when it is trained on. One line adds another.
+
+A case is a name, a content (text, bytes, rows that are written in the format of the name, or a folder) and what must
+happen: the kind and the first row, or the part of an error that says what to do.
+"""
+
+# ruff: noqa: E501 - a case is one line
+import datetime
+import json
+import re
+
+import pyarrow as pa
+import pytest
+from small_files import lines, put
+
+from contrastive_st.data import read_examples
+from contrastive_st.errors import InputError
+
+PAIR = {"anchor": "why is it so?", "positive": "because it is"}
+PAIRS = [
+    {"anchor": f"why is it {word}?", "positive": f"because of the {word}"} for word in ("red", "blue", "old", "new")
+]
+SHEET = "anchor;positive\nwhy, then?;so, because\nwho?;me, of course\n"
+
+
+def with_column(values, name="n", rows=PAIRS):
+    return [{**row, name: value} for row, value in zip(rows * len(values), values, strict=False)]
+
+
+def structs(kind, rows=3):
+    return pa.table(
+        {"anchor": [f"why {i}?" for i in range(rows)], "positive": pa.array([kind(i) for i in range(rows)])}
+    )
+
+
+MAP = pa.table({"anchor": ["why?", "who?"], "positive": ["so", "me"],
+                "tags": pa.array([[("a", 1)], []], pa.map_(pa.string(), pa.int64()))})  # fmt: skip
+STUDIO = [{"id": i, "data": {"text": f"text {i}"}, "predictions": [], "annotations": [
+    {"result": [{"type": "choices", "from_name": "sentiment", "to_name": "text",
+                 "value": {"choices": ["good" if i % 2 else "bad"]}}]}]} for i in range(4)]  # fmt: skip
+PAIRS_OF_STUDIO = [{"id": i, "data": {"text1": f"one {i}", "text2": f"two {i}"}, "annotations": [
+    {"result": [{"from_name": "label", "value": {"choices": ["same" if i % 2 else "other"]}}]}]} for i in range(4)]  # fmt: skip
+ARGILLA = [{"id": str(i), "status": "completed", "fields": {"text": f"text {i}"}, "metadata": {}, "suggestions": {},
+            "responses": {"label": [{"value": "ab"[i % 2], "user_id": "u"}]}} for i in range(4)]  # fmt: skip
+ARGILLA_1 = [
+    {"text": None, "inputs": {"text": f"text {i}"}, "prediction": None, "annotation": "ab"[i % 2]} for i in range(4)
+]
+ARGILLA_FLAT = [{"id": str(i), "text": f"text {i}", "label.responses": ["ab"[i % 2]], "label.responses.users": ["u"],
+                 "label.responses.status": ["submitted"], "_server_id": "s"} for i in range(4)]  # fmt: skip
+TEVATRON = [{"query_id": str(i), "query": f"why {i}?", "positive_passages": [{"docid": "1", "title": "T", "text": f"so {i}"}],
+             "negative_passages": [{"docid": "2", "title": "", "text": f"no {i}"}]} for i in range(3)]  # fmt: skip
+FLAG = [{"query": f"why {i}?", "pos": [f"so {i}"], "neg": [f"no {i}", f"not {i}"], "prompt": "Represent:", "type": "x"}
+        for i in range(3)]  # fmt: skip
+FLAG_SCORES = [{**row, "pos_scores": [0.9], "neg_scores": [0.1, 0.2]} for row in FLAG]
+MEDI = [{"query": ["Represent the question:", f"why {i}?"], "pos": ["Represent the answer:", f"so {i}"],
+         "neg": ["Represent the answer:", f"no {i}"], "task_name": "t"} for i in range(3)]  # fmt: skip
+SQUAD = [{"id": str(i), "title": "T", "context": f"It is so {i}.", "question": f"why {i}?",
+          "answers": {"text": [f"so {i}"], "answer_start": [6]}} for i in range(3)]  # fmt: skip
+BEIR = {
+    "corpus.jsonl": [{"_id": f"d{i}", "title": "T", "text": f"so {i}"} for i in range(3)],
+    "queries.jsonl": [{"_id": f"q{i}", "text": f"why {i}?"} for i in range(3)],
+    "qrels": {"train.tsv": "query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td2\t1\nq1\td1\t0\n"},
+}
+NLI = [{"premise": f"p {i}", "hypothesis": f"h {i}", "label": i % 3} for i in range(6)]
+
+#: name, content, kind, the first row
+READ = [
+    ("semicolons.csv", SHEET, "pairs", ("why, then?", "so, because")),
+    ("semicolons_decimal_commas.csv", "sentence1;sentence2;score\na, b;c;0.5\nd;e;1\n", "scored_pairs", ("a, b", "c", 0.5)),
+    ("bars.csv", SHEET.replace(";", "|"), "pairs", ("why, then?", "so, because")),
+    ("tabs.csv", SHEET.replace(";", "\t"), "pairs", ("why, then?", "so, because")),
+    ("quoted_tabs.tsv", 'anchor\tpositive\n"say ""it"""\tso\n"two\nlines"\tyes\n', "pairs", ('say "it"', "so")),
+    ("half_a_quote.tsv", 'anchor\tpositive\n"half a quote\tso\nwho\tme"\n', "pairs", ('"half a quote', "so")),
+    ("sep.csv", "sep=;\n" + SHEET, "pairs", ("why, then?", "so, because")),
+    ("excel_unicode.csv", SHEET.replace(";", "\t").encode("utf-16"), "pairs", ("why, then?", "so, because")),
+    ("excel_bom.csv", SHEET.encode("utf-8-sig"), "pairs", ("why, then?", "so, because")),
+    ("western.csv", "anchor;positive\nÜber Äpfel;à la crème\nwho?;me\n".encode("cp1252"), "pairs", ("Über Äpfel", "à la crème")),
+    ("cyrillic.csv", "anchor,positive\nПривет мир,Здравствуй мир\n".encode("cp1251"), "pairs", ("Привет мир", "Здравствуй мир")),
+    ("japanese.txt", "今日は天気がいいです。\n日本語のテキスト。\n".encode("shift_jis"), "texts", ("今日は天気がいいです。",)),
+    ("powershell.txt", "one line\r\nanother\r\n".encode("utf-16"), "texts", ("one line",)),
+    ("no_mark.txt", "one line\nanother line\n".encode("utf-16-le"), "texts", ("one line",)),
+    ("old_mac.csv", "anchor,positive\rwhy?,so\rwho?,me\r", "pairs", ("why?", "so")),
+    ("windows.csv", "anchor,positive\r\nwhy?,so\r\n", "pairs", ("why?", "so")),
+    ("trailing_delimiters.csv", "anchor,positive,,\nwhy?,so,,\nwho?,me,,\n", "pairs", ("why?", "so")),
+    ("pandas_index.csv", ",anchor,positive\n0,why?,so\n1,who?,me\n", "pairs", ("why?", "so")),
+    ("one_column_with_commas.csv", "text\nWell, so be it.\nNo, thanks, sir.\n", "texts", ("Well, so be it.",)),
+    ("one_column_quoted.csv", 'text\n"Well, so be it."\nNo.\n', "texts", ("Well, so be it.",)),
+    ("blank_lines.csv", "anchor,positive\nwhy?,so\n\n\nwho?,me\n", "pairs", ("why?", "so")),
+    ("capitals.csv", "Anchor,Positive\nwhy?,so\n", "pairs", ("why?", "so")),
+    ("gz.csv.gz", SHEET, "pairs", ("why, then?", "so, because")),
+    ("lines.jsonl.gz", PAIRS, "pairs", tuple(PAIRS[0].values())),
+    ("lines.jsonl.zst", PAIRS, "pairs", tuple(PAIRS[0].values())),
+    ("lines.jsonl.xz", PAIRS, "pairs", tuple(PAIRS[0].values())),
+    ("lines.jsonl.bz2", PAIRS, "pairs", tuple(PAIRS[0].values())),
+    ("lines.ndjson", lines(PAIRS), "pairs", tuple(PAIRS[0].values())),
+    ("pretty.json", json.dumps(PAIRS, indent=2), "pairs", tuple(PAIRS[0].values())),
+    ("pretty_objects.json", "\n".join(json.dumps(row, indent=2) for row in PAIRS), "pairs", tuple(PAIRS[0].values())),
+    ("under_data.json", json.dumps({"version": "1.0", "data": PAIRS}), "pairs", tuple(PAIRS[0].values())),
+    ("pandas.json", json.dumps({n: {str(i): r[n] for i, r in enumerate(PAIRS)} for n in PAIR}), "pairs", tuple(PAIRS[0].values())),
+    ("pandas_list.json", json.dumps({n: [r[n] for r in PAIRS] for n in PAIR}), "pairs", tuple(PAIRS[0].values())),
+    ("folder", {"part-0.jsonl": PAIRS[:2], "part-1.jsonl": PAIRS[2:]}, "pairs", tuple(PAIRS[0].values())),
+    ("folder_of_parquet", {"data": {"train-0.parquet": PAIRS[:2], "train-1.parquet": PAIRS[2:]}}, "pairs", tuple(PAIRS[0].values())),
+    ("folder_of_splits", {"test.csv": PAIRS[2:], "train.csv": PAIRS[:2]}, "pairs", tuple(PAIRS[0].values())),
+    ("late_columns.jsonl", [PAIRS[i % 4] for i in range(1200)] + [{**PAIR, "negative": "no"}], "triplets", ("why is it so?", "because it is", "no")),
+    ("late_text.csv", with_column([*["7"] * 1100, "x1"], "id"), "pairs", tuple(PAIRS[0].values())),
+    ("late_scores.csv", with_column([*["1"] * 1100, "0"], "relevance"), "scored_pairs", (*PAIRS[0].values(), 1.0)),
+    ("struct.parquet", structs(lambda i: {"text": f"so {i}", "id": i}), "pairs", ("why 0?", "so 0")),
+    ("structs.parquet", structs(lambda i: [{"docid": "1", "text": f"so {i}"}]), "pairs", ("why 0?", "so 0")),
+    ("struct_of_one_text.parquet", structs(lambda i: {"passage": f"so {i}", "url": "https://a"}), "pairs", ("why 0?", "so 0")),
+    ("map.parquet", MAP, "pairs", ("why?", "so")),
+    ("nulls.jsonl", [*PAIRS, {"anchor": None, "positive": "x"}], "pairs", tuple(PAIRS[0].values())),
+    ("dates.parquet", with_column([datetime.date(2024, 1, 1)] * 4, "when"), "pairs", tuple(PAIRS[0].values())),
+    ("label_studio.json", STUDIO, "labelled_texts", ("text 0", 0)),
+    ("label_studio_pairs.json", PAIRS_OF_STUDIO, "labelled_pairs", ("one 0", "two 0", 0)),
+    ("label_studio_min.json", [{"text": f"text {i}", "id": i, "sentiment": "ab"[i % 2], "annotator": 1, "annotation_id": 3,
+      "created_at": "2024-01-01", "lead_time": 4.5} for i in range(4)], "labelled_texts", ("text 0", 0)),
+    ("argilla.json", ARGILLA, "labelled_texts", ("text 0", 0)),
+    ("argilla_1.json", ARGILLA_1, "labelled_texts", ("text 0", 0)),
+    ("argilla_flat.jsonl", ARGILLA_FLAT, "labelled_texts", ("text 0", 0)),
+    ("tevatron.jsonl", TEVATRON, "triplets", ("why 0?", "T so 0", "no 0")),
+    ("tevatron.jsonl.gz", TEVATRON, "triplets", ("why 0?", "T so 0", "no 0")),
+    ("flag_embedding.jsonl", FLAG, "triplets", ("why 0?", "so 0", "no 0", "not 0")),
+    ("flag_embedding_scores.jsonl", FLAG_SCORES, "scored_candidates", ("why 0?", "so 0", "no 0", "not 0", [0.9, 0.1, 0.2])),
+    ("medi.json", MEDI, "triplets", ("Represent the question: why 0?", "Represent the answer: so 0", "Represent the answer: no 0")),
+    ("question_and_answers.jsonl", [{"question": f"why {i}?", "answers": [f"so {i}", f"thus {i}"]} for i in range(3)], "pairs", ("why 0?", "so 0")),
+    ("squad.jsonl", [{k: v for k, v in row.items() if k not in ("title", "context")} for row in SQUAD], "pairs", ("why 0?", "so 0")),
+    ("squad_title.jsonl", [{k: v for k, v in row.items() if k != "context"} for row in SQUAD], "pairs", ("why 0?", "so 0")),
+    ("beir", BEIR, "pairs", ("why 0?", "T so 0")),
+    ("id_first.jsonl", [{"id": f"q{i}", "positive": f"so {i}", "anchor": f"why {i}?"} for i in range(3)], "pairs", ("why 0?", "so 0")),
+    ("n_tuples.jsonl", [{**row, "negative_1": "no", "negative_2": "not"} for row in PAIRS], "triplets", (*PAIRS[0].values(), "no", "not")),
+    ("relevance.csv", with_column(["1", "0", "1", "0"], "relevance"), "scored_pairs", (*PAIRS[0].values(), 1.0)),
+    ("is_match.jsonl", with_column([True, False, True, True], "is_match"), "scored_pairs", (*PAIRS[0].values(), 1.0)),
+    ("gold_score.parquet", with_column([0.25, 0.5, 1.0, 0.0], "gold_score"), "scored_pairs", (*PAIRS[0].values(), 0.25)),
+    ("votes.csv", with_column(["17", "230", "4", "0"], "votes"), "pairs", tuple(PAIRS[0].values())),
+    ("all_relevant.csv", with_column(["1"] * 4, "relevance"), "pairs", tuple(PAIRS[0].values())),
+    ("nli.jsonl", NLI, "labelled_pairs", ("p 0", "h 0", 0)),
+    ("nli_unlabelled.jsonl", [{**NLI[0], "label": -1}, *NLI], "labelled_pairs", ("p 0", "h 0", 0)),
+    ("nli_null.jsonl", [{**NLI[0], "label": None}, *NLI], "labelled_pairs", ("p 0", "h 0", 0)),
+    ("signs.csv", "text,sentiment\nbad thing,-1\nsome thing,0\ngood thing,1\n", "labelled_texts", ("bad thing", 0)),
+    ("plus_and_minus.csv", "text,label\nbad thing,-\ngood thing,+\n", "labelled_texts", ("bad thing", 1)),
+    ("label_list.jsonl", [{"anchor": "why?", "positive": "so", "negative": "no", "label": [0.9, 0.1]}] * 3, "scored_candidates", ("why?", "so", "no", [0.9, 0.1])),
+]  # fmt: skip
+
+#: name, content, what the error says
+REFUSED = [
+    ("sheet.xlsx", b"PK\x03\x04", "save it as csv"),
+    ("unknown.doc", "text", "no reader for .doc"),
+    ("missing.csv", None, "no such file"),
+    ("part-*.jsonl", None, "no file matches"),
+    ("mixed_folder", {"a.csv": PAIRS, "b.jsonl": PAIRS}, "several formats"),
+    ("no_such_split", {"test.csv": PAIRS}, "no split 'train'"),
+    ("graded.csv", with_column(["1", "2", "3", "0"], "relevance"), "relevance=score --score_scale 0 3"),
+    ("rating.csv", with_column(["5", "1", "3", "4"], "rating"), "rating=score --score_scale 1 5"),
+    ("cosines.csv", with_column(["-0.5", "0.5", "1", "0"], "x"), "x=score --score_scale -0.5 1"),
+    ("two_flags.csv", [{**row, "m": i % 2, "k": (i + 1) % 2} for i, row in enumerate(PAIRS)], "may be scores"),
+    ("category_first.csv", [{"product": f"shoe {i % 5}", "a": f"a {i}", "b": f"b {i}"} for i in range(200)], "'product' has 5 values in 200 rows"),
+    ("by_position.csv", [{"x": f"kind of {i % 5}", "y": f"a {i}", "z": f"b {i}"} for i in range(1500)], "'x' has 5 values in 1500 rows"),
+    ("two_objects.parquet", structs(lambda i: {"a": f"so {i}", "b": f"thus {i}"}), "'positive' holds neither text nor numbers"),
+    ("ragged.csv", "anchor,positive\nwhy?,so\nwell, it, is,so\n", "row 3: 4 cells where the header has 2"),
+    ("open_quote.csv", 'anchor,positive\nwhy?,so\n"never closed,so\n', "row 3"),
+    ("squad.jsonl", SQUAD, "'context' has no role"),
+    ("multi_label.jsonl", [{"text": f"t {i}", "labels": ["a", "b"]} for i in range(3)], "lists of labels"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "kind", "first"), READ, ids=[case[0] for case in READ])
+def test_read(name, content, kind, first, tmp_path):
+    rows, roles = read_examples(str(put(tmp_path, name, content)))
+    assert roles.kind == kind, str(roles)
+    found = tuple(rows[0].values())
+    assert found[: len(first)] == first
+    assert len(found) == len(first)
+    for unused in roles.left_out:
+        assert re.search(rf"not used +{re.escape(unused)} ", str(roles))
+
+
+@pytest.mark.parametrize(("name", "content", "words"), REFUSED, ids=[case[0] for case in REFUSED])
+def test_refused(name, content, words, tmp_path):
+    path = tmp_path / name if content is None else put(tmp_path, name, content)
+    with pytest.raises(InputError) as caught:
+        read_examples(str(path))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_there_are_enough():
+    assert len(READ) + len(REFUSED) >= 60

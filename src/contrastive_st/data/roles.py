@@ -78,6 +78,7 @@ _ROLE_OF = {name: role.name for role in ROLES for name in role.names}
 _NAMED = tuple(name for name in _ROLE if name != BESIDE)
 _TEXTS = (TEXT, ANCHOR, POSITIVE, NEGATIVE)
 _PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source with a target is a text
+_NUMBERED = re.compile(r"((?:text|sentence|sent|passage|t|s)_?)(\d)")  # from 0: anchor, positive, negatives
 _FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an instruction and a kind of task
 #: Lowest and highest value in a score column, by its name; in other columns scores are from 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
@@ -136,6 +137,8 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
         return BESIDE  # of the passage, as in SQuAD
     if set(_PARTNERS.get(plain, ())) & others:
         return ANCHOR
+    if (numbered := _NUMBERED.fullmatch(plain)) and f"{numbered[1]}0" in others:
+        return (ANCHOR, POSITIVE, NEGATIVE)[min(int(numbered[2]), 2)]
     return _ROLE_OF.get(plain) or next((role.name for role in ROLES if re.fullmatch(role.pattern, plain)), None)
 
 

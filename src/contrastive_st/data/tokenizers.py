@@ -483,8 +483,7 @@ def _is_settled(texts: Any) -> bool:
         return False
     schema, names = texts.features.arrow_schema, [name for name in texts.column_names if name not in TARGETS]
     roles = [role_of(name, names) for name in names]
-    ranks = [_RANK.get(str(role), -1) for role in roles if role is not None]
-    if -1 in ranks or ranks != sorted(ranks) or (ranks and None in roles) or ranks.count(0) > 1 or ranks.count(1) > 1:
+    if any(role is not None and _RANK.get(role, -1) != min(place, 2) for place, role in enumerate(roles)):
         return False
     if not all(
         pa.types.is_string(schema.field(name).type) or pa.types.is_large_string(schema.field(name).type)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable, Iterator, Mapping
 from contextvars import ContextVar
-from dataclasses import fields, is_dataclass
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
@@ -96,6 +96,7 @@ class Loss:
     words: ClassVar[str] = ""  # the training method, as a model card calls it; by default the name
     tag: ClassVar[str] = ""  # of the method, on the Hub
     citation: ClassVar[str] = ""  # BibTeX entries, with an empty line between two
+    needs_two_texts: ClassVar[bool] = False  # a text and itself, which differ by dropout, cannot be validated
     trains: ClassVar[tuple[str, ...]] = ()  # kinds of rows: keys of `contrastive_st.data.roles.KINDS`
 
     def __init_subclass__(cls, register: bool = True, **kwargs: Any) -> None:
@@ -162,8 +163,50 @@ class Loss:
         return None
 
     def with_head(self, head: Any) -> Any:
-        """This loss with the module `head`."""
+        """This loss with the module `head`, if it has a field of that name."""
+        fields_of: Any = self
+        return replace(fields_of, head=head) if "head" in getattr(self, "__dataclass_fields__", ()) else self
+
+    def needed_head(self) -> Any:
+        """The head.
+
+        Raises:
+            InputError: there is none.
+        """
+        head = getattr(self, "head", None)
+        if head is None:
+            raise InputError(
+                "this model was saved without the head of its loss; open it with with_head=True for a new one"
+            )
+        return head
+
+    def for_part(self, part: str | None) -> Loss:
+        """The loss, with its head, of the rows of one data set of a mixture; by default this one."""
         return self
+
+    def whole(self) -> tuple[Loss, int | None]:
+        """The loss, with its head, of the embedding after training, and its dimension, if that is not the encoder's."""
+        return self, None
+
+    def measure(self, num_views: int, targets: Tensor | None) -> str | None:
+        """The main measure of validation rows with so many texts and such targets: `mrr`, `spearman` or None.
+
+        Example:
+            >>> import torch
+            >>> Loss().measure(2, None), Loss().measure(2, torch.tensor([0.5]))
+            ('mrr', 'spearman')
+            >>> Loss().measure(1, torch.tensor([[0, 4]])) is None  # context windows
+            True
+        """
+        if num_views < 2 or (targets is not None and targets.dim() == 3 and targets.shape[1] != num_views):
+            return None
+        if targets is None or targets.dim() == 3 or (num_views > 2 and targets.shape[1:] == (num_views - 1,)):
+            return "mrr"
+        return "spearman" if targets.dim() == 1 and num_views == 2 and targets.is_floating_point() else None
+
+    def predicted(self, targets: Tensor | None) -> Tensor | None:
+        """The ids of the tokens that a batch predicts, -100 where there is none; None for losses of embeddings."""
+        return None
 
     @classmethod
     def setting_names(cls) -> list[str]:

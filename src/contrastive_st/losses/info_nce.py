@@ -66,6 +66,7 @@ class InfoNCE(Loss):
     words: ClassVar[str] = "InfoNCE"
     tag: ClassVar[str] = "info-nce"
     trains: ClassVar[tuple[str, ...]] = ("texts", "pairs", "triplets", "scored_candidates")
+    needs_two_texts: ClassVar[bool] = True
     citation: ClassVar[str] = """
 @misc{oord2018representation,
   title = {Representation Learning with Contrastive Predictive Coding},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
 import torch
@@ -159,16 +159,16 @@ class SoftmaxLoss(Loss):
         """A new head for embeddings of `dim` dimensions."""
         return PairHead(dim, self.features, self.num_labels, self.head_hidden)
 
-    def with_head(self, head: Any) -> SoftmaxLoss:
-        """This loss with the head `head`."""
-        return replace(self, head=head)
+    def measure(self, num_views: int, targets: Tensor | None) -> str | None:
+        """`accuracy` of the head for pairs with a label."""
+        labels = targets is not None and targets.dim() == 1 and not targets.is_floating_point()
+        return "accuracy" if labels and num_views == 2 else super().measure(num_views, targets)
 
     def _scores(self, views: Tensor) -> Tensor:
-        if self.head is None:
-            raise InputError("this model was saved without its classifier; open it with with_head=True to train one")
+        head = self.needed_head()
         u, v = at_least_float32(views[:, :2]).unbind(1)
         with torch.autocast(views.device.type, enabled=False):
-            logits: Tensor = self.head(u, v)
+            logits: Tensor = head(u, v)
         return logits
 
 

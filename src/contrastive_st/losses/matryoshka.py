@@ -124,9 +124,33 @@ class MatryoshkaLoss(Loss):
         heads = {str(cut): self.inner.make_head(cut) for cut in self.dims}
         return None if None in heads.values() else nn.ModuleDict(heads)
 
-    def with_head(self, head: Any) -> MatryoshkaLoss:
-        """This loss with the heads `head`."""
-        return replace(self, head=head)
+    def whole(self) -> tuple[Loss, int | None]:
+        """The inner loss with the head of the largest of `dims`, and that dimension."""
+        dim = max(self.dims)
+        inner, _ = (self.inner if self.head is None else self.inner.with_head(self.head[str(dim)])).whole()
+        return inner, dim
+
+    def for_part(self, part: str | None) -> Loss:
+        """The inner loss of that data set, by the largest of `dims`."""
+        inner, dim = self.whole()
+        own = inner.for_part(part)
+        return self if own is inner else MatryoshkaLoss(own, dims=(dim,) if dim else ())
+
+    def measure(self, num_views: int, targets: Tensor | None) -> str | None:
+        """That of the inner loss."""
+        found: str | None = self.inner.measure(num_views, targets)
+        return found
+
+    def predicted(self, targets: Tensor | None) -> Tensor | None:
+        """Those of the inner loss."""
+        found: Tensor | None = self.inner.predicted(targets)
+        return found
+
+    @property
+    def needs_two_texts(self) -> bool:  # type: ignore[override]
+        """As for the inner loss."""
+        needed: bool = self.inner.needs_two_texts
+        return needed
 
     def task_of(self, targets: Tensor | None) -> str | None:
         """The name of the batch's data set, as the inner loss reads it."""

@@ -115,9 +115,13 @@ class MixtureLoss(Loss):
         made = {name: head for name, head in heads.items() if head is not None}
         return nn.ModuleDict(made) if made else None
 
-    def with_head(self, head: Any) -> Any:
-        """This loss with the heads `head`."""
-        return replace(self, head=head)
+    def for_part(self, part: str | None) -> Loss:
+        """The loss of that data set, with its head."""
+        own: Loss | None = None if part is None else self.tasks.get(part)
+        head = self.head[part] if own is not None and self.head is not None and part in self.head else None
+        if own is None:
+            return self
+        return own if head is None or isinstance(head, CandidateHead) else own.with_head(head)
 
     def task_of(self, targets: Tensor | None) -> str:
         """The name of the batch's data set, read from the targets.
@@ -181,12 +185,11 @@ class MultiTaskLoss(MixtureLoss):
         return nn.ModuleDict(heads)
 
     def _task(self, views: Tensor, targets: Tensor | None) -> tuple[str, Any, Tensor, Tensor | None]:
-        if self.head is None:
-            raise InputError("this model was saved without its heads; open it with with_head=True to train new ones")
+        head = self.needed_head()
         name, loss, views, own = super()._task(views, targets)
-        if isinstance(self.head[name], CandidateHead):
+        if isinstance(head[name], CandidateHead):
             with torch.autocast(views.device.type, enabled=False):
-                views = torch.cat([views[:, :1], self.head[name](views[:, min(1, views.shape[1] - 1) :])], 1)
+                views = torch.cat([views[:, :1], head[name](views[:, min(1, views.shape[1] - 1) :])], 1)
         return name, loss, views, own
 
 

@@ -503,6 +503,10 @@ class TSDAELoss(WordsLoss):
 """
     not_chunkable = "TSDAE learns from the words of each sentence"
 
+    def predicted(self, targets: Tensor | None) -> Tensor | None:
+        """Each token of a sentence but the first, from those before it."""
+        return None if targets is None else targets[:, 1:]
+
     def metrics(
         self, views: Tensor, targets: Tensor | None = None, *, text_hashes: Tensor | None = None, gather: Gather = LOCAL
     ) -> dict[str, float]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from contrastive_st.losses import Loss, TSDAELoss
+from contrastive_st.losses import Loss
 from contrastive_st.tokens import row_lengths
 
 
@@ -35,8 +35,8 @@ class PlanningCollator:
     def __call__(self, rows: Any) -> dict[str, Any]:
         batch = dict(self.collator(rows))
         targets, words = batch.get("targets"), batch.get("mlm_targets")
-        if isinstance(self.loss, TSDAELoss) and targets is not None:
-            words = targets[:, 1:]  # each is predicted from those before it
+        if (predicted := self.loss.predicted(targets)) is not None:
+            words = predicted
         if "attention_mask" in batch:
             batch["lengths"] = row_lengths(batch["attention_mask"])
         if words is not None:

@@ -30,11 +30,10 @@ from transformers import (
 from contrastive_st.data.mixture import Mixture
 from contrastive_st.distributed import LOCAL, Gather, default_gather, processes
 from contrastive_st.errors import InputError
-from contrastive_st.losses import InfoNCE, Loss, MatryoshkaLoss, MixtureLoss, SoftmaxLoss
+from contrastive_st.losses import Loss
 from contrastive_st.losses.base import deferred_checks
 from contrastive_st.losses.functional import matmul_float32, normalize
 from contrastive_st.losses.info_nce import NO_TEXT, TIE
-from contrastive_st.losses.multi_task import CandidateHead
 from contrastive_st.models.modeling import text_hashes
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -79,14 +78,11 @@ def validation_metrics(
 
     Example:
         >>> views = torch.tensor([[[1.0, 0.0], [0.6, 0.8]], [[0.0, 1.0], [0.0, 1.0]]])  # the first finds its own
-        >>> validation_metrics(views, None, torch.arange(4).view(2, 2), InfoNCE())
+        >>> validation_metrics(views, None, torch.arange(4).view(2, 2), Loss())
         {'mrr': 1.0, 'accuracy': 1.0}
     """
-    if isinstance(loss_fn, MatryoshkaLoss):
-        dim = max(loss_fn.dims)
-        inner = loss_fn.inner if loss_fn.head is None else loss_fn.inner.with_head(loss_fn.head[str(dim)])
-        return validation_metrics(views[..., :dim], targets, text_hashes, inner, gather)
-    kind = measured(views.shape[1], targets, loss_fn)
+    loss_fn, dim = loss_fn.whole()
+    views, kind = views[..., :dim], loss_fn.measure(views.shape[1], targets)
     if kind == "mrr":
         ranks = gather(positive_ranks(views, text_hashes, gather)).double().cpu()
         return {"mrr": (1 / ranks).mean().item(), "accuracy": (ranks == 1).double().mean().item()}
@@ -101,27 +97,6 @@ def validation_metrics(
         share = loss_fn.metrics(views, targets)["accuracy"] if len(views) else 0.0
         return {"accuracy": gather.total(round(share * len(views))) / max(gather.total(len(views)), 1)}
     return {}
-
-
-def measured(num_views: int, targets: Tensor | None, loss_fn: Any) -> str | None:
-    """The main measure of rows with so many texts and such targets: `mrr`, `spearman`, `accuracy` or None.
-
-    Example:
-        >>> measured(2, None, InfoNCE()), measured(2, torch.tensor([0.5]), InfoNCE())
-        ('mrr', 'spearman')
-        >>> measured(1, torch.tensor([[0, 4]]), InfoNCE()) is None  # context windows
-        True
-    """
-    inner = loss_fn.inner if isinstance(loss_fn, MatryoshkaLoss) else loss_fn
-    if num_views < 2 or (targets is not None and targets.dim() == 3 and targets.shape[1] != num_views):
-        return None
-    if targets is None or targets.dim() == 3 or (num_views > 2 and targets.shape[1:] == (num_views - 1,)):
-        return "mrr"
-    if targets.dim() != 1 or num_views != 2:
-        return None
-    if targets.is_floating_point():
-        return "spearman"
-    return "accuracy" if isinstance(inner, SoftmaxLoss) else None
 
 
 def positive_ranks(views: Tensor, text_hashes: Tensor, gather: Gather = LOCAL) -> Tensor:
@@ -318,12 +293,11 @@ class ValidationTrainer(Trainer):
                 raise InputError(f"the validation data {f'{part} ' if part else ''}have no rows; give some")
             with preserved_random_state():
                 batch = (self.eval_collator or self.data_collator)([data[i] for i in rows[:2]])
-            targets, own = _own_targets(batch.get("targets"), part), loss_of(loss_fn, part)
+            targets, own = _own_targets(batch.get("targets"), part), loss_fn.for_part(part)
             hashes = text_hashes(batch["input_ids"], batch.get("attention_mask"), batch.get("text_mask"))
             single = bool((hashes == hashes[:, :1]).all())
-            kinds[part] = None if single else measured(batch["input_ids"].shape[1], targets, own)
-            inner = own.inner if isinstance(own, MatryoshkaLoss) else own
-            if kinds[part] is None and (self.eval_collator is not None or (single and isinstance(inner, InfoNCE))):
+            kinds[part] = None if single else own.measure(batch["input_ids"].shape[1], targets)
+            if kinds[part] is None and (self.eval_collator is not None or (single and own.needs_two_texts)):
                 raise InputError(
                     "validation needs pairs, triplets or scored pairs, or labelled pairs with the loss softmax: "
                     "nothing says whether vectors of other rows are right; give such a validation file and its "
@@ -438,7 +412,7 @@ class ValidationTrainer(Trainer):
     def _own_metrics(self) -> dict[str, float]:
         """The metrics of each part by its name, and their means; a collective call."""
         loss_fn, gather = self.accelerator.unwrap_model(self.model).loss_fn, default_gather()
-        every = {part: found.metrics(loss_of(loss_fn, part), gather) for part, found in self._found.items()}
+        every = {part: found.metrics(loss_fn.for_part(part), gather) for part, found in self._found.items()}
         self._found = {}
         if None in every:
             return every[None]
@@ -506,20 +480,6 @@ class LogAtEvaluation(TrainerCallback):
         return control
 
     on_step_end = on_epoch_end = _also_log
-
-
-def loss_of(loss_fn: Any, part: str | None) -> Any:
-    """The loss of one data set of a mixture, with its head; any other loss as it is."""
-    if isinstance(loss_fn, MatryoshkaLoss) and isinstance(loss_fn.inner, MixtureLoss):
-        dim = max(loss_fn.dims)
-        inner = loss_fn.inner if loss_fn.head is None else loss_fn.inner.with_head(loss_fn.head[str(dim)])
-        return MatryoshkaLoss(loss_of(inner, part), dims=(dim,))
-    if not isinstance(loss_fn, MixtureLoss) or part is None or part not in loss_fn.tasks:
-        return loss_fn
-    own, head = loss_fn.tasks[part], None
-    if loss_fn.head is not None and part in loss_fn.head:
-        head = loss_fn.head[part]
-    return own if head is None or isinstance(head, CandidateHead) else own.with_head(head)
 
 
 def _own_targets(targets: Tensor | None, part: str | None) -> Tensor | None:

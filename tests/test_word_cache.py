@@ -7,6 +7,7 @@ import pytest
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
 from contrastive_st import word_cache
+from contrastive_st.data import train_subword_tokenizer
 from contrastive_st.files.folders import SHIPPED
 from contrastive_st.word_cache import WordCache, reads_word_by_word
 
@@ -40,7 +41,12 @@ def unmarked():
     return Tokenizer.from_str(json.dumps(state))
 
 
-@pytest.mark.parametrize("tokenizer", [shipped, word_level, unmarked])
+def pieces():
+    """The byte-pair encoding of raw text; "[PAD]" in a text is text."""
+    return train_subword_tokenizer(texts(), 300).backend_tokenizer
+
+
+@pytest.mark.parametrize("tokenizer", [shipped, word_level, unmarked, pieces])
 @pytest.mark.parametrize("most", [1 << 17, 50])  # with 50, it forgets at each call
 def test_the_ids_are_those_of_the_tokenizer(tokenizer, most, monkeypatch):
     monkeypatch.setattr(word_cache, "_MOST_WORDS", most)
@@ -89,7 +95,9 @@ def test_tokenizers_to_which_spaces_matter_are_left_alone():
         {"pre_tokenizer": pre_tokenizers.Punctuation()},
         {"normalizer": normalizers.Replace(" ", "")},
         {"normalizer": normalizers.Sequence([normalizers.Lowercase(), normalizers.Prepend("_")])},
-        {"model": models.BPE()},
+        {"model": models.BPE(dropout=0.1)},
+        {"model": models.Unigram()},
+        {"pre_tokenizer": pre_tokenizers.Split(" ?\\w+", "removed", invert=True)},
     ):
         own = shipped()
         for name, part in change.items():

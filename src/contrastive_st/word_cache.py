@@ -20,7 +20,21 @@ _LOCK = threading.Lock()  # threads share an encoder, and with it the cache
 _SPLIT_AT_SPACES = {"BertPreTokenizer", "Whitespace", "WhitespaceSplit"}
 _SPLIT_FURTHER = {"Digits", "Punctuation"}
 _OF_CHARACTERS = {"BertNormalizer", "Lowercase", "NFC", "NFD", "NFKC", "NFKD", "StripAccents"}
-_OF_WORDS = {"WordLevel", "WordPiece"}
+_OF_WORDS = {"BPE", "WordLevel", "WordPiece"}
+#: A word in text of any script, tried in this order. Contractions are split as in the Penn treebank, in the corpus of
+#: GloVe and in the files of SentEval: "don't" and "do n't" are the same two words. Nothing of it matches a space.
+WORD = "|".join(
+    [
+        r"(?:[^\W\d_]\.){2,}",  # u.s.
+        r"\d+(?:[.,]\d+)+",  # 10,000 or 3.14
+        r"\w+?(?=n't\b)",  # do|n't
+        r"n't\b",
+        r"'(?:s|re|ve|ll|d|m)\b",  # it|'s
+        r"\w+",
+        r"([^\w\s])\1*",  # a mark, or a run of the same: ... and --
+    ]
+)
+WORD_SPLIT: dict[str, Any] = {"pattern": {"Regex": f"(?i){WORD}"}, "behavior": "Removed", "invert": True}
 
 
 class _Numbers(dict[str, int]):
@@ -122,8 +136,8 @@ def _marks(tokenizer: Any) -> Iterator[str]:
 def reads_word_by_word(tokenizer: Any) -> bool:
     """Whether the tokens of a text are those of its words between spaces, each tokenized alone.
 
-    That is known of BERT's tokenizer and its relatives. The start of a text, or a space, is a token of its own to
-    others.
+    That is known of BERT's tokenizer and its relatives, and of those that this package makes. The start of a text, or a
+    space, is a token of its own to others.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers
@@ -139,6 +153,8 @@ def reads_word_by_word(tokenizer: Any) -> bool:
     added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
     return (
         type(tokenizer.model).__name__ in _OF_WORDS
+        and not getattr(tokenizer.model, "dropout", None)
+        and not getattr(tokenizer.model, "fuse_unk", False)
         and bool(splitters & _SPLIT_AT_SPACES)
         and splitters <= _SPLIT_AT_SPACES | _SPLIT_FURTHER
         and normalizers <= _OF_CHARACTERS
@@ -151,5 +167,12 @@ def _kinds(part: Any) -> set[str]:
     if part is None:
         return set()
     about: dict[str, Any] = json.loads(part.__getstate__())
-    steps = about.get("pretokenizers", about.get("normalizers")) if about["type"] == "Sequence" else None
-    return {str(about["type"])} if steps is None else {str(step["type"]) for step in steps}
+    steps = about.get("pretokenizers", about.get("normalizers")) if about["type"] == "Sequence" else [about]
+    return {_kind(step) for step in steps or ()}
+
+
+def _kind(step: dict[str, Any]) -> str:
+    if step.items() >= WORD_SPLIT.items():
+        return "Whitespace"
+    replaced = step.get("pattern", {}).get("String", " ") + step.get("content", " ")
+    return "Lowercase" if step["type"] == "Replace" and replaced.split() == [replaced] else str(step["type"])

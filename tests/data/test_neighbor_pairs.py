@@ -71,6 +71,25 @@ def test_each_sentence_is_paired_with_the_next_and_the_last_with_the_one_before(
         assert values.tolist() == counted.tolist()
 
 
+def test_documents_of_several_files_are_distinct(tmp_path):
+    """The last and the first document of two files are not one, and `held_out` counts over both."""
+    files = []
+    for name, words in (("a", "abcd"), ("b", "efgh")):
+        files.append(tmp_path / f"{name}.txt")
+        files[-1].write_text("\n\n".join(f"{word} one\n{word} two" for word in words))
+    read = Documents.read(files, held_out=2, seed=1)
+    assert len(read.sizes) == 8
+    letters = "abcdefgh"
+    for held in (False, True):
+        blocks = list(read.sentences(held_out=held))
+        numbers = [int(number) for _, some in blocks for number in some]
+        assert [letters.index(text[0]) for texts, _ in blocks for text in texts] == numbers
+        assert all(read.held_out[number] == held for number in numbers)
+    rows = list(NeighborPairs(TokenFile.write(read, word_tokenizer([*letters, "one", "two"]), 8)))
+    assert all(row["input_ids"][0][0] == row["input_ids"][1][0] for row in rows)  # the letter of the document
+    assert len({row["document"] for row in rows}) == 8 - int(read.held_out.sum())
+
+
 def test_what_is_held_out_is_not_trained_on(tmp_path, documents):
     repeated = [*documents[4][:20], *documents[5][:5]]  # sentences of other documents too
     path = written(tmp_path, [*documents, repeated, *([f"w{i} w{i} w{j}" for j in range(30)] for i in range(9))], "txt")
@@ -134,7 +153,7 @@ def test_crops_are_stretches_between_the_special_tokens(tokenizer):
     batch = CropPairCollator(tokenizer)(rows)
     again = CropPairCollator(tokenizer)(rows)
     assert torch.equal(batch["input_ids"], again["input_ids"])  # also in a resumed run
-    lengths, differ = set(), 0
+    lengths, starts, ends, differ = set(), set(), set(), 0
     for text, views, masks in zip(texts * 20, batch["input_ids"], batch["attention_mask"], strict=True):
         crops = [view[mask == 1].tolist() for view, mask in zip(views, masks, strict=True)]
         differ += crops[0] != crops[1]
@@ -145,9 +164,12 @@ def test_crops_are_stretches_between_the_special_tokens(tokenizer):
             assert not inner or text[text.index(inner[0]) :][: len(inner)] == inner
             if len(text) > 3:
                 lengths.add(len(inner))
+                starts.add(inner[0])
+                ends.add(inner[-1])
             else:
                 assert crop == text
     assert differ > 15
+    assert {min(starts), max(ends)} == {10, 29}  # no token is out of reach
     assert min(lengths) >= 8
     assert max(lengths) <= 16
     assert len(lengths) > 5

@@ -17,8 +17,9 @@ from contrastive_st import BertForCL, ContrastiveTrainer, InputError, SentenceEn
 from contrastive_st.data import DropoutPairCollator
 from contrastive_st.data.tokenizers import tokenize
 from contrastive_st.evaluation.cli import add_commands
-from contrastive_st.evaluation.datasets.senteval import read_polarity
+from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows, read_polarity
 from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, nearest, score_few_shot
+from contrastive_st.evaluation.scorers.sts import score_space
 from contrastive_st.evaluation.suite import EvaluationCallback, SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
@@ -73,6 +74,15 @@ def test_metrics_combine_and_equal_the_functions():
     found = pairs.compute(predictions=x.tolist(), references=(x + 1e-6).tolist())
     assert found["alignment"] == pytest.approx(0, abs=1e-9)
     assert found["mrr@10"] == 1.0
+
+
+def test_alignment_is_of_the_pairs_scored_above_four_not_at_it():
+    pairs = [("one cat", "one cat"), ("old saw", "two dogs"), ("a b", "c d"), ("four", "five")]
+    splits = Splits({"dev": pair_rows(pairs, [5.0, 4.0, 0.0, 4.25])}, {})
+    vectors = dict(zip((text for pair in pairs for text in pair), np.eye(8), strict=True))
+    found = score_space(splits, lambda texts: np.stack([vectors[text] for text in texts]), "space")[0]
+    assert (found.metric, found.n) == ("alignment", 2)
+    assert found.value == pytest.approx((0 + 2) / 2)  # equal vectors, and orthogonal ones
 
 
 def test_mteb_gets_what_it_asks_for():

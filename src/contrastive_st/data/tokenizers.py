@@ -21,6 +21,7 @@ from contrastive_st.data.reading.examples import read_examples
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import prompt_length, token_ids
+from contrastive_st.word_cache import WORD_SPLIT
 
 logger = logging.getLogger(__name__)
 
@@ -102,19 +103,6 @@ def _as_wordpiece(piece: str) -> str:
 PAD, UNK = "[PAD]", "[UNK]"
 PAD_ID, UNK_ID = 0, 1
 _APOSTROPHES = "\u2019"  # the typographic one; vector tables know the ASCII one
-# Patterns of a word, tried in this order. Contractions are split as in the Penn treebank, in the corpus of GloVe and in
-# the files of SentEval: "don't" and "do n't" are the same two words.
-_WORD = "|".join(
-    [
-        r"(?:[^\W\d_]\.){2,}",  # u.s.
-        r"\d+(?:[.,]\d+)+",  # 10,000 or 3.14
-        r"\w+?(?=n't\b)",  # do|n't
-        r"n't\b",
-        r"'(?:s|re|ve|ll|d|m)\b",  # it|'s
-        r"\w+",
-        r"([^\w\s])\1*",  # a mark, or a run of the same: ... and --
-    ]
-)
 
 
 def word_tokenizer(words: Iterable[str], max_length: int = 128, lowercase: bool = True) -> PreTrainedTokenizerFast:
@@ -261,7 +249,7 @@ def _backend(model: models.Model, lowercase: bool) -> Tokenizer:
     backend = Tokenizer(model)
     steps = [normalizers.NFC(), normalizers.Replace(_APOSTROPHES, "'")]
     backend.normalizer = normalizers.Sequence([*steps, normalizers.Lowercase()] if lowercase else steps)
-    backend.pre_tokenizer = pre_tokenizers.Split(Regex(f"(?i){_WORD}"), "removed", invert=True)
+    backend.pre_tokenizer = pre_tokenizers.Split(Regex(WORD_SPLIT["pattern"]["Regex"]), "removed", invert=True)
     return backend
 
 

@@ -65,7 +65,9 @@ def test_the_routes_of_text_embeddings_inference(encoder):
         inputs = {"source_sentence": SENTENCES[0], "sentences": SENTENCES[1:]}
         first, *others = units(encoder, SENTENCES)
         for route in ("/similarity", "/"):
-            np.testing.assert_allclose(http.post(route, json={"inputs": inputs}).json(), others @ first, atol=1e-6)
+            for asked in ({"inputs": inputs}, {"inputs": inputs, "parameters": {}},
+                          {"inputs": inputs, "parameters": {"truncate": True, "prompt_name": None}}):  # fmt: skip
+                np.testing.assert_allclose(http.post(route, json=asked).json(), others @ first, atol=1e-6)
 
 
 def test_prompts(bert_config, tokenizer):

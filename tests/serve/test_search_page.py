@@ -297,7 +297,11 @@ def request(guard, path="/", query="", method="GET", **headers):
 
     fields = [(name.replace("_", "-").encode(), value.encode()) for name, value in headers.items()]
     scope = {"type": "http", "method": method, "path": path, "query_string": query.encode(), "headers": fields}
-    asyncio.run(guard(scope, None, send))
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    asyncio.run(guard(scope, receive, send))
     return sent[0]["status"], dict(sent[0]["headers"])
 
 

@@ -155,6 +155,7 @@ class Served:
         given: Any,
         *,
         prompt: str | None = None,
+        prompt_name: str | None = None,
         truncate: bool | None = None,
         dimensions: int | None = None,
         normalize: bool = True,
@@ -162,7 +163,7 @@ class Served:
         """The vectors `[n, d]` of an input, and how many tokens it has; by default with the checkpoint's own prompt."""
         if dimensions is not None and not 1 <= dimensions <= self.dimension:
             raise ApiError(400, f"dimensions {dimensions}: the model has {self.dimension}")
-        prompt = self.encoder.prompt_text() if prompt is None else prompt
+        prompt = self.encoder.prompt_text(prompt_name) if prompt is None else prompt
         rows = await _in_reading(self.rows, given, prompt, truncate)
         pooled = getattr(getattr(self.encoder, "checkpoint", None), "include_prompt", True)
         vectors = await self.batcher.submit(rows, "" if pooled else prompt)
@@ -285,14 +286,15 @@ class _Routes:
         )  # fmt: skip
 
     async def embed(self, asked: EmbedRequest, request: Request) -> Response:
-        options = asked.model_dump(include={"normalize", "truncate", "dimensions"})
-        prompt = self._model(asked.model)[1].encoder.prompt_text(asked.prompt_name)
-        _, vectors, _ = await self._vectors(request, asked.model, asked.inputs, prompt=prompt, **options)
+        options = asked.model_dump(include={"normalize", "truncate", "prompt_name", "dimensions"})
+        _, vectors, _ = await self._vectors(request, asked.model, asked.inputs, **options)
         return Answer(json_parts(vectors), vectors.size)
 
     async def similarity(self, asked: SimilarityRequest, request: Request) -> Response:
-        inputs = asked.inputs
-        _, vectors, _ = await self._vectors(request, asked.model, [inputs.source_sentence, *inputs.sentences])
+        inputs, options = asked.inputs, asked.parameters.model_dump(include={"truncate", "prompt_name"})
+        _, vectors, _ = await self._vectors(
+            request, asked.model, [inputs.source_sentence, *inputs.sentences], **options
+        )
         return Answer(json_parts(vectors[1:] @ vectors[0]), len(vectors))
 
     async def either(self, asked: EmbedRequest | SimilarityRequest, request: Request) -> Response:

@@ -8,8 +8,8 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,8 +33,8 @@ _TURN = 1.0  # seconds after which a busy model lets another one compute
 class _Job:
     """The rows of a request, and their vectors as far as they are there."""
 
-    def __init__(self, rows: Rows, prompt: str, done: asyncio.Future[Vectors]) -> None:
-        self.rows, self.prompt, self.done = rows, prompt, done
+    def __init__(self, rows: Rows, prompt: str) -> None:
+        self.rows, self.prompt, self.done = rows, prompt, Future[Vectors]()
         self.missing, self.vectors = len(rows), np.empty((0, 0), np.float32)
 
     def fill(self, places: list[int], vectors: Vectors) -> bool:
@@ -116,7 +116,7 @@ class Batcher:
             raise ApiError(413, f"{tokens:,} tokens in one request; at most {self.most_waiting:,} are taken")
         if self.waiting + tokens > self.most_waiting:
             raise overloaded(max(math.ceil(self.waiting / self._rate), 1))
-        job = _Job(rows, unpooled, asyncio.get_running_loop().create_future())
+        job = _Job(rows, unpooled)
         self.waiting += tokens
         try:
             with self._mutex:
@@ -124,7 +124,7 @@ class Batcher:
                 start, self._running = not self._running, True
             if start:
                 asyncio.get_running_loop().call_later(self.gather, self._start)
-            return await job.done
+            return await asyncio.wrap_future(job.done)
         finally:
             self.waiting -= tokens
 
@@ -149,7 +149,8 @@ class Batcher:
                     self._rate = tokens / seconds
         except Exception as error:  # whatever it is, it is the answer to these requests, and the next are served
             for job in {row.job for bucket in self._computed or [self._next()] for row in bucket}:
-                _call(job, _fail, job.done, error)
+                if job.done.set_running_or_notify_cancel():
+                    job.done.set_exception(error)
             self._computed.clear()
         with self._mutex:
             self._running = bool(self._rows)
@@ -161,8 +162,9 @@ class Batcher:
         for number, row in enumerate(bucket):
             places.setdefault(row.job, []).append(number)
         for job, own in places.items():
-            if job.fill([bucket[number].place for number in own], vectors[own]):
-                _call(job, _finish, job.done, job.vectors)
+            filled = job.fill([bucket[number].place for number in own], vectors[own])
+            if filled and job.done.set_running_or_notify_cancel():  # its client has not gone
+                job.done.set_result(job.vectors)
 
     def _buckets(self, until: float) -> Iterator[Bucket | None]:
         """Buckets as long as rows wait or are computed, and no other model waits longer than its turn.
@@ -210,20 +212,3 @@ class Batcher:
             left = [row for number, row in enumerate(window) if number not in chosen]
             self._rows.extendleft(reversed(left + others))
             return [window[number] for number in sorted(chosen)]
-
-
-def _call(job: _Job, function: Callable[..., None], *arguments: Any) -> None:
-    """Call a function on the event loop of a job, if that still runs."""
-    loop = job.done.get_loop()
-    if not loop.is_closed():
-        loop.call_soon_threadsafe(function, *arguments)
-
-
-def _finish(done: asyncio.Future[Vectors], vectors: Vectors) -> None:
-    if not done.done():  # its client may have gone
-        done.set_result(vectors)
-
-
-def _fail(done: asyncio.Future[Vectors], error: Exception) -> None:
-    if not done.done():
-        done.set_exception(error)

@@ -48,45 +48,50 @@ _Whole = BeforeValidator(lambda number: int(number) if _is_whole(number) else nu
 Dimensions = Annotated[int, Field(ge=1), _Whole]
 
 
-class _Request(BaseModel):
+class _Strict(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    model: str | None = None
 
-
-class EmbeddingRequest(_Request):
+class EmbeddingRequest(_Strict):
     """`POST /v1/embeddings`, as OpenAI's."""
 
     input: Input
+    model: str | None = None
     dimensions: Dimensions | None = None
     encoding_format: Literal["float", "base64"] | None = None
     user: str | None = None
 
 
-class EmbedRequest(_Request):
-    """`POST /embed`, as that of text-embeddings-inference."""
+class TextOptions(_Strict):
+    """How texts are read."""
 
-    inputs: Input
-    normalize: bool = True
     truncate: bool | None = None
     truncation_direction: Literal["right", "Right"] | None = None
     prompt_name: str | None = None
+
+
+class EmbedRequest(TextOptions):
+    """`POST /embed`, as that of text-embeddings-inference."""
+
+    inputs: Input
+    model: str | None = None
+    normalize: bool = True
     dimensions: Dimensions | None = None
 
 
-class Comparison(BaseModel):
+class Comparison(_Strict):
     """A sentence, and those it is compared with."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     source_sentence: str
     sentences: Annotated[list[str], FailFast(), Field(min_length=1)]
 
 
-class SimilarityRequest(_Request):
+class SimilarityRequest(_Strict):
     """`POST /similarity`, as that of text-embeddings-inference."""
 
     inputs: Comparison
+    model: str | None = None
+    parameters: TextOptions = TextOptions()
 
 
 _COLUMN, _END = r"\w{1,20}", r"-?(0|[1-9][0-9]{0,8})"
@@ -97,10 +102,10 @@ Values = Scalar | Annotated[list[Scalar], Field(min_length=1)]
 End = int | float | Annotated[str, Field(pattern=f"^{DATE}$")]
 
 
-class Compared(BaseModel):
+class Compared(_Strict):
     """What a column of the metadata is compared with."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, json_schema_extra={"minProperties": 1})
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
     equal: Values = Field(None, alias="=")
     other: Values = Field(None, alias="!=")
@@ -116,10 +121,8 @@ class Compared(BaseModel):
         return self
 
 
-class SearchRequest(BaseModel):
+class SearchRequest(_Strict):
     """`POST /search`: the documents of an index that are nearest to a query."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     query: str
     index: str | None = None
@@ -284,5 +287,6 @@ def describe_bounds(document: dict[str, Any], dimension: int, vocabulary: int, p
         _, _, ids, rows = (dict(one) for one in fields[field]["anyOf"])
         ids["items"] = {**ids["items"], "maximum": vocabulary - 1}
         fields[field]["anyOf"][2:] = [ids, {**rows, "items": ids}]
-        if "prompt_name" in fields:
-            fields["prompt_name"]["anyOf"] = [*([{"enum": prompts}] if prompts else []), {"type": "null"}]
+    for name in ("EmbedRequest", "TextOptions"):
+        known = [{"enum": prompts}] if prompts else []
+        schemas[name]["properties"]["prompt_name"]["anyOf"] = [*known, {"type": "null"}]

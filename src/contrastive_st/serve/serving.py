@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import socket
-from http.cookies import CookieError, SimpleCookie
-from urllib.parse import parse_qs
+
+from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
 
 from contrastive_st.errors import InputError
 from contrastive_st.serve.connections import serve as serve_app
-from contrastive_st.serve.gate import App, Gate, Headers, Receive, Refusal, Scope, Send, address
+from contrastive_st.serve.gate import App, Gate, Headers, Refusal, Scope, address
 from contrastive_st.serve.page import build_page, page_options
 from contrastive_st.serve.session import SearchSession
 
@@ -51,7 +52,7 @@ class PageGate(Gate):
 
     def tokens(self, scope: Scope, headers: Headers) -> list[str]:
         """That of the address and that of the cookie."""
-        return [_asked(scope), _cookie(headers.get(b"cookie", ""))]
+        return [_asked(scope), HTTPConnection(scope).cookies.get(COOKIE, "")]
 
     def also_refused(self, scope: Scope, headers: Headers) -> Refusal | None:
         """Everything that is sent and is not a query of the page itself."""
@@ -72,13 +73,7 @@ class PageGate(Gate):
 
     def refuse(self, status: int, words: str, scope: Scope) -> App:
         """One line of text."""
-
-        async def answer(scope: Scope, receive: Receive, send: Send) -> None:
-            headers = [(b"content-type", b"text/plain; charset=utf-8"), *_HEADERS]
-            await send({"type": "http.response.start", "status": status, "headers": headers})
-            await send({"type": "http.response.body", "body": words.encode()})
-
-        return answer
+        return PlainTextResponse(words, status, {name.decode(): value.decode() for name, value in _HEADERS})
 
 
 def check_token(token: str | None) -> str | None:
@@ -95,16 +90,7 @@ def check_token(token: str | None) -> str | None:
 
 def _asked(scope: Scope) -> str:
     """The token in the address."""
-    query: bytes = scope.get("query_string", b"")
-    return parse_qs(query.decode("latin-1")).get("token", [""])[0]
-
-
-def _cookie(header: str) -> str:
-    try:
-        found = SimpleCookie(header).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+    return HTTPConnection(scope).query_params.get("token", "")
 
 
 def _is_of(origin: str, headers: Headers) -> bool:

@@ -18,6 +18,7 @@ import re
 import shlex
 from pathlib import Path
 
+import datasets
 import numpy as np
 import pytest
 
@@ -78,6 +79,7 @@ def world(tokenizer, tmp_path_factory):
         name: getattr(contrastive_st, name) for name in ("SentenceEncoder", "SentenceClassifier", "AutoModelForCL")
     }
     return {
+        "table": datasets.Dataset.from_dict({"anchor": SENTENCES[:4], "positive": SENTENCES[4:]}),
         **names, "np": np, "model": model, "tokenizer": tokenizer, 
         "texts": SENTENCES, "queries": SENTENCES[:2], "labels": ["a", "b"] * 4,
         "pairs": list(zip(SENTENCES[:4], SENTENCES[4:], strict=True)), "folder": folder, "name": str(folder / "model"),

@@ -195,13 +195,20 @@ def test_triplets_and_cutoffs_are_those_of_sentence_transformers(folder):
         assert found[f"own_{name}"] == pytest.approx(wanted[f"own_dot_{name}"], abs=1e-9), name
 
 
-def test_rows_without_a_score_are_left_out_and_what_is_no_text_is_named(caplog):
+def test_rows_without_a_score_are_left_out_and_what_is_no_text_is_named(caplog, tmp_path):
     first, second, scores = map(list, zip(*PAIRS, strict=True))
     missing = [None, float("nan"), "", *scores[3:]]
     missing[2] = float("inf")
     found = EmbeddingSimilarityEvaluator(first, second, missing, name="own")(bag_of_words)
     assert "own: 3 of 40 rows have no score and are left out" in caplog.text
     assert found == EmbeddingSimilarityEvaluator(first[3:], second[3:], scores[3:], name="own")(bag_of_words)
+    rows = [
+        {"sentence1": a, "sentence2": b, "score": s}
+        for a, b, s in zip(first, second, ["", "nan", *scores[2:]], strict=True)
+    ]
+    by_file = PairEvaluator(write_rows(tmp_path / "own.csv", rows))(bag_of_words)
+    assert by_file == EmbeddingSimilarityEvaluator(first[2:], second[2:], scores[2:], name="own")(bag_of_words)
+    assert "own.csv: 2 of 40 rows have no score" in caplog.text
     as_text = EmbeddingSimilarityEvaluator(first, second, list(map(str, scores)), name="own")(bag_of_words)
     assert as_text == EmbeddingSimilarityEvaluator(first, second, scores, name="own")(bag_of_words)
     assert BinaryClassificationEvaluator(first[:3], second[:3], ["1", True, 0])(bag_of_words)

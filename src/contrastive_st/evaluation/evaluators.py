@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import csv
 import inspect
-import logging
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from torch import nn
 
 from contrastive_st.distributed import processes
 from contrastive_st.errors import InputError, about
-from contrastive_st.evaluation.datasets.own import judged_splits, read_retrieval, read_scored_pairs
+from contrastive_st.evaluation.datasets.own import judged_splits, read_retrieval, read_scored_pairs, scored
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
 from contrastive_st.evaluation.scorers.retrieval import Metric
 from contrastive_st.evaluation.suite import run
@@ -28,8 +27,6 @@ from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder, with_options
 from contrastive_st.random_state import preserved_random_state
 from contrastive_st.vectors import SIMILARITIES
-
-logger = logging.getLogger(__name__)
 
 
 class TaskEvaluator:
@@ -331,9 +328,4 @@ def _rows(columns: Sequence[Sequence[str]], gold: Sequence[Any], name: str) -> R
             raise InputError(f"{name}, row {number}: {wrong[0]!r} is not a text")
     with about(name):
         numbers = np.array([math.nan if value is None else float(value) for value in gold])
-    kept = np.flatnonzero(np.isfinite(numbers))
-    if len(kept) < len(numbers):
-        logger.warning(f"{name}: {len(numbers) - len(kept):,} of {len(numbers):,} rows have no score and are left out")
-    if not len(kept):
-        raise InputError(f"{name}: no row has a score")
-    return Rows(tuple(texts), numbers).take(kept)
+    return scored(Rows(tuple(texts), numbers), name)

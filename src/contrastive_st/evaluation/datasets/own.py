@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,6 +22,7 @@ from contrastive_st.evaluation.datasets.senteval import (
     pair_rows,
 )
 
+logger = logging.getLogger(__name__)
 Judgement = tuple[str, str, float, str]  # query, document, grade, file and line
 
 # --- Pairs.
@@ -56,8 +59,23 @@ def read_scored_pairs(path: str | Path) -> Rows:
         if not (str(first or "").strip() and str(second or "").strip()):
             raise InputError(f"{rows.where(number)}: a text is blank; remove the row or fill it")
         pairs.append((tidy(str(first)), tidy(str(second))))
-        gold.append(number_in(str(score), path, number))
-    return pair_rows(pairs, gold)
+        missing = str("" if score is None else score).strip().lower() in ("", "nan")
+        gold.append(math.nan if missing else number_in(str(score), path, number))
+    return scored(pair_rows(pairs, gold), str(path))
+
+
+def scored(rows: Rows, source: str) -> Rows:
+    """The rows that have a score; how many have none, NaN or an infinite one is logged.
+
+    Raises:
+        InputError: none has.
+    """
+    kept = np.flatnonzero(np.isfinite(rows.gold))
+    if len(kept) < len(rows):
+        logger.warning(f"{source}: {len(rows) - len(kept):,} of {len(rows):,} rows have no score and are left out")
+    if not len(kept):
+        raise InputError(f"{source}: no row has a score")
+    return rows.take(kept)
 
 
 def read_relevant_pairs(path: str | Path) -> list[tuple[str, str]]:

@@ -30,7 +30,12 @@ $(VENV)-contracts/.done:
 	$(VENV)-contracts/bin/python -m pip install --quiet --disable-pip-version-check schemathesis==4.32.5
 	touch $@
 
-test-contracts: $(VENV)/.dev $(VENV)-contracts/.done  ## what the libraries around this one expect of it; HTTP for five minutes
+$(VENV)/.contracts: $(VENV)/.dev
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt \
+		-e ".[mteb,langchain]" langchain-tests==1.1.9
+	touch $@
+
+test-contracts: $(VENV)/.contracts $(VENV)-contracts/.done  ## what the libraries around this one expect of it; HTTP for five minutes
 	HF_HUB_OFFLINE=1 SCHEMATHESIS=$(abspath $(VENV)-contracts)/bin/schemathesis CONTRASTIVE_ST_FUZZ_SECONDS=300 \
 		$(BIN)/python -m pytest tests/contracts $(PYTEST_ARGS)
 

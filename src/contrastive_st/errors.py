@@ -29,15 +29,15 @@ class InputError(ValueError):
 
 
 def first_line(error: BaseException) -> str:
-    """The first line of an error's message that is not blank, or the error's type if there is none.
+    """The first line of an error's message that is not blank, and what a colon at its end promises; else its type.
 
     Example:
         >>> first_line(OSError("disk full\\nsee the log")), first_line(KeyError())
         ('disk full', 'KeyError')
     """
     text = f"KeyError: {error}" if isinstance(error, KeyError) and error.args else str(error)
-    lines = (line.strip() for line in text.splitlines())
-    return next(filter(None, lines), type(error).__name__)[:_LONGEST]
+    lines = [line.strip() for line in text.splitlines() if line.strip()] or [type(error).__name__]
+    return " ".join(lines[: 1 + lines[0].endswith(":")])[:_LONGEST]
 
 
 @contextlib.contextmanager

@@ -321,6 +321,27 @@ def training_buckets(device: torch.device, given: Mapping[str, float]) -> dict[s
     return {**_TRAINING["cpu" if device.type == "cpu" else "cuda"], **given}
 
 
+def check_id(greatest: int, vocabulary: int, tokenizer: Any, name: str = "the model") -> None:
+    """Refuse a token id for which a model has no vector, such as that of a token added to its tokenizer alone.
+
+    Args:
+        greatest: the greatest of the ids.
+        vocabulary: number of ids that have a vector.
+        tokenizer: names the token; None if it is not known.
+        name: the name of the model in the message.
+
+    Raises:
+        InputError: with the token, and how to add a vector for it.
+    """
+    if greatest < vocabulary:
+        return
+    token = f"token {greatest}" if tokenizer is None else f"token {tokenizer.convert_ids_to_tokens(greatest)!r}"[:60]
+    raise InputError(
+        f"{name} has no vector for the {token}, which was added to its tokenizer; resize its embedding matrix "
+        "(model.resize_token_embeddings(len(tokenizer))) and train it, or remove the token"
+    )
+
+
 def row_lengths(attention_mask: Tensor, known: NDArray[np.int64] | None = None) -> NDArray[np.int64]:
     """Number of tokens in each row of a mask `[..., L]`.
 

@@ -46,6 +46,10 @@ def loop_pool(layers, mask, pooling):
             rows.append(layers[-1][i, real[-1]])
         elif pooling == "max":
             rows.append(torch.stack([layers[-1][i, t] for t in real]).max(0).values)
+        elif pooling == "mean_sqrt_len":
+            rows.append(sum(layers[-1][i, t] for t in real) / len(real) ** 0.5)
+        elif pooling == "weighted_mean":
+            rows.append(sum((t + 1) * layers[-1][i, t] for t in real) / sum(t + 1 for t in real))
         else:
             chosen = {"mean": [-1], "avg_first_last": [1, -1], "avg_top2": [-2, -1]}[pooling]
             rows.append(sum(layers[layer][i, t] for layer in chosen for t in real) / (len(real) * len(chosen)))

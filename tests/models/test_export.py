@@ -11,7 +11,6 @@ from transformers import (
     BertModel,
     DistilBertConfig,
     ElectraConfig,
-    ElectraModel,
     ModernBertConfig,
     MPNetConfig,
     RobertaConfig,
@@ -21,9 +20,8 @@ from transformers import (
 from conftest import SENTENCES
 from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
 from contrastive_st.cli import main
-from contrastive_st.models.auto import PooledModel
-from contrastive_st.models.decoders import Qwen3ForCL
 from contrastive_st.models.export import _to_int8, export
+from contrastive_st.models.families import Qwen3ForCL
 from contrastive_st.models.graph import _openvino_graph
 
 onnx = pytest.importorskip("onnx")
@@ -59,7 +57,7 @@ def encoder_of(family, tokenizer, bert_config):
         config = Qwen3ForCL.config_class(**shape, num_key_value_heads=1, head_dim=8)
         model = Qwen3ForCL(config, pooling=pooling)
     elif family == "electra":
-        model = PooledModel(ElectraModel(ElectraConfig(**shape, embedding_size=16)), pooling)
+        model = AutoModelForCL.from_config(ElectraConfig(**shape, embedding_size=16), pooling=pooling)
     elif family == "distilbert":
         sizes = {"dim": 16, "hidden_dim": 32, "n_layers": 2, "n_heads": 2, "max_position_embeddings": 24}
         model = AutoModelForCL.from_config(DistilBertConfig(vocab_size=len(tokenizer), **sizes), pooling=pooling)

@@ -33,7 +33,7 @@ from contrastive_st.search.exact import ExactIndex
 POOLING = "sentence_transformers.models.Pooling"
 
 
-def sentence_transformers_folder(folder, config, tokenizer, mode="mean", tail=(), **about):
+def sentence_transformers_folder(folder, config, tokenizer, mode="mean", tail=(), both=False, **about):
     """A folder as sentence-transformers writes it: a BERT with a pooler that nothing uses, a pooling, and the tail."""
     model = BertModel(deepcopy(config))
     model.save_pretrained(folder)
@@ -47,7 +47,8 @@ def sentence_transformers_folder(folder, config, tokenizer, mode="mean", tail=()
     for path in names:
         (folder / path).mkdir(exist_ok=True)
     width = config.hidden_size
-    pooling = {"word_embedding_dimension": width, f"pooling_mode_{mode}": True}
+    modes = [mode, "max_tokens"] if both else [mode]
+    pooling = {"word_embedding_dimension": width, **{f"pooling_mode_{name}": True for name in modes}}
     (folder / "1_Pooling" / "config.json").write_text(json.dumps(pooling))
     if "Dense" in tail:
         dense = {"in_features": width, "out_features": 6, "bias": True,
@@ -93,7 +94,9 @@ FOLDERS = {
     "prompted": lambda *a: sentence_transformers_folder(
         *a, "mean_tokens", prompts={"query": "the cat ", "document": "town "}, default_prompt_name="query"
     ),
-    "two poolings": lambda *a: sentence_transformers_folder(*a, "mean_sqrt_len_tokens"),
+    "by length": lambda *a: sentence_transformers_folder(*a, "mean_sqrt_len_tokens"),
+    "weighted": lambda *a: sentence_transformers_folder(*a, "weightedmean_tokens"),
+    "two poolings": lambda *a: sentence_transformers_folder(*a, "mean_tokens", both=True),
     "own cls": lambda *a: saved_folder(*a, pooling="cls"),
     "own mlp_only_train": lambda *a: saved_folder(*a, pooling="cls", mlp_only_train=True),
     "own layers": lambda *a: saved_folder(*a, pooling="avg_first_last"),

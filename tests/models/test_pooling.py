@@ -5,7 +5,7 @@ import torch
 from plain import loop_pool
 
 from contrastive_st.errors import InputError
-from contrastive_st.models.pooling import POOLINGS, pool
+from contrastive_st.models.poolings import POOLINGS, pool
 
 
 @pytest.mark.parametrize("pooling", POOLINGS)

@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from contrastive_st.errors import InputError
-from contrastive_st.files.reading import LARGE_JSON, LARGE_TOKENIZER, read_json
+from contrastive_st.files.reading import LARGE_JSON, read_json, weight_types
 
 #: The static model that is part of the package; it is opened by its name, like a model on the Hub
 SHIPPED = Path(__file__).parents[1] / "static-minilm"
@@ -22,24 +22,12 @@ INDICES = ("model.safetensors.index.json", "pytorch_model.bin.index.json")
 #: The entry of config.json, and the folders of the graphs, by which a folder that `export` wrote is known
 EXPORTED, GRAPHS = "exported", ("onnx", "openvino")
 
-#: The greatest value of each number of a config.json; no published encoder has a tenth of these
-SIZES: tuple[tuple[re.Pattern[str], int, int], ...] = (  # names, least, greatest
-    (re.compile(r"num_.*layers|n_layers?|num_hidden_groups|inner_group_num"), 0, 1024),
-    (re.compile(r"(num_.*|n_)heads?"), 1, 4096),
-    (re.compile(r"vocab_size"), 1, 1 << 24),
-    (re.compile(r"type_vocab_size"), 0, 1 << 16),
-    (re.compile(r"max_position_embeddings|n_positions|position_buckets|max_relative_positions"), -1, 1 << 24),
-    (
-        re.compile(r".*_size|.*_dim|d_model|d_ff|d_kv|dim|.*_rank|num_experts.*|num_local_experts|num_labels"),
-        0,
-        1 << 18,
-    ),
-)
+#: Numbers of a config.json by which modules are built one by one, and labels
+_LAYERS = re.compile(r"num_.*layers|n_layers?|num_hidden_groups|inner_group_num")
+_COUNTS = re.compile(r"(num|n)_.*experts|num_labels")
 _LONGEST_NAME = 255  # characters, as in file systems
 _LARGEST_ID = 1 << 24
 _MANY_DIGITS = re.compile(rb"[0-9]{8}")
-_SMALL_TABLE = 1 << 24
-_FEWER_WEIGHTS = 2  # a table of config.json has at most so many entries for each byte of the weights
 
 
 def check_folder(folder: str | Path) -> Path:
@@ -71,7 +59,7 @@ def check_folder(folder: str | Path) -> Path:
     for place in dict.fromkeys([folder, *(folder / named for index, named in _named_files(folder))]):
         if place.is_dir():
             _check_files(place)
-            check_sizes(place)
+            check_sizes(place, whole=place == folder)
     return folder
 
 
@@ -83,23 +71,25 @@ def _check_files(folder: Path) -> None:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):
             raise InputError(f"{path} is no regular file (a pipe, a socket or a device); remove it")
-        most = LARGE_TOKENIZER if path.name in ("tokenizer.json", "vocab.json") else LARGE_JSON
-        if path.suffix in (".json", ".jinja", ".txt") and about.st_size > most:
-            raise InputError(f"{path} has {about.st_size:,} bytes, and no checkpoint has more than {most:,} there")
+        if path.suffix in (".json", ".jinja", ".txt") and about.st_size > LARGE_JSON:
+            raise InputError(f"{path} has {about.st_size:,} bytes, and {LARGE_JSON:,} are read at most")
 
 
-def check_weights(folder: str | Path, name: object | None = None) -> None:
+def check_weights(folder: str | Path, name: object | None = None, variant: str | None = None) -> None:
     """Refuse a folder without safetensors weights of a model or an adapter; a pickle is never opened.
 
     Args:
         folder: the folder.
         name: its name in messages.
+        variant: as in transformers: the weights are `model.VARIANT.safetensors`.
 
     Raises:
         InputError: there are no safetensors weights (the message has the command that converts a pickle), or an index
             names files that are not safetensors, which a loader would open as pickles.
     """
     folder, name = Path(folder), name or folder
+    if variant and any(folder.glob(f"model.{variant}*.safetensors")):
+        return
     if (folder / "model.safetensors").is_file() or (folder / ADAPTER_WEIGHTS).is_file():
         return
     if (folder / INDICES[0]).is_file():
@@ -173,47 +163,49 @@ def _weight_files(index: Path) -> Iterator[tuple[Path, str]]:
 
 
 # --- What a folder may ask for. A number in config.json or tokenizer.json costs its author nothing, and whoever opens
-# --- it memory and time: ten million layers build for ever, and an id of four thousand million makes as large a table.
+# --- it time: ten million layers build for ever. So there are no more than the weights hold, whose size is no claim.
 
 
-def check_sizes(folder: Path) -> None:
-    """Refuse a folder whose config.json or tokenizer.json asks for more than any model has, or than its weights hold.
+def check_sizes(folder: Path, whole: bool = True) -> None:
+    """Refuse a folder whose config.json or tokenizer.json asks for more than its weights hold.
+
+    (The numbers of weights are compared where a model is built: `contrastive_st.models.saving.check_built`.)
+
+    Args:
+        folder: the folder.
+        whole: whether it is a checkpoint, not a module of one, which may be a pooling.
 
     Raises:
         InputError: with the file, the number, and its limit.
     """
-    path = folder / "config.json"
-    config = read_json(path) if path.is_file() else {}  # that it is an object is seen where it is opened
-    weights = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
-    if fault := next(_size_faults(config, weights), None):
+    path, weights = folder / "config.json", [*folder.glob("*.safetensors")]
+    size = sum(file.stat().st_size for file in weights)
+    config = read_json(path) if path.is_file() and weights else {}  # that it is an object is seen where it is opened
+    whole = whole or (isinstance(config, dict) and "model_type" in config)
+    if whole and config and (fault := next(_size_faults(config, len(weight_types(folder)), size), None)):
         raise InputError(f"{path} is damaged: {fault}")
     path = folder / "tokenizer.json"
     long = path.is_file() and _MANY_DIGITS.search(path.read_bytes())  # only a file with a long number is parsed here
-    if long and (fault := next(_id_faults(read_json(path, dict)), None)):
+    if long and (fault := next(_id_faults(read_json(path, dict), max(size, _LARGEST_ID)), None)):
         raise InputError(f"{path} is damaged: {fault}")
 
 
-def _size_faults(config: Any, weights: int, depth: int = 0) -> Iterator[str]:
-    """What is wrong with the numbers of a config, and of the configs in it, beside so many bytes of weights."""
+def _size_faults(config: Any, tensors: int, size: int, depth: int = 0) -> Iterator[str]:
+    """What is wrong with the numbers of a config, and of the configs in it, given what the weights hold."""
     if not isinstance(config, dict) or depth > 8:
         return
     for name, value in config.items():
-        yield from _size_faults(value, weights, depth + 1)
-        limits = next(((least, most) for kind, least, most in SIZES if kind.fullmatch(name)), None)
-        if limits and isinstance(value, int | float) and not limits[0] <= value <= limits[1]:
-            yield f"its {name} is {value}, and models have {limits[0]} to {limits[1]:,}"
-    rows, wide = config.get("vocab_size"), config.get("embedding_size", config.get("hidden_size"))
-    if not weights or not isinstance(rows, int) or not isinstance(wide, int):
-        return
-    if rows * wide > max(_FEWER_WEIGHTS * weights, _SMALL_TABLE):  # a small one does no harm until it is opened
-        yield f"it has {rows:,} tokens of {wide:,} numbers, and the weights have {weights:,} bytes"
+        yield from _size_faults(value, tensors, size, depth + 1)
+        most = tensors if _LAYERS.fullmatch(name) else size if _COUNTS.fullmatch(name) else None
+        if most is not None and isinstance(value, int | float) and value > most:
+            yield f"its {name} is {value}, and the weights have {tensors:,} tensors of {size:,} bytes"
 
 
-def _id_faults(tokenizer: dict[str, Any]) -> Iterator[str]:
+def _id_faults(tokenizer: dict[str, Any], most: int) -> Iterator[str]:
     model, added = tokenizer.get("model"), tokenizer.get("added_tokens")
     vocabulary = model.get("vocab") if isinstance(model, dict) else None
     ids = list(vocabulary.values()) if isinstance(vocabulary, dict) else []
     ids += [token.get("id") for token in added if isinstance(token, dict)] if isinstance(added, list) else []
     for number in ids:
-        if isinstance(number, int | float) and not 0 <= number < _LARGEST_ID:
-            yield f"it has a token of id {number}, and ids are below {_LARGEST_ID:,}"
+        if isinstance(number, int | float) and not 0 <= number < most:
+            yield f"it has a token of id {number}, and ids are below {most:,}"

@@ -8,13 +8,12 @@ import stat
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.numpy import load_file
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about, first_line
 
-LARGE_JSON, LARGE_TOKENIZER = 32 << 20, 512 << 20  # bytes; the tokenizers of 250,000 tokens have 35 MB
-_LONGEST_HEADER = 100_000_000  # bytes, as in the library
+LARGE_JSON = 512 << 20  # bytes; the tokenizers of 250,000 tokens have 35 MB
 
 
 def read_json(path: Path, kind: type = object) -> Any:
@@ -45,54 +44,27 @@ def _read_regular(path: Path) -> bytes:
         about = os.fstat(file.fileno())
         if not stat.S_ISREG(about.st_mode):
             raise OSError("it is no regular file")
-        most = LARGE_TOKENIZER if path.name in ("tokenizer.json", "vocab.json") else LARGE_JSON
-        if about.st_size > most:
-            raise OSError(f"it has {about.st_size:,} bytes, and no checkpoint has more than {most:,} there")
+        if about.st_size > LARGE_JSON:
+            raise OSError(f"it has {about.st_size:,} bytes, and {LARGE_JSON:,} are read at most")
         return file.read()
 
 
-def weight_names(folder: str | Path) -> list[str]:
-    """The names of the tensors in a folder's safetensors files; only the headers are read.
+def weight_types(folder: str | Path) -> dict[str, str]:
+    """The types of the tensors in a folder's safetensors files by their names, such as `BF16`; headers alone are read.
 
-    Raises:
-        InputError: a file is damaged.
+    Example:
+        >>> from contrastive_st.files.folders import SHIPPED
+        >>> weight_types(SHIPPED)["embeddings"]
+        'I8'
     """
-    names: list[str] = []
+    types: dict[str, str] = {}
     for path in sorted(Path(folder).glob("*.safetensors")):
-        try:
-            with safe_open(path, "numpy") as file:
-                names += file.keys()
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{path} is damaged: {first_line(error)}; download or save it again") from error
-    return names
+        with about(path), safe_open(path, "numpy") as file:
+            types |= {name: file.get_slice(name).get_dtype() for name in file.keys()}  # noqa: SIM118
+    return types
 
 
 def read_tensors(path: Path) -> dict[str, Any]:
-    """The tensors of a safetensors file, as numpy arrays.
-
-    Raises:
-        InputError: the file is missing or damaged.
-    """
-    try:
+    """The tensors of a safetensors file, as numpy arrays."""
+    with about(path):
         return load_file(path)
-    except (SafetensorError, OSError) as error:
-        raise InputError(f"{path} is damaged: {first_line(error)}; download or save it again") from error
-
-
-def integer_weights(folder: Path) -> dict[str, str]:
-    """The tensors of a folder's safetensors files that hold integers or booleans, by name, with their types.
-
-    Raises:
-        InputError: a file is damaged.
-    """
-    found: dict[str, str] = {}
-    for path in sorted(folder.glob("*.safetensors")):
-        try:
-            with path.open("rb") as file:
-                length = int.from_bytes(file.read(8), "little")
-                header = json.loads(file.read(length)) if length <= _LONGEST_HEADER else {}
-        except (ValueError, OSError, RecursionError) as error:
-            raise InputError(f"{path} is damaged: {first_line(error)}; download or save it again") from error
-        kinds = {name: str(entry.get("dtype")) for name, entry in header.items() if isinstance(entry, dict)}
-        found |= {name: kind for name, kind in kinds.items() if kind[:1] in "IU" or kind == "BOOL"}
-    return found

@@ -23,11 +23,11 @@ from contrastive_st.errors import InputError
 from contrastive_st.files.folders import ADAPTER, check_weights
 from contrastive_st.files.repositories import ENCODER, local_folder
 from contrastive_st.files.writing import atomic_write, only_writer
-from contrastive_st.models import AutoModelForCL, ContrastiveMixin
-from contrastive_st.models.auto import load_tokenizer, open_trained
+from contrastive_st.models import ContrastiveMixin
+from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.encoder import SentenceEncoder
-from contrastive_st.models.pooling import check_pooling
+from contrastive_st.models.poolings import check_pooling
 from contrastive_st.models.saving import write_sentence_transformers, write_tensors
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
@@ -98,7 +98,7 @@ def merge(adapter: str | Path, output: str | Path, revision: str | None = None, 
         training = read_training_metadata(checkpoint.folder)
         encoder = SentenceEncoder(checkpoint.folder)
         if checkpoint.head:  # whose place is in the model
-            encoder.model = AutoModelForCL.from_pretrained(checkpoint, merge_adapter=True)
+            encoder.model = open_model(checkpoint, train=True, merge_adapter=True, dtype="auto")
         loss = training.get("loss", {})
         if loss.get("name") and isinstance(encoder.model, ContrastiveMixin):
             own = {key: value for key, value in (loss.get("settings") or {}).items() if key not in _OF_EMBEDDING}
@@ -145,7 +145,8 @@ def _open(checkpoint: Checkpoint, pooling: str | None) -> ContrastiveMixin:
         raise InputError(
             f"{name} is an adapter; merge it into its base first: contrastive-st merge {name} -o NEW_FOLDER"
         )
-    model = AutoModelForCL.from_pretrained(checkpoint) if checkpoint.head else open_trained(checkpoint, pooling)
+    how: dict[str, Any] = {"train": True, "dtype": "auto"} if checkpoint.head else {"pooling": pooling}
+    model = open_model(checkpoint, **how)
     if not isinstance(model, ContrastiveMixin):
         raise InputError(f"{name} is of the family {model.config.model_type!r}, which has one layout only")
     model.drop_mlm_head()

@@ -20,15 +20,6 @@ from .auto import (
     AutoModelForCL as AutoModelForCL,
     load_tokenizer as load_tokenizer,
 )
-from .decoders import (
-    Gemma2ForCL as Gemma2ForCL,
-    Gemma3ForCL as Gemma3ForCL,
-    GemmaForCL as GemmaForCL,
-    LlamaForCL as LlamaForCL,
-    MistralForCL as MistralForCL,
-    Qwen2ForCL as Qwen2ForCL,
-    Qwen3ForCL as Qwen3ForCL,
-)
 from .encoder import (
     SentenceEncoder as SentenceEncoder,
 )
@@ -38,8 +29,15 @@ from .families import (
     DebertaV2ForCL as DebertaV2ForCL,
     DistilBertForCL as DistilBertForCL,
     ElectraForCL as ElectraForCL,
+    Gemma2ForCL as Gemma2ForCL,
+    Gemma3ForCL as Gemma3ForCL,
+    GemmaForCL as GemmaForCL,
+    LlamaForCL as LlamaForCL,
+    MistralForCL as MistralForCL,
     ModernBertForCL as ModernBertForCL,
     MPNetForCL as MPNetForCL,
+    Qwen2ForCL as Qwen2ForCL,
+    Qwen3ForCL as Qwen3ForCL,
     RobertaForCL as RobertaForCL,
     XLMRobertaForCL as XLMRobertaForCL,
 )
@@ -48,7 +46,7 @@ from .modeling import (
     ContrastiveOutput as ContrastiveOutput,
     ForCL as ForCL,
 )
-from .pooling import (
+from .poolings import (
     POOLINGS as POOLINGS,
     pool as pool,
 )

@@ -21,7 +21,7 @@ from safetensors.torch import load_file
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from contrastive_st.errors import InputError, first_line, install
+from contrastive_st.errors import InputError, about, install
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, check_weights
 from contrastive_st.models.saving import write_tensors
 
@@ -54,14 +54,30 @@ def add_lora(
         The model.
 
     Raises:
-        InputError: peft is not installed, or the model has no such layers, is not a transformer, was not loaded from a
-            checkpoint, has an adapter already, has the pooling `mask`, or a changed `bidirectional`.
+        InputError: peft is not installed, or the model is not a transformer, was not loaded from a checkpoint, has an
+            adapter already, has the pooling `mask`, or a changed `bidirectional`.
+        ValueError: from peft: the model has no such layers.
 
     Example:
         >>> add_lora(None)
         Traceback (most recent call last):
         ...
         contrastive_st.errors.InputError: LoRA needs an encoder of transformers, and NoneType is not one
+    """
+    targets = None if list(target_modules or [ALL]) == [ALL] else sorted(target_modules or [])
+    config = _peft("LoRA").LoraConfig(
+        r=r, lora_alpha=2 * r if alpha is None else alpha, lora_dropout=dropout, target_modules=targets or ALL,
+        task_type="FEATURE_EXTRACTION",
+    )  # fmt: skip
+    attach(model, config)
+    return model
+
+
+def attach(model: Any, config: Any, name: str = "default") -> None:
+    """Add a LoRA adapter with peft's `config` to the encoder of a model; see `add_lora`.
+
+    Raises:
+        InputError: as for `add_lora`.
     """
     backbone = getattr(model, "backbone", None)
     if not isinstance(backbone, PreTrainedModel):
@@ -77,20 +93,21 @@ def add_lora(
             f"bidirectional changes {model.name_or_path}, and an adapter is opened with the unchanged base; save the "
             "model with bidirectional first, and train from that folder"
         )
-    targets = None if list(target_modules or [ALL]) == [ALL] else sorted(target_modules or [])
-    with_head = hasattr(backbone, "pooler") and (targets is None or any(f".{_HEAD}".endswith(f".{t}") for t in targets))
+    _check_type(config, "this adapter")
+    targets = [config.target_modules] if isinstance(config.target_modules, str) else sorted(config.target_modules or [])
+    if hasattr(backbone, "pooler") and any(t == ALL or f".{_HEAD}".endswith(f".{t}") for t in targets):
+        config.exclude_modules = config.exclude_modules or [_HEAD]
+    with about(f"lora_target_modules {' '.join(targets)}"):
+        _inject(backbone, config, name)
     base = model.name_or_path
-    config = _peft("LoRA").LoraConfig(
-        r=r, lora_alpha=2 * r if alpha is None else alpha, lora_dropout=dropout, target_modules=targets or ALL,
-        exclude_modules=[_HEAD] if with_head else None, task_type="FEATURE_EXTRACTION",
-    )  # fmt: skip
-    _inject(backbone, config, f"lora_target_modules {' '.join(targets or [ALL])}")
     config.base_model_name_or_path = str(Path(base).resolve()) if Path(base).is_dir() else base
     config.revision = getattr(model.config, "_commit_hash", None)
     train_head(model)
+    model.save_dtype = None  # that of the base is not that of the adapter
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
-    logger.info(f"LoRA of rank {r}: {trained:,} of {sum(p.numel() for p in model.parameters()):,} weights are trained")
-    return model
+    logger.info(
+        f"LoRA of rank {config.r}: {trained:,} of {sum(p.numel() for p in model.parameters()):,} weights are trained"
+    )
 
 
 def has_adapter(model: Any) -> bool:
@@ -99,7 +116,11 @@ def has_adapter(model: Any) -> bool:
 
 
 def train_head(model: Any) -> None:
-    """Make the projection head of a model with an adapter trainable if the pooling uses it, and freeze dense layers."""
+    """Make the projection head of a model with an adapter trainable if the pooling uses it, and freeze dense layers.
+
+    The methods that transformers has for adapters then work on the model, too.
+    """
+    model.peft_config, model._hf_peft_config_loaded = model.backbone.peft_config, True
     model.after.requires_grad_(False)
     if model.projection is not None:
         model.projection.requires_grad_(model.settings.pooling == "cls")
@@ -145,43 +166,37 @@ def open_adapter(backbone: Any, folder: Path, name: object, merge: bool = False)
     check_weights(folder, name)
     if not isinstance(backbone, PreTrainedModel):
         raise InputError(f"{name} is an adapter, and its base is not an encoder of transformers; give another base")
-    try:
+    with about(name):
         config, weights = peft.PeftConfig.from_pretrained(str(folder)), load_file(folder / ADAPTER_WEIGHTS)
-    except Exception as error:  # damaged files raise errors of any type
-        raise InputError(f"the adapter {name} cannot be read: {first_line(error)}") from error
     if whole := next((key for key, weight in weights.items() if not weight.is_floating_point()), None):
         raise InputError(f"the adapter {name}: the weights {whole} are integers; save it in float32")
-    if config.peft_type != peft.PeftType.LORA:
-        raise InputError(f"{name} is an adapter of type {config.peft_type}; only LoRA adapters can be opened")
+    _check_type(config, name)
     for key in ("megatron_config", "megatron_core"):  # peft would import the module that they name
         setattr(config, key, None)
     weights = _named_as_in(backbone, weights)
     base, config.inference_mode = config.base_model_name_or_path, merge
-    try:
+    with about(f"the adapter {name} of {base}"):
         if merge:
             holder = peft.PeftModel(backbone, config)
             found = peft.set_peft_model_state_dict(holder, {_PREFIX + key: x for key, x in weights.items()})
         else:
-            _inject(backbone, config, f"the adapter {name}")
+            _inject(backbone, config, "default")
             config.base_model_name_or_path = base
             found = peft.set_peft_model_state_dict(backbone, weights)
-    except Exception as error:  # missing layers, layers of another shape, or settings that peft cannot use
-        raise InputError(f"the adapter {name} does not fit its base {base}: {first_line(error)}") from error
-    strange = [*found.unexpected_keys, *(key for key in found.missing_keys if "lora_" in key)]
-    if strange:
-        raise InputError(f"the adapter {name} does not fit its base {base}: only one of the two has {strange[0]}")
-    if merge:
-        try:
+        strange = [*found.unexpected_keys, *(key for key in found.missing_keys if "lora_" in key)]
+        if strange:
+            raise InputError(f"the adapter {name} does not fit its base {base}: only one of the two has {strange[0]}")
+        if merge:
             holder.merge_and_unload(safe_merge=True)
-        except (ValueError, RuntimeError, NotImplementedError) as error:
-            raise InputError(f"the adapter {name} cannot be merged: {first_line(error)}") from error
 
 
-def _inject(backbone: Any, config: Any, what: str) -> None:
-    try:
-        backbone.add_adapter(config)
-    except (ValueError, ImportError) as error:
-        raise InputError(f"{what}: {first_line(error)}") from error
+def _check_type(config: Any, name: object) -> None:
+    if str(getattr(config.peft_type, "value", config.peft_type)) != "LORA":
+        raise InputError(f"{name} is of type {config.peft_type}; only LoRA adapters can be opened")
+
+
+def _inject(backbone: Any, config: Any, name: str) -> None:
+    backbone.add_adapter(config, name)
     for parameter in backbone.parameters():  # adapters are trained in float32
         if parameter.requires_grad and parameter.dtype in (torch.float16, torch.bfloat16):
             parameter.data = parameter.data.float()

@@ -6,62 +6,42 @@ the user is never prompted for permission.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-import torch
-from torch import Tensor, nn
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
-from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
-from contrastive_st.files.reading import read_json, weight_names
+from contrastive_st.files.reading import read_json, weight_types
 from contrastive_st.files.repositories import HUB_OPTIONS
 from contrastive_st.models.adapters import open_adapter, train_head
 from contrastive_st.models.checkpoint import Checkpoint
-from contrastive_st.models.configuration import ContrastiveConfig, is_plain_encoder, max_positions, without_code
-from contrastive_st.models.pooling import check_pooling, final_layers, needs_all_layers, pool
-from contrastive_st.models.saving import check_loaded, load_dense, load_final_layers
+from contrastive_st.models.configuration import is_plain_encoder, max_positions, without_code
+from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
+from contrastive_st.models.saving import load_dense, load_final_layers
 
-#: The module and class of each model_type; only the family that is opened is imported
-FAMILIES = {
-    "bert": "families.BertForCL",
-    "roberta": "families.RobertaForCL",
-    "xlm-roberta": "families.XLMRobertaForCL",
-    "camembert": "families.CamembertForCL",
-    "mpnet": "families.MPNetForCL",
-    "distilbert": "families.DistilBertForCL",
-    "electra": "families.ElectraForCL",
-    "deberta-v2": "families.DebertaV2ForCL",
-    "modernbert": "families.ModernBertForCL",
-    "qwen2": "decoders.Qwen2ForCL",
-    "qwen3": "decoders.Qwen3ForCL",
-    "llama": "decoders.LlamaForCL",
-    "mistral": "decoders.MistralForCL",
-    "gemma": "decoders.GemmaForCL",
-    "gemma2": "decoders.Gemma2ForCL",
-    "gemma3_text": "decoders.Gemma3ForCL",
+#: The module and class of this package's architectures, by model_type; only the one that is opened is imported
+_OWN = {
     "quickthoughts": "word_models.QuickThoughtsGRU",
     "skipthoughts": "word_models.SkipThoughts",
     "infersent": "word_models.InferSentBiLSTM",
     "universal": "word_models.UniversalSentenceEncoder",
     "static": "static_encoder.StaticEncoder",
 }
+FAMILIES = (*ENCODERS, *DECODERS, *_OWN)
 _HEAD = ("pooler.dense.weight", "mlp.dense.weight")
 
 
 def family(model_type: object) -> Any:
-    """The ForCL class of a `model_type`; None for what is no text encoder, such as an encoder-decoder."""
-    if not isinstance(model_type, str):
-        return None
-    if model_type not in FAMILIES:
-        from contrastive_st.models.other_families import other_family
-
-        return other_family(model_type)
-    module, _, name = FAMILIES[model_type].rpartition(".")
+    """The ForCL class of a `model_type`; None for what does not encode texts."""
+    if model_type not in _OWN:
+        return transformers_family(str(model_type))
+    module, _, name = _OWN[str(model_type)].rpartition(".")
     return getattr(importlib.import_module(f"contrastive_st.models.{module}"), name)
 
 
@@ -69,71 +49,114 @@ class AutoModelForCL:
     """Opens a checkpoint as `BertForCL`, `RobertaForCL`, ..., depending on the family in its config."""
 
     @classmethod
-    def from_pretrained(cls, name: str | Path | Checkpoint, **kwargs: Any) -> Any:
-        """Open a folder or Hub name with the pooling recorded there by this package or by sentence-transformers.
-
-        An adapter is opened with its base model; further training changes only the adapter.
+    def from_pretrained(cls, pretrained_model_name_or_path: str | Path | Checkpoint, **kwargs: Any) -> Any:
+        """Open a folder or Hub name for training: `open_model` with `train=True`.
 
         Args:
-            name: folder, Hub name, or the `Checkpoint` found under it.
-            kwargs: settings such as `pooling` (needed if the checkpoint records none); `merge_adapter=True` to merge an
-                adapter into its base; and the arguments of `ForCL.from_pretrained` and
-                `ContrastiveMixin.from_pretrained`.
+            pretrained_model_name_or_path: folder, Hub name, or the `Checkpoint` of one.
+            kwargs: options of finding a Hub name, such as `revision` and `token`, and those of `open_model`.
 
         Raises:
-            InputError: the checkpoint does not exist, does not record its pooling, has damaged weights or a pickle,
-                needs remote code, or is of a family without a ForCL class.
+            InputError: as for `open_model`, or the checkpoint does not exist.
         """
         hub = {key: kwargs.pop(key) for key in (*HUB_OPTIONS, "revision") if key in kwargs}
-        checkpoint = _found(name, **hub)
-        name = checkpoint.name if isinstance(name, Checkpoint) else name
-        config = kwargs.pop("config", None) or load_config(checkpoint)
-        model_class = cls._class(config, name)
-        head, merge, new_layers = None, kwargs.pop("merge_adapter", False), "dense" in kwargs
-        pools = hasattr(model_class, "projection")
-        if "pooling" in kwargs:
-            held = (getattr(config, "contrastive", None) or {}).get("pooling")
-            checkpoint = checkpoint.pooled_with(kwargs["pooling"] if kwargs["pooling"] != held else None)
-        elif checkpoint.foreign and (pools or checkpoint.own):
-            raise unknown_pooling(checkpoint)
-        elif pools and not checkpoint.own:
-            if checkpoint.pooling is None:
-                raise unknown_pooling(checkpoint)
-            head = checkpoint.head if model_class.has_pooler() else None
-            checkpoint = checkpoint.with_head() if head else checkpoint
-            kwargs = {"new_head": False, **kwargs, "pooling": checkpoint.pooling}
-            kwargs |= {"mlp_only_train": False} if head else {}
-        if pools:
-            kwargs = {"include_prompt": checkpoint.include_prompt, **checkpoint.final_layers, **kwargs}
-        kwargs = {**checkpoint.use, **({"default_prompt_name": None} if "prompts" in kwargs else {}), **kwargs}
-        loaded = model_class.from_pretrained(checkpoint.model, config=config, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        if checkpoint.adapter is not None:
-            open_adapter(getattr(model, "backbone", None), checkpoint.adapter, name, merge)
-            if not merge:
-                train_head(model)
-        if head is not None:
-            load_dense(head, model.projection.dense)
-        if pools and not new_layers:
-            load_final_layers(checkpoint, model.after)
-        model.name_or_path = model.config._name_or_path = str(name)
-        return loaded
+        return open_model(_found(pretrained_model_name_or_path, **hub), train=True, **kwargs)
 
     @classmethod
     def from_config(cls, config: PreTrainedConfig, **settings: Any) -> Any:
         """A newly initialised model of the config's family."""
-        return cls._class(config, "this config")(config, **settings)
+        return _class(config, "this config")(config, **settings)
 
-    @staticmethod
-    def _class(config: PreTrainedConfig, name: object) -> Any:
-        found = family(config.model_type)
-        if found is None:
-            known = ", ".join(FAMILIES)
+
+def open_model(
+    checkpoint: Checkpoint,
+    *,
+    train: bool = False,
+    config: PreTrainedConfig | None = None,
+    pooling: str | None = None,
+    merge_adapter: bool | None = None,
+    **given: Any,
+) -> Any:
+    """The model of a checkpoint, with the pooling recorded there by this package or by sentence-transformers.
+
+    To be trained, it has float32 weights and, where its config names another task, a new projection head; an adapter is
+    opened beside its base, and is all that is trained. Otherwise all weights must be there, those of an adapter are
+    merged into its base, and floats are of the type of the folder.
+
+    Args:
+        checkpoint: what the folder records.
+        train: whether the model is to be trained.
+        config: its config, if another than that of the folder.
+        pooling: replaces the recorded pooling; the layers after it, which were trained with that one, are left out.
+        merge_adapter: merge an adapter into its base.
+        given: settings, and arguments of `ForCL.from_pretrained` and `ContrastiveMixin.from_pretrained`.
+
+    Raises:
+        InputError: the checkpoint does not record its pooling, has a pickle, lacks weights, needs remote code, or is of
+            a family without a ForCL class.
+    """
+    name, config = checkpoint.name, config or load_config(checkpoint)
+    kind = _class(config, name)
+    check_weights(checkpoint.model, name, given.get("variant"))
+    settings, head = {**checkpoint.use, **({"default_prompt_name": None} if "prompts" in given else {})}, None
+    if hasattr(kind, "projection"):
+        checkpoint, head, of_pooling = _pooled(checkpoint, config, kind, pooling, train)
+        settings |= of_pooling
+    elif pooling is not None:
+        raise InputError(
+            f"{name} ({config.model_type}) has a pooling of its own, which cannot be changed; leave --pooling out"
+        )
+    elif checkpoint.foreign and checkpoint.own:
+        raise unknown_pooling(checkpoint)
+    settings |= {} if train else {"dtype": "auto"}
+    loaded = kind.from_pretrained(checkpoint.model, config=config, **{**settings, **given})
+    model = loaded[0] if isinstance(loaded, tuple) else loaded
+    if checkpoint.adapter is not None:
+        merge = not train if merge_adapter is None else merge_adapter
+        open_adapter(getattr(model, "backbone", None), checkpoint.adapter, name, merge)
+        if not merge:
+            train_head(model)
+            model.save_dtype = None  # that of the base is not that of the adapter
+    if head is not None:
+        load_dense(head, model.projection.dense)
+    if hasattr(kind, "projection") and "dense" not in given:
+        load_final_layers(checkpoint, model.after)
+    model.name_or_path = model.config._name_or_path = name
+    return loaded
+
+
+def _pooled(
+    checkpoint: Checkpoint, config: PreTrainedConfig, kind: Any, pooling: str | None, train: bool
+) -> tuple[Checkpoint, Path | None, dict[str, Any]]:
+    """The checkpoint with the pooling that is asked for, the folder of its projection head, and settings of a model."""
+    head: Path | None = None
+    settings: dict[str, Any] = {}
+    held = (getattr(config, "contrastive", None) or {}).get("pooling")
+    asked = pooling is not None and not (train and pooling == held)
+    if asked:
+        checkpoint = checkpoint.pooled_with(pooling)
+    elif checkpoint.foreign or (checkpoint.pooling is None and not checkpoint.own):
+        raise unknown_pooling(checkpoint)
+    elif train and not checkpoint.own and kind.pooled and checkpoint.head:
+        head, checkpoint, settings = checkpoint.head, checkpoint.with_head(), {"mlp_only_train": False}
+    if checkpoint.pooling == "cls" and not train:
+        names = weight_types(checkpoint.model)
+        if is_plain_encoder(config) or not kind.pooled or not any(key.endswith(_HEAD) for key in names):
             raise InputError(
-                f"{name} has model_type {config.model_type!r}, which cannot be trained here; use {known}, or another "
-                "encoder of transformers"
+                f"{checkpoint.name} has no trained projection head, which pooling cls needs; use cls_before_pooler"
             )
-        return found
+    if asked or not checkpoint.own:
+        settings |= {"pooling": checkpoint.pooling, **({} if train and asked else {"new_head": False})}
+    return checkpoint, head, {"include_prompt": checkpoint.include_prompt, **checkpoint.final_layers, **settings}
+
+
+def _class(config: PreTrainedConfig, name: object) -> Any:
+    if (kind := family(config.model_type)) is None:
+        raise InputError(
+            f"{name} has model_type {config.model_type!r}, which does not encode texts; use {', '.join(FAMILIES)}, or "
+            "another text encoder of transformers"
+        )
+    return kind
 
 
 def unknown_pooling(checkpoint: Checkpoint) -> InputError:
@@ -151,103 +174,23 @@ def unknown_pooling(checkpoint: Checkpoint) -> InputError:
     )
 
 
-class PooledModel(nn.Module):
-    """An encoder of a family without a ForCL class, with a pooling and the layers after it; see `ContrastiveMixin`."""
-
-    def __init__(self, backbone: Any, pooling: str, **settings: Any) -> None:
-        super().__init__()
-        self.backbone = backbone.get_encoder() if backbone.config.is_encoder_decoder else backbone
-        self.pooling, self.config = pooling, backbone.config
-        self.settings = ContrastiveConfig.parse({"pooling": pooling, **settings})  # like a ForCL model
-        self.after = final_layers(self.config.hidden_size, self.settings.dense, self.settings.normalize)
-        self.after.to(backbone.dtype)
-
-    @property
-    def device(self) -> torch.device:
-        """The device of the weights."""
-        return next(self.parameters()).device
-
-    def forward(
-        self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
-    ) -> BaseModelOutputWithPooling:
-        """Encode token ids `[N, L]`, padded on the right.
-
-        Args:
-            input_ids: token ids.
-            attention_mask: 1 on real tokens.
-            text_mask: 1 on tokens to pool; by default all real tokens.
-        """
-        every = needs_all_layers(self.pooling)
-        output = self.backbone(input_ids, attention_mask=attention_mask, output_hidden_states=every)
-        states = output.hidden_states if every else [output.last_hidden_state]
-        pooled = attention_mask if text_mask is None else text_mask
-        vectors = self.after(pool(states, pooled, self.pooling))
-        return BaseModelOutputWithPooling(last_hidden_state=states[-1], pooler_output=vectors)
-
-
-def open_trained(checkpoint: Checkpoint, pooling: str | None = None) -> Any:
-    """Open a checkpoint's model for inference; all weights must be there, and none is newly initialised.
-
-    An adapter is merged into the weights of its base.
-
-    Args:
-        checkpoint: what its folder records.
-        pooling: replaces the recorded pooling; the layers after it are then left out.
-
-    Raises:
-        InputError: the pooling is not known, the projection head was never trained, or weights are missing.
-    """
-    folder, config, name = checkpoint.model, load_config(checkpoint), checkpoint.name
-    if pooling is not None:
-        check_pooling(pooling)
-    elif checkpoint.pooling is None and not checkpoint.own:
-        raise unknown_pooling(checkpoint)
-    checkpoint = checkpoint.pooled_with(pooling)
-    chosen = checkpoint.pooling
-    check_weights(folder, name)
-    if not weight_names(folder):
-        raise InputError(f"{name}: its safetensors files hold no weights; download or save them again")
-    if chosen == "cls":
-        trained = not is_plain_encoder(config) and any(key.endswith(_HEAD) for key in weight_names(folder))
-        if not trained or config.model_type not in FAMILIES:
-            raise InputError(f"{name} has no trained projection head, which pooling cls needs; use cls_before_pooler")
-    if family(config.model_type) is not None:
-        settings = {} if checkpoint.own and pooling is None else {"pooling": chosen, "new_head": False}
-        model_class = AutoModelForCL._class(config, name)
-        if settings and not hasattr(model_class, "projection"):
-            raise InputError(
-                f"{name} ({config.model_type}) has a pooling of its own, which cannot be changed; leave --pooling out"
-            )
-        settings |= checkpoint.use
-        if hasattr(model_class, "projection"):
-            settings |= {"include_prompt": checkpoint.include_prompt, **checkpoint.final_layers}
-        model = model_class.from_pretrained(folder, config=config, **settings)
-        if hasattr(model, "projection"):
-            load_final_layers(checkpoint, model.after)
-        if checkpoint.adapter is not None:
-            open_adapter(getattr(model, "backbone", None), checkpoint.adapter, name, merge=True)
-        model.name_or_path = model.config._name_or_path = str(name)
-        return model
-    from transformers import AutoModel
-
-    try:
-        model, info = AutoModel.from_pretrained(
-            folder, config=config, use_safetensors=True, trust_remote_code=False, output_loading_info=True
-        )
-    except Exception as error:  # damaged files raise errors of any type
-        raise InputError(f"cannot open {name}: {first_line(error)}") from error
-    check_loaded(model, [key for key in info["missing_keys"] if "pooler." not in key], name, folder)
-    if checkpoint.adapter is not None:
-        open_adapter(model, checkpoint.adapter, name, merge=True)
-    pooled = PooledModel(
-        model, str(chosen), include_prompt=checkpoint.include_prompt, **checkpoint.final_layers, **checkpoint.use
-    )
-    load_final_layers(checkpoint, pooled.after)
-    return pooled
-
-
 def _found(name: str | Path | Checkpoint, revision: str | None = None, **options: Any) -> Checkpoint:
     return name if isinstance(name, Checkpoint) else Checkpoint.find(name, revision, **options)
+
+
+@contextlib.contextmanager
+def _without_remote_code(what: str, name: object) -> Iterator[None]:
+    """A context in which what transformers says of remote code, which would have to be trusted, is another line."""
+    try:
+        with about(f"the {what} of {name}"):
+            yield
+    except ValueError as error:
+        if "trust_remote_code" not in str(error):
+            raise
+        raise InputError(
+            f"{name} needs code from its own repository, which this package does not run; read the code, and open the "
+            "model with transformers' AutoModel.from_pretrained(..., trust_remote_code=True)"
+        ) from error
 
 
 def load_config(name: str | Path | Checkpoint, revision: str | None = None, **options: Any) -> PreTrainedConfig:
@@ -266,13 +209,9 @@ def load_config(name: str | Path | Checkpoint, revision: str | None = None, **op
     if not path.is_file():
         raise InputError(f"{checkpoint.name} has no config.json; give the folder of a saved model")
     family(read_json(path, dict).get("model_type"))  # importing the family registers this package's own configs
-    try:
+    with _without_remote_code("config", checkpoint.name):
         config: PreTrainedConfig = AutoConfig.from_pretrained(checkpoint.model, trust_remote_code=False)  # None asks
-        return without_code(config)
-    except InputError:
-        raise
-    except Exception as error:  # damaged files raise errors of any type
-        raise _unreadable(error, "config", checkpoint.name) from error
+    return without_code(config)
 
 
 def load_tokenizer(
@@ -289,10 +228,8 @@ def load_tokenizer(
         InputError: there is no tokenizer, or it is damaged or needs remote code.
     """
     checkpoint = _found(name, revision, **options)
-    try:
+    with _without_remote_code("tokenizer", checkpoint.name):
         tokenizer = AutoTokenizer.from_pretrained(checkpoint.tokenizer, trust_remote_code=False)
-    except Exception as error:  # damaged files raise errors of any type
-        raise _unreadable(error, "tokenizer", checkpoint.name) from error
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one if files are missing
         raise InputError(f"{checkpoint.name} has no tokenizer files; save the tokenizer in the same folder")
     limits = {"max_seq_length": checkpoint.max_length} if checkpoint.max_length is not None else {}
@@ -336,12 +273,3 @@ def _lowercase(tokenizer: Any) -> None:
 
     normalizer = tokenizer.backend_tokenizer.normalizer
     tokenizer.backend_tokenizer.normalizer = Sequence([Lowercase(), *([normalizer] if normalizer else [])])
-
-
-def _unreadable(error: Exception, what: str, name: object) -> InputError:
-    if "trust_remote_code" in str(error):
-        return InputError(
-            f"{name} needs code from its own repository, which this package does not run; read the code, and open the "
-            "model with transformers' AutoModel.from_pretrained(..., trust_remote_code=True)"
-        )
-    return InputError(f"the {what} of {name} cannot be read: {first_line(error)}")

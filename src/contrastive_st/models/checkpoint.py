@@ -14,12 +14,11 @@ import numpy as np
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.folders import ADAPTER, INDICES
-from contrastive_st.files.reading import read_json, read_tensors, weight_names
+from contrastive_st.files.reading import read_json, read_tensors, weight_types
 from contrastive_st.files.repositories import default_model, local_folder
+from contrastive_st.models.poolings import POOLINGS
 from contrastive_st.static_vectors import KINDS as STATIC_KINDS
 
-#: Names of poolings in sentence-transformers, and in this package
-_POOLINGS = {"cls": "cls_before_pooler", "mean": "mean", "max": "max", "lasttoken": "last"}
 PROMPTS_FILE = "config_sentence_transformers.json"
 #: The type in `modules.json` for a pooling that sentence-transformers lacks: it then refuses the folder instead of
 #: using the mean
@@ -310,9 +309,9 @@ def _pooling(folder: Path) -> str | None:
     about = read_json(folder / "config.json", dict)
     flags = [name for name, on in about.items() if name.startswith("pooling_mode_") and on is True]
     mode = about.get("pooling_mode", flags[0] if len(flags) == 1 else None)
-    if not isinstance(mode, str):
-        return None
-    return _POOLINGS.get(mode.removeprefix("pooling_mode_").removesuffix("_tokens").removesuffix("_token"))
+    short = str(mode).removeprefix("pooling_mode_")
+    known = {row.mode: name for name, row in POOLINGS.items() if len(row.layers) == 1}  # of `cls`, that before the head
+    return next((name for mode, name in known.items() if short in (mode, mode.rpartition("_tok")[0])), None)
 
 
 def _layers(folder: Path) -> str | None:
@@ -341,5 +340,5 @@ def _dense_settings(folder: Path) -> dict[str, Any]:
     name = str(about.get("activation_function") or "torch.nn.modules.linear.Identity")
     if not name.startswith("torch.nn.modules.") or name.rsplit(".", 1)[-1] not in ACTIVATIONS:
         raise InputError(f"{folder / 'config.json'}: the activation {name} is not one of {', '.join(ACTIVATIONS)}")
-    bias = "linear.bias" in weight_names(folder)
+    bias = "linear.bias" in weight_types(folder)
     return {"out_features": about.get("out_features"), "bias": bias, "activation": name.rsplit(".", 1)[-1]}

@@ -622,10 +622,9 @@ class SentenceEncoder:
         table = self._table()
         if table is None:
             return self._finite(self._running.vectors(rows, self._unpooled(prompt), limits or {}, dtype, done))
-        try:
-            vectors = table.encode_rows(rows)
-        except IndexError as error:
-            raise self._running.without_vector(rows) from error
+        if max(map(max, filter(None, rows)), default=0) >= len(table.embeddings):
+            self._running.check_rows(rows)
+        vectors = table.encode_rows(rows)
         done(len(rows))
         return self._finite(vectors)
 

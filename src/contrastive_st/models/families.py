@@ -1,242 +1,167 @@
-"""One class per encoder family of transformers; what they share is in `ContrastiveMixin`."""
+"""A ForCL class for every text encoder of transformers, made from its mappings and from a row of `ENCODERS`.
+
+The classes have names: `from contrastive_st.models.families import BertForCL`. A family that has no row is trained too,
+without a projection head, a head over the vocabulary, and length buckets.
+"""
 
 from __future__ import annotations
 
-from torch import Tensor, nn
-from transformers import (
-    BertForMaskedLM,
-    BertModel,
-    BertPreTrainedModel,
-    CamembertForMaskedLM,
-    CamembertModel,
-    CamembertPreTrainedModel,
-    DebertaV2ForMaskedLM,
-    DebertaV2Model,
-    DebertaV2PreTrainedModel,
-    DistilBertForMaskedLM,
-    DistilBertModel,
-    DistilBertPreTrainedModel,
-    ElectraForMaskedLM,
-    ElectraModel,
-    ElectraPreTrainedModel,
-    ModernBertForMaskedLM,
-    ModernBertModel,
-    ModernBertPreTrainedModel,
-    MPNetForMaskedLM,
-    MPNetModel,
-    MPNetPreTrainedModel,
-    RobertaForMaskedLM,
-    RobertaModel,
-    RobertaPreTrainedModel,
-    XLMRobertaForMaskedLM,
-    XLMRobertaModel,
-    XLMRobertaPreTrainedModel,
-)
+import inspect
+import re
+from functools import cache
+from importlib import resources
+from typing import Any, ClassVar
 
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_MASKED_LM_MAPPING,
+    MODEL_FOR_TEXT_ENCODING_MAPPING,
+    MODEL_MAPPING,
+    PreTrainedConfig,
+    PreTrainedModel,
+)
+from transformers.models.auto import modeling_auto
+
+from contrastive_st.errors import InputError
 from contrastive_st.models.modeling import ContrastiveMixin
 
+#: Of each model_type its citation, and the names of what `ContrastiveMixin` uses of it
+ENCODERS: dict[str, dict[str, Any]] = {
+    "bert": {"cite": "devlin2019bert", "words": ("cls",)},
+    "roberta": {"cite": "liu2019roberta"},
+    "xlm-roberta": {"cite": "conneau2020unsupervised"},
+    "camembert": {"cite": "martin2020camembert"},
+    "mpnet": {"cite": "song2020mpnet", "packable": False},  # its attention adds a bias for the distance of two tokens
+    "distilbert": {
+        "cite": "sanh2019distilbert",
+        "words": ("vocab_transform", "activation", "vocab_layer_norm", "vocab_projector"),
+    },
+    "modernbert": {"cite": "warner2024smarter", "words": ("head", "decoder")},
+    "electra": {
+        "cite": "clark2020electra",
+        "words": ("generator_predictions", "generator_lm_head"),
+        "embedding_width": "embedding_size",
+    },
+    "deberta-v2": {"cite": "he2021deberta", "words": ("cls",), "packable": False},  # as MPNet
+}
+DECODERS = {
+    "qwen2": {"cite": "yang2024qwen2"},
+    "qwen3": {"cite": "yang2025qwen3"},
+    "llama": {"cite": "touvron2023llama"},
+    "mistral": {"cite": "jiang2023mistral"},
+    "gemma": {"cite": "gemma2024open"},
+    "gemma2": {"cite": "gemma2024improving"},
+    "gemma3_text": {"cite": "gemma2025technical"},
+}
+_OTHERS = {"words": None, "packable": False, "length_bucketing": False}  # some compute their masks from the token ids
 
-class BertForCL(ContrastiveMixin, BertPreTrainedModel):
-    """Contrastive BERT.
 
-    Example:
-        >>> import torch
-        >>> from transformers import BertConfig
-        >>> shape = dict(vocab_size=50, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
-        >>> model = BertForCL(BertConfig(**shape), pooling="mean").eval()
-        >>> ids = torch.tensor([[2, 7, 8, 3], [2, 9, 3, 0]])
-        >>> model(ids, attention_mask=(ids > 0).long()).pooler_output.shape  # sentences in, embeddings out
-        torch.Size([2, 8])
-        >>> model(ids[:, None].repeat(1, 2, 1)).loss.shape  # [B, V, L] in, loss out
-        torch.Size([])
+class DecoderMixin(ContrastiveMixin):
+    """Uses a decoder as an encoder: pools the state of its last token, or the mean (`pooling="last"` or `"mean"`).
+
+    Rows are padded on the right; `last` reads the last real token, which is the end token if the tokenizer adds one.
+    `bidirectional=True` removes the causal mask, so that each token reads the whole text (as in LLM2Vec, BehnamGhader
+    et al. 2024, https://arxiv.org/abs/2404.05961); the model must then be trained. The config records this as
+    `is_causal: false`, which transformers and sentence-transformers obey.
+
+    Args:
+        config: the config of the family.
+        bidirectional: attend in both directions; by default what the config says.
+        settings: settings such as `pooling="mean"`.
+
+    Raises:
+        InputError: settings for encoders only (`cls`, `do_mlm`, `cutoff`, the loss `tsdae`), or an attention direction
+            that the family's code does not implement exactly.
     """
 
-    citation = """
-@inproceedings{devlin2019bert,
-  title = {{BERT}: Pre-training of Deep Bidirectional Transformers for Language Understanding},
-  author = {Devlin, Jacob and Chang, Ming-Wei and Lee, Kenton and Toutanova, Kristina},
-  booktitle = {North American Chapter of the Association for Computational Linguistics},
-  year = {2019}
-}
-"""
-    base_model_prefix = "bert"
-    backbone_class, mlm_class = BertModel, BertForMaskedLM
-    cls: nn.Module
+    default_settings: ClassVar[dict[str, Any]] = {"loss": "info_nce", "pooling": "last"}
+    packable = False  # a token sees those before it alone
 
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.cls(hidden)
-        return logits
+    def __init__(self, config: PreTrainedConfig, *, bidirectional: bool | None = None, **settings: Any) -> None:
+        before = getattr(config, "is_causal", None) is not False
+        _set_direction(config, bidirectional)
+        self.direction_changed = before != (getattr(config, "is_causal", None) is not False)
+        config.use_cache = False  # an embedding needs only one forward pass
+        super().__init__(config, **settings)
 
-
-class RobertaForCL(ContrastiveMixin, RobertaPreTrainedModel):
-    """Contrastive RoBERTa; see `BertForCL`."""
-
-    citation = """
-@misc{liu2019roberta,
-  title = {{RoBERTa}: A Robustly Optimized {BERT} Pretraining Approach},
-  author = {Liu, Yinhan and Ott, Myle and Goyal, Naman and Du, Jingfei and Joshi, Mandar and Chen, Danqi and Levy,
-    Omer and Lewis, Mike and Zettlemoyer, Luke and Stoyanov, Veselin},
-  note = {arXiv:1907.11692},
-  year = {2019}
-}
-"""
-    base_model_prefix = "roberta"
-    backbone_class, mlm_class = RobertaModel, RobertaForMaskedLM
+    @classmethod
+    def parse_settings(cls, config: PreTrainedConfig, given: Any) -> Any:
+        """As `ForCL.parse_settings`; raises `InputError` for settings that decoders do not support."""
+        settings = super().parse_settings(config, given)
+        asked = {"do_mlm": settings.do_mlm, "cutoff": settings.cutoff, "tsdae": settings.loss.name == "tsdae"}
+        if name := next((name for name, value in asked.items() if value), None):
+            raise InputError(f"{name} is for encoders, and {config.model_type} is a decoder; leave it out")
+        return settings
 
 
-class XLMRobertaForCL(ContrastiveMixin, XLMRobertaPreTrainedModel):
-    """Contrastive XLM-RoBERTa; see `BertForCL`."""
-
-    citation = r"""
-@inproceedings{conneau2020unsupervised,
-  title = {Unsupervised Cross-lingual Representation Learning at Scale},
-  author = {Conneau, Alexis and Khandelwal, Kartikay and Goyal, Naman and Chaudhary, Vishrav and Wenzek, Guillaume
-    and Guzm{\'a}n, Francisco and Grave, Edouard and Ott, Myle and Zettlemoyer, Luke and Stoyanov, Veselin},
-  booktitle = {Association for Computational Linguistics},
-  year = {2020}
-}
-"""
-    base_model_prefix = "roberta"
-    backbone_class, mlm_class = XLMRobertaModel, XLMRobertaForMaskedLM
+def _set_direction(config: PreTrainedConfig, bidirectional: bool | None) -> None:
+    if getattr(config, "use_bidirectional_attention", None):  # a setting of Gemma
+        if config.model_type != "gemma3_text":  # in other versions it only works in batches without padding
+            raise InputError(
+                f"transformers obeys use_bidirectional_attention of {config.model_type} in some batches only; set it "
+                "to false in config.json and give bidirectional=True"
+            )
+        if bidirectional is False:
+            raise InputError("use_bidirectional_attention of the config cannot be undone; leave bidirectional out")
+    elif bidirectional is not None:
+        config.is_causal = not bidirectional
 
 
-class MPNetForCL(ContrastiveMixin, MPNetPreTrainedModel):
-    """Contrastive MPNet; see `BertForCL`."""
+@cache
+def transformers_family(model_type: str) -> Any:
+    """The ForCL class of an encoder of transformers; None for what does not encode texts.
 
-    citation = """
-@inproceedings{song2020mpnet,
-  title = {{MPNet}: Masked and Permuted Pre-training for Language Understanding},
-  author = {Song, Kaitao and Tan, Xu and Qin, Tao and Lu, Jianfeng and Liu, Tie-Yan},
-  booktitle = {Advances in Neural Information Processing Systems},
-  year = {2020}
-}
-"""
-    base_model_prefix = "mpnet"
-    packable = False  # its attention adds a bias for the distance of two tokens
-    backbone_class, mlm_class = MPNetModel, MPNetForMaskedLM
+    Of an encoder-decoder, its encoder.
 
+    Args:
+        model_type: that of its config.
 
-class DistilBertForCL(ContrastiveMixin, DistilBertPreTrainedModel):
-    """Contrastive DistilBERT, which has no pooler and so supports every pooling except `cls`."""
-
-    citation = """
-@misc{sanh2019distilbert,
-  title = {{DistilBERT}, a distilled version of {BERT}: smaller, faster, cheaper and lighter},
-  author = {Sanh, Victor and Debut, Lysandre and Chaumond, Julien and Wolf, Thomas},
-  note = {arXiv:1910.01108},
-  year = {2019}
-}
-"""
-    base_model_prefix = "distilbert"
-    backbone_class, mlm_class = DistilBertModel, DistilBertForMaskedLM
-    activation: nn.Module
-    vocab_transform: nn.Module
-    vocab_layer_norm: nn.Module
-    vocab_projector: nn.Module
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.vocab_projector(self.vocab_layer_norm(self.activation(self.vocab_transform(hidden))))
-        return logits
-
-
-class ModernBertForCL(ContrastiveMixin, ModernBertPreTrainedModel):
-    """Contrastive ModernBERT, which has no pooler and so supports every pooling except `cls`."""
-
-    citation = r"""
-@misc{warner2024smarter,
-  title = {Smarter, Better, Faster, Longer: A Modern Bidirectional Encoder for Fast, Memory Efficient, and Long
-    Context Finetuning and Inference},
-  author = {Warner, Benjamin and Chaffin, Antoine and Clavi{\'e}, Benjamin and Weller, Orion and Hallstr{\"o}m,
-    Oskar and Taghadouini, Said and Gallagher, Alexis and Biswas, Raja and Ladhak, Faisal and Aarsen, Tom and
-    Cooper, Nathan and Adams, Griffin and Howard, Jeremy and Poli, Iacopo},
-  note = {arXiv:2412.13663},
-  year = {2024}
-}
-"""
-    base_model_prefix = "model"
-    backbone_class, mlm_class = ModernBertModel, ModernBertForMaskedLM
-    head: nn.Module
-    decoder: nn.Module
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.decoder(self.head(hidden))
-        return logits
+    Example:
+        >>> [transformers_family(name).__name__ for name in ("bert", "gemma3_text", "albert", "t5")]
+        ['BertForCL', 'Gemma3ForCL', 'AlbertForCL', 'T5ForCL']
+        >>> transformers_family("vit") is None
+        True
+    """
+    if model_type not in CONFIG_MAPPING:
+        return None
+    config_class = CONFIG_MAPPING[model_type]
+    backbone: Any = MODEL_FOR_TEXT_ENCODING_MAPPING.get(config_class, None) or MODEL_MAPPING.get(config_class, None)
+    takes: Any = inspect.signature(backbone.forward).parameters if hasattr(backbone, "forward") else {}
+    if not {"input_ids", "attention_mask"} <= set(takes) or "pixel_values" in takes:
+        return None
+    row = dict(ENCODERS.get(model_type) or DECODERS.get(model_type) or _OTHERS)
+    base = next(kind for kind in backbone.__mro__[1:] if issubclass(kind, PreTrainedModel))
+    name = _class_name(backbone.__name__)
+    return type(name, (DecoderMixin if model_type in DECODERS else ContrastiveMixin, base), {
+        "__doc__": f"Contrastive {name.removesuffix('ForCL')}; see `ContrastiveMixin`.",
+        "__module__": __name__,
+        "config_class": config_class,
+        "backbone_class": backbone,
+        "mlm_class": MODEL_FOR_MASKED_LM_MAPPING.get(config_class, None),
+        "pooled": model_type in ENCODERS and "add_pooling_layer" in inspect.signature(backbone).parameters,
+        "citation": _citations().get(row.pop("cite", ""), ""),
+        "_keys_to_ignore_on_load_unexpected": [  # heads of other tasks
+            rf"^(?!{base.base_model_prefix}\.)", r"(^|\.)(pooler|position_embeddings)\.",
+        ],
+        **row,
+    })  # fmt: skip
 
 
-class CamembertForCL(ContrastiveMixin, CamembertPreTrainedModel):
-    """Contrastive CamemBERT; see `BertForCL`."""
-
-    citation = r"""
-@inproceedings{martin2020camembert,
-  title = {{CamemBERT}: a Tasty {French} Language Model},
-  author = {Martin, Louis and Muller, Benjamin and Ortiz Su{\'a}rez, Pedro Javier and Dupont, Yoann and Romary,
-    Laurent and de la Clergerie, {\'E}ric and Seddah, Djam{\'e} and Sagot, Beno{\^i}t},
-  booktitle = {Annual Meeting of the Association for Computational Linguistics},
-  year = {2020}
-}
-"""
-    base_model_prefix = "roberta"
-    backbone_class, mlm_class = CamembertModel, CamembertForMaskedLM
+@cache
+def _citations() -> dict[str, str]:
+    """BibTeX entries by their keys."""
+    text = (resources.files(__package__) / "references.bib").read_text(encoding="utf-8")
+    return {re.split("[{,]", entry, maxsplit=2)[1]: entry for entry in text.strip().split("\n\n")}
 
 
-class ElectraForCL(ContrastiveMixin, ElectraPreTrainedModel):
-    """Contrastive ELECTRA, which has no pooler and so supports every pooling except `cls`."""
-
-    citation = """
-@inproceedings{clark2020electra,
-  title = {{ELECTRA}: Pre-training Text Encoders as Discriminators Rather Than Generators},
-  author = {Clark, Kevin and Luong, Minh-Thang and Le, Quoc V. and Manning, Christopher D.},
-  booktitle = {International Conference on Learning Representations},
-  year = {2020}
-}
-"""
-    base_model_prefix = "electra"
-    backbone_class, mlm_class = ElectraModel, ElectraForMaskedLM
-    _keys_to_ignore_on_load_unexpected = [
-        r"^(after|loss_head|generator_predictions|generator_lm_head|discriminator_predictions)\."
-    ]
-    generator_predictions: nn.Module
-    generator_lm_head: nn.Module
-
-    @property
-    def cutoff_dim(self) -> int:
-        width: int = self.config.embedding_size  # they are projected to the hidden size later
-        return width
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        logits: Tensor = self.generator_lm_head(self.generator_predictions(hidden))
-        return logits
+def _class_name(backbone: str) -> str:
+    return re.sub("(Text|Encoder)?Model$", "ForCL", backbone)
 
 
-class DebertaV2ForCL(ContrastiveMixin, DebertaV2PreTrainedModel):
-    """Contrastive DeBERTa-v2 and v3, which have no pooler and so support every pooling except `cls`."""
-
-    citation = """
-@inproceedings{he2021deberta,
-  title = {{DeBERTa}: Decoding-enhanced {BERT} with Disentangled Attention},
-  author = {He, Pengcheng and Liu, Xiaodong and Gao, Jianfeng and Chen, Weizhu},
-  booktitle = {International Conference on Learning Representations},
-  year = {2021}
-}
-"""
-    base_model_prefix = "deberta"
-    packable = False  # its attention adds a bias for the distance of two tokens
-    backbone_class, mlm_class = DebertaV2Model, DebertaV2ForMaskedLM
-    _keys_to_ignore_on_load_unexpected = [
-        r"^(after|loss_head|cls|lm_predictions|mask_predictions|pooler|classifier)\.", "position_embeddings",
-    ]  # fmt: skip
-    cls: nn.Module
-    lm_predictions: nn.Module
-
-    def mlm_logits(self, hidden: Tensor) -> Tensor:
-        if self.config.legacy:
-            logits: Tensor = self.cls(hidden)
-        else:
-            logits = self.lm_predictions(hidden, self.get_input_embeddings())
-        return logits
-
-
-FAMILIES = (
-    BertForCL, RobertaForCL, XLMRobertaForCL, CamembertForCL, MPNetForCL, DistilBertForCL, ElectraForCL, DebertaV2ForCL,
-    ModernBertForCL,
-)  # fmt: skip
+def __getattr__(name: str) -> Any:
+    """A class by its name, such as `BertForCL`."""
+    names: dict[str, Any] = {**modeling_auto.MODEL_MAPPING_NAMES, **modeling_auto.MODEL_FOR_TEXT_ENCODING_MAPPING_NAMES}
+    for model_type in (*ENCODERS, *DECODERS, *names):  # several types share a class, and the table names the first
+        if isinstance(names[model_type], str) and _class_name(names[model_type]) == name:
+            return transformers_family(model_type)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import inspect
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,26 +12,24 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from safetensors import SafetensorError
 from torch import Tensor, nn
 from torch.nn import functional
 from transformers import PreTrainedConfig
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 from transformers.utils import ModelOutput, can_return_tuple
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import ADAPTER, check_weights
-from contrastive_st.files.reading import weight_names
+from contrastive_st.files.reading import weight_types
 from contrastive_st.files.repositories import HUB_OPTIONS, WEIGHTS, local_folder
 from contrastive_st.losses import LOCAL, LOSSES, TSDAELoss, default_gather
 from contrastive_st.losses.functional import at_least_float32
 from contrastive_st.losses.info_nce import NO_TEXT, InfoNCE, Queue
-from contrastive_st.models.adapters import has_adapter, save_adapter
+from contrastive_st.models.adapters import attach, has_adapter, save_adapter
 from contrastive_st.models.configuration import (
     ContrastiveConfig,
     LossConfig,
     apply_settings,
-    asks_for_code,
     is_plain_encoder,
     without_code,
 )
@@ -40,12 +37,17 @@ from contrastive_st.models.pooling import (
     VectorDecoder,
     draw_cutoff,
     final_layers,
-    needs_all_layers,
-    pool,
     scaled_output,
     template_alone,
 )
-from contrastive_st.models.saving import check_loaded, write_sentence_transformers
+from contrastive_st.models.poolings import needs_all_layers, pool
+from contrastive_st.models.saving import (
+    check_built,
+    check_loaded,
+    stored_dtype,
+    weights_as,
+    write_sentence_transformers,
+)
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.attention import training_attention
 from contrastive_st.speed.dropout import use_integer_dropout
@@ -83,6 +85,7 @@ class ForCL(_Base):
     takes_lengths: ClassVar[bool] = False  # whether `_encode` has use for `lengths` `[N]`, known on the host
     #: Most tokens that a row may be padded to; if None, rows are not padded to more than the length of their batch
     positions: Any = None
+    save_dtype: torch.dtype | None = None  # of saved weights, if another than that of the model
     accepts_loss_kwargs = False  # the loss is a mean over the batch: the Trainer divides it when accumulating
 
     def _encode(self, attention_mask: Tensor, **rows: Any) -> BaseModelOutputWithPooling:
@@ -196,7 +199,7 @@ class ForCL(_Base):
         lengths: NDArray[np.int64] | None = None,
         task: str | None = None,
         return_loss: bool = True,
-        **other: Tensor | None,
+        **other: Any,
     ) -> BaseModelOutputWithPooling | ContrastiveOutput:
         """`input_ids [N, L]` gives embeddings in `pooler_output [N, D]`; `[B, V, L]` gives the loss of B anchors.
 
@@ -210,12 +213,14 @@ class ForCL(_Base):
             lengths: tokens of each row, `[N]` or `[B, V]`, if the host knows them; then it need not read the mask.
             task: the data set of a mixture's batch, if it is known; then the targets are not read for it.
             return_loss: not used; its default tells the Trainer of transformers that the model returns a loss.
-            other: other inputs of the encoder, such as `token_type_ids`.
+            other: other inputs of the encoder, such as `token_type_ids`, and with `[N, L]` what else an encoder of
+                transformers returns: `output_hidden_states`, `output_attentions`.
         """
+        outputs = {name: other.pop(name, None) for name in ("output_hidden_states", "output_attentions")}
         rows: dict[str, Any] = {"attention_mask": attention_mask, "text_mask": text_mask, **other}
         rows |= {"input_ids": input_ids} if lengths is None else {"input_ids": input_ids, "lengths": lengths}
         if input_ids.dim() == 2:
-            return self._encode(**self._rows(**rows))
+            return self._encode(**self._rows(**rows, **(outputs if hasattr(self, "backbone") else {})))
         if key_embeddings is not None:
             rows = {name: None if x is None else x[:, :1] for name, x in rows.items()}
         views = with_key_embeddings(self.split_views(self.embed(**rows)), key_embeddings)
@@ -224,13 +229,16 @@ class ForCL(_Base):
         return ContrastiveOutput(loss=loss, views=views, text_hashes=hashes)
 
     @classmethod
-    def from_pretrained(  # type: ignore[override]
-        cls, name: Any, *args: Any, revision: str | None = None, **kwargs: Any
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: Any, *args: Any, revision: str | None = None, **kwargs: Any
     ) -> Any:
         """Open a folder or Hub name. Weights must be safetensors, since a pickle can run code when it is opened.
 
+        The weights are float32, whatever the folder holds: in half precision most steps would be rounded away. They are
+        saved again in the type of the folder (`save_dtype`). With `dtype="auto"` they have that type from the start.
+
         Args:
-            name: folder or Hub name.
+            pretrained_model_name_or_path: folder or Hub name.
             args: as for `PreTrainedModel.from_pretrained`.
             revision: branch, tag or commit of a Hub name.
             kwargs: settings, and arguments of `PreTrainedModel.from_pretrained`.
@@ -238,46 +246,46 @@ class ForCL(_Base):
         Raises:
             InputError: the checkpoint does not exist, has no safetensors, or refers to files outside its folder.
         """
+        name = pretrained_model_name_or_path
         if name is None:
             return super().from_pretrained(name, *args, **kwargs)
         hub = {key: kwargs.pop(key) for key in HUB_OPTIONS if key in kwargs}
         folder = local_folder(name, revision, patterns=(*WEIGHTS, "config.json", ADAPTER), **hub)
         if (folder / ADAPTER).is_file():
             raise InputError(f"{name} is an adapter; open it with AutoModelForCL.from_pretrained")
-        check_weights(folder, name)
-        asked = kwargs.pop("output_loading_info", False)
-        kwargs |= {"use_safetensors": True, "output_loading_info": True}
-        try:
-            if kwargs.get("config") is None and asks_for_code(folder / "config.json"):
-                given = {key: kwargs.pop(key) for key in ("config", "attn_implementation") if key in kwargs}
+        check_weights(folder, name, kwargs.get("variant"))
+        asked, typed = kwargs.pop("output_loading_info", False), {"dtype", "torch_dtype"} & kwargs.keys()
+        kwargs |= {"use_safetensors": True, "output_loading_info": True, **({} if typed else {"dtype": torch.float32})}
+        with about(name):
+            if kwargs.get("config") is None:
+                given = {key: kwargs.pop(key) for key in ("config", "attn_implementation", "dtype") if key in kwargs}
                 kind: Any = cls.config_class
                 config, kwargs = kind.from_pretrained(folder, return_unused_kwargs=True, **kwargs)
                 kwargs |= {**given, "config": without_code(config)}
+            built = getattr(cls, "backbone_class", None) or getattr(cls, "code_class", cls)
+            check_built(built, kwargs["config"], name, folder)
             loaded: Any = super().from_pretrained(folder, *args, **kwargs)
-            model, info = loaded
-        except InputError:
-            raise
-        except (RuntimeError, SafetensorError, OSError) as error:  # weights of another shape, a truncated file
-            raise InputError(f"the weights of {name} cannot be read: {first_line(error)}") from error
-        except (
-            ValueError, TypeError, LookupError, ArithmeticError, AttributeError, ImportError, MemoryError,
-            AssertionError,
-        ) as error:  # fmt: skip
-            raise InputError(f"{name} cannot be opened: {first_line(error)}; look into its config.json") from error
+        model, info = loaded
         after = [] if "dense" in kwargs else [key for key, _ in model.named_parameters() if key.startswith("after.")]
-        lacking = set(after) - set(weight_names(folder)) if after else set()
+        lacking = set(after) - set(weight_types(folder)) if after else set()
         check_loaded(model, {*info["missing_keys"], *lacking}, name, folder)
+        model.save_dtype = None if typed else stored_dtype(folder)
         model.name_or_path = model.config._name_or_path = str(name)
         if folder.parent.name == "snapshots":
             model.config._commit_hash = folder.name
         return (model, info) if asked else model
 
     def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:  # type: ignore[override]
-        """Save weights, config and the files of sentence-transformers, so that all three loaders open the folder."""
+        """Save weights, config and the files of sentence-transformers, so that all three loaders open the folder.
+
+        The weights are saved in `save_dtype` if there is one, else as they are.
+        """
         kwargs["save_original_format"] = False  # always this package's key names, whatever was loaded
-        super().save_pretrained(save_directory, **kwargs)
+        with weights_as(self, self.save_dtype, kwargs):
+            super().save_pretrained(save_directory, **kwargs)
+            if kwargs.get("is_main_process", True):
+                self.write_other_loaders(save_directory, kwargs.get("state_dict"))
         if kwargs.get("is_main_process", True):
-            self.write_other_loaders(save_directory, kwargs.get("state_dict"))
             mode = Path(save_directory, "config.json").stat().st_mode  # the mode according to the umask
             for path in Path(save_directory).rglob("*.safetensors"):
                 if path.parent == Path(save_directory) or path.parent.name[:1].isdigit():
@@ -300,7 +308,7 @@ class ForCL(_Base):
         rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask, **other}
         if attention_mask is None:
             rows["attention_mask"] = torch.ones_like(input_ids)
-        rows = {name: tensor.flatten(0, -2) for name, tensor in rows.items() if tensor is not None}
+        rows = {name: x.flatten(0, -2) if isinstance(x, Tensor) else x for name, x in rows.items() if x is not None}
         if self.takes_lengths and lengths is not None and lengths.shape == input_ids.shape[:-1]:  # else a part
             rows["lengths"] = lengths.reshape(-1)
         return rows
@@ -331,6 +339,7 @@ def text_hashes(input_ids: Tensor, attention_mask: Tensor | None, text_mask: Ten
 
 
 logger = logging.getLogger(__name__)
+_UNUSED = {"pooler", "contact_head", "embed_positions"}
 
 
 class ContrastiveMixin(ForCL):
@@ -356,11 +365,11 @@ class ContrastiveMixin(ForCL):
     #: Whether rows are packed in training (`PackedRows`), instead of padded in buckets; by default on a CPU
     unpadded: bool | None = None
     packable: ClassVar[bool] = True  # whether attention sees all tokens of a row, and nothing but their states
+    pooled: ClassVar[bool] = False  # whether the backbone's pooler is a Linear and Tanh over the first token
+    words: ClassVar[Sequence[str] | None] = ("lm_head",)  # from states of tokens to scores of words, if that is known
+    embedding_width: ClassVar[str] = "hidden_size"  # where the config has the width of the embedding layer
     bucket_options: ClassVar[dict[str, Any]] = {}  # for `contrastive_st.tokens.bucket_rows`, in place of the device's
-    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.dense\.", r"^(loss_head|after)\."]
-    _keys_to_ignore_on_load_unexpected: set[str] | list[str] | None = [
-        r"^(after|loss_head|cls|lm_head|head|decoder|classifier|pre_classifier|vocab_transform|vocab_layer_norm|vocab_projector)\."
-    ]
+    _keys_to_ignore_on_load_missing: set[str] | list[str] | None = [r"\.pooler\.", r"^(loss_head|after)\."]
 
     def __init__(self, config: PreTrainedConfig, **settings: Any) -> None:
         plain = is_plain_encoder(config)
@@ -459,13 +468,13 @@ class ContrastiveMixin(ForCL):
         return found
 
     @classmethod
-    def from_pretrained(  # type: ignore[override]
-        cls, name: Any, *args: Any, new_head: bool | None = None, **kwargs: Any
+    def from_pretrained(
+        cls, pretrained_model_name_or_path: Any, *args: Any, new_head: bool | None = None, **kwargs: Any
     ) -> Any:
         """Open any checkpoint of the family, including those of this package and both published SimCSE layouts.
 
         Args:
-            name: folder or Hub name.
+            pretrained_model_name_or_path: folder or Hub name.
             new_head: initialise a new projection head; by default if the checkpoint is a plain encoder
                 (`BertForMaskedLM` and the like), whose pooler was trained for another task or not at all.
             kwargs: settings such as `pooling="mean"`, or arguments of `PreTrainedModel.from_pretrained`.
@@ -474,7 +483,8 @@ class ContrastiveMixin(ForCL):
         layout = {r"^mlp\.dense\.": f"{prefix}.pooler.dense."}
         if prefix == "bert":
             layout[r"^lm_head\."] = "cls.predictions."
-        loaded = super().from_pretrained(name, *args, key_mapping=kwargs.pop("key_mapping", layout), **kwargs)
+        layout = kwargs.pop("key_mapping", layout)
+        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, key_mapping=layout, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
         model._freeze_unused()  # transformers makes every weight that it loads trainable
         if model.has_trained_head and (model.starts_from_plain_encoder if new_head is None else new_head):
@@ -487,13 +497,32 @@ class ContrastiveMixin(ForCL):
         if not has_adapter(self):
             super().save_pretrained(save_directory, **kwargs)
         elif kwargs.get("is_main_process", True):
-            save_adapter(self, save_directory, kwargs.get("state_dict"))
-            self.write_other_loaders(save_directory, kwargs.get("state_dict"))
+            with weights_as(self, self.save_dtype, kwargs):
+                save_adapter(self, save_directory, kwargs.get("state_dict"))
+                self.write_other_loaders(save_directory, kwargs.get("state_dict"))
+
+    def add_adapter(self, adapter_config: Any, adapter_name: str = "default") -> None:  # type: ignore[override]
+        """Freeze the encoder and add a LoRA adapter to it, in place, as transformers does; see `add_lora`.
+
+        Args:
+            adapter_config: peft's `LoraConfig`.
+            adapter_name: its name.
+
+        Raises:
+            InputError: as for `add_lora`.
+        """
+        attach(self, adapter_config, adapter_name)
 
     def _freeze_unused(self) -> None:
-        """Freeze the projection head if the pooling does not use it; it is kept so that AutoModel finds all weights."""
-        if self.projection is not None and not self.has_trained_head:
-            self.projection.requires_grad_(False)
+        """Freeze what no embedding depends on, such as an unused pooler, and positions that are sines.
+
+        It is kept so that AutoModel finds all weights.
+        """
+        used = {id(weight) for weight in self.backbone.parameters()}
+        parts = _UNUSED - {"pooler"} if self.has_trained_head else _UNUSED
+        for name, weight in getattr(self, self.base_model_prefix).named_parameters():
+            if id(weight) not in used or parts & set(name.split(".")):
+                weight.requires_grad_(False)
 
     def init_head(self) -> None:
         """Draw new weights for the projection head."""
@@ -525,18 +554,14 @@ class ContrastiveMixin(ForCL):
     @property
     def backbone(self) -> nn.Module:
         """The encoder of transformers inside this model."""
-        encoder: nn.Module = getattr(self, self.base_model_prefix)
+        whole: Any = getattr(self, self.base_model_prefix)
+        encoder: nn.Module = whole.get_encoder() if self.config.is_encoder_decoder else whole
         return encoder
 
     @property
     def projection(self) -> Any:
         """The projection head, which is the backbone's pooler; None if the family has none."""
-        return getattr(self.backbone, "pooler", None)
-
-    @classmethod
-    def has_pooler(cls) -> bool:
-        """Whether the family has a pooler, which can be the projection head."""
-        return "add_pooling_layer" in inspect.signature(cls.backbone_class).parameters
+        return getattr(self.backbone, "pooler", None) if self.pooled else None
 
     @property
     def embedding_dim(self) -> int:
@@ -547,7 +572,7 @@ class ContrastiveMixin(ForCL):
     @property
     def cutoff_dim(self) -> int:
         """Features of a token that a cutoff removes: those that the embedding layer gives."""
-        width: int = self.config.hidden_size
+        width: int = getattr(self.config, self.embedding_width)
         return width
 
     @property
@@ -608,8 +633,9 @@ class ContrastiveMixin(ForCL):
             embedding = embedding - pool([alone.last_hidden_state], attention_mask, "mask", behind)
             embedding = embedding if self.projection is None else self.projection(embedding[:, None])
         return BaseModelOutputWithPooling(
-            last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding)
-        )
+            last_hidden_state=output.last_hidden_state, pooler_output=self.after(embedding),
+            hidden_states=output.get("hidden_states"), attentions=output.get("attentions"),
+        )  # fmt: skip
 
     def _attention(self, *args: Any, **choices: Any) -> contextlib.AbstractContextManager[None]:
         config: Any = self.backbone.config
@@ -656,6 +682,11 @@ class ContrastiveMixin(ForCL):
         return output
 
     def _add_mlm_head(self) -> None:
+        if self.words is None:
+            raise InputError(
+                f"the MLM head of {self.config.model_type} is not known here, which do_mlm and TSDAE need; leave them "
+                "out, or choose a model like BERT"
+            )
         template = self.mlm_class(self.config)
         for name, module in template.named_children():
             if name != self.base_model_prefix:
@@ -665,6 +696,10 @@ class ContrastiveMixin(ForCL):
     def get_output_embeddings(self) -> nn.Module | None:
         """The vocabulary matrix of the MLM head, tied to the input embeddings; None without one."""
         return self.mlm_class.get_output_embeddings(self) if self.writes_words else None
+
+    def set_output_embeddings(self, new_embeddings: Any) -> None:
+        """Replace the vocabulary matrix of the MLM head."""
+        self.mlm_class.set_output_embeddings(self, new_embeddings)
 
     @property
     def writes_words(self) -> bool:
@@ -693,8 +728,11 @@ class ContrastiveMixin(ForCL):
 
     def mlm_logits(self, hidden: Tensor) -> Tensor:
         """Vocabulary scores `[n, vocabulary]` of token states `[n, d]`, from the family's MLM head."""
-        logits: Tensor = self.lm_head(hidden)  # its name in most families
-        return logits
+        if hasattr(self, "lm_predictions"):  # the later head of DeBERTa reads the word embeddings, too
+            return self.lm_predictions(hidden, self.get_input_embeddings())  # type: ignore[no-any-return, operator]
+        for name in self.words or ():
+            hidden = getattr(self, name)(hidden)
+        return hidden
 
     def mlm_sum(
         self,

@@ -1,4 +1,4 @@
-"""Pooling of token states to sentence vectors, and the layers after it; cutoff, templates, the TSDAE decoder."""
+"""What a pooling has before and after it: cutoff and templates, dense layers and `Normalize`, the TSDAE decoder."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import normalize
 from contrastive_st.models.checkpoint import ACTIVATIONS
+from contrastive_st.models.poolings import check_pooling
 
 # --- Cutoff (Shen et al. 2020, https://arxiv.org/abs/2009.13818): set parts of a sentence's embedding matrix to zero.
 
@@ -107,59 +108,6 @@ def template_alone(attention_mask: Tensor, template: Sequence[int]) -> Tensor:
     places = torch.arange(attention_mask.shape[1], device=attention_mask.device)
     ends = attention_mask.sum(1, keepdim=True) - template[1]
     return attention_mask * ((places < template[0]) | (places >= ends))
-
-
-POOLINGS = ("cls", "cls_before_pooler", "mean", "max", "avg_first_last", "avg_top2", "last")
-_TWO_LAYERS = {"avg_first_last": (1, -1), "avg_top2": (-2, -1)}
-
-
-def check_pooling(pooling: str) -> str:
-    """Return `pooling` if it is one of `POOLINGS`, else raise `InputError` with the list."""
-    if pooling not in POOLINGS:
-        raise InputError(f"unknown pooling {pooling!r}; choose one of {', '.join(POOLINGS)}")
-    return pooling
-
-
-def needs_all_layers(pooling: str) -> bool:
-    """Whether the pooling reads more than the last layer."""
-    return pooling in _TWO_LAYERS
-
-
-def pool(hidden_states: Sequence[Tensor], attention_mask: Tensor, pooling: str, behind: int | None = None) -> Tensor:
-    """Pool token states `[N, L, d]` to sentence vectors `[N, d]`.
-
-    Args:
-        hidden_states: the states of all layers, from the embedding layer to the last. If not
-            `needs_all_layers(pooling)`, only the last is read.
-        attention_mask: `[N, L]`, 1 on the tokens to pool: all real tokens, or those after a prompt.
-        pooling: `mask`, or one of `POOLINGS`. `cls` is the first token here; the projection head on top of it is the
-            backbone's pooler. `avg_first_last` averages the first and the last *transformer* layer, not the embedding
-            layer (a known error in early SimCSE results).
-        behind: for `mask`, the number of tokens after the [MASK] of a template.
-
-    Example:
-        >>> states = torch.tensor([[[1.0], [3.0], [9.0]]])
-        >>> pool([states], torch.tensor([[1, 1, 0]]), "mean")
-        tensor([[2.]])
-    """
-    if behind is None or pooling != "mask":
-        check_pooling(pooling)
-    last = hidden_states[-1]
-    if pooling in ("cls", "cls_before_pooler"):
-        return last[torch.arange(len(last), device=last.device), (attention_mask != 0).int().argmax(1)]
-    if pooling in ("last", "mask"):
-        places = torch.arange(last.shape[1], device=last.device)
-        ends = (places * (attention_mask != 0)).amax(1)
-        if pooling == "mask" and behind is not None:
-            ends = ends - behind
-        return last[torch.arange(len(last), device=last.device), ends]
-    mask = attention_mask.unsqueeze(-1).to(last.dtype)
-    if pooling == "max":
-        return last.masked_fill(mask == 0, float("-inf")).amax(1).masked_fill(mask.sum(1) == 0, 0.0)
-    if needs_all_layers(pooling):
-        first, second = _TWO_LAYERS[pooling]
-        last = (hidden_states[first] + hidden_states[second]) / 2
-    return (last * mask).sum(1) / mask.sum(1).clamp(min=1)
 
 
 # --- Layers after the pooling: dense layers with their activations, and `Normalize`.

@@ -23,19 +23,19 @@ from torch import Tensor, nn
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.device import asked_device
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.files.folders import check_weights
-from contrastive_st.models.auto import PooledModel, load_tokenizer, open_trained, unknown_pooling
+from contrastive_st.models.auto import load_tokenizer, open_model, unknown_pooling
 from contrastive_st.models.checkpoint import Checkpoint, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
 from contrastive_st.models.graph import GraphModel
-from contrastive_st.models.saving import write_sentence_transformers, write_use
+from contrastive_st.models.saving import write_use
 from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.cores import on_cores
 from contrastive_st.speed.products import packed_products
-from contrastive_st.tokens import bucket_rows, pad_rows, padded_widths
+from contrastive_st.tokens import bucket_rows, check_id, pad_rows, padded_widths
 
 #: Options of `bucket_rows` for a forward pass; on a CPU all have about as many tokens, so that few shapes are compiled
 _BUCKETS: dict[str, dict[str, float]] = {
@@ -62,7 +62,7 @@ def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | 
     device = _usable(device)
     if found.foreign and pooling is None:
         return in_memory(_sentence_transformer(found, device), None)
-    model, tokenizer = open_trained(found, pooling).to(device).eval(), load_tokenizer(found)
+    model, tokenizer = open_model(found, pooling=pooling).to(device).eval(), load_tokenizer(found)
     if getattr(model, "is_table", False):
         tokenizer.model_max_length = 1 << 30  # other loaders of static models do not truncate
     return model, tokenizer, found
@@ -122,9 +122,7 @@ class Running:
     @property
     def vocabulary_size(self) -> int:
         """Number of tokens of the tokenizer for which the model has a vector."""
-        config: Any = getattr(self.model, "config", None)
-        rows = getattr(config and config.get_text_config(), "vocab_size", None)
-        return min(len(self.tokenizer), rows) if isinstance(rows, int) else len(self.tokenizer)
+        return min(len(self.tokenizer), self._vectors or len(self.tokenizer))
 
     @property
     def bucket_limits(self) -> dict[str, float]:
@@ -185,15 +183,10 @@ class Running:
         if isinstance(model, _Modules):
             model.source.save_pretrained(str(folder))
             return
-        if isinstance(model, PooledModel):
-            model.backbone.save_pretrained(folder)
-            write_sentence_transformers(model, folder)
-        elif isinstance(model, EncoderForCL):
-            model.save_pretrained(folder)
+        model.save_pretrained(folder)
+        if isinstance(model, EncoderForCL):
             self.tokenizer.save_pretrained(folder)
             return
-        else:
-            model.save_pretrained(folder)
         tokenizer = copy.copy(self.tokenizer)
         tokenizer.model_max_length = self.max_length or tokenizer.model_max_length
         tokenizer.save_pretrained(folder)
@@ -285,21 +278,20 @@ class Running:
         )
         if self.device.type != "cpu" and getattr(self.model, "takes_lengths", False):  # or the host would wait for them
             text["lengths"] = np.array([len(row) for row in rows], dtype=np.int64)
-        try:
-            vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
-        except IndexError as error:
-            if max(map(max, rows)) < self.vocabulary_size:
-                raise
-            raise self.without_vector(rows) from error
+        self.check_rows(rows)
+        vectors: Tensor = sentence_vectors(self.model(ids, attention_mask=mask, **text))
         return vectors.float()
 
-    def without_vector(self, rows: Sequence[Sequence[int]]) -> InputError:
-        """The error for rows with a token that the model has no vector for."""
-        token = str(self.tokenizer.convert_ids_to_tokens(max(map(max, filter(None, rows)))))[:40]
-        return InputError(
-            f"{self.name} has no vector for the token {token!r}, which was added to its tokenizer; resize the table "
-            "and train it, or remove the token"
-        )
+    def check_rows(self, rows: Sequence[Sequence[int]]) -> None:
+        """Raise `InputError` for a token that the model has no vector for."""
+        if (known := self._vectors) is not None:
+            check_id(max(map(max, filter(None, rows)), default=0), known, self.tokenizer, self.name)
+
+    @property
+    def _vectors(self) -> int | None:
+        config: Any = getattr(self.model, "config", None)
+        rows = getattr(config and config.get_text_config(), "vocab_size", None)
+        return rows if isinstance(rows, int) else None
 
     @contextlib.contextmanager
     def ready(self, dtype: torch.dtype | None, many: bool) -> Iterator[None]:
@@ -393,10 +385,8 @@ def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:
         raise InputError(
             f"{found.name} asks for an implementation (attn_implementation) in config.json; remove it there"
         )
-    try:
+    with about(found.name):
         model = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
-    except Exception as error:  # damaged files raise errors of any type
-        raise InputError(f"sentence-transformers cannot open {found.name}: {first_line(error)}") from error
     if not hasattr(model[0], "auto_model"):
         raise unknown_pooling(found)
     return model

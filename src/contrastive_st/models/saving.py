@@ -5,10 +5,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import copy
 import inspect
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -18,11 +21,11 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, PreTrainedModel
 from transformers.dynamic_module_utils import get_relative_import_files
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
-from contrastive_st.files.reading import integer_weights
+from contrastive_st.files.reading import weight_types
 from contrastive_st.models.checkpoint import MASK_POOLING, PROMPTS_FILE, Checkpoint
-from contrastive_st.models.pooling import needs_all_layers
+from contrastive_st.models.poolings import POOLINGS, needs_all_layers, pooling_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel as _Base  # the base of every class that uses this mixin
@@ -30,7 +33,6 @@ else:
     _Base = object
 
 _MODULES = "sentence_transformers.models."
-_MODES = {"max": "max_tokens", "last": "lasttoken", "cls": "cls_token", "cls_before_pooler": "cls_token"}
 
 
 def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
@@ -39,6 +41,48 @@ def write_tensors(tensors: dict[str, Tensor], path: Path) -> None:
     mode = path.stat().st_mode
     save_file(tensors, path, metadata={"format": "pt"})
     path.chmod(mode)
+
+
+#: The floating types of safetensors that a model is saved in
+_SMALL = 1 << 24  # weights that do no harm
+_DTYPES = {"F64": torch.float64, "F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
+
+
+def stored_dtype(folder: Path) -> torch.dtype | None:
+    """The type of most of the floats in a folder's weights; None if there are none."""
+    kinds = Counter(_DTYPES[kind] for kind in weight_types(folder).values() if kind in _DTYPES)
+    return kinds.most_common(1)[0][0] if kinds else None
+
+
+@contextlib.contextmanager
+def weights_as(module: nn.Module, dtype: torch.dtype | None, options: dict[str, Any] | None = None) -> Iterator[None]:
+    """A context in which the floats of a module have another type, for saving; afterwards they are what they were.
+
+    Args:
+        module: the module.
+        dtype: the type; None changes nothing.
+        options: the arguments of `save_pretrained`, whose `state_dict`, if there is one, gets the type too.
+
+    Example:
+        >>> layer = nn.Linear(2, 2)
+        >>> with weights_as(layer, torch.bfloat16):
+        ...     print(layer.weight.dtype)
+        torch.bfloat16
+        >>> layer.weight.dtype
+        torch.float32
+    """
+    floats = [x for x in (*module.parameters(), *module.buffers()) if x.is_floating_point() and dtype is not None]
+    held = [x.data for x in floats]
+    if options and options.get("state_dict") is not None and dtype is not None:
+        given = options["state_dict"].items()
+        options["state_dict"] = {name: x.to(dtype) if x.is_floating_point() else x for name, x in given}
+    try:
+        for x in floats:
+            x.data = x.data.to(dtype)
+        yield
+    finally:
+        for x, data in zip(floats, held, strict=True):
+            x.data = data
 
 
 class RemoteCodeMixin(_Base):
@@ -124,9 +168,8 @@ def write_sentence_transformers(model: Any, folder: str | Path, state_dict: dict
         _write_layer_weights(folder / modules[-1][0], settings.pooling, model.config.num_hidden_layers, dim)
     _write(folder / "sentence_bert_config.json", about)
     modules.append((f"{len(modules)}_Pooling", "Pooling"))
-    names = ("cls_token", "mean_tokens", "max_tokens", "mean_sqrt_len_tokens", "weightedmean_tokens", "lasttoken")
-    mode = _MODES.get(settings.pooling, "mask" if settings.pooling == "mask" else "mean_tokens")
-    flags = {f"pooling_mode_{name}": name == mode for name in names}
+    chosen = pooling_of(settings.pooling).mode
+    flags = {f"pooling_mode_{mode}": mode == chosen for mode in dict.fromkeys(row.mode for row in POOLINGS.values())}
     pooled = {"word_embedding_dimension": dim, **flags, "include_prompt": settings.include_prompt}
     _write(folder / modules[-1][0] / "config.json", pooled)
     weights: Mapping[str, Tensor] = model.state_dict() if state_dict is None else state_dict
@@ -160,7 +203,7 @@ def _write_dense(folder: Path, weights: Mapping[str, Tensor], prefix: str, activ
 
 
 def _write_layer_weights(folder: Path, pooling: str, layers: int, dim: int) -> None:
-    first = 1 if pooling == "avg_first_last" else layers - 1
+    first = pooling_of(pooling).layers[0] % (layers + 1)
     _write(folder / "config.json", {"word_embedding_dimension": dim, "layer_start": first, "num_hidden_layers": layers})
     weights = torch.zeros(layers + 1 - first)
     weights[0] += 0.5
@@ -193,26 +236,37 @@ def load_dense(folder: Path, linear: Any) -> None:
     Raises:
         InputError: as for `load_final_layers`.
     """
-    tensors = {name.removeprefix("linear."): tensor for name, tensor in _tensors(folder).items()}
-    shape = list(tensors["weight"].shape) if "weight" in tensors else []
-    if whole := next((name for name, tensor in tensors.items() if not tensor.is_floating_point()), None):
-        raise InputError(f"{folder}: the weights {whole} are integers; save the layer in float32")
-    if shape != list(linear.weight.shape):
-        raise InputError(
-            f"{folder}: weights of shape {shape} do not fit {list(linear.weight.shape)}; download it again"
-        )
-    with torch.no_grad():
+    check_weights(folder)
+    with about(folder), torch.no_grad():
+        tensors = {name.removeprefix("linear."): x for name, x in load_file(folder / "model.safetensors").items()}
+        if whole := next((name for name, x in tensors.items() if not x.is_floating_point()), None):
+            raise InputError(f"{folder}: the weights {whole} are integers; save the layer in float32")
+        if tensors["weight"].shape != linear.weight.shape:  # which would be repeated
+            shapes = f"{list(tensors['weight'].shape)} do not fit {list(linear.weight.shape)}"
+            raise InputError(f"{folder}: weights of shape {shapes}; download it again")
         linear.weight.copy_(tensors["weight"])
         if linear.bias is not None:
             linear.bias.copy_(tensors.get("bias", torch.zeros(())))
 
 
-def _tensors(folder: Path) -> dict[str, Tensor]:
-    check_weights(folder)
-    try:
-        return load_file(folder / "model.safetensors")
-    except Exception as error:  # damaged files raise errors of any type
-        raise InputError(f"{folder / 'model.safetensors'} is damaged: {first_line(error)}") from error
+def check_built(kind: Any, config: Any, name: object, folder: Path) -> None:
+    """Refuse a config by which a model has more weights and buffers than its files; no memory is used for them here.
+
+    Args:
+        kind: the class of the encoder.
+        config: its config.
+        name: its name in messages.
+        folder: where its files are.
+
+    Raises:
+        InputError: it has more than two for each byte: as many, a head that is new, and room for tables of positions.
+    """
+    with about(name), torch.device("meta"):
+        built: nn.Module = kind(copy.deepcopy(config))
+    size = sum(file.stat().st_size for file in folder.glob("*.safetensors"))
+    asked = sum(x.numel() for x in (*built.parameters(), *built.buffers()))
+    if asked > 2 * size + _SMALL:
+        raise InputError(f"{name}: by its config.json it has {asked:,} weights, and its files have {size:,} bytes")
 
 
 def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, folder: Path) -> None:
@@ -227,12 +281,14 @@ def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, f
     Raises:
         InputError: with the name of the first such weight.
     """
-    integers = integer_weights(folder)
     floats = {key for key, weight in model.named_parameters() if weight.is_floating_point()}
-    if key := _integer_for_float(integers, floats):
-        raise InputError(
-            f"{name}: the weights {key} are of the type {integers[key]}, and the model's are floats; save it in float32"
-        )
+    for key, kind in weight_types(folder).items():  # which would be read without a scale
+        # a file may put a prefix before the name of a parameter, or leave one out
+        whole = kind[:1] in "IU" or kind == "BOOL"
+        if whole and any(key == own or key.endswith(f".{own}") or own.endswith(f".{key}") for own in floats):
+            raise InputError(
+                f"{name}: the weights {key} are of the type {kind}, and the model's are floats; save it in float32"
+            )
     prefix = f"{model.base_model_prefix}." if hasattr(model, model.base_model_prefix or " ") else ""
     needed = sorted(key for key in missing if key.startswith((prefix, "after.")) and not key.startswith("loss_head."))
     if needed:
@@ -241,14 +297,3 @@ def check_loaded(model: PreTrainedModel, missing: Iterable[str], name: object, f
     for key, weight in model.named_parameters():
         if not weight.isfinite().all():
             raise InputError(f"{name}: the weights {key} have NaN or infinite values; did training diverge?")
-
-
-def _integer_for_float(integers: Mapping[str, str], names: set[str]) -> str | None:
-    """The first tensor of integers that stands for one of these parameters, which would be read without a scale.
-
-    A file may put a prefix before the name of a parameter, or leave one out.
-    """
-    for name in integers:
-        if any(name == own or name.endswith(f".{own}") or own.endswith(f".{name}") for own in names):
-            return name
-    return None

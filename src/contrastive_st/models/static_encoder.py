@@ -121,10 +121,6 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         super().write_other_loaders(folder, state_dict)
         write_static_modules(Path(folder), self.config.normalize)
 
-    def get_input_embeddings(self) -> Any:
-        """None, because the table is a parameter of the model and not a module."""
-        return None
-
     def _store(self, folder: Path, storage: str) -> None:
         table = self.table().detach().cpu()
         if storage == "int8":

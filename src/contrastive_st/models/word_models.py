@@ -110,6 +110,14 @@ class SkipThoughts(RemoteCodeMixin, ForCL, SkipThoughtsModel):
     def _encode(self, input_ids: Tensor, attention_mask: Tensor) -> BaseModelOutputWithPooling:  # type: ignore[override]
         return self.encode(input_ids, attention_mask, states=not self.training)
 
+    def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
+        """As `PreTrainedModel.resize_token_embeddings`; the decoders get a new softmax over the words."""
+        resized = super().resize_token_embeddings(*args, **kwargs)
+        if self.settings.with_head:
+            config: Any = self.config
+            self.loss_head.words = Decoders(config).words.to(self.device)
+        return resized
+
 
 class Decoders(nn.Module):
     """Generates the sentence before and the sentence after, word by word."""

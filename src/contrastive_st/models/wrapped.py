@@ -17,9 +17,10 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import Loss
+from contrastive_st.models.adapters import has_adapter
 from contrastive_st.models.configuration import LossConfig
 from contrastive_st.models.modeling import ForCL
-from contrastive_st.models.saving import write_tensors
+from contrastive_st.models.saving import weights_as, write_tensors
 from contrastive_st.tokens import bucket_rows, in_order, row_lengths, take_rows, training_buckets
 
 Pooling = Callable[[Tensor, Tensor], Tensor]
@@ -174,12 +175,14 @@ class EncoderForCL(ForCL, PreTrainedModel):
             return
         folder, encoder = Path(save_directory), self.encoder
         folder.mkdir(parents=True, exist_ok=True)
-        if _is_sentence_transformer(encoder):
-            encoder.save_pretrained(str(folder), create_model_card=False)  # type: ignore[operator]
-        elif hasattr(encoder, "save_pretrained"):
-            encoder.save_pretrained(folder)  # type: ignore[operator]
-        else:
-            write_tensors(_each_once(encoder), folder / "model.safetensors")
+        with weights_as(encoder, self.save_dtype):
+            if _is_sentence_transformer(encoder):
+                encoder.save_pretrained(str(folder), create_model_card=False)  # type: ignore[operator]
+            elif hasattr(encoder, "save_pretrained"):
+                encoder.save_pretrained(folder)  # type: ignore[operator]
+            else:
+                write_tensors(_each_once(encoder), folder / "model.safetensors")
+        if not hasattr(encoder, "save_pretrained"):
             about = PreTrainedConfig(architectures=[type(encoder).__name__])
             about.contrastive = self.settings.section()
             about.save_pretrained(folder)
@@ -219,15 +222,31 @@ def contrastive(model: Any, loss: Any = None) -> Any:
         if loss is not None:
             core.use_loss(loss)
         _ = core.loss_fn if core.settings is not None else None  # raises if it is not defined here
-        return model
+        return _widened(model, core)
     if not isinstance(model, nn.Module):
         what = repr(model) if isinstance(model, str) else f"a {type(model).__name__}"
         raise InputError(f"the model is {what}; open the checkpoint with AutoModelForCL.from_pretrained(...)")
     if hasattr(model, "loss_fn"):
         if loss is not None:
             raise InputError(f"{type(model).__name__} has a loss_fn of its own; leave out loss=")
-        return model
-    return EncoderForCL(model, loss)
+        return _widened(model, core)
+    wrapped = EncoderForCL(model, loss)
+    return _widened(wrapped, wrapped)
+
+
+def _widened(model: Any, core: Any) -> Any:
+    """The model with float32 weights if half of their precision would be trained, in which most steps are rounded away.
+
+    It is saved in the type that it had (`save_dtype`). A frozen base of an adapter stays as it is.
+    """
+    half = {weight.dtype for weight in model.parameters() if weight.requires_grad} & {torch.float16, torch.bfloat16}
+    if half:
+        adapted = model is not core or has_adapter(core)
+        for weight in (*model.parameters(), *(() if adapted else model.buffers())):
+            if weight.dtype in half and (weight.requires_grad or not adapted):
+                weight.data = weight.data.float()
+        core.save_dtype = half.pop()
+    return model
 
 
 def own_module(model: Any) -> Any:

@@ -96,6 +96,14 @@ class ContrastiveTrainingArguments(TrainingArguments):
     overwrite_output_dir: bool = field(
         default=False, metadata={"help": "Write into an output folder that has another run."}
     )
+    save_dtype: str | None = field(
+        default=None,
+        metadata={
+            "help": "Type of the floats of the saved model: float32, bfloat16 or float16; by default that of the model "
+            "that is trained. Training and its checkpoints are in float32.",
+            "choices": ["float32", "bfloat16", "float16"],
+        },
+    )
     data_license: str | None = field(
         default=None, metadata={"help": "Licence of the training data, for the training metadata and the model card."}
     )

@@ -195,7 +195,7 @@ class CheckpointTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         self._scratch = scratch
         try:
-            with _save_errors(run / name):
+            with _save_errors(run / name), _exactly(self.accelerator.unwrap_model(self.model)):
                 super()._save_checkpoint(model, trial)
         finally:
             self._scratch = None
@@ -288,6 +288,16 @@ class CheckpointTrainer(Trainer):
     def _load_rng_state(self, checkpoint: str | None) -> None:
         with _resume_errors(checkpoint):
             super()._load_rng_state(checkpoint)
+
+
+@contextlib.contextmanager
+def _exactly(model: Any) -> Iterator[None]:
+    """A context in which a model is saved in the type in which it is trained, from which a run resumes."""
+    dtype, model.save_dtype = getattr(model, "save_dtype", None), None
+    try:
+        yield
+    finally:
+        model.save_dtype = dtype
 
 
 class _EndCallback(TrainerCallback):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from contrastive_st.losses import Loss
-from contrastive_st.tokens import row_lengths
+from contrastive_st.tokens import check_id, row_lengths
 
 
 @dataclass
@@ -21,6 +21,7 @@ class PlanningCollator:
     Args:
         collator: any collator; its tensors are still on the host.
         loss: the loss of the model.
+        vocabulary: number of token ids for which the model has a vector; a greater id is an error.
 
     Example:
         >>> import torch
@@ -31,9 +32,12 @@ class PlanningCollator:
 
     collator: Callable[[Any], Mapping[str, Any]]
     loss: Loss
+    vocabulary: int | None = None
 
     def __call__(self, rows: Any) -> dict[str, Any]:
         batch = dict(self.collator(rows))
+        if self.vocabulary is not None and "input_ids" in batch:
+            check_id(int(batch["input_ids"].max()), self.vocabulary, getattr(self.collator, "tokenizer", None))
         targets, words = batch.get("targets"), batch.get("mlm_targets")
         if (predicted := self.loss.predicted(targets)) is not None:
             words = predicted

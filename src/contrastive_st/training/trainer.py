@@ -369,6 +369,8 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
             model.config.update({name: getattr(self.processing_class, name, None) for name in names})
         core = self.accelerator.unwrap_model(model)
         core = core.get_base_model() if hasattr(core, "get_base_model") else core  # of a `PeftModel`
+        if self.args.save_dtype is not None:
+            core.save_dtype = getattr(torch, self.args.save_dtype)
         if self.is_fsdp_enabled:  # every process must run the same number of forward passes
             core.length_bucketing = False
         if self.args.torch_compile:
@@ -544,6 +546,12 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         if not self.learning.had_nothing():
             super()._save_checkpoint(model, trial)
 
+    @property
+    def _vocabulary(self) -> int | None:
+        """Number of token ids for which the model has a vector, if that is known."""
+        config: Any = getattr(self.accelerator.unwrap_model(self.model), "config", None)
+        return getattr(config and config.get_text_config(), "vocab_size", None)
+
     def get_train_dataloader(self) -> Any:
         """As in `transformers.Trainer`, with the values of `PlanningCollator` in the batches."""
         if self._searching:  # a trial has arguments of its own
@@ -554,7 +562,7 @@ class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer
         cut = config.dispatch_batches or config.split_batches or streamed  # by accelerate, which can only cut tensors
         if not cut:
             settings = getattr(self.accelerator.unwrap_model(self.model), "settings", None)
-            self.data_collator = PlanningCollator(collator, getattr(settings, "loss", Loss()))
+            self.data_collator = PlanningCollator(collator, getattr(settings, "loss", Loss()), self._vocabulary)
         try:
             return super().get_train_dataloader()
         finally:

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -18,7 +19,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 import mutants
 
 from contrastive_st import AutoModelForCL, BertForCL, SentenceEncoder
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, one_line
 from contrastive_st.files.folders import check_folder, check_sizes
 from contrastive_st.models.auto import load_config
 from contrastive_st.models.protocol import open_encoder
@@ -42,19 +43,20 @@ def folder(tmp_path):
 
 
 def refused(folder, words, opened=open_encoder):
-    with pytest.raises(InputError, match=words) as found:
+    with pytest.raises(Exception) as found:  # noqa: PT011 - also errors of libraries, as they are
         opened(folder)
-    assert len(str(found.value).splitlines()) == 1
+    assert re.search(words, one_line(found.value))
+    assert len(one_line(found.value).splitlines()) == 1
 
 
 @pytest.mark.parametrize(("values", "words"), [
-    ({"num_hidden_layers": 10_000_000}, "num_hidden_layers is 10000000, and models have"),
-    ({"num_attention_heads": 0}, "num_attention_heads is 0"),
+    ({"num_hidden_layers": 10_000_000}, "num_hidden_layers is 10000000, and the weights have"),
+    ({"num_attention_heads": 0}, "by zero"),
     ({"hidden_act": "no_such_activation"}, "no_such_activation"),
-    ({"vocab_size": 10_000_000}, "10,000,000 tokens of 8 numbers, and the weights have"),
-    ({"vocab_size": 10**12}, "vocab_size is 1000000000000"),
-    ({"intermediate_size": 10**9}, "intermediate_size is 1000000000"),
-    ({"max_position_embeddings": -5}, "max_position_embeddings is -5"),
+    ({"vocab_size": 10_000_000}, "80,001,024 weights, and its files have"),
+    ({"vocab_size": 10**12}, "8,000,000,001,024 weights"),
+    ({"intermediate_size": 10**9}, "17,000,001,480 weights"),
+    ({"max_position_embeddings": -5}, "negative dimension -5"),
     ({"quantization_config": {"quant_method": "gptq"}}, "quantized by a library"),
 ])  # fmt: skip
 def test_a_size_that_no_model_has(values, words, folder):
@@ -87,7 +89,7 @@ def test_a_tokenizer_of_another_model(folder):
 
 @pytest.mark.allow_warnings
 def test_a_padding_token_without_a_vector(folder):
-    refused(folder("quickthoughts", pad_token_id=10_000_000), "cannot be opened: Padding_idx must be within")
+    refused(folder("quickthoughts", pad_token_id=10_000_000), "Padding_idx must be within")
 
 
 @pytest.mark.parametrize("token", ["cls_token", "sep_token"])
@@ -127,7 +129,7 @@ def test_a_sparse_file_is_not_read(name, folder):
     path = folder() / name
     with path.open("wb") as file:
         file.truncate(10 << 30)
-    refused(path.parent, "no checkpoint has more than")
+    refused(path.parent, "are read at most")
     path.unlink()
     path.symlink_to("/dev/zero")
     with pytest.raises(InputError, match="is no regular file"):

@@ -381,8 +381,11 @@ class QuickThoughtsModel(PreTrainedModel):
         self.word_weights = weights.to(self.word_weights)
 
     def resize_token_embeddings(self, *args: Any, **kwargs: Any) -> Any:
-        """As `PreTrainedModel.resize_token_embeddings`; new words have a weight of 1."""
+        """As `PreTrainedModel.resize_token_embeddings`, of both tables; new words have a weight of 1."""
         resized = super().resize_token_embeddings(*args, **kwargs)
+        if self.config.word_vectors == "multichannel":
+            self.frozen_embeddings = self._get_resized_embeddings(self.frozen_embeddings, self.config.vocab_size)
+            self._freeze()
         if self.config.word_weights:
             self.word_weights = functional.pad(
                 self.word_weights, (0, self.config.vocab_size - len(self.word_weights)), value=1.0

@@ -1,0 +1,246 @@
+"""What users of transformers expect of a model: outputs, keywords, adapters; and encoders of encoder-decoders."""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from safetensors.torch import load_file
+
+from conftest import SENTENCES
+from contrastive_st import (
+    AutoModelForCL,
+    BertForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    InputError,
+    PairCollator,
+    QuickThoughtsGRU,
+    SentenceEncoder,
+    StaticEncoder,
+)
+from contrastive_st.cli import main
+from contrastive_st.models import (
+    InferSentBiLSTM,
+    InferSentConfig,
+    ModernBertForCL,
+    QuickThoughtsConfig,
+    Qwen3ForCL,
+    SkipThoughts,
+    SkipThoughtsConfig,
+    StaticConfig,
+    UniversalConfig,
+    UniversalSentenceEncoder,
+)
+from contrastive_st.models.auto import family as class_of
+
+
+@pytest.fixture
+def rows(tokenizer):
+    batch = tokenizer(SENTENCES, padding=True, return_tensors="pt")
+    return {"input_ids": batch["input_ids"], "attention_mask": batch["attention_mask"]}
+
+
+@pytest.fixture
+def folder(bert_config, tokenizer, tmp_path):
+    BertForCL(bert_config, pooling="mean").save_pretrained(tmp_path / "base")
+    tokenizer.save_pretrained(tmp_path / "base")
+    return tmp_path / "base"
+
+
+@pytest.mark.parametrize("pooling", ["mean", "cls", "avg_top2"])
+def test_hidden_states_and_attentions(pooling, bert_config, rows):
+    bert_config._attn_implementation = "eager"
+    model = BertForCL(bert_config, pooling=pooling).eval()
+    theirs = model.backbone(**rows, output_hidden_states=True, output_attentions=True)
+    ours = model(**rows, output_hidden_states=True, output_attentions=True)
+    for name in ("hidden_states", "attentions"):
+        for a, b in zip(getattr(ours, name), getattr(theirs, name), strict=True):
+            torch.testing.assert_close(a, b)
+    plain = model(**rows)
+    torch.testing.assert_close(plain.pooler_output, ours.pooler_output)
+    assert plain.attentions is None
+    assert (plain.hidden_states is None) == (pooling != "avg_top2")  # which reads them
+    model.config.output_hidden_states = True
+    assert len(model(**rows).hidden_states) == len(theirs.hidden_states)
+    assert model(**rows, return_dict=False)[0].shape == theirs.last_hidden_state.shape
+    views = {name: x[:, None].repeat(1, 2, 1) for name, x in rows.items()}
+    assert model(**views, output_hidden_states=True).loss.shape == ()
+
+
+def test_keywords_of_the_base_class(folder, rows):
+    model = AutoModelForCL.from_pretrained(pretrained_model_name_or_path=folder).eval()
+    same, info = BertForCL.from_pretrained(pretrained_model_name_or_path=str(folder), output_loading_info=True)
+    assert torch.equal(model(**rows).pooler_output, same.eval()(**rows).pooler_output)
+    assert not info["mismatched_keys"]
+    model.save_pretrained(folder, variant="fp16")
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match="no safetensors weights"):
+        BertForCL.from_pretrained(folder)
+    again = AutoModelForCL.from_pretrained(folder, variant="fp16").eval()
+    assert torch.equal(model(**rows).pooler_output, again(**rows).pooler_output)
+
+
+def test_an_adapter_is_added_as_transformers_does(folder, tokenizer, tmp_path):
+    peft = pytest.importorskip("peft")
+    model = AutoModelForCL.from_pretrained(folder)
+    model.add_adapter(peft.LoraConfig(r=2, target_modules="all-linear", init_lora_weights=False))
+    assert model.active_adapters() == ["default"]
+    model.save_pretrained(tmp_path / "adapter")
+    tokenizer.save_pretrained(tmp_path / "adapter")
+    wanted = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "adapter").encode(SENTENCES), wanted, atol=1e-5)
+    data = [{"input_ids": [tokenizer(text)["input_ids"] for text in pair]} for pair in itertools.pairwise(SENTENCES)]
+    for steps in (2, 4):
+        run = ContrastiveTrainer(
+            model=model, train_dataset=data, data_collator=PairCollator(tokenizer), processing_class=tokenizer,
+            args=ContrastiveTrainingArguments(
+                str(tmp_path / "run"), max_steps=steps, save_steps=2, per_device_train_batch_size=4, report_to="none",
+                disable_tqdm=True, allow_changed_resume=True, bf16=False,
+            ),
+        )  # fmt: skip
+        run.train(resume_from_checkpoint=True if steps > 2 else None)
+    run.save_model()
+    now = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    assert np.abs(now - wanted).max() > 1e-4
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "run").encode(SENTENCES), now, atol=1e-5)
+    model = AutoModelForCL.from_pretrained(folder)
+    with pytest.raises(InputError, match="only LoRA"):
+        AutoModelForCL.from_pretrained(folder).add_adapter(
+            peft.IA3Config(target_modules=["key"], feedforward_modules=[])
+        )
+
+
+def test_a_word_added_to_the_tokenizer_alone_is_the_same_line_in_training(folder, tokenizer, tmp_path, capsys):
+    with_word = transformers.AutoTokenizer.from_pretrained(folder)
+    with_word.add_tokens(["zebra"])
+    with_word.save_pretrained(folder)
+    (tmp_path / "texts.txt").write_text("\n".join(["a zebra ran far away", *SENTENCES]), encoding="utf-8")
+    flags = ["--model_name_or_path", str(folder), "--train_file", str(tmp_path / "texts.txt"), "--max_steps", "2",
+             "--output_dir", str(tmp_path / "run"), "--per_device_train_batch_size", "9",
+             "--report_to", "none"]  # fmt: skip
+    with pytest.raises(InputError, match="has no vector for the token 'zebra'") as encoded:
+        SentenceEncoder(folder).encode("a zebra")
+    assert main(["train", *flags]) == 2
+    assert str(encoded.value).partition(" has ")[2] in capsys.readouterr().err
+    model = AutoModelForCL.from_pretrained(folder)
+    model.resize_token_embeddings(len(with_word))  # what the line says
+    model.save_pretrained(folder)
+    assert SentenceEncoder(folder).encode("a zebra").shape == (16,)
+
+
+BERT = {
+    "vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
+    "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 1, "cls_token_id": 1, "sep_token_id": 1,
+}  # fmt: skip
+SHAPE = {
+    "d_model": 16, "d_kv": 8, "d_ff": 32, "num_layers": 2, "num_heads": 2, "pad_token_id": 0,
+    "decoder_start_token_id": 0,
+}  # fmt: skip
+RESIZED = {
+    "multichannel": lambda: QuickThoughtsGRU(
+        QuickThoughtsConfig(vocab_size=20, embedding_size=4, hidden_size=8, word_vectors="multichannel")
+    ),
+    "frozen": lambda: QuickThoughtsGRU(
+        QuickThoughtsConfig(vocab_size=20, embedding_size=4, hidden_size=8, word_vectors="frozen")
+    ),
+    "weighted": lambda: QuickThoughtsGRU(
+        QuickThoughtsConfig(vocab_size=20, embedding_size=4, encoder="mean", word_weights=True)
+    ),
+    "skipthoughts": lambda: SkipThoughts(SkipThoughtsConfig(vocab_size=20, embedding_size=4, hidden_size=8)),
+    "infersent": lambda: InferSentBiLSTM(InferSentConfig(vocab_size=20, embedding_size=4, hidden_size=8)),
+    "universal": lambda: UniversalSentenceEncoder(UniversalConfig(vocab_size=20, embedding_size=4, hidden_size=8)),
+    "bert": lambda: BertForCL(transformers.BertConfig(**BERT), pooling="mean", do_mlm=True),
+    "modernbert": lambda: ModernBertForCL(transformers.ModernBertConfig(**BERT), pooling="mean"),
+    "qwen3": lambda: Qwen3ForCL(transformers.Qwen3Config(**BERT, num_key_value_heads=1, head_dim=8)),
+    "t5": lambda: class_of("t5")(transformers.T5Config(vocab_size=20, **SHAPE), pooling="mean"),
+    "static": lambda: StaticEncoder(StaticConfig(vocab_size=20, hidden_size=8)),
+}
+
+
+@pytest.mark.parametrize("name", RESIZED)
+@pytest.mark.parametrize("size", [30, 11])
+def test_tables_are_resized_whole(name, size, tmp_path):
+    model = RESIZED[name]().eval()
+    ids = torch.randint(1, 11, (3, 5))
+    before = model(ids).pooler_output
+    assert model.get_input_embeddings() is not None
+    model.resize_token_embeddings(size)
+    assert torch.equal(model(ids).pooler_output, before)
+    assert model.config.vocab_size == size
+    more = torch.full((1, 3), size - 1)
+    model.save_pretrained(tmp_path)
+    again = AutoModelForCL.from_pretrained(tmp_path).eval()
+    torch.testing.assert_close(again(more).pooler_output, model.eval()(more).pooler_output)
+
+
+SHAPE = {
+    "d_model": 16,
+    "d_kv": 8,
+    "d_ff": 32,
+    "num_layers": 2,
+    "num_heads": 2,
+    "pad_token_id": 0,
+    "decoder_start_token_id": 0,
+}
+
+
+def encoder_of_two(kind, size):
+    if kind == "bart":
+        shape = {"encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 2, "decoder_attention_heads": 2}
+        config = transformers.BartConfig(
+            vocab_size=size, d_model=16, encoder_ffn_dim=32, decoder_ffn_dim=32, max_position_embeddings=40, **shape
+        )
+        return transformers.BartModel(config)
+    config, model = {
+        "t5": (transformers.T5Config, transformers.T5EncoderModel),
+        "mt5": (transformers.MT5Config, transformers.MT5EncoderModel),
+        "whole t5": (transformers.T5Config, transformers.T5ForConditionalGeneration),
+    }[kind]
+    return model(config(vocab_size=size, **SHAPE))
+
+
+@pytest.mark.allow_warnings
+@pytest.mark.parametrize("kind", ["t5", "mt5", "whole t5", "bart"])
+def test_the_encoder_of_an_encoder_decoder(kind, tokenizer, rows, tmp_path):
+    theirs = encoder_of_two(kind, len(tokenizer)).eval()
+    theirs.save_pretrained(tmp_path / "theirs")
+    tokenizer.save_pretrained(tmp_path / "theirs")
+    states = theirs.get_encoder()(**rows).last_hidden_state
+    wanted = ((states * rows["attention_mask"][..., None]).sum(1) / rows["attention_mask"].sum(1)[:, None]).detach()
+    np.testing.assert_allclose(
+        SentenceEncoder(tmp_path / "theirs", pooling="mean").encode(SENTENCES), wanted, atol=1e-5
+    )
+    model = AutoModelForCL.from_pretrained(tmp_path / "theirs", pooling="mean")
+    views = {name: x[:, None].repeat(1, 2, 1) for name, x in rows.items()}
+    model.train()(**views).loss.backward()
+    assert not [name for name, x in model.named_parameters() if x.requires_grad and x.grad is None]
+    torch.optim.SGD(model.parameters(), 0.1).step()
+    model.eval().save_pretrained(tmp_path / "ours")
+    tokenizer.save_pretrained(tmp_path / "ours")
+    ours = SentenceEncoder(model, tokenizer).encode(SENTENCES)
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "ours").encode(SENTENCES), ours, atol=1e-6)
+    if "bart" not in kind:  # of which sentence-transformers takes the decoder's states
+        peer = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path / "ours"), device="cpu")
+        np.testing.assert_allclose(peer.encode(SENTENCES, show_progress_bar=False), ours, atol=1e-5)
+
+
+@pytest.mark.allow_warnings
+def test_a_folder_as_of_sentence_t5(tokenizer, tmp_path):
+    """An encoder alone, the mean, a projection without bias, unit vectors: sentence-t5, gtr-t5, instructor."""
+    library = pytest.importorskip("sentence_transformers")
+    from sentence_transformers import models as modules
+
+    theirs = encoder_of_two("t5", len(tokenizer)).half()
+    theirs.save_pretrained(tmp_path / "t5")
+    tokenizer.save_pretrained(tmp_path / "t5")
+    dense = modules.Dense(16, 6, bias=False, activation_function=torch.nn.Identity())
+    parts = [modules.Transformer(str(tmp_path / "t5")), modules.Pooling(16), dense, modules.Normalize()]
+    library.SentenceTransformer(modules=parts, device="cpu").float().save_pretrained(str(tmp_path / "peer"))
+    wanted = library.SentenceTransformer(str(tmp_path / "peer"), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(SentenceEncoder(tmp_path / "peer").encode(SENTENCES), wanted, atol=1e-5)
+    SentenceEncoder(tmp_path / "peer").save_pretrained(tmp_path / "again")
+    again = library.SentenceTransformer(str(tmp_path / "again"), device="cpu").encode(SENTENCES)
+    np.testing.assert_allclose(again, wanted, atol=1e-5)
+    assert not any("decoder" in name for name in load_file(tmp_path / "again" / "model.safetensors"))

@@ -31,6 +31,7 @@ from contrastive_st.data.roles import (
     ColumnRoles,
     column_roles,
     plain_name,
+    role_of,
 )  # fmt: skip
 from contrastive_st.errors import InputError
 
@@ -97,7 +98,18 @@ def read_examples(
     if scale and roles.gold is not None:
         roles = replace(roles, columns={**roles.columns, roles.gold: SCORE})
     data = columns_of(table, list(roles.columns), strict, roles.gold, only_strings=True)
-    return (data if roles.gold is None else _with_gold(data, table, roles, scale)), roles
+    rows = data if roles.gold is None else _with_gold(data, table, roles, scale)
+    return _renamed(rows, roles) if columns else (rows, roles)
+
+
+def _renamed(rows: datasets.Dataset, roles: ColumnRoles) -> tuple[datasets.Dataset, ColumnRoles]:
+    """Columns whose names say another role than the user does are named after the role: `tokenize` goes by names."""
+    new = {name: role for name, role in roles.columns.items() if role in (ANCHOR, POSITIVE)}
+    known = {name: role_of(name, list(roles.columns)) for name in new}
+    if all(role in (None, new[name]) for name, role in known.items()) or set(new.values()) & set(rows.column_names):
+        return rows, roles
+    columns, example = ({new.get(name, name): own for name, own in of.items()} for of in (roles.columns, roles.example))
+    return rows.rename_columns(new), replace(roles, columns=columns, example=example)
 
 
 # --- Scores and labels.

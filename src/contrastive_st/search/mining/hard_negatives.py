@@ -51,6 +51,7 @@ class MiningCounts:
         negatives: negatives in these rows; a negative in the rows of several positives of an anchor counts once.
         without: anchors without a row, because they have no negative or, for n-tuples, too few.
         seconds: seconds since the start.
+        columns: the columns of the anchors and of the positives.
     """
 
     anchors: int = 0
@@ -58,11 +59,17 @@ class MiningCounts:
     negatives: int = 0
     without: int = 0
     seconds: float = 0.0
+    columns: tuple[str, str] = ("anchor", "positive")
+
+    @property
+    def shown_columns(self) -> str:
+        """Which columns were taken, for messages."""
+        return "anchors: column {}, positives: column {}".format(*self.columns)
 
     def __str__(self) -> str:
         found = f"{self.negatives:,} negatives of {self.anchors:,} anchors in {self.rows:,} rows"
         cost = f"{self.seconds:,.1f} s, peak memory {peak_resident() / 2**30:.2f} GiB"
-        return f"{found}; {self.without:,} anchors with too few are left out; {cost}"
+        return f"{found}; {self.without:,} anchors with too few are left out; {self.shown_columns}; {cost}"
 
 
 def mine_hard_negatives(dataset: Any, model: Any = None, **options: Any) -> datasets.Dataset:
@@ -192,6 +199,7 @@ class HardNegatives:
         self.columns += [SCORES] if output_scores and output_format != "labeled-pair" else []
         self.types = _TYPES | ({"positive": pa.list_(pa.string())} if output_format == "labeled-list" else {})
         anchors, positives = pair_columns(dataset, anchor_column_name, positive_column_name)
+        self.counts.columns = anchors.name, positives.name
         searched = [] if corpus is None else [read_corpus(corpus, corpus_column)]
         self._pairs = KnownPairs(anchors, positives, searched, include_positives)
         options: dict[str, Any] = {
@@ -219,7 +227,7 @@ class HardNegatives:
                     yield from self._rows(block, *self._negatives(block, finder, judge, random))
                     bar.update(len(block.anchors))
         if not self.counts.rows:
-            few = f"none of {count:,} anchors has {self._least} negatives"
+            few = f"none of {count:,} anchors has {self._least} negatives ({self.counts.shown_columns})"
             raise InputError(f"{few}; allow higher scores or more ranks, or give a corpus")
 
     def _negatives(

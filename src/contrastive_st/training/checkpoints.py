@@ -38,7 +38,7 @@ from transformers.trainer_utils import rotate_checkpoints
 from transformers.training_args import OptimizerNames
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors
@@ -75,6 +75,7 @@ class CheckpointTrainer(Trainer):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._scratch: Path | None = None
+        self.resumed_from: str | None = None
         self._run: dict[str, Any] = {}
         self.finished_before = False
         super().__init__(*args, **kwargs)
@@ -91,7 +92,7 @@ class CheckpointTrainer(Trainer):
         self.finished_before = False
         self._run = settings_record(self, self._given_optimizer)
         with _only_training(folder):
-            checkpoint = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
+            checkpoint = self.resumed_from = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
             try:
                 return super().train(checkpoint, *args, **kwargs)
             except KeyboardInterrupt:
@@ -205,7 +206,7 @@ class CheckpointTrainer(Trainer):
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
             self.state.save_to_json(str(scratch / name / STATE))
-            self._write_own(scratch / name)
+            self.write_own(scratch / name)
             with atomic_write(run / name, overwrite=True) as temporary:
                 os.rename(scratch / name, temporary)
             shutil.rmtree(scratch, ignore_errors=True)
@@ -214,10 +215,10 @@ class CheckpointTrainer(Trainer):
 
     def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
         if self.args.should_save:
-            self._write_own(Path(checkpoint_folder))  # a run resumes from what is pulled, too
+            self.write_own(Path(checkpoint_folder))  # a run resumes from what is pulled, too
         super()._push_from_checkpoint(checkpoint_folder)
 
-    def _write_own(self, checkpoint: Path) -> None:
+    def write_own(self, checkpoint: Path) -> None:
         """Write the files that only this package's checkpoints have."""
         self._write_trained(checkpoint / TRAINED)
         (checkpoint / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
@@ -235,7 +236,7 @@ class CheckpointTrainer(Trainer):
     # ------------------------------------------------------------------ resuming
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        with _resume_errors(resume_from_checkpoint):
+        with about(resume_from_checkpoint):
             if not self._load_trained(resume_from_checkpoint):
                 super()._load_from_checkpoint(resume_from_checkpoint, model)
 
@@ -262,7 +263,7 @@ class CheckpointTrainer(Trainer):
         optimizer: Any = self.optimizer
         asked = [{name: value for name, value in group.items() if name in _HYPER} for group in optimizer.param_groups]
         rates = list(getattr(self.lr_scheduler, "base_lrs", []))
-        with _resume_errors(checkpoint):
+        with about(checkpoint) if checkpoint else contextlib.nullcontext():
             super()._load_optimizer_and_scheduler(checkpoint)
         if checkpoint is not None and self._is_new_in(checkpoint, _RATES):
             self._set_rates(asked, rates)
@@ -284,10 +285,6 @@ class CheckpointTrainer(Trainer):
             scheduler._last_lr = [rate * factor for rate, factor in zip(rates, factors, strict=True)]
             for group, rate in zip(optimizer.param_groups, scheduler._last_lr, strict=True):
                 group["lr"] = rate
-
-    def _load_rng_state(self, checkpoint: str | None) -> None:
-        with _resume_errors(checkpoint):
-            super()._load_rng_state(checkpoint)
 
 
 @contextlib.contextmanager
@@ -514,19 +511,6 @@ def _only_training(folder: Path) -> Iterator[None]:
 
         from_first(hold)
         yield
-
-
-@contextlib.contextmanager
-def _resume_errors(checkpoint: str | None) -> Iterator[None]:
-    """Turn errors of reading a checkpoint into an `InputError` of one line."""
-    try:
-        yield
-    except InputError:
-        raise
-    except Exception as error:  # unpickling and loading states raise errors of every type
-        if checkpoint is None:
-            raise
-        raise InputError(f"{checkpoint} cannot be resumed from: {first_line(error)}") from error
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from contrastive_st.distributed import Gather
 from contrastive_st.errors import InputError
@@ -25,6 +25,7 @@ from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import ForCL
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
+from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"
@@ -109,7 +110,7 @@ class MomentumQueue:
         self.state = {name: tensor.to(device) for name, tensor in state.items()}
 
 
-class MomentumTrainer(Trainer):
+class MomentumTrainer(CheckpointTrainer):
     """The Trainer of transformers, with a `MomentumQueue` if `args.momentum_queue` is above 0.
 
     The queue is saved in every checkpoint. Moving average and queue are the same on every process.
@@ -123,7 +124,6 @@ class MomentumTrainer(Trainer):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.queue: MomentumQueue | None = None
-        self._queue_from: str | None = None
         if not self.args.momentum_queue:
             return
         core = self.accelerator.unwrap_model(self.model)
@@ -139,9 +139,8 @@ class MomentumTrainer(Trainer):
         """Create the queue with a copy of the model, or restore it from the checkpoint of a resumed run."""
         core = self.accelerator.unwrap_model(self.model)
         self.queue = MomentumQueue(core, self.args.momentum_queue, self.args.momentum)
-        if self._queue_from is not None:
-            self.queue.load(self._queue_from)
-        self._queue_from = None
+        if self.resumed_from is not None:
+            self.queue.load(self.resumed_from)
 
     def key_embeddings(self, inputs: dict[str, Any]) -> Tensor:
         """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""
@@ -159,14 +158,11 @@ class MomentumTrainer(Trainer):
                 guide = None if targets is None or targets.dim() != 3 else gather(normalize(targets[:, 1]))
                 self.queue.add(gather(normalize(views[:, 1])), gather(hashes[:, :2].contiguous()), guide)
 
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        super()._load_optimizer_and_scheduler(checkpoint)
-        self._queue_from = checkpoint
-
-    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        super()._save_optimizer_and_scheduler(output_dir)
-        if self.queue is not None and self.args.should_save:
-            self.queue.save(output_dir)
+    def write_own(self, checkpoint: Path) -> None:
+        """Write the queue into a checkpoint, beside what others write."""
+        super().write_own(checkpoint)
+        if self.queue is not None:
+            self.queue.save(checkpoint)
 
 
 class _QueueCallback(TrainerCallback):

@@ -274,7 +274,7 @@ logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most anchors of a batch that are compared with each other
 
 
-class ContrastiveTrainer(ValidationTrainer, CheckpointTrainer, PublishingTrainer, MomentumTrainer, OrderedTrainer):
+class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, PublishingTrainer, OrderedTrainer):
     """Trains a ForCL model, or any torch module that gives vectors `[N, d]` (see `EncoderForCL`).
 
     In addition to the loss, the log has the mean loss of each data set of a mixture (`loss_<name>`) and, for the last

@@ -4,7 +4,9 @@ import contextlib
 import logging
 import math
 import os
+import re
 import signal
+from pathlib import Path
 
 import pytest
 import torch
@@ -215,6 +217,13 @@ def test_the_best_checkpoint_is_loaded_at_the_end(tokenizer, bert_config, tmp_pa
     best = BertForCL.from_pretrained(trainer.state.best_model_checkpoint)
     for a, b in zip(trainer.model.parameters(), best.parameters(), strict=True):
         assert torch.equal(a, b)
+
+
+def test_the_private_methods_that_are_overridden_are_listed_with_a_reason():
+    ours = [kind for kind in ContrastiveTrainer.__mro__ if kind.__module__.startswith("contrastive_st.")]
+    found = {name for kind in ours for name in vars(kind) if name[0] == "_" != name[1] and hasattr(Trainer, name)}
+    section = Path("docs/design.md").read_text().split("that are overridden\n")[1].partition("\n## ")[0]
+    assert found == set(re.findall(r"`(_\w+)`", section))
 
 
 def test_a_loss_that_is_not_finite_stops_the_run_with_what_to_do(tokenizer, bert_config, tmp_path):

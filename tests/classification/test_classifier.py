@@ -150,7 +150,7 @@ def test_a_static_model_is_tuned_too(tmp_path):
 def test_an_encoder_that_cannot_be_trained_is_refused():
     with pytest.raises(InputError, match="words is a function without weights to train"):
         SentenceClassifier(words, tune=True).fit(TEXTS, LABELS)
-    with pytest.raises(InputError, match="batch_size 0: give 1 or more"):
+    with pytest.raises(InputError, match="batch_size 0: give a whole number of 1 or more"):
         SentenceClassifier("static-minilm", tune=True, batch_size=0).fit(TEXTS, LABELS)
 
 

@@ -370,11 +370,11 @@ def test_what_fails_leaves_nothing_behind(tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"num_negatives": 0}, "num_negatives 0: give 1 or more"),
+        ({"num_negatives": 0}, "num_negatives 0: give a whole number of 1 or more"),
         ({"range_min": -1}, "range_min -1"),
         ({"range_min": 5, "range_max": 6}, "range_max 6: ranks 5 to 6 have fewer than 3 negatives; give 8 or more"),
         ({"max_score": float("nan")}, "max_score nan"),
-        ({"sampling_strategy": "hardest"}, "sampling_strategy hardest"),
+        ({"sampling_strategy": "hardest"}, "sampling_strategy 'hardest'"),
         ({"output_format": "list"}, "output_format list"),
         ({"guide": "a", "cross_encoder": "b"}, "give only one of them"),
         ({"anchor_column_name": "a"}, "both columns"),

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass
 
-from contrastive_st.errors import InputError
+from contrastive_st.options import Count, CountOrZero, Options, Positive, option
 
 #: Logistic regression, the nearest class mean, or a layer trained by gradient
 HEADS = ("logistic", "means", "differentiable")
 
 
-def _setting(default: Any, words: str) -> Any:
-    return field(default=default, metadata={"help": words})
-
-
 @dataclass(frozen=True)
-class TuningSettings:
+class TuningSettings(Options):
     """Settings of the training on pairs; the defaults are setfit's.
 
     Args:
@@ -29,20 +24,16 @@ class TuningSettings:
         show_progress_bar: show steps and time left on stderr.
 
     Raises:
-        InputError: a batch without a pair.
+        InputError: a batch without a pair, or a number out of its bounds.
     """
 
-    sampling_strategy: str = _setting(
-        "oversampling", "oversampling repeats pairs of the rarer kind until both are equally many, undersampling "
-        "leaves out pairs of the other kind, unique takes each pair once"
+    sampling_strategy: str = option(
+        "oversampling repeats pairs of the rarer kind until both are equally many, undersampling leaves out pairs of the"
+        " other kind, unique takes each pair once", "oversampling"
     )  # fmt: skip
-    num_epochs: float = _setting(1.0, "times that each pair is seen")
-    max_steps: int = _setting(-1, "at most this many steps, in place of num_epochs")
-    batch_size: int = _setting(16, "pairs a step")
-    learning_rate: float = _setting(2e-5, "highest learning rate")
-    seed: int = _setting(42, "seed of the pairs and of dropout")
+    num_epochs: Positive = option("times that each pair is seen", 1.0)
+    max_steps: int = option("at most this many steps, in place of num_epochs", -1)
+    batch_size: Count = option("pairs a step", 16)
+    learning_rate: Positive = option("highest learning rate", 2e-5)
+    seed: CountOrZero = option("seed of the pairs and of dropout", 42)
     show_progress_bar: bool = False
-
-    def __post_init__(self) -> None:
-        if self.batch_size < 1:
-            raise InputError(f"batch_size {self.batch_size}: give 1 or more")

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from contrastive_st.errors import InputError
-
-STRATEGIES = ("top", "random")
+from contrastive_st.options import Count, CountOrZero, Finite, Options
 
 
 @dataclass(frozen=True)
-class NegativeRules:
+class NegativeRules(Options):
     """Rules that choose the negatives of an anchor; the names are those of sentence-transformers.
 
     Args:
@@ -38,28 +36,21 @@ class NegativeRules:
         [[1, 2]]
     """
 
-    range_min: int = 0
+    range_min: CountOrZero = 0
     range_max: int | None = None
-    num_negatives: int = 3
-    max_score: float | None = None
-    min_score: float | None = None
-    absolute_margin: float | None = None
-    relative_margin: float | None = None
-    sampling_strategy: str = "top"
-    seed: int = 0
+    num_negatives: Count = 3
+    max_score: Finite | None = None
+    min_score: Finite | None = None
+    absolute_margin: Finite | None = None
+    relative_margin: Finite | None = None
+    sampling_strategy: Literal["top", "random"] = "top"
+    seed: CountOrZero = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("range_min", 0), ("num_negatives", 1), ("seed", 0)):
-            if getattr(self, name) < least:
-                raise InputError(f"{name} {getattr(self, name)}: give {least} or more")
-        for name in ("max_score", "min_score", "absolute_margin", "relative_margin"):
-            if not math.isfinite(getattr(self, name) or 0.0):
-                raise InputError(f"{name} {getattr(self, name)}: give a finite number")
+        super().__post_init__()
         if self.range_min + self.num_negatives > self.candidates:
             room = f"ranks {self.range_min} to {self.range_max} have fewer than {self.num_negatives} negatives"
             raise InputError(f"range_max {self.range_max}: {room}; give {self.range_min + self.num_negatives} or more")
-        if self.sampling_strategy not in STRATEGIES:
-            raise InputError(f"sampling_strategy {self.sampling_strategy}: choose one of {', '.join(STRATEGIES)}")
 
     @property
     def candidates(self) -> int:

@@ -28,8 +28,8 @@ class TuningSettings(Options):
     """
 
     sampling_strategy: str = option(
-        "oversampling repeats pairs of the rarer kind until both are equally many, undersampling leaves out pairs of the"
-        " other kind, unique takes each pair once", "oversampling"
+        "oversampling repeats pairs of the rarer kind until both are equally many, undersampling leaves out pairs of"
+        " the other kind, unique takes each pair once", "oversampling"
     )  # fmt: skip
     num_epochs: Positive = option("times that each pair is seen", 1.0)
     max_steps: int = option("at most this many steps, in place of num_epochs", -1)

@@ -9,6 +9,7 @@ import kreuzberg
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from made_documents import pdf_of
 
 from contrastive_st.data import SentenceCorpus, read_examples, read_texts
 from contrastive_st.data.reading import content_digest, open_table
@@ -180,29 +181,6 @@ def test_a_reader_that_is_not_installed_is_told(tmp_path, monkeypatch):
     monkeypatch.setitem(__import__("sys").modules, "kreuzberg", None)
     (tmp_path / "a.pdf").write_bytes(pdf_of("x"))
     refused("corpus", tmp_path / "a.pdf", install("documents"))
-
-
-def pdf_of(*texts):
-    """A PDF of one line a page, by hand."""
-    kids = " ".join(f"{4 + 2 * i} 0 R" for i in range(len(texts)))
-    objects = [
-        "<</Type/Catalog/Pages 2 0 R>>",
-        f"<</Type/Pages/Kids[{kids}]/Count {len(texts)}>>",
-        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-    ]
-    for i, text in enumerate(texts):
-        drawn = f"BT /F1 12 Tf 72 720 Td ({text}) Tj ET"
-        fonts = "/Resources<</Font<</F1 3 0 R>>>>"
-        objects.append(f"<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]{fonts}/Contents {5 + 2 * i} 0 R>>")
-        objects.append(f"<</Length {len(drawn)}>>stream\n{drawn}\nendstream")
-    content, places = "%PDF-1.4\n", []
-    for number, body in enumerate(objects, 1):
-        places.append(len(content))
-        content += f"{number} 0 obj{body}endobj\n"
-    table = "".join(f"{place:010} 00000 n \n" for place in places)
-    start = len(content)
-    content += f"xref\n0 {len(objects) + 1}\n0000000000 65535 f \n{table}"
-    return (content + f"trailer<</Size {len(objects) + 1}/Root 1 0 R>>\nstartxref\n{start}\n%%EOF").encode()
 
 
 # ---- a changed corpus is noticed

@@ -106,7 +106,7 @@ def test_a_change_of_another_row_brings_nothing_back(run):
     run("delete", "--filter", "topic=sea", "--yes")
     run.write([{**ROWS[0], "text": "another text"}, *ROWS[1:], {"id": 9, "text": "new", "topic": "sea", "year": 1}])
     said = run("index")[1]
-    assert "2 of 6 rows added" in said
+    assert "1 of 6 rows added, 1 updated" in said
     assert "2 rows are left out because they were deleted" in said
     assert run.ids() == [0, 1, 4, 9]
     run.write([{**row, "text": f"all changed {row['id']}"} for row in ROWS])

@@ -9,7 +9,7 @@ from contrastive_st.errors import InputError
 
 UNKNOWN = "without a token that the model knows"
 TOO_LONG = "longer than the model reads, so only their beginnings are searched (--split_into passages splits them)"
-_NAMES = 5  # names of each reason that are shown
+_NAMES = 10  # names of each reason that are shown
 
 
 class LeftOut(InputError):

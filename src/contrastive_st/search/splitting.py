@@ -77,7 +77,7 @@ def is_list(lines: Sequence[str]) -> bool:
     Example:
         >>> is_list(["a cat sat", "a dog ran"]), is_list(["On tides", "", "The moon pulls. It is far away."])
         (True, False)
-        >>> is_list(["The moon pulls the sea, which", "rises and falls, and so twice", "a day."])
+        >>> is_list(["The moon pulls the sea towards it and", "so it rises, and falls again in less", "than a day."])
         False
     """
     texts = [line.strip() for line in lines]
@@ -91,6 +91,6 @@ def is_list(lines: Sequence[str]) -> bool:
     wraps = sum(
         len(line) + 1 + len(after.split()[0]) > width and not _ENDED.search(line)
         for line, after in itertools.pairwise(texts)
-        if line and after and len(line) >= 24
+        if line and after and len(line) >= 30
     )
-    return len(full) == len(texts) and several <= 0.2 * len(full) and wraps <= 0.3 * len(full)
+    return len(full) == len(texts) and several <= 0.2 * len(full) and wraps - 1 <= 0.3 * len(full)  # the longest is one

@@ -160,7 +160,8 @@ def test_attributes_of_sentence_transformers_are_those_of_the_vectors(encoder, t
 
 
 @pytest.mark.parametrize(("name", "value"), [
-    ("max_seq_len", 8), ("max_seq_length", 0), ("max_length", -1), ("truncate_dim", 0), ("truncate_dim", -1),
+    ("max_seq_len", 8), ("max_seq_length", 0), ("max_length", -1),
+    ("max_length", "8"), ("truncate_dim", 2.5), ("truncate_dim", 0), ("truncate_dim", -1),
     ("default_prompt_name", "query"), ("similarity_fn_name", "cos"), ("device", "cpu"), ("prompt", "a"),
     ("dimension", 3), ("pooling", "mean"), ("prompts", {"query": 5}), ("batch_size", 3), ("similarity", None),
 ])  # fmt: skip
@@ -216,6 +217,14 @@ def test_arguments_of_encode_are_those_of_sentence_transformers(tmp_path, encode
     ):  # fmt: skip
         with pytest.raises(InputError):
             encoder.encode(texts, **options)
+
+
+@pytest.mark.parametrize("name", ["promts", "trust_remote_code", "cache_folder", "patterns"])
+def test_no_argument_is_taken_and_ignored(name):
+    with pytest.raises(TypeError, match=name):
+        SentenceEncoder(**{name: "a"})
+    with pytest.raises(TypeError, match=name):
+        SentenceEncoder.from_pretrained("static-minilm", **{name: "a"})
 
 
 def test_an_encoder_is_copied_with_its_settings(encoder):

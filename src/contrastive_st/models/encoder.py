@@ -19,9 +19,10 @@ from tqdm.auto import tqdm
 
 from contrastive_st.errors import InputError
 from contrastive_st.files.reading import read_json
-from contrastive_st.files.repositories import ENCODER, default_model, is_local
+from contrastive_st.files.repositories import ENCODER, HUB_OPTIONS, default_model, is_local
 from contrastive_st.models.backends import backend_of, export_command
 from contrastive_st.models.checkpoint import Checkpoint
+from contrastive_st.options import Count, fits
 from contrastive_st.precision import MODEL_PRECISIONS, check_precision
 from contrastive_st.prefetch import prefetch
 from contrastive_st.static_vectors import StaticTable, StaticVectors, known
@@ -120,6 +121,8 @@ class SentenceEncoder:
         **hub: Any,
     ) -> None:
         check_precision(precision, MODEL_PRECISIONS)
+        if unknown := hub.keys() - {*HUB_OPTIONS}:
+            raise TypeError(f"SentenceEncoder() got an unexpected keyword argument {min(unknown)!r}")
         self.folder: Path | None = None
         self.checkpoint = Checkpoint.in_memory()
         self._max_length: int | None = None
@@ -682,8 +685,8 @@ class SentenceEncoder:
 
 
 def _positive(name: str, number: int | None) -> int | None:
-    if number is not None and number < 1:
-        raise InputError(f"{name} is {number}; give 1 or more")
+    if not fits(number, Count | None):
+        raise InputError(f"{name} is {number!r}; give 1 or more")
     return number
 
 

@@ -17,7 +17,7 @@ from pydantic import (
     model_validator,
 )
 
-from contrastive_st.search.filters import DATE
+from contrastive_st.search.filters import DATE, NUMBER
 from contrastive_st.serve.limits import MOST_HITS, MOST_INPUTS
 
 KEYS = 64  # strings and lists of a body besides its inputs
@@ -94,9 +94,13 @@ class SimilarityRequest(_Strict):
     parameters: TextOptions = TextOptions()
 
 
-_COLUMN, _END = r"\w{1,20}", r"-?(0|[1-9][0-9]{0,8})"
-_CONDITION = rf"{_COLUMN}((=|!=)\w{{1,20}}|(<|<=|>|>=){_END})"
-Conditions = Annotated[str, WithJsonSchema({"type": "string", "pattern": f"^{_CONDITION}(; {_CONDITION})*$"})]
+_QUOTED = r'"[^"\\\x00-\x1f]+"'
+_COLUMN, _VALUE = rf'({_QUOTED}|\w[^<>=!;"]*)', rf'({_QUOTED}|[-\w][^,;"]*)'
+_DAY = "[0-9]{4}(-[0-9]{2}(-[0-9]{2})?)?"
+_CONDITION = rf"{_COLUMN}((==?|!=){_VALUE}(,{_VALUE})*|(<|<=|>|>=)({NUMBER}|{_DAY}))"
+Conditions = Annotated[
+    str, Field(min_length=1), WithJsonSchema({"type": "string", "pattern": f"^{_CONDITION}(;{_CONDITION})*$"})
+]  # the usual forms; `search/filters.py` has the whole grammar
 Scalar = str | int | float | bool | None
 Values = Scalar | Annotated[list[Scalar], Field(min_length=1)]
 End = int | float | Annotated[str, Field(pattern=f"^{DATE}$")]

@@ -2,8 +2,9 @@
 
     OMP_NUM_THREADS=1 python benchmarks/stored_dtypes.py model_cards/minilm-1-layer NLI SENTEVAL [--steps 200]
 
-NLI is a csv of triplets (sent0, sent1, hard_neg), SENTEVAL the folder of SentEval's files. Each copy is trained on the
-same batches and saved in its own type; what is saved is evaluated. Spearman x100, one column a seed.
+NLI is a csv of triplets (sent0, sent1, hard_neg), of which one epoch of batches of 16 is read; SENTEVAL is the folder
+of SentEval's files. Each copy is trained on the same batches and saved in its own type; what is saved is evaluated.
+Spearman x100, one column a seed.
 """
 
 from __future__ import annotations
@@ -51,10 +52,10 @@ def trained(base: Path, triplets: Dataset, seed: int, args: argparse.Namespace, 
     trainer = ContrastiveTrainer(
         model=AutoModelForCL.from_pretrained(base, loss=InfoNCE(0.05)),
         args=ContrastiveTrainingArguments(
-            str(folder), max_steps=args.steps, per_device_train_batch_size=32, learning_rate=args.learning_rate,
+            str(folder), max_steps=args.steps, per_device_train_batch_size=16, learning_rate=args.learning_rate,
             seed=seed, warmup_steps=10, save_strategy="no", report_to="none", disable_tqdm=True, logging_steps=50,
         ),
-        train_dataset=tokenize(triplets, tokenizer, 32), processing_class=tokenizer,
+        train_dataset=tokenize(triplets, tokenizer, 24), processing_class=tokenizer,
         data_collator=NLITripletCollator(tokenizer),
     )  # fmt: skip
     trainer.train()
@@ -82,7 +83,7 @@ def main() -> None:
     parser.add_argument("--types", nargs="+", default=TYPES)
     args = parser.parse_args()
     with args.nli.open(newline="", encoding="utf-8") as file:
-        columns = zip(*list(csv.reader(file))[1:], strict=True)
+        columns = zip(*list(csv.reader(file))[1 : 1 + 16 * args.steps], strict=True)
     triplets = Dataset.from_dict(dict(zip(("anchor", "positive", "negative"), map(list, columns), strict=True)))
     dev = choose("STSB")[0].load(args.senteval)["dev"]
     print("| stored in | " + " | ".join(f"seed {seed}" for seed in args.seeds) + " | mean |\n|---|" + "--:|" * 4)

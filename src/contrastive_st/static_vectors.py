@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.tokens import list_of_texts
 from contrastive_st.vectors import unit_vectors
@@ -23,6 +23,8 @@ from contrastive_st.word_cache import Ids, Lengths, WordCache, reads_word_by_wor
 
 FILES = ("config.json", "model.safetensors", "tokenizer.json")
 KINDS = ("static", "model2vec")  # model_type of a static model of this package, and of model2vec
+STATIC_MODULE = "0_StaticEmbedding"  # where sentence-transformers puts the table
+_MODEL2VEC_LENGTH = 512  # what model2vec reads where a folder does not say
 _FEW_TOKENS = 4096  # with fewer, rows are read from the stored table; else the whole table becomes float32 once
 _READ_TOGETHER = 4096  # texts that are tokenized together
 Item = TypeVar("Item")
@@ -59,8 +61,8 @@ class StaticTable:
         if embeddings.ndim != 2 or (weights is not None and weights.shape != embeddings.shape[:1]):
             got = None if weights is None else weights.shape
             raise InputError(f"the table must be [V, d] and weights [V]; got {embeddings.shape} and {got}")
-        if embeddings.dtype.kind != "f" and (embeddings.dtype != np.int8 or weights is None):
-            raise InputError(f"the table is of {embeddings.dtype}; give floats, or int8 with a scale for each row")
+        if embeddings.dtype.kind != "f" and embeddings.dtype != np.int8:
+            raise InputError(f"the table is of {embeddings.dtype}; give floats, or int8")
         if weights is not None and weights.dtype.kind != "f":
             raise InputError(f"the weights are of {weights.dtype}; give floats")
         self.embeddings, self.weights, self.normalize = embeddings, weights, normalize
@@ -115,10 +117,14 @@ class StaticTable:
 
         if self._table is None:
             plain = self.weights is None and self.embeddings.dtype == np.float32
-            self._table = self.embeddings if plain else self._rows(np.arange(len(self.embeddings)))
+            self._table = self.embeddings if plain else self.table()
         bounds = np.concatenate([[0], np.cumsum(lengths)])
         counts = csr_matrix((np.ones(len(ids), np.float32), ids, bounds), shape=(len(lengths), len(self._table)))
         return np.asarray(counts @ self._table)
+
+    def table(self) -> Vectors:
+        """The vectors of all tokens `[V, d]`, weighted, in float32."""
+        return self._rows(np.arange(len(self.embeddings)))
 
     def _rows(self, ids: NDArray[Any]) -> Vectors:
         vectors = np.asarray(self.embeddings[ids], np.float32)
@@ -155,7 +161,9 @@ class StaticVectors(StaticTable):
     """
 
     pooling = "mean"
-    max_length: int | None = None  # every text is read to its end
+    max_length: int | None = None  # every text is read to its end, except as model2vec does
+    left_out: int | None = None  # the id of unknown words, where they do not count
+    characters: int | None = None  # of a token, by which model2vec cuts a text first
     prompts: Mapping[str, str] = {}
     bucket_limits: Mapping[str, float] = {"max_padding": 1.0, "max_tokens": 16_384}  # nothing is padded here
 
@@ -186,23 +194,30 @@ class StaticVectors(StaticTable):
         from tokenizers import Tokenizer
 
         folder = Path(folder)
-        if missing := [name for name in FILES if not (folder / name).is_file()]:
+        inside = folder / STATIC_MODULE if (folder / STATIC_MODULE).is_dir() else folder
+        if missing := [name for name in FILES[1:] if not (inside / name).is_file()]:
             raise InputError(f"{folder} is not a static model: {', '.join(missing)} is missing")
-        try:
-            config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
-            with safe_open(str(folder / "model.safetensors"), framework="numpy") as file:
+        with about(folder):
+            config = _static_config(folder)
+            with safe_open(str(inside / "model.safetensors"), framework="numpy") as file:
                 tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-            tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        except Exception as error:  # both libraries raise bare exceptions of their own
-            line = first_line(error)
-            raise InputError(f"{folder} cannot be read ({line}); download or save the model again") from error
+            tokenizer = Tokenizer.from_file(str(inside / "tokenizer.json"))
         table = tensors.get("embeddings", tensors.get("embedding.weight"))
-        if table is None or "mapping" in tensors:
+        if table is None:
             held = ", ".join(sorted(tensors)) or "nothing"
-            raise InputError(f"{folder}/model.safetensors holds {held}; a static model has only the tensor embeddings")
+            raise InputError(f"{folder}/model.safetensors holds {held}; a static model has the tensor embeddings")
+        if "mapping" in tensors:  # from a token to the row that it shares with others
+            table = table[tensors["mapping"]]
         if max(tokenizer.get_vocab().values(), default=-1) >= len(table):
             raise InputError(f"{folder}: {tokenizer.get_vocab_size()} tokens but {len(table)} vectors; save it again")
-        return cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
+        found = cls(table, tokenizer, tensors.get("weights"), bool(config.get("normalize", False)), folder, name)
+        if config.get("model_type") == "model2vec":  # it reads so many tokens, and leaves unknown words out
+            found.max_length = config.get("max_length", _MODEL2VEC_LENGTH)
+            state = json.loads(tokenizer.to_str())["model"]
+            unknown = state.get("unk_token")
+            found.left_out = tokenizer.token_to_id(unknown) if isinstance(unknown, str) else state.get("unk_id")
+            found.characters = int(np.median([len(token) for token in tokenizer.get_vocab()]))
+        return found
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write a folder that opens here, in `SentenceEncoder` and in model2vec: a copy of the one it was loaded from.
@@ -358,8 +373,31 @@ class StaticVectors(StaticTable):
         """The token ids of all texts, one after the other, and the number of tokens of each text."""
         # a lone surrogate, which is no character, becomes "?"
         texts = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
+        if self.max_length is not None and self.characters:
+            texts = [text[: self.max_length * self.characters] for text in texts]
+        return self._kept(*self._ids(texts))
+
+    def _kept(self, ids: Ids, lengths: Lengths) -> tuple[Ids, Lengths]:
+        """The ids within `max_length`, without `left_out`."""
+        if self.left_out is None and (self.max_length is None or lengths.max(initial=0) <= self.max_length):
+            return ids, lengths
+        row = np.repeat(np.arange(len(lengths)), lengths)
+        place = np.arange(len(ids)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        kept = (place < (self.max_length or len(ids))) & (ids != (-1 if self.left_out is None else self.left_out))
+        return ids[kept], np.bincount(row[kept], minlength=len(lengths))
+
+    def _ids(self, texts: Sequence[str]) -> tuple[Ids, Lengths]:
         if self._words is not None:
             return self._words.ids(texts)
         rows = [row.ids for row in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
         lengths = np.fromiter(map(len, rows), np.int64, len(rows))
         return np.fromiter(chain.from_iterable(rows), np.int32, int(lengths.sum())), lengths
+
+
+def _static_config(folder: Path) -> dict[str, Any]:
+    """What a folder says of its table; sentence-transformers has it in modules.json alone."""
+    path = folder / "config.json"
+    if path.is_file():
+        return dict(json.loads(path.read_text(encoding="utf-8")))
+    modules = json.loads((folder / "modules.json").read_text(encoding="utf-8"))
+    return {"normalize": any(str(module["type"]).endswith(".Normalize") for module in modules)}

@@ -13,7 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import check_weights
@@ -24,6 +24,7 @@ from contrastive_st.models.checkpoint import Checkpoint
 from contrastive_st.models.configuration import is_plain_encoder, max_positions, without_code
 from contrastive_st.models.families import DECODERS, ENCODERS, transformers_family
 from contrastive_st.models.saving import load_dense, load_final_layers
+from contrastive_st.static_vectors import StaticVectors
 
 #: The module and class of this package's architectures, by model_type; only the one that is opened is imported
 _OWN = {
@@ -95,6 +96,8 @@ def open_model(
         InputError: the checkpoint does not record its pooling, has a pickle, lacks weights, needs remote code, or is of
             a family without a ForCL class.
     """
+    if checkpoint.is_table and (checkpoint.table_alone or not checkpoint.own):
+        return _of_table(checkpoint, pooling, given)
     name, config = checkpoint.name, config or load_config(checkpoint)
     kind = _class(config, name)
     check_weights(checkpoint.model, name, given.get("variant"))
@@ -123,6 +126,19 @@ def open_model(
         load_final_layers(checkpoint, model.after)
     model.name_or_path = model.config._name_or_path = name
     return loaded
+
+
+def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, Any]) -> Any:
+    """The table of another library as a `StaticEncoder`, in float32."""
+    from contrastive_st.models.static_encoder import StaticEncoder
+
+    if pooling is not None:
+        raise InputError(f"{checkpoint.name} is a static model, whose pooling is the mean; leave --pooling out")
+    table = StaticVectors.from_pretrained(checkpoint.folder)
+    settings = {**checkpoint.use, **{key: value for key, value in settings.items() if key not in ("dtype", "new_head")}}
+    model: Any = StaticEncoder.from_table(table.table(), table.normalize, **settings)
+    model.name_or_path = model.config._name_or_path = checkpoint.name
+    return model
 
 
 def _pooled(
@@ -228,6 +244,11 @@ def load_tokenizer(
         InputError: there is no tokenizer, or it is damaged or needs remote code.
     """
     checkpoint = _found(name, revision, **options)
+    if checkpoint.table_alone:  # without a tokenizer_config.json
+        from contrastive_st.models.static_encoder import static_tokenizer
+
+        file = PreTrainedTokenizerFast(tokenizer_file=str(checkpoint.model / "tokenizer.json"))
+        return static_tokenizer(file)
     with _without_remote_code("tokenizer", checkpoint.name):
         tokenizer = AutoTokenizer.from_pretrained(checkpoint.tokenizer, trust_remote_code=False)
     if len(tokenizer) <= len(tokenizer.all_special_ids):  # transformers makes an empty one if files are missing

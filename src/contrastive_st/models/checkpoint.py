@@ -51,6 +51,7 @@ class Checkpoint:
         default_prompt_name: the name of the prompt that is put before every text.
         truncate_dim: number of dimensions to keep.
         adapter: the folder of an adapter; `model` is then the folder of its base.
+        table_alone: whether it is a static model that sentence-transformers wrote, without a config.json.
         similarity: how two vectors are compared: `cosine`, `dot`, `euclidean` or `manhattan`.
     """
 
@@ -71,6 +72,7 @@ class Checkpoint:
     truncate_dim: int | None = None
     similarity: str = "cosine"
     adapter: Path | None = None
+    table_alone: bool = False
 
     @property
     def tokenizer(self) -> Path:
@@ -116,9 +118,9 @@ class Checkpoint:
 
     @property
     def is_table(self) -> bool:
-        """Whether it is a static model, of this package or of model2vec."""
+        """Whether it is a static model, of this package, of model2vec or of sentence-transformers."""
         path = self.model / "config.json"
-        return path.is_file() and read_json(path, dict).get("model_type") in STATIC_KINDS
+        return self.table_alone or (path.is_file() and read_json(path, dict).get("model_type") in STATIC_KINDS)
 
     @property
     def is_bare(self) -> bool:
@@ -232,6 +234,9 @@ def _read_whole(folder: Path) -> Checkpoint:
         if "pooling" not in settings and entries[past:]:  # a model that has no such layers
             tail = {"foreign": tuple(kind for kind, _ in entries)}
         return replace(recorded, **tail)
+    kinds = [kind for kind, _ in entries]
+    if kinds in (["StaticEmbedding"], ["StaticEmbedding", "Normalize"]):
+        return replace(recorded, model=entries[0][1], table_alone=not config)
     return replace(recorded, **_pooled(entries))
 
 

@@ -20,17 +20,19 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
+from transformers import PreTrainedConfig, PreTrainedTokenizerFast
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
 from contrastive_st.device import asked_device
 from contrastive_st.errors import InputError, about, first_line
 from contrastive_st.files.folders import check_weights
-from contrastive_st.models.auto import load_tokenizer, open_model, unknown_pooling
+from contrastive_st.models.auto import load_tokenizer, open_model
 from contrastive_st.models.checkpoint import Checkpoint, of_settings
 from contrastive_st.models.configuration import LossConfig, asks_for_code, max_positions
 from contrastive_st.models.graph import GraphModel
 from contrastive_st.models.saving import write_use
-from contrastive_st.models.wrapped import EncoderForCL, sentence_vectors
+from contrastive_st.models.static_encoder import static_tokenizer
+from contrastive_st.models.wrapped import EncoderForCL, features_of, sentence_vectors
 from contrastive_st.precision import bf16_is_fast
 from contrastive_st.speed import speed_is_on
 from contrastive_st.speed.cores import on_cores
@@ -80,7 +82,10 @@ def in_memory(model: Any, tokenizer: Any) -> Opened:
         InputError: the tokenizer is missing.
     """
     if hasattr(model, "max_seq_length"):  # a `SentenceTransformer`
-        return _Modules(model), model.tokenizer, Checkpoint.in_memory(
+        modules, own = _Modules(model), model.tokenizer
+        bare = not hasattr(own, "model_max_length")  # of tokenizers, of a static model
+        own = static_tokenizer(PreTrainedTokenizerFast(tokenizer_object=own)) if bare else own
+        return modules, own, Checkpoint.in_memory(
             include_prompt=all(getattr(module, "include_prompt", True) for module in model),
             max_length=model.max_seq_length, prompts=dict(model.prompts),
             default_prompt_name=model.default_prompt_name, truncate_dim=model.truncate_dim,
@@ -351,7 +356,17 @@ class _Modules(nn.Module):
 
     def __init__(self, source: Any) -> None:
         super().__init__()
-        self.source, self.config = source, source[0].auto_model.config
+        first = source[0]
+        table = type(first).__name__ == "StaticEmbedding"
+        if not table and not hasattr(first, "auto_model"):
+            raise InputError(
+                f"a {type(first).__name__} of sentence-transformers reads texts without a transformer or a table of "
+                "token vectors, and is not opened here; give as_encoder(model.encode)"
+            )
+        self.source = source
+        self.config: Any = PreTrainedConfig() if table else first.auto_model.config
+        if table:
+            self.config.vocab_size = first.num_embeddings
         modes = [getattr(module, "pooling_mode", None) for module in source]
         self.pooling = next((mode for mode in modes if isinstance(mode, str)), "sentence-transformers' own")
 
@@ -362,10 +377,7 @@ class _Modules(nn.Module):
     def forward(
         self, input_ids: Tensor, attention_mask: Tensor, text_mask: Tensor | None = None
     ) -> BaseModelOutputWithPooling:
-        rows: dict[str, Any] = {"input_ids": input_ids, "attention_mask": attention_mask}
-        if text_mask is not None:
-            rows["prompt_length"] = int((attention_mask - text_mask).sum(1).max())
-        features = self.source(rows)
+        features = self.source(features_of(self.source, input_ids, attention_mask, text_mask))
         states = features.get("token_embeddings")
         return BaseModelOutputWithPooling(last_hidden_state=states, pooler_output=features["sentence_embedding"])
 
@@ -386,10 +398,7 @@ def _sentence_transformer(found: Checkpoint, device: torch.device) -> Any:
             f"{found.name} asks for an implementation (attn_implementation) in config.json; remove it there"
         )
     with about(found.name):
-        model = SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
-    if not hasattr(model[0], "auto_model"):
-        raise unknown_pooling(found)
-    return model
+        return SentenceTransformer(str(found.folder), device=str(device), trust_remote_code=False)
 
 
 def model_hash(weights: dict[str, Tensor], tokenizer: Any, *settings: object) -> str:

@@ -146,10 +146,7 @@ class EncoderForCL(ForCL, PreTrainedModel):
     def _encode(self, attention_mask: Tensor, lengths: NDArray[np.int64] | None = None, **rows: Any) -> Any:
         ids, text_mask = rows["input_ids"], rows.get("text_mask")
         if _is_sentence_transformer(self.encoder):
-            features = {"input_ids": ids, "attention_mask": attention_mask}
-            if text_mask is not None:
-                features["prompt_length"] = int((attention_mask - text_mask).sum(1).max())
-            output = self.encoder(features)
+            output = self.encoder(features_of(self.encoder, ids, attention_mask, text_mask))
         else:
             other = {name: rows[name] for name in self.takes if rows.get(name) is not None}
             output = self.encoder(input_ids=ids, attention_mask=attention_mask, **other)
@@ -275,6 +272,15 @@ def sentence_vectors(output: Any) -> Tensor:
         f"the module returned a {type(output).__name__}; return vectors [N, d], or an output with pooler_output or "
         "sentence_embedding"
     )
+
+
+def features_of(encoder: Any, ids: Tensor, mask: Tensor, text_mask: Tensor | None) -> dict[str, Any]:
+    """The features that a `SentenceTransformer` takes; those of its `StaticEmbedding` are ids without padding."""
+    if type(encoder[0]).__name__ == "StaticEmbedding":
+        lengths = (mask != 0).sum(1)
+        return {"input_ids": ids[mask != 0], "offsets": lengths.cumsum(0) - lengths}
+    before = {} if text_mask is None else {"prompt_length": int((mask - text_mask).sum(1).max())}
+    return {"input_ids": ids, "attention_mask": mask, **before}
 
 
 def _of_transformers(model: nn.Module) -> bool:

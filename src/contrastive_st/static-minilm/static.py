@@ -97,6 +97,21 @@ class StaticModel(PreTrainedModel):
         table = self.embeddings.float()
         return table * self.weights[:, None].float() if self.config.storage != "float32" else table
 
+    def get_input_embeddings(self) -> nn.Embedding:
+        """The table as a module, whose weight is the parameter of this model."""
+        if self.config.storage == "int8":
+            raise ValueError("a table of int8 has no gradient and is not resized; save it in float32")
+        table = nn.Embedding(0, self.config.hidden_size)
+        table.weight, table.num_embeddings = self.embeddings, len(self.embeddings)
+        return table
+
+    def set_input_embeddings(self, value: nn.Embedding) -> None:  # type: ignore[override]
+        """Take the table of a module; new tokens have the scale 1."""
+        self.embeddings = value.weight
+        if self.config.storage != "float32":
+            more = (0, len(value.weight) - len(self.weights))
+            self.weights = nn.functional.pad(self.weights, more, value=1.0)
+
     def _init_weights(self, module: nn.Module) -> None:
         """The table is made in `__init__`."""
 

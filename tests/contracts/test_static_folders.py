@@ -1,0 +1,130 @@
+"""Static models of sentence-transformers and model2vec, in each layout: equal vectors, and written back."""
+
+import itertools
+import shutil
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from conftest import SENTENCES
+from contrastive_st import (
+    AutoModelForCL,
+    ContrastiveTrainer,
+    ContrastiveTrainingArguments,
+    InputError,
+    PairCollator,
+    SentenceEncoder,
+)
+from contrastive_st.files.folders import SHIPPED
+from contrastive_st.models import load_tokenizer
+from contrastive_st.models.protocol import open_encoder
+
+library = pytest.importorskip("sentence_transformers")
+model2vec = pytest.importorskip("model2vec")
+LONG = "the cat sat on a mat and an unknownword ran away " * 250
+TEXTS = [*SENTENCES, "unknownword", "unknownword cat", LONG, ""]
+
+
+def words():
+    vocabulary = {
+        word: number for number, word in enumerate(["[PAD]", "[UNK]", *sorted({*" ".join(SENTENCES).split()})])
+    }
+    tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
+    return tokenizer
+
+
+def static_module():
+    from sentence_transformers.sentence_transformer.modules import StaticEmbedding
+
+    table = np.random.default_rng(0).normal(size=(words().get_vocab_size(), 8)).astype(np.float32)
+    return StaticEmbedding(words(), embedding_weights=table)
+
+
+def normalize():
+    from sentence_transformers.sentence_transformer.modules import Normalize
+
+    return Normalize()
+
+
+STACKS = {
+    "table": lambda: [static_module()],
+    "unit vectors": lambda: [static_module(), normalize()],
+    "shipped": lambda: list(library.SentenceTransformer(str(SHIPPED), device="cpu")),
+}
+
+
+def older(folder):
+    """The layout of earlier releases, with the table in a folder."""
+    (folder / "0_StaticEmbedding").mkdir()
+    for name in ("model.safetensors", "tokenizer.json"):
+        (folder / name).rename(folder / "0_StaticEmbedding" / name)
+    path = folder / "modules.json"
+    path.write_text(path.read_text().replace('"path": ""', '"path": "0_StaticEmbedding"', 1))
+
+
+@pytest.mark.parametrize("layout", ["today", "older"])
+@pytest.mark.parametrize("stack", STACKS)
+def test_of_sentence_transformers(stack, layout, tmp_path):
+    peer = library.SentenceTransformer(modules=STACKS[stack](), device="cpu")
+    peer.save_pretrained(str(tmp_path / "peer"))
+    if layout == "older":
+        older(tmp_path / "peer")
+    wanted = peer.encode(TEXTS, show_progress_bar=False)
+    for encoder in (SentenceEncoder(tmp_path / "peer"), open_encoder(tmp_path / "peer"), SentenceEncoder(peer)):
+        np.testing.assert_allclose(encoder.encode(TEXTS), wanted, atol=1e-5)
+    model = AutoModelForCL.from_pretrained(tmp_path / "peer")
+    tokenizer = load_tokenizer(tmp_path / "peer")
+    np.testing.assert_allclose(SentenceEncoder(model, tokenizer).encode(TEXTS[:8]), wanted[:8], atol=1e-5)
+    model.save_pretrained(tmp_path / "again")
+    tokenizer.save_pretrained(tmp_path / "again")
+    again = library.SentenceTransformer(str(tmp_path / "again"), device="cpu")
+    np.testing.assert_allclose(again.encode(TEXTS, show_progress_bar=False), wanted, atol=1e-5)
+
+
+def test_an_object_is_trained(tmp_path):
+    peer = library.SentenceTransformer(modules=[static_module()], device="cpu")
+    tokenizer = SentenceEncoder(peer).tokenizer
+    rows = [{"input_ids": [tokenizer(text)["input_ids"] for text in pair]} for pair in itertools.pairwise(SENTENCES)]
+    before = peer.encode(SENTENCES)
+    trainer = ContrastiveTrainer(
+        model=peer, train_dataset=rows, data_collator=PairCollator(tokenizer),
+        args=ContrastiveTrainingArguments(
+            str(tmp_path), max_steps=2, per_device_train_batch_size=4, learning_rate=0.1,
+            report_to="none", disable_tqdm=True,
+        ),
+    )  # fmt: skip
+    trainer.train()
+    assert np.abs(peer.encode(SENTENCES) - before).max() > 0.01
+
+
+def test_a_bag_of_words_is_one_true_line(tmp_path):
+    from sentence_transformers.sentence_transformer.modules import BoW
+
+    peer = library.SentenceTransformer(modules=[BoW(vocab=["cat", "dog"])], device="cpu")
+    with pytest.raises(InputError, match=r"BoW .* without a transformer"):
+        SentenceEncoder(peer)
+
+
+@pytest.mark.parametrize("kind", ["float32", "float16", "int8"])
+@pytest.mark.parametrize("extra", ["plain", "weights", "vocabulary", "no limit"])
+def test_of_model2vec(kind, extra, tmp_path):
+    tokenizer, generator = words(), np.random.default_rng(1)
+    size = tokenizer.get_vocab_size()
+    rows = 9 if extra == "vocabulary" else size
+    table = generator.normal(size=(rows, 8)).astype(np.float32)
+    table = (table * 40).astype(np.int8) if kind == "int8" else table.astype(kind)
+    given = {"weights": generator.random(size).astype(np.float32)} if extra in ("weights", "vocabulary") else {}
+    given |= {"token_mapping": generator.integers(0, rows, size)} if extra == "vocabulary" else {}
+    given |= {"max_length": None} if extra == "no limit" else {}
+    config = {"model_type": "model2vec", "normalize": extra != "weights"}
+    peer = model2vec.StaticModel(table, tokenizer, config=config, **given)
+    peer.save_pretrained(str(tmp_path / "peer"))
+    peer = model2vec.StaticModel.from_pretrained(str(tmp_path / "peer"))
+    wanted = peer.encode(TEXTS)
+    for encoder in (SentenceEncoder(tmp_path / "peer"), open_encoder(tmp_path / "peer")):
+        np.testing.assert_allclose(encoder.encode(TEXTS), wanted, atol=2e-3 if kind == "float16" else 1e-4)
+    shutil.copytree(tmp_path / "peer", tmp_path / "trained")
+    model = AutoModelForCL.from_pretrained(tmp_path / "trained")
+    assert model.config.vocab_size == size

@@ -47,25 +47,25 @@ def _condition(condition: Condition) -> str:
 
 
 def _in_range(path: str, condition: Condition) -> list[str]:
-    compare, found = condition.operator, []
+    compare, texts = condition.operator, []
     if condition.number is not None:
         number = _json(condition.number)
-        found.append(f"{path} {compare} {number}")
-        found.append(_text(path, NUMBER, f"@.double() {compare} {number}"))
+        texts.append(f"(@ like_regex {_whole(NUMBER)} && @.double() {compare} {number})")
     if date := condition.date:
         date += _LAST if compare in ("<=", ">") else ""  # in the precision of the date: 2024-05-01 is not after 2024
-        if ":" in date:
-            for mark in "T ":
-                end = _json(date.replace("T", mark).replace(" ", mark))
-                found.append(_text(path, DATE.replace("[T ]", mark), f"@ {compare} {end}"))
-        else:
-            found.append(_text(path, DATE, f"@ {compare} {_json(date)}"))
-    return found
+        for mark in "T " if ":" in date else "T":
+            end = _json(date.replace("T", mark).replace(" ", mark))
+            pattern = DATE.replace("[T ]", mark) if ":" in date else DATE
+            texts.append(f"(@ like_regex {_whole(pattern)} && @ {compare} {end})")
+    in_text = f'exists({path} ? (@.type() == "string" && {_any(texts)}))'
+    if condition.number is None:
+        return [in_text]
+    in_number = f"{path} {compare} {number}"
+    return [in_number, f"(({in_number}) is unknown && {in_text})"]  # unknown: there is text; this spares the rest
 
 
-def _text(path: str, pattern: str, test: str) -> str:
-    """Whether a text at the path matches the pattern and passes the test."""
-    return f'exists({path} ? (@.type() == "string" && @ like_regex {_json(f"^({pattern})$")} && {test}))'
+def _whole(pattern: str) -> str:
+    return _json(f"^({pattern})$")
 
 
 def _all(parts: list[str]) -> str:

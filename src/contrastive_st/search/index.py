@@ -168,6 +168,10 @@ class WritableIndex(VectorIndex, Protocol):
         """A sink for the shards of one corpus."""
         ...
 
+    def known(self, ids: Sequence[Id]) -> list[int]:
+        """Those of the ids that the index has."""
+        ...
+
     def deleted(self) -> list[int]:
         """The ids of the documents that were deleted, and that a loader leaves out unless it restores them."""
         ...

@@ -261,7 +261,7 @@ def column_roles(
     held = rows if isinstance(rows, Mapping) else profile(rows)
     if not any(column.rows for column in held.values()):
         raise InputError(f"{source} is empty; it needs at least one row")
-    finder = _Finder(held, dict(_given(columns, list(held), source)), source, gold)
+    finder = _Finder(held, dict(named_columns(columns, list(held), source)), source, gold)
     found = finder.roles()
     return found if isinstance(rows, Mapping) else found.with_example(rows)
 
@@ -283,7 +283,7 @@ def text_column(table: Any, columns: Sequence[str | int] | str | int | None = No
         'question'
     """
     names: list[str] = list(table.columns or table.profile)
-    asked = list(_given(columns, names, table.source))
+    asked = list(named_columns(columns, names, table.source))
     if len(asked) > 1:
         raise InputError(f"{table.source}: columns {' and '.join(asked)} are named; name the one that has the texts")
     if asked:
@@ -301,8 +301,16 @@ def text_column(table: Any, columns: Sequence[str | int] | str | int | None = No
     return found[0]
 
 
-def _given(columns: Any, names: list[str], source: str) -> dict[str, str | None]:
-    """The columns asked for, each with the role given for it or None."""
+def named_columns(columns: Any, names: Sequence[str], source: str) -> dict[str, str | None]:
+    """The columns asked for by name, by position in `names` or as `name=role`, each with that role or None.
+
+    Raises:
+        InputError: there is no such column or role, or a column is asked for twice.
+
+    Example:
+        >>> named_columns(["text", 0, "2=label"], ["id", "text", "topic"], "a.csv")
+        {'text': None, 'id': None, 'topic': 'label'}
+    """
     given: dict[str, str | None] = {}
     there = ", ".join(names) or "(there are none)"
     for column in [columns] if isinstance(columns, (str, int)) else columns or []:

@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from contrastive_st.data.profile import simple
 from contrastive_st.data.reading.sources import Source
 from contrastive_st.data.reading.table import Row, Table, check_utf8, open_table
-from contrastive_st.data.roles import text_column
+from contrastive_st.data.roles import named_columns, text_column
 from contrastive_st.errors import InputError
 
 logger = logging.getLogger(__name__)
@@ -67,7 +67,10 @@ def read_texts(
         texts = [name for name in names if table.only_texts(name)]
         blank = [name for name in names if not table.profile[name].count]
         columns = texts or blank
-    return columns_of(table, choose(columns, names, table.source), strict)
+    chosen = list(named_columns(columns, names, table.source))
+    if not chosen:
+        raise InputError(f"{table.source}: no column of text; name one or more of {', '.join(names)}")
+    return columns_of(table, chosen, strict)
 
 
 def header_of(columns: Columns, header: bool | None = None) -> bool | None:
@@ -118,30 +121,6 @@ def read_corpus(source: Source, column: str | int | None = None) -> datasets.Dat
     table = open_table(source, header=header_of(None if column is None else [column]))
     report(len(list(islice(table, 1))), 0, 0, table, strict=False)
     return columns_of(table, [text_column(table, column)])
-
-
-def choose(columns: Sequence[str | int], names: Sequence[str], source: str) -> list[str]:
-    """The names of the columns wanted, given by name or by position in `names`.
-
-    A string of digits is a position if no column has that name, because a command line only gives strings.
-
-    Example:
-        >>> choose(["text", 0, "2"], ["id", "text", "title"], "a.csv")
-        ['text', 'id', 'title']
-    """
-    there = ", ".join(names) or "(there are none)"
-    if not columns:
-        raise InputError(f"{source}: no column of text; name one or more of {there}")
-    chosen: list[str] = []
-    for column in columns:
-        if column not in names and str(column).isdecimal() and int(column) < len(names):
-            column = names[int(column)]
-        if column not in names:
-            raise InputError(f"{source}: there is no column {column!r}; name one or more of {there}")
-        if column in chosen:
-            raise InputError(f"{source}: column {column!r} is named twice; name each column once")
-        chosen.append(str(column))
-    return chosen
 
 
 def report(total: int, dropped: int, first: int, table: Table, strict: bool, what: str = "have a blank cell") -> None:

@@ -107,3 +107,19 @@ def test_help_has_defaults_and_a_percent_sign():
     text = " ".join(parser.format_help().split())
     assert "number of hits (default: 10)" in text
     assert "with the graph, 100% of it (default: True)" in text
+
+
+def test_flags_that_are_repeated_that_may_be_empty_and_former_names() -> None:
+    @dataclass
+    class Find(Options):
+        query: str = option("what to look for", positional=True)
+        filter: list[str] = option("a condition", default=None, action="append")
+        metadata: list[str] | None = option("columns", nargs="*")
+        strategy: str = option("how", default="top", aliases=("--sampling",))
+
+    parser = argparse.ArgumentParser()
+    add_flags(parser, Find)
+    found = parser.parse_args(["--filter", "a", "--filter", "b", "q", "--metadata", "--sampling", "random"])
+    assert vars(found) == {"query": "q", "filter": ["a", "b"], "metadata": [], "strategy": "random"}
+    assert "--sampling" not in parser.format_help()
+    assert parser.parse_args(["q"]).strategy == "top"

@@ -167,7 +167,16 @@ class Options:
 # --- Fields as flags.
 
 
-def option(help: str, default: Any = None, *, positional: bool = False, short: str = "", metavar: str = "") -> Any:
+def option(
+    help: str,
+    default: Any = None,
+    *,
+    positional: bool = False,
+    short: str = "",
+    metavar: str = "",
+    aliases: Sequence[str] = (),
+    **flag: Any,
+) -> Any:
     """The field of a dataclass with its help.
 
     Args:
@@ -177,9 +186,13 @@ def option(help: str, default: Any = None, *, positional: bool = False, short: s
             is not None.
         short: a second flag of one letter, such as `-k`.
         metavar: what the help calls its value.
+        aliases: former names, which are still read and not shown.
+        flag: other arguments of `add_argument`: `action="append"` for a list with one value per flag, `nargs="*"` for
+            one that may be empty.
     """
     default = dataclasses.MISSING if positional and default is None else default
-    metadata = {"help": help, "positional": positional, "short": short, "metavar": metavar}
+    metadata = {"help": help, "positional": positional, "short": short, "aliases": aliases,
+                "flag": {**flag, **({"metavar": metavar} if metavar else {})}}  # fmt: skip
     return dataclasses.field(default=default, kw_only=not positional, metadata=metadata)
 
 
@@ -214,8 +227,9 @@ def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kin
     if not required and default not in (None, False, (), []):
         words += f" (default: {' '.join(map(str, default)) if isinstance(default, (list, tuple)) else default})"
     given["help"] = words.replace("%", "%%")
-    if about.get("metavar"):
-        given["metavar"] = about["metavar"]
+    given |= about.get("flag", {})
+    if given.get("action") == "append":
+        del given["nargs"]
     if about.get("positional"):
         if not required:
             given |= {"nargs": "*" if given.get("nargs") else "?", "default": default}
@@ -228,6 +242,9 @@ def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kin
     elif given.get("type") is truth:
         given |= {"nargs": "?", "const": True}
     parser.add_argument(*flags, **{**given, **({"required": True} if required else {"default": default})})
+    if former := about.get("aliases"):
+        hidden = {"dest": spec.name, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
+        parser.add_argument(*former, **{**given, **hidden})
 
 
 def _flag_of(kind: Any) -> dict[str, Any]:

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 import contrastive_st
-from contrastive_st.data import kmer_tokenizer, tokenize, word_tokenizer
+from contrastive_st.data import tokenize, word_tokenizer
 from contrastive_st.tokens import beginnings, token_ids
+from sequences import kmer_tokenizer
 
 
 class Watched:

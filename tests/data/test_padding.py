@@ -7,11 +7,12 @@ import torch
 from plain import in_double
 
 from contrastive_st import DropoutPairCollator, PairCollator
-from contrastive_st.data import CooccurrenceCollator, FramePairCollator, LabelledPairCollator
+from contrastive_st.data import CooccurrenceCollator, LabelledPairCollator
 from contrastive_st.models import families
 from contrastive_st.models.auto import family as class_of
 from contrastive_st.tokens import in_order, training_buckets
 from contrastive_st.training.gradcache import cut_chunks
+from sequences import FramePairCollator
 
 DECODERS, FAMILIES = ([class_of(kind) for kind in rows] for rows in (families.DECODERS, families.ENCODERS))
 ROWS = [{"input_ids": [[2, 7, 8, 3], [2, 9, 3]], "label": 1}, {"input_ids": [[2, 5, 3], [2, 6, 3]], "label": 0}]

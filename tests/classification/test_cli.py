@@ -11,6 +11,7 @@ from evaluation_files import ANIMALS, TOOLS, write
 from contrastive_st import BertForCL
 from contrastive_st.classification.cli import add_commands
 from contrastive_st.cli import main
+from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.few_shot import METHODS
 
@@ -54,6 +55,35 @@ def test_it_learns_from_a_table_tells_its_figures_and_finds_its_model_again(tabl
     assert len(capsys.readouterr().out.splitlines()) == 8
     run("--test", table, "--output", tmp_path / "nouns")  # without the examples
     assert "keywords" not in capsys.readouterr().out
+
+
+def test_predictions_are_the_rows_with_their_labels(table, tmp_path, capsys):
+    run("--examples", table, "--output", tmp_path / "nouns")
+    rows = [
+        {"id": "007", "text": "a new saw", "label": "x", "n": 1.5},
+        {"id": "8", "text": "the old horse", "label": None},
+    ]
+    (tmp_path / "new.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for ending in (".csv", ".jsonl", ".parquet"):
+        run(tmp_path / "new.jsonl", "--output", tmp_path / "nouns", "--predictions", tmp_path / f"out{ending}")
+        assert "2 rows with predicted_label and score in" in capsys.readouterr().err
+        found = list(open_table(tmp_path / f"out{ending}"))
+        assert [row.cells["predicted_label"] for row in found] == ["tool", "animal"]
+        assert [row.cells["id"] for row in found] == ["007", "8"]
+        assert [row.cells["label"] for row in found] == ["x", ""]
+        assert all(0.5 <= float(row.cells["score"]) <= 1 for row in found)
+    before = (tmp_path / "out.csv").read_bytes()
+    for wrong, words in (
+        (["--predictions", tmp_path / "out.csv"], "is there already"),
+        (["--predictions", tmp_path / "out.xlsx"], "write one of .jsonl, .csv, .parquet"),
+        (["--columns", "txet"], "there is no column 'txet'; name one or more of id, text, label, n"),
+    ):
+        with pytest.raises(InputError, match=words):
+            run(tmp_path / "new.jsonl", "--output", tmp_path / "nouns", *wrong)
+    with pytest.raises(InputError, match="there is no column 'txet'"):
+        run("--examples", table, "--columns", "txet", "label", "--output", tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+    assert (tmp_path / "out.csv").read_bytes() == before
 
 
 def test_a_file_for_each_label_and_means_as_before(checkpoint, tmp_path, capsys):

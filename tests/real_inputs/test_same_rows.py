@@ -9,6 +9,8 @@ from small_files import COMPRESS, delimited, lines, put
 from contrastive_st.classification.cli import _input
 from contrastive_st.data import read_examples
 from contrastive_st.data.reading import stream_texts
+from contrastive_st.data.reading.texts import read_corpus
+from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.own import read_relevant_pairs
 from contrastive_st.search.documents import open_corpus
 from contrastive_st.search.mining.known_pairs import pair_columns
@@ -74,6 +76,7 @@ DOORS = {
     "train": lambda source: [read_examples(source)[0][name][:] for name in ("anchor", "positive")],
     "mine": mined,
     "encode": lambda source: [list(stream_texts(source, "anchor")())],
+    "neighbors, group": lambda source: [read_corpus(source, "anchor")["anchor"][:]],
     "index": lambda source: [[one.text for one in open_corpus(source, column="anchor").read()]],
     "classify": lambda source: [classified(source)],
     "evaluate": lambda source: [list(column) for column in zip(*read_relevant_pairs(source), strict=True)],
@@ -84,9 +87,13 @@ DOORS = {
 def test_every_door_has_the_same_rows(name, tmp_path, monkeypatch):
     source = written(tmp_path, name, monkeypatch)
     for door, read in DOORS.items():
-        if door == "index" and name in ("list", "glob", "splits"):
-            continue  # index takes a file, or all files of a folder
+        if door == "index" and name == "list":
+            with pytest.raises(InputError, match="name a folder or a pattern"):
+                read(source)
+            continue
         found = read(source if isinstance(source, list) else str(source))
+        if door == "index" and name == "splits":  # all files of a folder are documents
+            found = [found[0][1:]]
         assert found == [ANCHORS, POSITIVES][: len(found)], (door, found)
 
 

@@ -8,13 +8,18 @@ happen: the kind and the first row, or the part of an error that says what to do
 import datetime
 import json
 import re
+from decimal import Decimal
 
+import datasets
+import numpy as np
 import pyarrow as pa
 import pytest
 from small_files import lines, put
 
-from contrastive_st.data import read_examples
+from contrastive_st.data import read_examples, tokenize, word_tokenizer
+from contrastive_st.data.reading import stream_texts
 from contrastive_st.errors import InputError
+from contrastive_st.evaluation.datasets.own import read_relevant_pairs
 
 PAIR = {"anchor": "why is it so?", "positive": "because it is"}
 PAIRS = [
@@ -61,6 +66,18 @@ BEIR = {
     "queries.jsonl": [{"_id": f"q{i}", "text": f"why {i}?"} for i in range(3)],
     "qrels": {"train.tsv": "query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td2\t1\nq1\td1\t0\n"},
 }
+TEVATRON_2 = [
+    {"query_id": str(i), "query_text": f"why {i}?", "positive_document_ids": [f"d{i}"], "source": None}
+    for i in range(3)
+]
+DPR = [{"question": f"why {i}?", "answers": ["x"], "positive_ctxs": [{"title": "T", "text": f"so {i}", "passage_id": "1"}],
+        "negative_ctxs": [], "hard_negative_ctxs": [{"title": "", "text": f"no {i}"}]} for i in range(3)]  # fmt: skip
+NESTED = {"version": "1.1", "data": [{"title": f"T {i}", "paragraphs": [{"context": f"It is so {i}.", "qas": [
+    {"id": "1", "question": f"why {i}?", "answers": [{"text": "so", "answer_start": 6}]}]}]} for i in range(3)]}  # fmt: skip
+LISTS = [{"anchor": f"why {i}?", "positive": [f"so {i}", f"no {i}", "not"], "labels": [1, 0, 0]} for i in range(3)]
+RANKED = [{"query": f"why {i}?", "docs": [f"no {i}", f"so {i}"], "scores": [0.1, 0.9]} for i in range(3)]
+CLASSES = datasets.Dataset.from_dict({"text": ["a b", "c d", "e f"], "label": [-1, 0, 1]}, features=datasets.Features(
+    {"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])}))  # fmt: skip
 NLI = [{"premise": f"p {i}", "hypothesis": f"h {i}", "label": i % 3} for i in range(6)]
 
 #: name, content, kind, the first row
@@ -138,6 +155,21 @@ READ = [
     ("nli_null.jsonl", [{**NLI[0], "label": None}, *NLI], "labelled_pairs", ("p 0", "h 0", 0)),
     ("signs.csv", "text,sentiment\nbad thing,-1\nsome thing,0\ngood thing,1\n", "labelled_texts", ("bad thing", 0)),
     ("plus_and_minus.csv", "text,label\nbad thing,-\ngood thing,+\n", "labelled_texts", ("bad thing", 1)),
+    ("dpr.json", DPR, "triplets", ("why 0?", "T so 0", "no 0")),
+    ("labeled_list.jsonl", LISTS, "triplets", ("why 0?", "so 0", "no 0", "not")),
+    ("labeled_list.csv", [{**row, "positive": json.dumps(row["positive"]), "labels": "[1, 0, 0]"} for row in LISTS], "triplets", ("why 0?", "so 0", "no 0", "not")),
+    ("scored_list.jsonl", [{**{k: v for k, v in row.items() if k != "labels"}, "scores": [0.9, 0.1, 0.2]} for row in LISTS], "scored_candidates", ("why 0?", "so 0", "no 0", "not", [0.9, 0.1, 0.2])),
+    ("ranked_list.parquet", RANKED, "scored_candidates", ("why 0?", "so 0", "no 0", [0.9, 0.1])),
+    ("decimals.parquet", with_column([Decimal("0.25"), Decimal("0.5"), Decimal("1.00"), Decimal("0.75")], "score"), "scored_pairs", (*PAIRS[0].values(), 0.25)),
+    ("unknown_decimals.parquet", with_column([Decimal("0.25"), Decimal("0.5"), Decimal("1.00"), Decimal("0.75")], "d"), "scored_pairs", (*PAIRS[0].values(), 0.25)),
+    ("half_scores.parquet", pa.table({**{n: [r[n] for r in PAIRS] for n in PAIR}, "score": pa.array(np.array([0.25, 0.5, 1, 0], np.float16))}), "scored_pairs", (*PAIRS[0].values(), 0.25)),
+    ("carets.csv", SHEET.replace(";", "^"), "pairs", ("why, then?", "so, because")),
+    ("hive.csv", SHEET.replace(";", "\x01"), "pairs", ("why, then?", "so, because")),
+    ("line_above.csv", "# exported in May\n" + SHEET.replace(";", "|"), "pairs", ("why, then?", "so, because")),
+    ("title_above.csv", "Survey of May\n\nanchor;positive;;\nwhy?;so;;\nwho?;me;;\n", "pairs", ("why?", "so")),
+    ("metadata.jsonl", [{"content": f"text {i}", "meta": {"author": "me", "page": i}} for i in range(3)], "texts", ("text 0",)),
+    ("objects_aside.jsonl", [{"content": f"text {i}", "extra": {"author": "me", "page": i}} for i in range(3)], "texts", ("text 0",)),
+    ("large_strings.parquet", pa.table({"anchor": pa.array(["why?", "who?"], pa.large_string()), "positive": pa.array(["so", "me"]).dictionary_encode()}), "pairs", ("why?", "so")),
     ("label_list.jsonl", [{"anchor": "why?", "positive": "so", "negative": "no", "label": [0.9, 0.1]}] * 3, "scored_candidates", ("why?", "so", "no", [0.9, 0.1])),
 ]  # fmt: skip
 
@@ -158,7 +190,16 @@ REFUSED = [
     ("two_objects.parquet", structs(lambda i: {"a": f"so {i}", "b": f"thus {i}"}), "'positive' holds neither text nor numbers"),
     ("ragged.csv", "anchor,positive\nwhy?,so\nwell, it, is,so\n", "row 3: 4 cells where the header has 2"),
     ("open_quote.csv", 'anchor,positive\nwhy?,so\n"never closed,so\n', "row 3"),
-    ("squad.jsonl", SQUAD, "'context' has no role"),
+    ("squad.jsonl", SQUAD, "--columns question=anchor context=positive"),
+    ("squad.parquet", SQUAD, "--columns question=anchor context=positive"),
+    ("squad_nested.json", json.dumps(NESTED), "'title' is the only text, and 'paragraphs'"),
+    ("tevatron_2.jsonl", TEVATRON_2, "'query_text' is the only text, and 'positive_document_ids'"),
+    ("ids_of_passages.parquet", [{"query": f"why {i}?", "pos_ids": [i], "neg_ids": [7, 8]} for i in range(3)], "'query' is the only text, and 'pos_ids'"),
+    ("question_and_choices.jsonl", [{"question": f"why {i}?", "choices": ["so", "no"]} for i in range(3)], "'question' is the only text, and 'choices'"),
+    ("percents.csv", with_column(["85%", "10%", "5%", "99%"], "match"), "column 'match' ('85%') may be scores"),
+    ("decimal_commas.csv", "sentence1;sentence2;score\na b;c;0,5\nd e;f;1,0\n", "holds '0,5', and scores are numbers"),
+    ("stars.csv", with_column(["5 stars", "1 star", "3 stars", "2 stars"], "review"), "may be scores"),
+    ("object_of_text.parquet", [{"id": i, "doc": {"body": f"text {i}", "url": "https://a"}} for i in range(3)], "no column holds text"),
     ("multi_label.jsonl", [{"text": f"t {i}", "labels": ["a", "b"]} for i in range(3)], "lists of labels"),
 ]  # fmt: skip
 
@@ -185,3 +226,58 @@ def test_refused(name, content, words, tmp_path):
 
 def test_there_are_enough():
     assert len(READ) + len(REFUSED) >= 60
+
+
+def test_what_is_recognized_is_logged(tmp_path, caplog):
+    for name, content, words in (
+        ("a.jsonl", LISTS, "read as a file of lists of labeled texts"),
+        ("b.jsonl", TEVATRON, "read as a file of tevatron"),
+        ("c.csv", "# May\n" + SHEET, "1 lines above the names of the columns are skipped"),
+        ("d.csv", "text,label\na b,-1\nc d,0\ne f,1\n", "-1 in column 'label' is a class, as its values are -1, 0, 1"),
+        ("e.csv", "text,label\na b,-1\nc d,0\ne f,1\ng h,2\n", "left out 1 rows without a label (-1)"),
+    ):
+        caplog.clear()
+        read_examples(str(put(tmp_path, name, content)))
+        assert words in caplog.text
+
+
+def test_minus_one_of_class_labels_is_no_class():
+    rows, _ = read_examples(CLASSES)
+    assert rows["label"][:] == [0, 1]
+
+
+@pytest.mark.parametrize("rows", [["a b", "c d"], [("a b", "c d")], {"anchor": ["a"], "positive": ["b"]}, (row for row in PAIRS),
+                                  pa.table({"text": ["a"]}), np.array([["a", "b"]])])  # fmt: skip
+def test_tokenize_names_what_it_takes(rows):
+    with pytest.raises(InputError, match="tokenize takes a Dataset"):
+        tokenize(rows, word_tokenizer(["a"]), 8)
+
+
+def stream(rows):
+    return datasets.IterableDataset.from_generator(lambda: iter(rows))
+
+
+def test_streams_show_a_row_and_refuse_what_would_be_lost(caplog):
+    caplog.set_level("INFO")
+    tokenizer = word_tokenizer(["why"])
+    assert len(list(tokenize(stream(PAIRS), tokenizer, 8))) == 4
+    assert "'why is it red?'" in caplog.text
+    with pytest.raises(InputError, match="scores in 'score' are not in 0 to 1"):
+        tokenize(stream(with_column([4.5], "score")), tokenizer, 8)
+    late = [*PAIRS * 300, {**PAIR, "negative": "no"}]
+    with pytest.raises(InputError, match="column 'negative' is not in its first rows"):
+        list(tokenize(stream(late), tokenizer, 8))
+
+
+def test_objects_are_not_the_text_of_a_corpus(tmp_path):
+    rows = [{"id": i, "doc": {"body": f"text {i}", "url": "https://a"}} for i in range(3)]
+    with pytest.raises(InputError, match="no column of text; name one of id, doc"):
+        stream_texts(str(put(tmp_path, "a.parquet", rows)))
+    put(tmp_path, "b.jsonl", [{"content": f"text {i}", "doc": {"body": "x"}} for i in range(2)])
+    assert list(stream_texts(str(tmp_path / "b.jsonl"))()) == ["text 0", "text 1"]
+
+
+def test_pairs_of_relevance_0_are_not_relevant(tmp_path, caplog):
+    path = put(tmp_path, "a.csv", with_column(["1", "0", "1", "0"], "relevance"))
+    assert read_relevant_pairs(path) == [tuple(PAIRS[0].values()), tuple(PAIRS[2].values())]
+    assert "2 pairs are relevant" in caplog.text

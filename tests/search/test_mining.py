@@ -313,6 +313,28 @@ def test_the_formats_and_prompts_of_sentence_transformers(name, ending, tokenize
     assert len({*rows[0]} & {*rows[1]}) >= 0.9 * len({*rows[1]})  # cosines of float16 differ in their last digits
 
 
+@pytest.mark.parametrize("scored", [False, True])
+@pytest.mark.parametrize("name", ["n-tuple", "triplet", "labeled-pair", "labeled-list"])
+@pytest.mark.parametrize("ending", [".jsonl", ".csv", ".parquet"])
+def test_train_reads_what_mine_writes(name, scored, ending, tmp_path):
+    options = {"num_negatives": 2, "output_format": name, "output_scores": scored}
+    mined = list(mine_hard_negatives(drawn(), space(), **options))
+    write_hard_negatives(drawn(), tmp_path / f"mined{ending}", space(), **options)
+    rows, roles = read_examples(str(tmp_path / f"mined{ending}"), scale=(-1, 1) if name == "labeled-pair" else None)
+    kinds = {"labeled-pair": "scored_pairs"}
+    assert roles.kind == kinds.get(name, "scored_candidates" if scored else "triplets")
+    assert len(rows) == len(mined)
+    first = mined[0]
+    texts = [
+        first[column] for column in ("anchor", "positive", "negative", "negative_1", "negative_2") if column in first
+    ]
+    if name == "labeled-list":
+        texts = [first["anchor"], *first["positive"]]
+    assert list(rows[0].values())[: len(texts)] == texts
+    if scored and name != "labeled-pair":
+        assert rows[0]["scores"][: len(first["scores"])] == pytest.approx(first["scores"], abs=1e-5)
+
+
 def plain_row(row):
     """A row without its scores, but their order."""
     numbers = {name: row[name] for name in ("score", "scores") if name in row}

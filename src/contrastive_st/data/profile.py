@@ -7,12 +7,17 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from decimal import Decimal
 from itertools import islice
 from typing import Any
+
+import numpy as np
 
 NUMBER = re.compile(r"\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*")
 #: Cells that nobody would embed: addresses, dates, digests
 _MACHINE = re.compile(r"\w+://\S+|\d{4}-\d\d?-\d\d?([T ]\S*)?|\d\d?[./]\d\d?[./]\d{2,4}|[0-9a-fA-F-]{16,}")
+#: Numbers as people write them: with a comma, a percent sign, a currency, or of so many
+_MEASURE = re.compile(r"\s*[$€£<>~]?\s*[-+]?\d[\d.,]*\s*(%|[$€£]|/\s*\d+|stars?|points?)?\s*", re.IGNORECASE)
 BOOLEANS = {"false": 0.0, "true": 1.0}
 TEXTS, NUMBERS, OTHER, NOTHING = "text", "numbers", "neither text nor numbers", "nothing"
 _ID = re.compile(r"(.*_)?(id|docid|url|uri|lang|language|source)|.*Id", re.IGNORECASE)
@@ -68,7 +73,7 @@ def simple(cell: Any) -> Any:
     if type(cell) is list and cell and type(cell[0]) is dict:
         return [simple(item) for item in cell]
     if type(cell) is not dict:
-        return cell
+        return float(cell) if isinstance(cell, (Decimal, np.floating)) else cell
     texts = {name: value for name, value in cell.items() if isinstance(value, str) and not _ID.fullmatch(name)}
     if isinstance(cell.get("text"), (str, list)):
         title = texts.get("title", "")
@@ -85,12 +90,14 @@ class Column:
         example: the first of them.
         distinct: how often each value occurs, of the first 1,000 values.
         lists: how many cells are lists, also those written as JSON.
+        objects: whether cells are objects, or lists of them.
+        measured: whether each text is a number with a comma, a percent sign or a unit.
         items: what the items of the lists hold.
     """
 
     def __init__(self) -> None:
         self.rows = self.count = self.numbers = self.texts = self.lists = 0
-        self.graded, self.machine = False, True
+        self.graded, self.machine, self.measured, self.objects = False, True, True, False
         self.low, self.high = math.inf, -math.inf
         self.example: Any = None
         self.distinct: Counter[Any] = Counter()
@@ -99,9 +106,12 @@ class Column:
     def add(self, cells: Sequence[Any]) -> None:
         """Take in some cells."""
         self.rows += len(cells)
-        cells = [simple(cell) for cell in cells if not is_blank(cell)]
-        if not cells:
+        given = [cell for cell in cells if not is_blank(cell)]
+        if not given:
             return
+        cells = [simple(cell) for cell in given]
+        first = given[0][0] if type(given[0]) is list else given[0]
+        self.objects = self.objects or type(first) is dict
         self.example = cells[0] if not self.count else self.example
         self.count += len(cells)
         lists = [items for cell in cells if type(cell) in (list, str) and (items := items_of(cell)) is not None]
@@ -112,6 +122,7 @@ class Column:
         strings = [cell.strip() for cell in cells if type(cell) is str]
         self.texts += len(strings)
         self.machine = self.machine and all(map(_MACHINE.fullmatch, strings))
+        self.measured = self.measured and all(map(_MEASURE.fullmatch, strings))
         numbers = [float(cell) for cell in strings if NUMBER.fullmatch(cell)]
         numbers += [BOOLEANS[cell.lower()] for cell in strings if cell.lower() in BOOLEANS]
         plain = [cell for cell in cells if isinstance(cell, (int, float)) and abs(cell) < 1 << 63]
@@ -143,7 +154,7 @@ class Column:
     @property
     def aside(self) -> bool:
         """Whether it holds what nobody would embed: addresses, dates, or mostly numbers."""
-        return self.numbers * 2 >= self.count or (self.machine and self.texts > 0)
+        return self.numbers * 2 >= self.count or ((self.machine or self.measured) and self.texts > 0)
 
     @property
     def graded_numbers(self) -> bool:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from contrastive_st.data.profile import NOTHING, NUMBERS, TEXTS, Column, is_blank, profile, simple
+from contrastive_st.data.profile import NOTHING, NUMBERS, OTHER, TEXTS, Column, is_blank, profile, simple
 from contrastive_st.errors import InputError
 
 TEXT, ANCHOR, POSITIVE, NEGATIVE, SCORE, LABEL = "text", "anchor", "positive", "negative", "score", "label"
@@ -50,13 +50,13 @@ ROLES = (
     Role(ANCHOR, (TEXTS,), False, (
         "anchor", "query", "question", "sentence1", "sentence_1", "sent0", "premise", "text1", "text_1", "sentence_a",
         "question1", "first", "#1_string", "title1", "body1", "caption1", "title", "prompt", "instruction", "claim",
-        "english",
+        "english", "query_text", "question_text",
     )),
     Role(POSITIVE, (TEXTS,), True, (
         "positive", "answer", "answers", "sentence2", "sentence_2", "sent1", "hypothesis", "text2", "text_2",
         "sentence_b", "question2", "second", "#2_string", "title2", "body2", "caption2", "pos", "back", "passage",
         "document", "response", "abstract", "body", "summary", "simplified", "compressed", "paraphrase", "evidence",
-        "non_english", "target", "tgt", "positives",
+        "non_english", "target", "tgt", "positives", "context",
     )),
     Role(SCORES, (NUMBERS,), True, ("scores", "teacher_scores")),
     Role(SCORE, (NUMBERS,), True, ("score", "similarity", "similarity_score", "sim", "relatedness_score", "sts_score")),
@@ -70,7 +70,8 @@ ROLES = (
         "domain", "genre", "topic", "date", "datetime", "time", "timestamp", "year", "created_at", "updated_at", "url",
         "uri", "link", "file", "filename", "path", "author", "user", "username", "dataset", "license", "semeval_set",
         "entailment_ab", "entailment_ba", "annotator_labels", "task_name", "status", "annotator", "lead_time",
-    ), r"|unnamed.*|(.*_)?(q|gu|uu|u)?id\d*|(pair|caption|prompt|doc)id|label_?\d|s\w*_?\w_\w*(parse|original|dataset)",
+        "tags", "keywords", "authors", "meta", "metadata", "entities", "tokens",
+    ), r"|unnamed.*|((.*_)?(q|gu|uu|u)?|pair|caption|prompt|doc)ids?\d*|label_?\d|s\w*_?\w_\w*(parse|original|dataset)",
     ),
 )  # fmt: skip
 _ROLE = {role.name: role for role in ROLES}
@@ -79,6 +80,7 @@ _NAMED = tuple(name for name in _ROLE if name != BESIDE)
 _TEXTS = (TEXT, ANCHOR, POSITIVE, NEGATIVE)
 _PARTNERS = {"source": ("target",), "src": ("tgt", "target")}  # a source with a target is a text
 _NUMBERED = re.compile(r"((?:text|sentence|sent|passage|t|s)_?)(\d)")  # from 0: anchor, positive, negatives
+_REFERS = re.compile(r"(hard_?)?((posi|nega)tives?_\w+|(pos|neg)_(p?ids?|ctxs?|docs?|passages?|documents?)\w*)")
 _FLAG_EMBEDDING = ("query", "pos")  # columns with which FlagEmbedding has an instruction and a kind of task
 #: Lowest and highest value in a score column, by its name; in other columns scores are from 0 to 1
 SCALES = {"relatedness_score": (1.0, 5.0), "sts_score": (0.0, 5.0)}
@@ -133,8 +135,8 @@ def role_of(name: str, names: Sequence[str] = ()) -> str | None:
     plain, others = plain_name(name), set(map(plain_name, names))
     if plain in ("prompt", "type") and set(_FLAG_EMBEDDING) <= others:
         return BESIDE
-    if plain == "title" and {"question", "query"} & others:
-        return BESIDE  # of the passage, as in SQuAD
+    if (plain == "title" and {"question", "query"} & others) or (plain == "answers" and "positive" in others):
+        return BESIDE  # of the passage, as in SQuAD and DPR
     if set(_PARTNERS.get(plain, ())) & others:
         return ANCHOR
     if (numbered := _NUMBERED.fullmatch(plain)) and f"{numbered[1]}0" in others:
@@ -292,7 +294,8 @@ def text_column(table: Any, columns: Sequence[str | int] | str | int | None = No
         return exact[0]
     aside = (BESIDE, LABEL, SCORE, *CANDIDATE_SCORES)
     held = table.profile
-    texts = [name for name in names if held[name].held == TEXTS and role_of(name, names) not in aside]
+    texts = [name for name in names
+             if held[name].held == TEXTS and not held[name].objects and role_of(name, names) not in aside]  # fmt: skip
     sentences = [name for name in texts if not (held[name].aside or held[name].category)]
     found = sentences or texts or [name for name in names if len(names) == 1]
     if len(found) != 1:
@@ -374,6 +377,7 @@ class _Finder:
         self._drop_second_gold(named)
         if not self.given:
             self._unknown_scores(named)
+            self._check_references(named)
         roles = self._placed(named)
         texts = [name for name, role in roles.items() if role in _TEXTS]
         if len(texts) > 1 and not any(named[name] for name in texts):
@@ -399,6 +403,8 @@ class _Finder:
         if role == BESIDE and (not asked or name == self.gold):
             return role, "its name says that it is not a text"
         role = None if role == BESIDE else role
+        if role is None and not asked and column.objects:
+            return role, "it holds objects"
         if role is None and not asked and (column.held != TEXTS or column.aside):
             return role, _UNUSED.get(column.held, f"it holds {column.held}")
         return role, ""
@@ -417,6 +423,9 @@ class _Finder:
             raise self.fault(f"column {name!r} holds nothing: every cell is blank", _FILL)
         if column.held in needed or (NUMBERS in needed and column.numbers):
             return
+        if NUMBERS in needed and TEXTS not in needed and column.measured and column.texts:
+            written = f"column {name!r} holds {column.example!r}, and scores are numbers"
+            raise self.fault(written, "write them with a point and without a unit, such as 0.5")
         wanted = "scores" if needed == (NUMBERS,) else "labels" if NUMBERS in needed else "sentences"
         raise self.fault(f"column {name!r} holds {column.held}, not {wanted}")
 
@@ -427,6 +436,11 @@ class _Finder:
             return
         unknown = [name for name in self.left_out if self.role[name] is None and self.held[name].held == NUMBERS]
         maybe = [name for name in unknown if self._like_scores(self.held[name])]
+        for name in self.left_out:
+            column = self.held[name]
+            if self.role[name] is None and column.held == TEXTS and column.measured and len(column.distinct) > 1:
+                mend = f"write them as numbers, such as 0.5, or leave the column out: --columns {' '.join(texts)}"
+                raise self.fault(f"the values of column {name!r} ({column.example!r}) may be scores", mend)
         for name in maybe:
             column = self.held[name]
             if len(maybe) > 1 or column.low < 0 or column.high > 1:
@@ -439,6 +453,18 @@ class _Finder:
             named[name] = SCORE
             del self.left_out[name]
             self.notes.append(f"{name} is taken as the score of each pair: its values are 0 to 1")
+
+    def _check_references(self, named: dict[str, str | None]) -> None:
+        """A lone text beside the ids or the lists of what belongs to it is not a text to crop."""
+        texts = [name for name, role in named.items() if role in (None, *_TEXTS)]
+        if len(texts) != 1 or len(named) != 1:
+            return
+        for name in self.left_out:
+            held, refers = self.held[name].held, _REFERS.fullmatch(plain_name(name))
+            if refers or (named[texts[0]] == ANCHOR and held == OTHER and self.role[name] != BESIDE):
+                what = f"{texts[0]!r} is the only text, and {name!r} ({_shown(self.held[name].example)}) is not read"
+                mend = f"write the texts it stands for in a column, or train on crops: --columns {texts[0]}"
+                raise self.fault(what, mend)
 
     @staticmethod
     def _like_scores(column: Column) -> bool:
@@ -528,6 +554,7 @@ class _Finder:
         """An error that shows how to name the columns."""
         scores = (BESIDE, SCORE, LABEL, *CANDIDATE_SCORES)
         texts = [name for name in self.names if self.held[name].held == TEXTS and self.role[name] not in scores]
+        texts.sort(key=lambda name: self.role[name] != ANCHOR)
         shown = " ".join(f"{name}={role}" for name, role in zip(texts, (ANCHOR, POSITIVE), strict=False))
         example = f"--columns {shown or 'NAME=anchor NAME=positive'} (of {', '.join(self.names)})"
         return InputError(f"{self.source}: {what}; {mend or f'name their roles, such as {example}'}")

@@ -6,18 +6,20 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from datasets import Dataset, IterableDataset, config
+from datasets import Dataset, DatasetDict, IterableDataset, config
 from datasets.fingerprint import Hasher
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.data.reading import open_table
 from contrastive_st.data.reading.examples import read_examples
+from contrastive_st.data.reading.table import in_memory
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import prompt_length, token_ids
@@ -396,11 +398,14 @@ def tokenize(
         >>> tokenize(Dataset.from_dict({"text": ["b"]}), tokenizer, 8, prompts="a ")[0]  # [CLS] a b [SEP]
         {'input_ids': [2, 5, 6, 3], 'prompt_length': 2}
     """
-    if isinstance(texts, dict):
+    if isinstance(texts, DatasetDict):
         return type(texts)({name: tokenize(own, tokenizer, max_length, num_proc, prompts, columns)
                             for name, own in texts.items()})  # fmt: skip
     if isinstance(texts, IterableDataset):
         return _tokenized_stream(texts, _Encoding(tokenizer, max_length, prompts), columns)
+    if in_memory(texts, "the data") is None:
+        kinds = "a Dataset, a DatasetDict, an IterableDataset, a DataFrame or a list of dictionaries"
+        raise InputError(f"tokenize takes {kinds}, not {type(texts).__name__}; read files with read_examples")
     rows: Dataset = texts if columns is None and _is_settled(texts) else read_examples(texts, columns)[0]
     encoding = _Encoding(tokenizer, max_length, prompts)
     names = [name for name in rows.column_names if name not in TARGETS]
@@ -497,6 +502,9 @@ def _tokenized_stream(texts: IterableDataset, encoding: _Encoding, columns: Sequ
     roles = column_roles(table.profile, columns, source="the stream")
     if roles.lists or roles.kind in ("scored_candidates", "labelled_texts", "labelled_pairs"):
         raise InputError(f"the stream has {roles.words}; a stream may have texts and scores, and no classes or lists")
+    roles = roles.with_example(row.cells for row in islice(table, 100))
+    if roles.gold and not 0 <= table.profile[roles.gold].low <= table.profile[roles.gold].high <= 1:
+        raise InputError(f"the stream's scores in {roles.gold!r} are not in 0 to 1; scale them with `map`")
     logger.info(f"{roles}\n  rows with a blank text are left out while they are read")
     others = list(texts.column_names or table.profile)
     return _mapped(texts, roles.texts, roles.gold, encoding, others)
@@ -527,6 +535,8 @@ def _mapped(
     encode = encoding.of(names)
 
     def encoded(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
+        if late := sorted(set(batch) - set(others)):
+            raise InputError(f"the stream: column {late[0]!r} is not in its first rows; give every row all columns")
         cells = zip(*(batch[name] for name in (*names, *([gold] if gold else []))), strict=True)
         rows = [row for row in cells if all(isinstance(text, str) and text.strip() for text in row[: len(names)])]
         found = encode({name: [row[i].strip() for row in rows] for i, name in enumerate(names)})

@@ -20,6 +20,7 @@ from contrastive_st.data.reading import (
     Table,
     content_digest,
     decode,
+    files_of,
     header_of,
     hub_commit,
     is_saved,
@@ -107,8 +108,9 @@ def open_corpus(
 
     Args:
         source: a table, text file or document (`TABLES` of `data.reading`, `READERS` of `document_readers`), a folder
-            of such files, of which it leaves out what it cannot read, a folder of `save_to_disk`, or a data set of the
-            Hub, "owner/name" or "owner/name:config", which is streamed.
+            of such files, of which it leaves out what it cannot read, a pattern such as `part-*.jsonl`, a folder of
+            `save_to_disk`, or a data set of the Hub, "owner/name" or "owner/name:config", which is streamed. Of a
+            folder all files are documents, also where their names are those of splits.
         column: the column of the texts of tables; by default the one named `text`, or the only one of sentences.
         metadata: columns to keep as metadata; by default all others, but for texts of more than 1,000 characters.
         hub_split: the split of a data set of the Hub, or of a folder that has splits.
@@ -126,7 +128,9 @@ def open_corpus(
         [('On tides', {'year': 1999}), ('On rain', {'year': 2004})]
     """
     asked = [str(column), str(metadata), *([] if lines is None else [f"lines={lines}"])]
-    choice = _Choice(source, column, metadata, lines)
+    if not isinstance(source, (str, Path)):
+        raise InputError("a corpus is one file, folder, pattern or data set; name a folder or a pattern of the files")
+    source, choice = str(source), _Choice(str(source), column, metadata, lines)
     with reading(source):
         path = path_of(source)
         folder, saved = path.is_dir(), path.is_dir() and is_saved(path)
@@ -142,16 +146,22 @@ def open_corpus(
         table = Table(source, "row", read, sampled=1000)
         return Corpus(f"hub:{source}:{hub_split}", _digest([*asked, commit]),
                       lambda report: choice.documents([lambda: table], report))  # fmt: skip
+    name = str(path.absolute())
+    pattern = next((part for part in path.parts if set("*?[") & set(part)), None) if not path.exists() else None
+    if pattern:
+        listing = [(file, "") for file in files_of(source) or []]
+        path, folder = Path(*path.parts[: path.parts.index(pattern)]), True
     if not folder and format_of(path) not in (*TABLES, *READERS):
         known = ", ".join((*TABLES, *READERS))
         raise InputError(f"{source}: no reader for {path.suffix or 'no extension'}; rename it to one of {known}")
     if not folder:
         check_file(path, source)
-    listing = _listing(path) if folder else [(path, "")]
+    if not pattern:
+        listing = _listing(path) if folder else [(path, "")]
     files = [file for file, reason in listing if not reason]
     contents = itertools.chain.from_iterable(_content(file, _name(file, path)) for file in files)
     return Corpus(
-        str(path.absolute()),
+        name,
         _digest([*asked, *contents]),
         partial(choice.of_files, path, listing),
         sum(_estimated_rows(file) for file in files),

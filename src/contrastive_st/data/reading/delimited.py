@@ -13,7 +13,7 @@ from contrastive_st.data.roles import BESIDE, role_of
 from contrastive_st.errors import InputError
 
 csv.field_size_limit(1 << 30)  # characters in a cell; the default of 131,072 is too small for a book
-DELIMITERS = ",;\t|"
+DELIMITERS = ",;\t|^~\x01\x1f"
 _NAMES = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars"}
 _SAMPLE = 1 << 20  # characters of the first rows
 _SEP = re.compile(r"sep=(.)\r?\n?")  # the first line of a file for Excel
@@ -59,6 +59,11 @@ def find_dialect(lines: Sequence[str], usual: str) -> Dialect:
     """
     if lines and (named := _SEP.fullmatch(lines[0])):
         return Dialect(named[1], True, 1)
+    known = [max(sum(role_of(cell) not in (None, BESIDE) for cell in line.split(one)) for one in DELIMITERS)
+             for line in lines[:5]]  # fmt: skip
+    above = next((number for number, names in enumerate(known) if names > 1), 0)
+    if above and not any(known[:above]):
+        return find_dialect(lines[above:], usual)._replace(skipped=above)
     best = max((usual, *DELIMITERS.replace(usual, "")), key=lambda one: _fit(lines, one, usual))
     if not _fit(lines, best, usual)[1]:  # one column
         quoted = any(line.startswith('"') for line in lines)
@@ -142,6 +147,8 @@ def find_layout(
     found = find_header(rows, header)
     names = _named(found.names, source) if found.there else list(found.names)
     notes = [found.note] if found.note else []
+    if dialect.skipped and not _SEP.fullmatch(first[0]):
+        notes.append(f"{dialect.skipped} lines above the names of the columns are skipped")
     if dialect.delimiter not in (usual, "\0"):
         notes.append(f"cells are separated by {_NAMES.get(dialect.delimiter, repr(dialect.delimiter))}")
     elif dialect.delimiter == "\0" and any("," in line for line in first):

@@ -131,12 +131,15 @@ def _with_gold(
     if roles.columns[name] == SCORE:
         bounds = scale or SCALES.get(plain_name(name), (0.0, 1.0))
         return rest.add_column(SCORE, _scores(cells, name, bounds, where))
-    labels = _labels(cells, name, where)
+    none = {"", "-1"} if name in table.classes else _unlabelled(Counter(cells), name)
+    labels = _labels(cells, none, name, where)
     kept = np.flatnonzero(labels >= 0)
     if not len(kept):
         raise InputError(f"{table.source}: no row has a label; give labelled rows")
     if unlabelled := len(labels) - len(kept):
-        logger.warning(f"{table.source}: left out {unlabelled} rows without a label")
+        marks = sorted(set(cells) & none - {""})
+        shown = f" ({', '.join(marks)})" if marks else ""
+        logger.warning(f"{table.source}: left out {unlabelled} rows without a label{shown}")
     rest = rest.add_column(LABEL, labels)
     return rest.select(kept) if unlabelled else rest
 
@@ -159,9 +162,8 @@ def _scores(cells: list[str], name: str, scale: tuple[float, float], where: Call
     return (scores - low) / (high - low)
 
 
-def _labels(cells: list[str], name: str, where: Callable[..., str]) -> NDArray[np.int64]:
-    """The number of each class, -1 where there is none."""
-    none = _unlabelled(Counter(cells), name)
+def _labels(cells: list[str], none: set[str], name: str, where: Callable[..., str]) -> NDArray[np.int64]:
+    """The number of each class, -1 where a cell is one of `none`."""
     given = [cell for cell in cells if cell not in none]
     if sum(bool(NUMBER.fullmatch(cell)) for cell in given) * 2 >= len(given):
         numbers = {float(cell) for cell in set(given) if NUMBER.fullmatch(cell)}

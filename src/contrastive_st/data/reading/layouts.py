@@ -1,4 +1,4 @@
-"""Files of other tools, recognized by their columns: Label Studio, Argilla, tevatron, MEDI, BEIR."""
+"""Files of other tools, recognized by their columns: Label Studio, Argilla, tevatron, DPR, MEDI, lists, BEIR."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
+
+from contrastive_st.data.profile import items_of
 
 Cells = dict[str, Any]
 T = TypeVar("T", bound=Any)
@@ -55,9 +57,12 @@ def _first(given: Any) -> Any:
     return first.get("value") if isinstance(first, dict) else first
 
 
+_PASSAGES = {"positive_passages": "positive", "negative_passages": "negative",
+             "positive_ctxs": "positive", "hard_negative_ctxs": "negative"}  # fmt: skip
+
+
 def _tevatron(row: Cells) -> Cells:
-    names = {"positive_passages": "positive", "negative_passages": "negative"}
-    return {names.get(name, name): _passages(cell) if name in names else cell for name, cell in row.items()}
+    return {_PASSAGES.get(name, name): _passages(cell) if name in _PASSAGES else cell for name, cell in row.items()}
 
 
 def _passages(given: Any) -> list[str]:
@@ -70,11 +75,35 @@ def _medi(row: Cells) -> Cells:
     return {name: " ".join(map(str, cell)) if name in texts and cell else cell for name, cell in row.items()}
 
 
+def _marks(row: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The columns with the list of an anchor's texts and with the label or score of each; None if there are none."""
+    lists = {name: items for name, cell in row.items() if (items := items_of(cell))}
+    texts = next((name for name in ("positive", "docs", "documents", "passages") if name in lists), None)
+    marks = next((name for name in ("labels", "label", "scores") if name in lists), None)
+    negatives = any(name.startswith("neg") for name in row)
+    return (texts, marks) if texts and marks and not negatives and len(lists[texts]) == len(lists[marks]) else None
+
+
+def _labeled_list(row: Cells) -> Cells:
+    """Texts with a label above 0 are positives; with scores, the first is, or the best if nothing names them so."""
+    names = ("positive", "docs", "documents", "passages"), ("labels", "label", "scores")
+    texts, marks = (next(name for name in some if name in row) for some in names)
+    rest = {name: cell for name, cell in row.items() if name not in (texts, marks)}
+    pairs = list(zip(items_of(row[texts]) or [], items_of(row[marks]) or [], strict=False))
+    if marks != "scores":
+        sides = {"positive": True, "negative": False}
+        return {**rest, **{name: [text for text, mark in pairs if (mark > 0) is side] for name, side in sides.items()}}
+    pairs = pairs if texts == "positive" else sorted(pairs, key=lambda pair: -pair[1])
+    first, *others = [text for text, _ in pairs] or [None]
+    return {**rest, "positive": first, "negative": others, "scores": [mark for _, mark in pairs]}
+
+
 LAYOUTS = (
     Layout("Label Studio", frozenset({"data", "annotations"}), _label_studio),
     Layout("Argilla", frozenset({"fields", "responses"}), _argilla),
     Layout("Argilla", frozenset({"inputs", "annotation"}), _argilla_1),
     Layout("tevatron", frozenset({"query", "positive_passages"}), _tevatron),
+    Layout("DPR", frozenset({"question", "positive_ctxs"}), _tevatron),
 )
 
 
@@ -92,6 +121,8 @@ def find_layout(row: Mapping[str, Any]) -> Layout | None:
         return found
     if any(name.endswith(".responses") for name in row):
         return Layout("Argilla", frozenset(), _argilla_flat)
+    if _marks(row):
+        return Layout("lists of labeled texts", frozenset(), _labeled_list)
     query = row.get("query")
     if isinstance(query, list) and len(query) == 2 and isinstance(row.get("pos"), list) and len(row["pos"]) == 2:
         return Layout("MEDI", frozenset(), _medi)
@@ -100,10 +131,6 @@ def find_layout(row: Mapping[str, Any]) -> Layout | None:
 
 def plain_rows(table: T) -> T:
     """A table whose rows are flat: it itself, or with each row of another tool's layout as one of texts and labels."""
-    if not set(table.columns or ["?"]) & {"?", "data", "fields", "inputs", "query"} and not any(
-        name.endswith(".responses") for name in table.columns or ()
-    ):
-        return table
     first = next(iter(table), None)
     layout = find_layout(first.cells) if first else None
     if layout is None:

@@ -56,6 +56,7 @@ class Table:
         sampled: rows from which the columns are known, if not all; of a stream.
         schema: the types of its columns, if they are stored.
         mapped: returns some columns as a data set that stays on disk, if they are stored.
+        classes: columns of `datasets.ClassLabel`, in which -1 is no class.
     """
 
     source: str
@@ -67,6 +68,7 @@ class Table:
     sampled: int | None = None
     schema: pa.Schema | None = None
     mapped: Callable[[list[str]], datasets.Dataset] | None = None
+    classes: tuple[str, ...] = ()
 
     def __iter__(self) -> Iterator[Row]:
         with reading(self.source):
@@ -103,10 +105,11 @@ class Table:
             return f"{name}, {self.unit} {number - before}"
         return f"{self.source}, {self.unit} {number}"
 
-    def say(self) -> None:
-        """Log what was detected about the source."""
+    def said(self) -> Table:
+        """The table, after what was detected about its source is logged."""
         for note in self.notes:
             logger.warning(f"{self.source}: {note}")
+        return self
 
 
 def open_table(
@@ -156,7 +159,7 @@ def open_table(
         source = source[0]
     memory = in_memory(source, name or "the data")
     if memory is not None:
-        return plain_rows(memory)
+        return plain_rows(memory).said()
     shown = name or (str(source) if isinstance(source, (str, Path)) else " ".join(map(str, source)))
     if isinstance(source, (str, Path)) and is_beir(path_of(source)):
         return _beir(path_of(source), shown, split)
@@ -172,8 +175,7 @@ def open_table(
             schema = pa.unify_schemas([pq.read_schema(path) for path in files], promote_options="permissive")
             datasets.Features.from_arrow_schema(schema)
             table = replace(table, mapped=partial(_mapped, files), schema=schema)
-    table.say()
-    return plain_rows(table)
+    return plain_rows(table).said()
 
 
 def open_file(path: Path, source: str, header: bool | None = None) -> Table:
@@ -268,6 +270,7 @@ def of_dataset(data: datasets.Dataset, source: str) -> Table:
     return Table(
         source, "row", lambda: _rows_of(plain.iter(batch_size=BATCH), source), list(data.column_names),
         schema=data.features.arrow_schema, mapped=data.with_format(None).select_columns,
+        classes=tuple(name for name, kind in data.features.items() if isinstance(kind, datasets.ClassLabel)),
     )  # fmt: skip
 
 
@@ -278,7 +281,7 @@ def in_memory(source: Any, name: str) -> Table | None:
     if isinstance(source, datasets.IterableDataset):
         read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(source, 1))
         return Table(name, "row", read, sampled=_STREAMED)
-    if hasattr(source, "to_dict") and hasattr(source, "notna"):
+    if hasattr(source, "columns") and hasattr(source, "notna"):
         source = source.astype(object).where(source.notna(), None).to_dict("records")
     if isinstance(source, (list, tuple)) and all(isinstance(row, Mapping) for row in source):
         rows = [

@@ -90,7 +90,11 @@ def read_relevant_pairs(path: str | Path) -> list[tuple[str, str]]:
         raise InputError(f"{path}: an evaluation of retrieval needs two columns of text, query and document")
     by_role = {role: name for name, role in reversed(roles.columns.items())}
     names = by_role.get(ANCHOR, roles.texts[0]), by_role.get(POSITIVE, roles.texts[1])
-    return [(tidy(str(cells[names[0]])), tidy(str(cells[names[1]]))) for _, cells in table]
+    rows = list(table)
+    if roles.gold is not None:
+        rows = [row for row in rows if number_in(str(row.cells[roles.gold]), path, row.number) > 0]
+        logger.warning(f"{path}: {len(rows):,} pairs are relevant, as their {roles.gold!r} is above 0")
+    return [(tidy(str(cells[names[0]])), tidy(str(cells[names[1]]))) for _, cells in rows]
 
 
 # --- Retrieval: BEIR (Thakur et al. 2021, https://arxiv.org/abs/2104.08663): corpus, queries, judgements.

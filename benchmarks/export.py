@@ -27,7 +27,8 @@ import numpy as np
 import torch
 
 from contrastive_st.data import read_texts
-from contrastive_st.evaluation.scorers.sts import read_stsb, sts_spearman
+from contrastive_st.evaluation.datasets.senteval import Splits, read_stsb_file
+from contrastive_st.evaluation.scorers.sts import score_splits
 from contrastive_st.models.encoder import SentenceEncoder
 from contrastive_st.models.export import CALIBRATION_TEXTS, export
 from contrastive_st.vectors import unit_vectors
@@ -99,14 +100,15 @@ def turns(
 
 def report(encoders: dict[str, Any], seconds: dict[str, list[float]], texts: list[str], stsb: Path) -> None:
     """One line an encoder."""
-    wanted, pairs = unit_vectors(encoders[BASES[0]].encode(texts)), read_stsb(stsb)
+    wanted, splits = unit_vectors(encoders[BASES[0]].encode(texts)), Splits({"dev": read_stsb_file(stsb)}, {})
     print(f"{'':20}{'sentences/s':>12}{'cosine':>10}{'least':>9}{'STS-B':>8}{'x fp32':>19}{'x bf16':>19}")
     for name, encoder in encoders.items():
         cosines = np.einsum("nd,nd->n", unit_vectors(encoder.encode(texts)), wanted)
         ratios = [[a / b for a, b in zip(seconds[base], seconds[name], strict=True)] for base in BASES]
+        spearman = score_splits(splits, encoder.encode, "STSB", ("dev",))[1].value
         shown = "".join(f"{statistics.median(r):7.2f} ({min(r):.2f}-{max(r):.2f})" for r in ratios)
         print(f"{name:20}{len(texts) / statistics.median(seconds[name]):12.0f}{cosines.mean():10.5f}"
-              f"{cosines.min():9.4f}{100 * sts_spearman(encoder.encode, pairs):8.2f}{shown}", flush=True)  # fmt: skip
+              f"{cosines.min():9.4f}{100 * spearman:8.2f}{shown}", flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":

@@ -40,9 +40,9 @@ from contrastive_st import (
 from contrastive_st.data.docs_sets import texts_of
 from contrastive_st.evaluation import sts_evaluator
 from contrastive_st.evaluation.docs_search import DocsSearch, package_task
-from contrastive_st.evaluation.fine_tuning import fine_tuned_accuracy, labelled_parts
 from contrastive_st.options import Count, CountOrZero, NotNegative, Positive
 from contrastive_st.scripts.arguments import DataArguments, EncoderArguments, ScriptArguments
+from few_labels import fine_tuned_accuracy, labelled_parts
 
 DEFAULTS = {
     "output_dir": "out/cert",

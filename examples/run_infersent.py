@@ -35,10 +35,10 @@ from contrastive_st import (
 )
 from contrastive_st.data import installed_docs, lsa_word_vectors, read_examples, sample, split_by_first, tokenize
 from contrastive_st.data.docs_sets import labelled_docs
-from contrastive_st.evaluation.labels import label_accuracy
 from contrastive_st.options import Count, CountOrZero
 from contrastive_st.scripts.arguments import ScriptArguments
 from contrastive_st.training.callbacks import DevDecay
+from label_accuracy import label_accuracy
 
 DEFAULTS = {
     "output_dir": "out/infersent",

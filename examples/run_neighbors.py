@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, run, scripts
 from contrastive_st.data import Documents, NeighborPairCollator, NeighborPairs, TokenFile
 from contrastive_st.distributed import is_first_process
-from contrastive_st.evaluation.held_out_neighbors import HeldOutNeighbors
 from contrastive_st.options import CountOrZero, Positive
 from contrastive_st.scripts.arguments import CorpusArguments, EncoderArguments, ScriptArguments
+from held_out_neighbors import HeldOutNeighbors
 
 DEFAULTS = {
     "output_dir": "out/neighbors",

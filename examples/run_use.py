@@ -45,10 +45,10 @@ from contrastive_st.data import corpus_texts, installed_docs, read_examples, spl
 from contrastive_st.data.docs_sets import labelled_docs
 from contrastive_st.errors import input_errors
 from contrastive_st.evaluation import retrieval_evaluator
-from contrastive_st.evaluation.labels import label_accuracy
 from contrastive_st.models import load_tokenizer
 from contrastive_st.options import Count, CountOrZero
 from contrastive_st.scripts.arguments import ScriptArguments
+from label_accuracy import label_accuracy
 
 DEFAULTS = {
     "output_dir": "out/use",

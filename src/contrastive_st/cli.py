@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from dataclasses import MISSING, dataclass
+from typing import Any, Literal
 
 from contrastive_st import __version__
-from contrastive_st.classification.cli import add_commands as add_classification_commands
+from contrastive_st.classification.cli import Classify
 from contrastive_st.commands import MODEL_HELP, POOLING_HELP, Parser, add_command, run, snake_case_flags
 from contrastive_st.errors import InputError, suggestion
-from contrastive_st.evaluation.cli import add_commands as add_evaluation_commands
+from contrastive_st.evaluation.cli import COMMANDS as EVALUATION_COMMANDS
 from contrastive_st.hub.cli import COMMANDS as HUB_COMMANDS
 from contrastive_st.memory import peak_resident
-from contrastive_st.precision import VECTOR_PRECISIONS
+from contrastive_st.options import Options, option
 from contrastive_st.scripts.cli import add_commands as add_training_commands, train
 from contrastive_st.search.cli import add_commands as add_search_commands
 from contrastive_st.serve.cli import add_commands as add_serve_commands
@@ -70,11 +70,8 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     parser = _GroupedHelp(prog="contrastive-st", description="Contrastive sentence embeddings.")
     parser.add_argument("--version", action="version", version=f"contrastive-st {__version__}")
     commands: Any = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=Parser)
-    _add_own_commands(commands)
     add_training_commands(commands)
-    add_evaluation_commands(commands)
-    add_classification_commands(commands)
-    for command in HUB_COMMANDS:
+    for command in (Encode, Similarity, Doctor, *EVALUATION_COMMANDS, Classify, *HUB_COMMANDS):
         add_command(commands, command)
     add_search_commands(commands)
     add_serve_commands(commands)
@@ -82,63 +79,83 @@ def _parser() -> tuple[Parser, dict[str, Parser]]:
     return parser, commands.choices
 
 
-def _add_own_commands(commands: Any) -> None:
-    encode = commands.add_parser("encode", help="embed the lines of a file or of stdin; resumes if it was interrupted")
-    encode.add_argument(
-        "input", nargs="?", default="-", help="a text file (a sentence per line), or any file for `train`; - is stdin"
+@dataclass
+class Encode(Options):
+    """embed the lines of a file or of stdin; resumes if it was interrupted"""
+
+    input: str = option(
+        "a text file (one sentence per line), or any file for `train`; - is stdin", default="-", positional=True
     )
-    encode.add_argument("--model", "-m", help=MODEL_HELP)
-    encode.add_argument("--output", "-o", required=True, help="a .npy or .parquet file to write")
-    encode.add_argument("--column", "--columns", help="column to encode, by name or position, if the file has several")
-    encode.add_argument("--pooling", help=POOLING_HELP)
-    encode.add_argument("--precision", default="float32", choices=VECTOR_PRECISIONS,
-                        help="of the vectors: float32, int8, or ubinary (only signs, eight per byte)")  # fmt: skip
-    encode.add_argument("--ranges", metavar="FILE", help="for int8: a .npy file [2, d] with the least and the greatest "
-                        "value of each dimension (default: those of the first 16,384 texts)")  # fmt: skip
-    encode.add_argument("--normalize", action="store_true", help="write unit vectors")
-    encode.add_argument(
-        "--bf16", action="store_true", help="run the model in bfloat16 if the hardware is faster with it"
+    model: str | None = option(MODEL_HELP, short="-m")
+    output: str = option("a .npy or .parquet file to write", default=MISSING, short="-o")
+    columns: str | None = option(
+        "column to encode, by name or position, if the file has several", aliases=("--column",)
     )
-    encode.add_argument(
-        "--overwrite", action="store_true", help="replace an output that is complete or was begun with other options"
+    pooling: str | None = option(POOLING_HELP)
+    precision: Literal["float32", "int8", "ubinary"] = option(
+        "of the vectors: float32, int8, or ubinary (only signs, eight per byte)", default="float32"
     )
-    encode.set_defaults(function=_encode)
-
-    similarity = commands.add_parser(
-        "similarity", help="cosine similarity of two sentences, or of one with each line of stdin"
-    )
-    similarity.add_argument("first")
-    similarity.add_argument("second", nargs="?")
-    similarity.add_argument("--model", "-m", help=MODEL_HELP)
-    similarity.add_argument("--pooling", help=POOLING_HELP)
-    similarity.set_defaults(function=_similarity)
-
-    doctor = commands.add_parser("doctor", help="print versions, hardware, precision, threads, PostgreSQL and folders")
-    doctor.set_defaults(function=_doctor)
-
-
-def _doctor(args: argparse.Namespace) -> None:
-    from contrastive_st.doctor import facts
-
-    for name, value in facts():
-        say(f"{name:22} {value}")
-
-
-def _encode(args: argparse.Namespace) -> None:
-    started = time.perf_counter()
-    from contrastive_st.search.encoding import encode_file
-
-    done = encode_file(
-        args.input, args.output, args.model, column=args.column, pooling=args.pooling, normalize=args.normalize,
-        model_precision="auto" if args.bf16 else "fp32", precision=args.precision, ranges=args.ranges,
-        overwrite=args.overwrite, show_progress_bar=progress_is_shown(),
+    ranges: str | None = option(
+        "for int8: a .npy file [2, d] with the least and the greatest value of each dimension (default: those of the "
+        "first 16,384 texts)", metavar="FILE",
     )  # fmt: skip
-    seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
-    what = f"{done.rows:,} vectors of {done.dimension} dimensions in {args.output}"
-    note(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}")
-    if done.truncated:
-        print(f"{done.truncated:,} of the texts encoded are longer than the model reads: their vectors are of their "
-              "beginnings", file=sys.stderr)  # fmt: skip
+    normalize: bool = option("write unit vectors", default=False)
+    bf16: bool = option("run the model in bfloat16 if the hardware is faster with it", default=False)
+    overwrite: bool = option("replace an output that is complete or was begun with other options", default=False)
+
+    def __call__(self) -> None:
+        started = time.perf_counter()
+        from contrastive_st.search.encoding import encode_file
+
+        done = encode_file(
+            self.input, self.output, self.model, column=self.columns, pooling=self.pooling, normalize=self.normalize,
+            model_precision="auto" if self.bf16 else "fp32", precision=self.precision, ranges=self.ranges,
+            overwrite=self.overwrite, show_progress_bar=progress_is_shown(),
+        )  # fmt: skip
+        seconds, memory = time.perf_counter() - started, f"{peak_resident() / 2**30:.2f} GiB of memory at most"
+        what = f"{done.rows:,} vectors of {done.dimension} dimensions in {self.output}"
+        note(f"{what}; {done.encoded:,} encoded in {seconds:.0f} s, {memory}")
+        if done.truncated:
+            print(f"{done.truncated:,} of the texts encoded are longer than the model reads: their vectors are of their"
+                  " beginnings", file=sys.stderr)  # fmt: skip
+
+
+@dataclass
+class Similarity(Options):
+    """cosine similarity of two sentences, or of one with each line of stdin"""
+
+    sentences: list[str] = option(
+        "the first is compared with the others, or with each line of stdin", positional=True, metavar="SENTENCE"
+    )
+    model: str | None = option(MODEL_HELP, short="-m")
+    pooling: str | None = option(POOLING_HELP)
+
+    def __call__(self) -> None:
+        from contrastive_st.models.protocol import open_encoder
+
+        first, *others = self.sentences
+        others = others or [line for line in _stdin_lines() if line]
+        if not others:
+            raise InputError(
+                "nothing to compare with: give a second sentence, or pipe sentences to stdin, one per line"
+            )
+        scores = open_encoder(self.model, pooling=self.pooling).similarity([first], others)[0]
+        if len(self.sentences) == 2:
+            print(f"{scores[0]:.4f}")
+            return
+        for score, text in sorted(zip(scores.tolist(), others, strict=True), reverse=True):
+            say(f"{score:.4f}\t{text}")
+
+
+@dataclass
+class Doctor(Options):
+    """print versions, hardware, precision, threads, PostgreSQL and folders"""
+
+    def __call__(self) -> None:
+        from contrastive_st.doctor import facts
+
+        for name, value in facts():
+            say(f"{name:22} {value}")
 
 
 def _stdin_lines() -> Iterator[str]:
@@ -146,21 +163,6 @@ def _stdin_lines() -> Iterator[str]:
 
     for number, line in enumerate(sys.stdin.buffer, 1):
         yield utf8(line, f"stdin, line {number}", "convert it first (iconv -t UTF-8)").strip()
-
-
-def _similarity(args: argparse.Namespace) -> None:
-    from contrastive_st.models.protocol import open_encoder
-
-    others = [args.second] if args.second is not None else [line for line in _stdin_lines() if line]
-    if not others:
-        raise InputError("nothing to compare with: give a second sentence, or pipe sentences to stdin, one per line")
-    encoder = open_encoder(args.model, pooling=args.pooling)
-    scores = encoder.similarity([args.first], others)[0]
-    if args.second is not None:
-        print(f"{scores[0]:.4f}")
-        return
-    for score, text in sorted(zip(scores.tolist(), others, strict=True), reverse=True):
-        say(f"{score:.4f}\t{text}")
 
 
 if __name__ == "__main__":

@@ -9,18 +9,18 @@ import torch
 from evaluation_files import ANIMALS, TOOLS, write
 
 from contrastive_st import BertForCL
-from contrastive_st.classification.cli import add_commands
+from contrastive_st.classification.cli import Classify
 from contrastive_st.cli import main
 from contrastive_st.data.reading import open_table
 from contrastive_st.errors import InputError
 from contrastive_st.evaluation.scorers.few_shot import METHODS
+from contrastive_st.options import add_flags, parsed
 
 
 def run(*arguments):
     parser = argparse.ArgumentParser()
-    add_commands(parser.add_subparsers(required=True))
-    args = parser.parse_args(["classify", *map(str, arguments)])
-    return args.function(args)
+    add_flags(parser, Classify)
+    return parsed(Classify, parser.parse_args([*map(str, arguments)]))()
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_what_it_refuses(checkpoint, table, tmp_path, capsys):
     run("--model", checkpoint, "--examples", table)
     write(tmp_path / "other.csv", ["text,label", "a stone,mineral"])
     for what in (("--model", checkpoint), ("--examples", table, "-o", tmp_path / "unknown")):
-        with pytest.raises(InputError, match="--test: no examples of mineral; the labels are animal, tool"):
+        with pytest.raises(InputError, match="--test_file: no examples of mineral; the labels are animal, tool"):
             run(*what, "--test", tmp_path / "other.csv")
     assert not (tmp_path / "unknown").exists()  # it is told before anything is fitted
     run("--examples", table, "-o", tmp_path / "static")

@@ -16,13 +16,14 @@ from conftest import SENTENCES
 from contrastive_st import BertForCL, ContrastiveTrainer, InputError, SentenceEncoder
 from contrastive_st.data import DropoutPairCollator
 from contrastive_st.data.tokenizers import tokenize
-from contrastive_st.evaluation.cli import add_commands
+from contrastive_st.evaluation.cli import Evaluate
 from contrastive_st.evaluation.datasets.senteval import Splits, pair_rows, read_polarity
 from contrastive_st.evaluation.scorers.few_shot import METHODS, centroids, nearest, score_few_shot
 from contrastive_st.evaluation.scorers.sts import score_space
 from contrastive_st.evaluation.suite import EvaluationCallback, SuiteEvaluator
 from contrastive_st.integrations import evaluate_metrics as metrics
 from contrastive_st.integrations.mteb import MTEBModel
+from contrastive_st.options import add_flags, parsed
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
 
 
@@ -121,9 +122,8 @@ def test_mteb_itself_accepts_the_adapter():
 
 def run(*arguments):
     parser = argparse.ArgumentParser()
-    add_commands(parser.add_subparsers(required=True))
-    args = parser.parse_args([str(argument) for argument in arguments])
-    return args.function(args)
+    add_flags(parser, Evaluate)
+    return parsed(Evaluate, parser.parse_args([str(argument) for argument in arguments]))()
 
 
 @pytest.fixture
@@ -138,9 +138,7 @@ def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_pa
     write(tmp_path / "same.tsv", ["label\ta\tb", "1\tcat\tcat", "0\tcat\tdog"])
     write(tmp_path / "faq.tsv", ["query\tanswer", "old cat\tthe old cat", "new dog\ta new dog"])
     own = ("--pairs", tmp_path / "same.tsv", "--retrieval", tmp_path / "faq.tsv", "--names", "tiny")
-    run(
-        "evaluate", checkpoint, "--data", root, "--tasks", "STSB,STS13", "-o", tmp_path / "out", "--cache", "none", *own
-    )
+    run(checkpoint, "--data", root, "--tasks", "STSB,STS13", "-o", tmp_path / "out", "--cache", "none", *own)
     out = capsys.readouterr().out
     assert "tiny: mean pooling, 16 tokens" in out
     assert "STS13 not run" in out
@@ -149,13 +147,13 @@ def test_the_evaluate_command_prints_a_table_and_writes_files(checkpoint, tmp_pa
     for bad, message in (
         (["--data", tmp_path / "nowhere"], "no such folder"),
         (["--data", root, "--tasks", "STS99"], "unknown task"),
-        (["--data", root, "--names", "a", "b"], "2 names for 1 models"),
-        (["--data", root, "--folds", "1"], "2 or more"),
+        (["--data", root, "--names", "a", "b"], "--names a b: give 1"),
+        (["--data", root, "--folds", "1"], "--folds 1: give a whole number of 2 or more"),
     ):
         with pytest.raises(InputError, match=message):
-            run("evaluate", checkpoint, "--cache", "none", *bad)
+            run(checkpoint, "--cache", "none", *bad)
     with pytest.raises(InputError, match="not evaluated: missing-model"):
-        run("evaluate", checkpoint, "missing-model", "--data", root, "--tasks", "STSB", "--cache", "none")
+        run(checkpoint, "missing-model", "--data", root, "--tasks", "STSB", "--cache", "none")
     assert "tiny" not in capsys.readouterr().out
 
 

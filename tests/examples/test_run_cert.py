@@ -13,12 +13,12 @@ from datasets import Dataset
 from safetensors.torch import load_file
 from scripts import load
 
+import few_labels
 from back_translation import Translator, back_translate, write_pairs
 from conftest import SENTENCES
 from contrastive_st import BertForCL
 from contrastive_st.data import read_texts
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation import fine_tuning
 
 
 @pytest.fixture
@@ -162,7 +162,7 @@ def test_sentences_are_translated_first(translator, tmp_path):
 def test_what_cannot_be_run(arguments, words, tmp_path, monkeypatch):
     monkeypatch.delenv("CONTRASTIVE_ST_DATA", raising=False)
     write_pairs([("a", "b"), ("c", "d")], tmp_path / "pairs.csv")
-    monkeypatch.setattr(fine_tuning.Task, "load", lambda *_: fine_tuning.Splits({}, {}))
+    monkeypatch.setattr(few_labels.Task, "load", lambda *_: few_labels.Splits({}, {}))
     with pytest.raises(InputError, match=words):
         load("run_cert").main(
             ["--train_file", str(tmp_path / "pairs.csv"), *arguments, "--output_dir", str(tmp_path / "out")]

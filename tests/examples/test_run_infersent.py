@@ -11,7 +11,7 @@ from transformers import AutoModel
 from conftest import SENTENCES
 from contrastive_st import InferSentBiLSTM, InferSentConfig, LabelledPairCollator, SentenceEncoder
 from contrastive_st.data import read_examples, tokenize, train_word_tokenizer
-from contrastive_st.evaluation.labels import label_accuracy
+from label_accuracy import label_accuracy
 
 COMMON = ["--max_steps", "3", "--per_device_train_batch_size", "4", "--report_to", "none", "--disable_tqdm", "true"]
 COMMON += ["--logging_steps", "1", "--bf16", "false"]

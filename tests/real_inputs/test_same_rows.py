@@ -1,7 +1,5 @@
 """One table gives the same rows from every format, encoding and layout, through every door that reads it."""
 
-import argparse
-
 import datasets
 import pytest
 from small_files import COMPRESS, delimited, lines, put
@@ -67,7 +65,7 @@ def mined(source):
 
 
 def classified(source):
-    rows, column = _input(argparse.Namespace(input=source, columns=["anchor"]))
+    rows, column = _input(source, ["anchor"])
     return [row[column] for row in rows]
 
 

@@ -6,7 +6,7 @@ import json
 import tempfile
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +15,17 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.preprocessing import MultiLabelBinarizer
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
 from contrastive_st.classification.heads import LinearHead, fit_logistic, fit_means, label_weights
-from contrastive_st.classification.settings import HEADS, TuningSettings
+from contrastive_st.classification.settings import TuningSettings
 from contrastive_st.errors import InputError, about
 from contrastive_st.files.folders import CLASSIFIER
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.repositories import local_folder
 from contrastive_st.files.writing import atomic_write, write_files
 from contrastive_st.models.protocol import as_encoder, open_encoder
+from contrastive_st.options import check_options
 
 SUFFIX, _WEIGHTS = CLASSIFIER
 
@@ -101,16 +102,15 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
                 none, an unknown head, or an encoder that cannot be trained.
             ValueError: labels that are no classes, such as 0.37; from scikit-learn.
         """
+        check_options(self, {"head": Literal["logistic", "means", "differentiable"]})
         texts = _checked_texts(X)
         classes, numbers = _numbered(y)
-        if len(numbers) != len(texts):
-            raise InputError(f"{len(texts)} texts and {len(numbers)} labels; give a label for each text")
+        check_consistent_length(texts, numbers)
         if len(classes) < 2:
-            raise InputError(f"all examples are of 1 class, {classes.item()!r}; a classifier needs two or more")
+            known = ", ".join(map(repr, classes.tolist()))
+            raise InputError(f"the examples are of {len(classes)} class ({known}); a classifier needs two or more")
         if numbers.ndim > 1:
             _check_columns(classes, numbers)
-        if self.head not in HEADS:
-            raise InputError(f"unknown head {self.head!r}; choose one of {', '.join(HEADS)}")
         weights = label_weights(self.class_weight, classes, numbers, sample_weight)
         self.encoder_, self.head_ = self._fitted(as_encoder(self.encoder), texts, numbers, weights)
         self.classes_, self.multi_label_ = classes, numbers.ndim > 1
@@ -267,21 +267,19 @@ class SentenceClassifier(ClassifierMixin, BaseEstimator):
         folder = local_folder(source, revision, token=options.pop("token", None))
         path = _file_of(folder, source, name)
         saved = read_json(path, dict)
-        if missing := {"classes", "multi_label", "head", "tuned", "fingerprint"} - saved.keys():
-            raise InputError(f"{path}: the classifier is damaged (no {', '.join(sorted(missing))}); fit it again")
         own = as_encoder(folder if encoder is None else encoder, **options)
-        if own.fingerprint != saved["fingerprint"]:
-            given = "the encoder in this folder" if encoder is None else own.name
-            fitted = f"a trained copy of {saved.get('encoder')}" if saved["tuned"] else saved.get("encoder")
-            raise InputError(
-                f"{source}: the classifier was fitted with {fitted}, and {given} gives other vectors; "
-                "open it with its own encoder, or fit it again"
-            )
-        parameters = {"head": saved["head"], "tune": saved["tuned"]} | saved.get("parameters", {})
-        if isinstance(parameters.get("class_weight"), list):
-            parameters["class_weight"] = dict(parameters["class_weight"])
         weights = path.with_name(path.name.removesuffix(SUFFIX) + _WEIGHTS)
         with about(path):
+            if own.fingerprint != saved["fingerprint"]:
+                given = "the encoder in this folder" if encoder is None else own.name
+                fitted = f"a trained copy of {saved.get('encoder')}" if saved["tuned"] else saved.get("encoder")
+                raise InputError(
+                    f"{source}: the classifier was fitted with {fitted}, and {given} gives other vectors; "
+                    "open it with its own encoder, or fit it again"
+                )
+            parameters = {"head": saved["head"], "tune": saved["tuned"]} | saved.get("parameters", {})
+            if isinstance(parameters.get("class_weight"), list):
+                parameters["class_weight"] = dict(parameters["class_weight"])
             made = cls(own, **parameters)
             made.classes_, made.multi_label_ = np.array(saved["classes"]), saved["multi_label"]
             made.head_ = LinearHead(**load(weights.read_bytes()), multi_label=made.multi_label_)
@@ -323,18 +321,15 @@ def _file_of(folder: Path, source: str | Path, name: str | None) -> Path:
         return folder / (known[0] + SUFFIX)
     if name in known:
         return folder / (str(name) + SUFFIX)
-    if name is None and known:
-        raise InputError(f"{source} has several classifiers; name one of {', '.join(known)}")
-    what = "no classifier" if name is None else f"no classifier {name!r}"
-    raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'}); fit one first")
+    what = f"no classifier {name!r}" if name else "several classifiers; name one" if known else "no classifier"
+    raise InputError(f"{source}: {what} (there: {', '.join(known) or 'none'})")
 
 
 def _checked_texts(texts: Any) -> list[Any]:
     """The texts as a list; rows of numbers stay rows, for an encoder that is a function of them."""
-    if isinstance(texts, str):
-        raise InputError("the texts are one string; give a list of strings")
-    if issparse(texts):
-        raise InputError("the texts are a sparse matrix; give a list of strings")
+    if isinstance(texts, str) or issparse(texts):
+        what = "one string" if isinstance(texts, str) else "a sparse matrix"
+        raise InputError(f"the texts are {what}; give a list of strings")
     found = _plain(texts)
     if isinstance(found, np.ndarray) and found.ndim > 1 and not np.issubdtype(found.dtype, np.number):
         if found.shape[1] != 1:
@@ -367,14 +362,10 @@ def _numbered(labels: Any) -> tuple[NDArray[Any], NDArray[np.int64]]:
             raise InputError("labels in two dimensions must be 0 and 1, a column for each class")
         return np.arange(labels.shape[1]), labels.astype(np.int64)
     labels = list(column_or_1d(labels, warn=True) if isinstance(labels, np.ndarray) else labels)
-    if not labels:
-        raise InputError("there are no examples; give texts with labels")
     several = [_is_list(own) for own in labels]
     if any(several) and not all(several):
         raise InputError("some texts have a list of labels and others a single one; give each text a list")
     single = [label for own in labels for label in own] if any(several) else labels
-    if not single:
-        raise InputError("no text has a label; give texts with labels")
     if any(label is None or label != label for label in single):
         raise InputError("a label is missing (None or NaN); leave its text out")
     if len({isinstance(label, str) for label in single}) > 1:

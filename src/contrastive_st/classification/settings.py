@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from contrastive_st.options import Count, CountOrZero, Options, Positive, option
 
@@ -10,7 +11,7 @@ from contrastive_st.options import Count, CountOrZero, Options, Positive, option
 HEADS = ("logistic", "means", "differentiable")
 
 
-@dataclass(frozen=True)
+@dataclass
 class TuningSettings(Options):
     """Settings of the training on pairs; the defaults are setfit's.
 
@@ -27,13 +28,13 @@ class TuningSettings(Options):
         InputError: a batch without a pair, or a number out of its bounds.
     """
 
-    sampling_strategy: str = option(
-        "oversampling repeats pairs of the rarer kind until both are equally many, undersampling leaves out pairs of"
-        " the other kind, unique takes each pair once", "oversampling"
+    sampling_strategy: Literal["oversampling", "undersampling", "unique"] = option(
+        "with --tune: oversampling repeats pairs of the rarer kind until both are equally many, undersampling leaves "
+        "out pairs of the other kind, unique takes each pair once", "oversampling"
     )  # fmt: skip
-    num_epochs: Positive = option("times that each pair is seen", 1.0)
-    max_steps: int = option("at most this many steps, in place of num_epochs", -1)
-    batch_size: Count = option("pairs a step", 16)
-    learning_rate: Positive = option("highest learning rate", 2e-5)
-    seed: CountOrZero = option("seed of the pairs and of dropout", 42)
+    num_epochs: Positive = option("with --tune: times that each pair is seen", 1.0)
+    max_steps: int = option("with --tune: at most this many steps, in place of num_epochs", -1)
+    batch_size: Count = option("with --tune: pairs a step", 16)
+    learning_rate: Positive = option("with --tune: highest learning rate", 2e-5)
+    seed: CountOrZero = option("with --tune: seed of the pairs and of dropout", 42)
     show_progress_bar: bool = False

@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 from tqdm.auto import tqdm
 
-from contrastive_st.errors import InputError
 from contrastive_st.evaluation.embedding_store import EmbeddingStore, cache_folder
 from contrastive_st.files.writing import atomic_write
 from contrastive_st.models.protocol import Encoder
@@ -133,10 +132,7 @@ def _embedded(encoder: Encoder, corpus: Sequence[str]) -> Iterator[NDArray[np.fl
 def _kept(blocks: Iterator[NDArray[np.float32]], count: int, path: Path) -> Iterator[NDArray[np.float32]]:
     """Yield the blocks and write them to `path`, which appears when all of them are written."""
     with contextlib.ExitStack() as writing:
-        try:
-            temporary = writing.enter_context(atomic_write(path, overwrite=True, parents=True))
-        except InputError as error:
-            raise InputError(f"{error}; give another cache, or none") from error
+        temporary = writing.enter_context(atomic_write(path, overwrite=True, parents=True))
         file = writing.enter_context(open(temporary, "wb"))
         for number, block in enumerate(blocks):
             if number == 0:

@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 from contrastive_st.data.reading import header_of, open_table
 from contrastive_st.data.roles import column_roles
-from contrastive_st.errors import InputError
 from contrastive_st.evaluation.suite import load
 from contrastive_st.evaluation.tasks import choose
 
@@ -73,16 +72,11 @@ def overlaps(first: Iterable[str], second: Iterable[str], threshold: float = 0.8
         threshold: least Jaccard index of the words of a near copy, above 0 and at most 1.
         least: near copies have at least so many different words.
 
-    Raises:
-        InputError: the threshold is out of range.
-
     Example:
         >>> found = overlaps(["A cat sat on the mat.", "two dogs"], ["a cat sat on the mat", "a cat sat on a mat", "x"])
         >>> [copy.text for copy in found.exact], [(copy.text, round(copy.similarity, 2)) for copy in found.near]
         (['a cat sat on the mat'], [('a cat sat on a mat', 0.83)])
     """
-    if not 0 < threshold <= 1:
-        raise InputError(f"threshold {threshold}: give a number above 0, at most 1")
     texts = {words: text for text in second if (words := _words(text))}
     rarity = Counter(word for words in texts for word in set(words))
     keys = list(texts)

@@ -16,13 +16,13 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 from contrastive_st.data.reading import MissingData
 from contrastive_st.distributed import shared
 from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Splits
+from contrastive_st.evaluation.datasets.senteval import Splits, read_stsb_file
 from contrastive_st.evaluation.embedding_store import EmbeddingStore
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.scorers.retrieval import ranks_of_own, retrieval_metrics
-from contrastive_st.evaluation.scorers.sts import SPLIT, find_stsb, read_stsb, similarity_histogram, sts_spearman
-from contrastive_st.evaluation.tasks import Task, chosen
+from contrastive_st.evaluation.scorers.sts import SPLIT, find_stsb, similarity_histogram
+from contrastive_st.evaluation.tasks import Task, chosen, similarity_task
 from contrastive_st.models import SentenceEncoder
 from contrastive_st.models.protocol import Encoder, as_encoder
 from contrastive_st.random_state import preserved_random_state
@@ -247,10 +247,10 @@ def retrieval_evaluator(
     return evaluate
 
 
-def sts_evaluator(tokenizer: Any) -> Callable[[Any], dict[str, float]] | None:
+def sts_evaluator(tokenizer: Any) -> SuiteEvaluator | None:
     """An evaluator for `ContrastiveTrainer`: Spearman of STS-B dev; None if SentEval's file is missing."""
     path = find_stsb("dev")
     if path is None:
         return None
-    pairs = read_stsb(path)
-    return lambda model: {"stsb_spearman": sts_spearman(SentenceEncoder(model, tokenizer).encode, pairs)}
+    rows = read_stsb_file(path)
+    return SuiteEvaluator(tokenizer, [similarity_task("stsb", lambda: Splits({"test": rows}, {}))], ".")

@@ -25,15 +25,9 @@ from contrastive_st.evaluation.scorers.probes import (
     score_nli,
     score_relatedness,
     score_split,
-)
+)  # fmt: skip
 from contrastive_st.evaluation.scorers.retrieval import score_beir, score_retrieval
-from contrastive_st.evaluation.scorers.sts import (
-    score_pairs,
-    score_space,
-    score_splits,
-    score_subsets,
-    score_triplets,
-)
+from contrastive_st.evaluation.scorers.sts import score_pairs, score_space, score_splits, score_subsets, score_triplets
 
 Read = Callable[[], Splits]
 Scorer = Callable[[Splits, Embed], list[Score]]
@@ -224,18 +218,10 @@ def retrieval_task(name: str, pairs: Sequence[tuple[str, str]], k: int = 10) -> 
         >>> [score.text for score in task.score(task.load("."), one_hot)]
         ['100.00', '100.00', '100.00', '100.00']
     """
-    if not pairs:
-        raise InputError(f"{name}: no (query, relevant document) pair")
     pairs = [(Query(query), Document(document)) for query, document in pairs]
     splits = Splits({"test": pair_rows(pairs, [1] * len(pairs))}, {})
-    return Task(
-        name,
-        "retrieval",
-        lambda _: splits,
-        partial(score_retrieval, task=name, k=k),
-        ("test", f"mrr@{k}", "among"),
-        ".",
-    )
+    score = partial(score_retrieval, task=name, k=k)
+    return Task(name, "retrieval", lambda _: splits, score, ("test", f"mrr@{k}", "among"), ".")
 
 
 def beir_task(source: str | Path, name: str | None = None, k: int = 10, *, read: Read | None = None) -> Task:

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, about
 from contrastive_st.files.reading import LARGE_JSON, read_json, weight_types
 
 #: The static model that is part of the package; it is opened by its name, like a model on the Hub
@@ -25,7 +25,6 @@ EXPORTED, GRAPHS = "exported", ("onnx", "openvino")
 #: Numbers of a config.json by which modules are built one by one, and labels
 _LAYERS = re.compile(r"num_.*layers|n_layers?|num_hidden_groups|inner_group_num")
 _COUNTS = re.compile(r"(num|n)_.*experts|num_labels")
-_LONGEST_NAME = 255  # characters, as in file systems
 _LARGEST_ID = 1 << 24
 _MANY_DIGITS = re.compile(rb"[0-9]{8}")
 
@@ -48,12 +47,8 @@ def check_folder(folder: str | Path) -> Path:
             raise InputError(
                 f"{path} is a link to a place outside of its folder; copy the file there, or remove the link"
             )
-        if not path.exists():
-            raise InputError(f"{path} is a link to a missing file; copy the file there, or remove the link")
     for index, named in _named_files(folder):
         place = PurePosixPath(named.replace("\\", "/"))
-        if max(map(len, place.parts), default=0) > _LONGEST_NAME:
-            raise InputError(f"{index} is damaged: it names a file of {len(named):,} characters")
         if place.is_absolute() or ".." in place.parts or ":" in named:
             raise InputError(f"{index} names {named!r}, a place outside of its folder; such folders are not opened")
     for place in dict.fromkeys([folder, *(folder / named for index, named in _named_files(folder))]):
@@ -68,11 +63,10 @@ def _check_files(folder: Path) -> None:
     for path in folder.iterdir():
         if not path.exists() or path.is_dir():
             continue
-        about = path.stat()
-        if not stat.S_ISREG(about.st_mode):
-            raise InputError(f"{path} is no regular file (a pipe, a socket or a device); remove it")
-        if path.suffix in (".json", ".jinja", ".txt") and about.st_size > LARGE_JSON:
-            raise InputError(f"{path} has {about.st_size:,} bytes, and {LARGE_JSON:,} are read at most")
+        what = path.stat()
+        text = path.suffix in (".json", ".jinja", ".txt")
+        if not stat.S_ISREG(what.st_mode) or (text and what.st_size > LARGE_JSON):
+            raise InputError(f"{path} is not a regular file, or a text of more than {LARGE_JSON:,} bytes; remove it")
 
 
 def check_weights(folder: str | Path, name: object | None = None, variant: str | None = None) -> None:
@@ -123,9 +117,8 @@ def read_export(folder: str | Path) -> dict[str, Any]:
         InputError: config.json is damaged, or names an unknown backend.
     """
     path = Path(folder) / "config.json"
-    record = read_json(path, dict).get(EXPORTED, {}) if path.is_file() else {}
-    if not isinstance(record, dict):
-        raise InputError(f"{path} is damaged: its {EXPORTED} is no JSON object")
+    with about(path):
+        record = dict(read_json(path, dict).get(EXPORTED, {}) if path.is_file() else {})
     if record and record.get("backend") not in GRAPHS:
         raise InputError(f"{path} is damaged: it is exported for {record.get('backend')!r}")
     return record
@@ -149,17 +142,13 @@ def _named_files(folder: Path) -> Iterator[tuple[Path, str]]:
             yield from _weight_files(index)
     modules = folder / "modules.json"
     if modules.is_file():
-        entries = read_json(modules, list)
-        if not all(isinstance(entry, dict) and isinstance(entry.get("path", ""), str) for entry in entries):
-            raise InputError(f"{modules} is damaged: it is not a list of modules, each with a path")
-        yield from ((modules, entry.get("path", "")) for entry in entries)
+        with about(modules):
+            yield from ((modules, str(entry.get("path", ""))) for entry in read_json(modules, list))
 
 
 def _weight_files(index: Path) -> Iterator[tuple[Path, str]]:
-    weights = read_json(index, dict).get("weight_map")
-    if not isinstance(weights, dict) or not all(isinstance(file, str) for file in weights.values()):
-        raise InputError(f"{index} is damaged: it has no weight_map with names of files")
-    yield from ((index, file) for file in dict.fromkeys(weights.values()))
+    with about(index):
+        yield from ((index, str(file)) for file in dict.fromkeys(read_json(index, dict)["weight_map"].values()))
 
 
 # --- What a folder may ask for. A number in config.json or tokenizer.json costs its author nothing, and whoever opens

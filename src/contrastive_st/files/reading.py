@@ -28,9 +28,7 @@ def read_json(path: Path, kind: type = object) -> Any:
     """
     try:
         content = json.loads(_read_regular(path).decode("utf-8"))
-    except RecursionError:
-        raise InputError(f"{path} is damaged: it is nested too deep") from None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"{path} is damaged: {first_line(error)}") from error
     if not isinstance(content, kind):
         wanted = "an object {...}" if kind is dict else "a list [...]"
@@ -42,10 +40,8 @@ def _read_regular(path: Path) -> bytes:
     """The bytes of a regular file; a pipe, which would be waited for, or gigabytes of JSON are an `OSError`."""
     with os.fdopen(os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0)), "rb") as file:
         about = os.fstat(file.fileno())
-        if not stat.S_ISREG(about.st_mode):
-            raise OSError("it is no regular file")
-        if about.st_size > LARGE_JSON:
-            raise OSError(f"it has {about.st_size:,} bytes, and {LARGE_JSON:,} are read at most")
+        if not stat.S_ISREG(about.st_mode) or about.st_size > LARGE_JSON:
+            raise OSError(f"it is not a regular file of at most {LARGE_JSON:,} bytes")
         return file.read()
 
 

@@ -21,7 +21,7 @@ from urllib.parse import quote
 import jinja2
 from huggingface_hub import ModelCard, ModelCardData, hf_hub_url
 
-from contrastive_st.errors import InputError, first_line
+from contrastive_st.errors import about
 from contrastive_st.files.folders import ADAPTER, check_folder
 from contrastive_st.files.markdown import as_block, as_code, as_text
 from contrastive_st.files.reading import read_json
@@ -132,18 +132,12 @@ def card_files(
         return files
     called = name or target.absolute().parent.name
     kept = {name: value for card in (folder / CARD, *before, target) for name, value in _of_author(card).items()}
-    try:
+    with about(f"{folder}: the records of the model in this folder"):
         drawn = curve is not None or (folder / CURVE).is_file()
         head = ModelCardData(
             ignore_metadata_errors=False, **_metadata(checkpoint, called, data or CardData(), kept, drawn)
         )
         text = body(checkpoint, called, drawn)
-    except (TypeError, ValueError, KeyError, AttributeError, jinja2.TemplateError) as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(
-            f"{folder}: the records of the model in this folder are damaged: {first_line(error)}"
-        ) from error
     if checkpoint.report:
         from contrastive_st.evaluation.report.eval_results import eval_results
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +30,6 @@ from contrastive_st.models.poolings import check_pooling
 from contrastive_st.models.saving import write_sentence_transformers, write_tensors
 from contrastive_st.training.metadata import read_training_metadata, write_training_metadata
 
-LAYOUTS = ("package", "simcse", "backbone")
 _SIMCSE_FAMILIES = ("bert", "roberta")
 _OF_EMBEDDING = ("pooling", "mlp_only_train", "do_mlm")  # which the opened encoder has by now
 
@@ -59,8 +57,7 @@ def convert(
             tensors, or the destination exists already.
     """
     destination = Path(destination)
-    if to not in LAYOUTS:
-        raise InputError(f"--to {to}: choose one of {', '.join(LAYOUTS)}")
+    write = {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to]
     patterns = (*ENCODER, "pytorch_model*.bin", "pytorch_model.bin.index.json")
     with only_writer(destination, flag="", parents=True), tempfile.TemporaryDirectory() as scratch:
         folder = local_folder(source, revision, patterns=patterns, token=token)
@@ -69,7 +66,6 @@ def convert(
         model, tokenizer = _open(checkpoint, pooling), load_tokenizer(checkpoint)
         if to == "simcse" and model.config.model_type not in _SIMCSE_FAMILIES:
             raise InputError(f"SimCSE's layout is for {' and '.join(_SIMCSE_FAMILIES)}, not {model.config.model_type}")
-        write = {"package": _write_package, "simcse": _write_simcse, "backbone": _write_backbone}[to]
         with atomic_write(destination, flag="", parents=True) as new:
             new.mkdir()
             write(model, new)
@@ -126,13 +122,11 @@ def in_safetensors(folder: Path, scratch: Path, name: object) -> Path:
     for path in pickles:
         try:
             content = torch.load(path, map_location="cpu", weights_only=True)
+            tensors |= {key: tensor.detach().clone().contiguous() for key, tensor in content.items()}
         except Exception as error:  # the bytes may come from anywhere, so any exception is possible
             raise InputError(
                 f"{name}: {path.name} is damaged, or holds more than tensors and could run code; it was not opened"
             ) from error
-        if not isinstance(content, Mapping) or not all(isinstance(tensor, Tensor) for tensor in content.values()):
-            raise InputError(f"{name}: {path.name} holds no plain table of weights")
-        tensors |= {key: tensor.detach().clone().contiguous() for key, tensor in content.items()}
     write_tensors(tensors, scratch / "model.safetensors")
     return scratch
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.files.folders import ADAPTER, CLASSIFIER, read_export
 from contrastive_st.files.reading import read_json
@@ -69,10 +69,8 @@ class CheckpointMetadata:
     @cached_property
     def settings(self) -> Mapping[str, Any]:
         """Pooling, loss and the rest, as this package's config holds them; empty for other checkpoints."""
-        held = self.config.get("contrastive", {})
-        if not isinstance(held, dict):
-            raise InputError(f"{self.folder / 'config.json'} is damaged: contrastive is not a JSON object")
-        return held
+        with about(self.folder / "config.json"):
+            return dict(self.config.get("contrastive", {}))
 
     @property
     def pooling(self) -> str | None:

@@ -20,7 +20,7 @@ from contrastive_st.files.redact import log_failures
 from contrastive_st.files.repositories import ENCODER, local_folder
 from contrastive_st.files.writing import atomic_write, check_target
 from contrastive_st.hub.cards import CARD, CardData, card_files, was_edited
-from contrastive_st.hub.metadata import EVALUATION
+from contrastive_st.hub.metadata import EVALUATION, CheckpointMetadata
 
 logger = logging.getLogger(__name__)
 EVERYTHING = (*ENCODER, "*.md", "*.png", "*.svg", "*.py")  # of what `push` pushes
@@ -125,8 +125,7 @@ def dry_run(folder: str | Path, repo: str, data: CardData | None = None) -> dict
 
 def _checked(folder: str | Path) -> Path:
     folder = Path(folder)
-    if not any((folder / name).is_file() for name in ("config.json", ADAPTER)):
-        raise InputError(f"{folder} is no checkpoint folder (no config.json); give the folder of a saved model")
+    CheckpointMetadata(folder)
     check_folder(folder)
     if not (export := read_export(folder)):
         check_weights(folder)

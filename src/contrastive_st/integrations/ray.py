@@ -30,7 +30,7 @@ class BatchEncoder:
         options: options of `SentenceEncoder`, such as `pooling`.
 
     Raises:
-        InputError: the model cannot be opened, int8 without ranges, or a batch without the column.
+        InputError: the model cannot be opened, or int8 without ranges.
 
     Example:
         >>> BatchEncoder()(pa.table({"text": ["a cat sat", None]})).schema.field("embedding").type
@@ -62,10 +62,6 @@ class BatchEncoder:
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """The batch with the vectors of its texts."""
-        if not isinstance(batch, pa.Table):
-            raise InputError(f"a batch is a pyarrow table, not {type(batch).__name__}; give batch_format='pyarrow'")
-        if self.column not in batch.column_names:
-            raise InputError(f"there is no column {self.column!r}; give one of {', '.join(batch.column_names)}")
         texts = [(text or "").strip() for text in batch[self.column].to_pylist()]
         stored = quantize(self.encoder.encode(texts, **self.how), self.precision, self.ranges)
         flat = pa.array(np.ascontiguousarray(stored).reshape(-1))

@@ -69,8 +69,7 @@ def _load(source: Source) -> Any:
     try:
         return datasets.load_dataset(name, config, split=split, revision=_REVISIONS.get(name))
     except Exception as error:
-        line = str(error).strip().split("\n")[0]
-        raise MissingData(f"the data set {name} cannot be had from the Hub: {line}") from error
+        raise MissingData(f"the data set {name} cannot be had from the Hub: {first_line(error)}") from error
 
 
 def _sts(name: str) -> Read:
@@ -141,15 +140,7 @@ def read_nano(name: str) -> Splits:
     Raises:
         MissingData: it cannot be loaded.
     """
-    import datasets
-
-    try:
-        parts = [datasets.load_dataset(f"zeta-alpha-ai/{name}", part, split="train") for part in _PARTS]
-    except Exception as error:
-        raise MissingData(f"the data set {name} cannot be had from the Hub: {first_line(error)}") from error
+    parts = [_load((f"zeta-alpha-ai/{name}", part, "train")) for part in ("corpus", "queries", "qrels")]
     corpus, queries = ({str(row["_id"]): tidy(str(row["text"])) for row in part} for part in parts[:2])
     judged = [(str(row["query-id"]), str(row["corpus-id"]), 1.0, name) for row in parts[2]]
     return judged_splits(corpus, queries, judged, name)
-
-
-_PARTS = ("corpus", "queries", "qrels")

@@ -12,15 +12,9 @@ import numpy as np
 
 from contrastive_st.data.reading import TABLES, MissingData, numbered_lines, open_table
 from contrastive_st.data.roles import ANCHOR, POSITIVE, column_roles, plain_name
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, about
 from contrastive_st.evaluation.datasets.cells import number_in, tidy
-from contrastive_st.evaluation.datasets.senteval import (
-    Document,
-    Query,
-    Rows,
-    Splits,
-    pair_rows,
-)
+from contrastive_st.evaluation.datasets.senteval import Document, Query, Rows, Splits, pair_rows
 
 logger = logging.getLogger(__name__)
 Judgement = tuple[str, str, float, str]  # query, document, grade, file and line
@@ -187,13 +181,9 @@ def _trec(path: Path) -> Iterator[Judgement]:
     for number, line in numbered_lines(path):
         if not line.strip():
             continue
-        cells = line.split()
-        if len(cells) != 4:
-            raise InputError(
-                f"{path}, line {number}: {len(cells)} words where trec's judgements have four: query, iteration, "
-                "document, grade"
-            )
-        yield cells[0], cells[2], number_in(cells[3], path, number), f"{path}, line {number}"
+        with about(f"{path}, line {number}: query, iteration, document, grade"):
+            query, _, document, grade = line.split()
+        yield query, document, number_in(grade, path, number), f"{path}, line {number}"
 
 
 def judged_splits(

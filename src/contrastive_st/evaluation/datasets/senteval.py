@@ -38,10 +38,6 @@ class Rows:
     columns: tuple[list[str], ...]
     gold: NDArray[Any]
 
-    def __post_init__(self) -> None:
-        if any(len(column) != len(self.gold) for column in self.columns):
-            raise ValueError(f"columns of {[len(c) for c in self.columns]} sentences, {len(self.gold)} gold values")
-
     def __len__(self) -> int:
         return len(self.gold)
 
@@ -210,10 +206,9 @@ def read_labelled_pairs(
 
 def class_of(name: str, classes: Sequence[str], path: str | Path, line: int) -> int:
     """The number of a class, or an error that names the file and the line."""
-    try:
-        return classes.index(name.strip())
-    except ValueError:
-        raise InputError(f"{path}, line {line}: {name.strip()!r} is none of {', '.join(classes)}") from None
+    if name.strip() not in classes:
+        raise InputError(f"{path}, line {line}: {name.strip()!r} is none of {', '.join(classes)}")
+    return classes.index(name.strip())
 
 
 def read_present(files: Mapping[str, object], read: Callable[..., Rows]) -> Splits:

@@ -10,7 +10,7 @@ from typing import Any
 
 from huggingface_hub import ModelCard, ModelCardData
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import about
 from contrastive_st.evaluation.datasets.senteval import Splits
 from contrastive_st.evaluation.report.plots import report_plots
 from contrastive_st.evaluation.scorers import NOT_RUN, Score
@@ -156,17 +156,15 @@ class Report:
         """Read a report from a `report.json`.
 
         Raises:
-            InputError: the file is not a report.
+            InputError: the file is not JSON. Other content that is not a report is an error with the file's name.
         """
-        try:
-            content = read_json(Path(path), dict)
+        content = read_json(Path(path), dict)
+        with about(path):
             scores = [Score(**row) for row in content["scores" if "scores" in content else "figures"]]
             known, names = tasks(), dict.fromkeys(score.task for score in scores)
             chosen = [known.get(name) or _own_task(name, [f for f in scores if f.task == name]) for name in names]
             others = (dict(content[name]) for name in ("histograms", "failures", "seconds"))
             return cls(str(content["source"]), chosen, scores, *others)
-        except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
-            raise InputError(f"{path} is no report of `contrastive-st evaluate`: {error!r}") from error
 
     def _cells(self) -> list[list[str]]:
         rows = [["task", "metric", "n", *self.models]]

@@ -11,7 +11,6 @@ from scipy import sparse
 from scipy.stats import bootstrap
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 
-from contrastive_st.errors import InputError
 from contrastive_st.evaluation.datasets.senteval import Embed, Splits
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.vectors import SIMILARITIES, unit_vectors
@@ -68,17 +67,12 @@ def ranking_metrics(
         similarity: a name in `contrastive_st.vectors.SIMILARITIES`.
         metrics: as for `graded_metrics`.
 
-    Raises:
-        InputError: a vector is NaN or infinite.
-
     Example:
         >>> eye = np.eye(3)
         >>> found = ranking_metrics(np.array([[0.9, 0.5, 0.1]]), eye, relevant_rows([[0, 2]]), k=2)
         >>> {name: round(value, 3) for name, value in found.items()}
         {'mrr@2': 1.0, 'recall@2': 0.5, 'recall@100': 1.0, 'ndcg@2': 0.613}
     """
-    if not (np.isfinite(queries).all() and np.isfinite(documents).all()):
-        raise InputError("the model returns NaN or infinite embeddings, so there is nothing to rank")
     asked, held = (np.asarray(x, np.float32) for x in (queries, documents))
     compare = SIMILARITIES[similarity]
     if similarity == "cosine":  # of unit vectors, which are computed once

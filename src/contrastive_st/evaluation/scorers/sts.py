@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -17,8 +17,7 @@ from numpy.typing import NDArray
 from scipy.stats import pearsonr, spearmanr
 from sklearn.metrics import average_precision_score, f1_score
 
-from contrastive_st.errors import InputError
-from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits, read_stsb_file
+from contrastive_st.evaluation.datasets.senteval import Embed, Rows, Splits
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.losses.geometry import alignment, anisotropy, effective_rank, uniformity
 from contrastive_st.vectors import PAIRWISE, cosine
@@ -32,14 +31,6 @@ CORRELATIONS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-class ScoredPair(NamedTuple):
-    """Two sentences and their human similarity score, 0 to 5."""
-
-    first: str
-    second: str
-    score: float
-
-
 def find_stsb(split: str = "dev") -> Path | None:
     """SentEval's STS-B file below `$CONTRASTIVE_ST_DATA`, or None if it is not available."""
     root = os.environ.get(DATA_VARIABLE)
@@ -47,35 +38,8 @@ def find_stsb(split: str = "dev") -> Path | None:
     return path if root and path.is_file() else None
 
 
-def read_stsb(path: str | Path) -> list[ScoredPair]:
-    """Read SentEval's `sts-*.csv`: tab-separated, no header, no quoting; score and texts in columns 5 to 7."""
-    rows = read_stsb_file(Path(path))
-    return [ScoredPair(*row) for row in zip(*rows.columns, rows.gold.tolist(), strict=True)]
-
-
-def sts_spearman(encode: Embed, pairs: Sequence[ScoredPair]) -> float:
-    """Spearman's rho, -1 to 1, between cosine similarities and scores; each distinct sentence is encoded once.
-
-    Raises:
-        InputError: the model returns NaN or infinite embeddings.
-    """
-    texts = list(dict.fromkeys(text for pair in pairs for text in pair[:2]))
-    place = {text: i for i, text in enumerate(texts)}
-    vectors = np.asarray(encode(texts))
-    columns = [pair.first for pair in pairs], [pair.second for pair in pairs]
-    first, second = (vectors[[place[text] for text in column]] for column in columns)
-    gold = [pair.score for pair in pairs]
-    return float(CORRELATIONS["spearman"](similarities(first, second), gold).statistic)
-
-
 def similarities(a: NDArray[np.floating], b: NDArray[np.floating], similarity: str = "cosine") -> NDArray[np.float64]:
-    """Cosines of pairs, or another of `contrastive_st.vectors.PAIRWISE`, `[N, d], [N, d] -> [N]`.
-
-    Raises:
-        InputError: a vector is NaN or infinite.
-    """
-    if not (np.isfinite(a).all() and np.isfinite(b).all()):
-        raise InputError("the model returns NaN or infinite embeddings, so there is nothing to correlate")
+    """Cosines of pairs, or another of `contrastive_st.vectors.PAIRWISE`, `[N, d], [N, d] -> [N]`."""
     return np.asarray(PAIRWISE[similarity](a, b), np.float64)
 
 
@@ -206,9 +170,6 @@ def best_thresholds(scores: NDArray[np.floating], gold: NDArray[np.bool_]) -> di
         i = int(np.where(possible, values, -1).argmax())
         found[name] = float(values[i]), float(edges[i])
     return found
-
-
-# --- Measures of the embedding space.
 
 
 # --- Measures of a model's embedding space on STS-B, and a histogram of similarity by human score.

@@ -123,3 +123,15 @@ def test_flags_that_are_repeated_that_may_be_empty_and_former_names() -> None:
     assert vars(found) == {"query": "q", "filter": ["a", "b"], "metadata": [], "strategy": "random"}
     assert "--sampling" not in parser.format_help()
     assert parser.parse_args(["q"]).strategy == "top"
+
+
+def test_a_flag_of_a_list_may_be_repeated() -> None:
+    @dataclass
+    class Judge(Options):
+        files: list[str] = option("files", default=("all",), aliases=("--examples",))
+
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_flags(parser, Judge)
+    assert parsed(Judge, parser.parse_args([])) == Judge()
+    for given in ("--files a b --examples c --files d", "--examples a --files b c d"):
+        assert parsed(Judge, parser.parse_args(given.split())) == Judge(files=["a", "b", "c", "d"])

@@ -200,7 +200,8 @@ def add_flags(parser: argparse.ArgumentParser, *kinds: type) -> None:
     """Add a flag for each field of dataclasses: `--name VALUE`.
 
     A field that is true or false needs no value: `--name`. Beside positional options it takes none, since a value would
-    be one of those, and one that is true by default is switched off by `--no_name`.
+    be one of those, and one that is true by default is switched off by `--no_name`. The flag of a list takes several
+    values and may be repeated.
 
     Example:
         >>> @dataclasses.dataclass
@@ -241,10 +242,20 @@ def _add_flag(parser: argparse.ArgumentParser, spec: dataclasses.Field[Any], kin
         flags, given["default"] = [f"--no_{spec.name}"] if default else flags, default
     elif given.get("type") is truth:
         given |= {"nargs": "?", "const": True}
+    if given.get("nargs") == "+" and "action" not in given:
+        given |= {"action": _Extend, "const": default}
     parser.add_argument(*flags, **{**given, **({"required": True} if required else {"default": default})})
     if former := about.get("aliases"):
         hidden = {"dest": spec.name, "default": argparse.SUPPRESS, "help": argparse.SUPPRESS}
         parser.add_argument(*former, **{**given, **hidden})
+
+
+class _Extend(argparse.Action):
+    """The values of a flag that is given once or several times, in place of the default (`const`)."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: str | None = None) -> None:
+        before = getattr(namespace, self.dest, self.const)
+        setattr(namespace, self.dest, [*(() if before is self.const else before), *values])
 
 
 def _flag_of(kind: Any) -> dict[str, Any]:

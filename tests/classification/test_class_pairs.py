@@ -48,8 +48,6 @@ def test_the_order_is_that_of_the_seed():
 def test_what_has_no_pairs_is_an_error():
     with pytest.raises(InputError, match="of different classes"):
         class_pairs(np.zeros(3, dtype=np.int64))
-    with pytest.raises(InputError, match="unknown sampling strategy 'some'"):
-        class_pairs(LABELS, "some")
     with pytest.raises(InputError, match="6,001 texts have too many pairs"):
         class_pairs(np.arange(6001))
 

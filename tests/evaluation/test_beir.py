@@ -114,7 +114,7 @@ def test_nano_sets_are_read_by_name(monkeypatch):
         "queries": [{"_id": key, "text": text} for key, text in QUERIES.items()],
         "qrels": [{"query-id": q, "corpus-id": d} for q, d, grade in QRELS if grade],
     }
-    monkeypatch.setattr("datasets.load_dataset", lambda name, part, split: parts[part])
+    monkeypatch.setattr("datasets.load_dataset", lambda name, part, split, revision: parts[part])
     report = evaluate([bag], [beir_task("NanoNQ")], ".")
     assert report.main("bag", report.tasks[0]).n == 3
 

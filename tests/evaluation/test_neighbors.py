@@ -110,7 +110,7 @@ def test_embeddings_are_kept_and_found_again(tmp_path, monkeypatch):
     list(embedding_blocks(encoder, SENTENCES[::-1], tmp_path))
     assert len(list(tmp_path.rglob("corpus-*.npy"))) == 2
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="give another cache"):
+    with pytest.raises(InputError, match="cannot be written"):
         list(embedding_blocks(encoder, SENTENCES, tmp_path / "file"))
 
 

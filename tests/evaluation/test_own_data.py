@@ -23,6 +23,7 @@ from contrastive_st import (
 )
 from contrastive_st.cli import main
 from contrastive_st.data.reading import MissingData
+from contrastive_st.errors import one_line
 from contrastive_st.evaluation import (
     BinaryClassificationEvaluator,
     EmbeddingSimilarityEvaluator,
@@ -249,8 +250,9 @@ def test_a_query_that_is_a_document_is_no_hit_for_itself(tmp_path):
 def test_bad_trec_judgements_and_missing_parts(tmp_path):
     folder = write_set(tmp_path / "own", "trec")
     (folder / "qrels.trec").write_text("q1 0 d1\n")
-    with pytest.raises(InputError, match="line 1: 3 words where trec's judgements have four"):
+    with pytest.raises(ValueError, match="expected 4, got 3") as caught:
         read_retrieval(folder)
+    assert "line 1: query, iteration, document, grade" in one_line(caught.value)
     (folder / "qrels.trec").unlink()
     with pytest.raises(MissingData, match=r"no qrels/test.tsv; a folder in BEIR's layout"):
         read_retrieval(folder)

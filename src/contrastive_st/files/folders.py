@@ -143,12 +143,12 @@ def _named_files(folder: Path) -> Iterator[tuple[Path, str]]:
     modules = folder / "modules.json"
     if modules.is_file():
         with about(modules):
-            yield from ((modules, str(entry.get("path", ""))) for entry in read_json(modules, list))
+            yield from ((modules, os.fspath(entry.get("path", ""))) for entry in read_json(modules, list))
 
 
 def _weight_files(index: Path) -> Iterator[tuple[Path, str]]:
     with about(index):
-        yield from ((index, str(file)) for file in dict.fromkeys(read_json(index, dict)["weight_map"].values()))
+        yield from ((index, os.fspath(file)) for file in dict.fromkeys(read_json(index, dict)["weight_map"].values()))
 
 
 # --- What a folder may ask for. A number in config.json or tokenizer.json costs its author nothing, and whoever opens

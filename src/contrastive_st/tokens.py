@@ -111,7 +111,13 @@ def _tokenized(tokenizer: PreTrainedTokenizerBase, texts: Sequence[str], longest
         return []
     sound = [text if text.isascii() else text.encode("utf-8", "replace").decode() for text in texts]
     try:
-        rows: list[list[int]] = tokenizer(sound, truncation=longest is not None, max_length=longest)["input_ids"]
+        asked = {"truncation": longest is not None, "max_length": longest}
+        rows: list[list[int]] = tokenizer(sound[:1], **asked)["input_ids"]  # this sets up the backend for the others
+        backend = getattr(tokenizer, "backend_tokenizer", None)
+        if backend is not None and [row.ids for row in backend.encode_batch_fast(sound[:1])] == rows:
+            rows += [row.ids for row in backend.encode_batch_fast(sound[1:])]
+        else:  # a tokenizer that does more than its backend, or has none
+            rows += tokenizer(sound[1:], **asked)["input_ids"] if sound[1:] else []
     except Exception as error:
         if type(error) is not Exception:  # the library raises bare ones for a damaged vocabulary
             raise

@@ -12,6 +12,7 @@ from torch.utils.data import BatchSampler, DataLoader
 from conftest import SENTENCES
 from contrastive_st import InputError
 from contrastive_st.data.corpus import BLOCK, BlockSampler, SentenceCorpus
+from contrastive_st.data.reading import numbered_lines
 
 
 def write(path, texts, documents, row_group_size=None, **columns):
@@ -225,7 +226,6 @@ def test_bad_parquet_is_one_line(tokenizer, tmp_path, message):
         ("a.parquet", b"", "the file is empty"),
         ("a.txt", b"", "the file is empty"),
         ("a.txt", b"\n \n", "every line is blank"),
-        ("a.txt", b"caf\xe9\n", "line 1: byte 0xe9 is not UTF-8"),
         ("a.csv", b"text\n", "must be a .txt, .parquet or .jsonl file"),
         ("none.txt", None, "there is no such file"),
     ],
@@ -253,3 +253,10 @@ def test_real_documents_are_read_in_order(tokenizer, data_root):
     rows = corpus.__getitems__(range(400_000, 400_064))
     steps = {b["position"] - a["position"] for a, b in itertools.pairwise(rows)}
     assert steps <= {1, 2, 3}
+
+
+def test_raw_text_in_another_encoding_is_read_with_a_line(tmp_path, caplog):
+    (tmp_path / "a.txt").write_bytes("Crème brûlée\r\n\r\nSoufflé à la crème\r\n".encode("cp1252"))
+    lines = list(numbered_lines(tmp_path / "a.txt"))
+    assert lines == [(1, "Crème brûlée"), (2, ""), (3, "Soufflé à la crème")]
+    assert "not UTF-8: read as cp1252" in caplog.text

@@ -26,6 +26,7 @@ from .documentation import DocPair as DocPair, installed_docs as installed_docs,
 from .guided import (
     GuidedRows as GuidedRows,
 )
+from .label_pairs import pairs_of_labels as pairs_of_labels
 from .mixture import (
     Mixture as Mixture,
     MixtureCollator as MixtureCollator,
@@ -47,7 +48,6 @@ from .pair_sets import (
     PAIR_SETS as PAIR_SETS,
 )
 from .reading.examples import (
-    pairs_of_labels as pairs_of_labels,
     read_examples as read_examples,
 )
 from .reading.texts import (

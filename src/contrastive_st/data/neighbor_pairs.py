@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +22,9 @@ from transformers import PreTrainedTokenizerBase
 
 from contrastive_st.data.collators import PairCollator
 from contrastive_st.data.corpus import BlockSampler, block_file
+from contrastive_st.data.tokenizers import id_reader
 from contrastive_st.errors import InputError
 from contrastive_st.files.writing import atomic_write
-from contrastive_st.tokens import token_ids
-from contrastive_st.word_cache import WordCache, reads_word_by_word
 
 # --- Documents, and some of them that are held out.
 
@@ -184,7 +182,7 @@ def _write(documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length:
         names = (target.with_suffix(end) for end in (".npz", ".rows", ".ids"))
         counted, *others = (files.enter_context(atomic_write(name, overwrite=True)) for name in names)
         with open(others[0], "wb") as rows, open(others[1], "wb") as ids:
-            read = _reader(tokenizer, max_length)
+            read = id_reader(tokenizer, max_length)
             for texts, numbers in _chunks(documents.sentences()):
                 flat, lengths = read(texts)
                 counts += np.bincount(flat, minlength=len(counts))
@@ -197,26 +195,6 @@ def _write(documents: Documents, tokenizer: PreTrainedTokenizerBase, max_length:
                 flat.astype("<i4").tofile(ids)
                 records.tofile(rows)
         np.savez(counted, counts=counts, frequencies=frequencies)
-
-
-def _reader(
-    tokenizer: PreTrainedTokenizerBase, max_length: int
-) -> Callable[[list[str]], tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """A function from texts to their token ids, one text after the other, and the number of ids of each text."""
-    backend = getattr(tokenizer, "backend_tokenizer", None)
-    words = WordCache(backend) if backend is not None and reads_word_by_word(backend) else None
-    special = tokenizer.num_special_tokens_to_add()
-
-    def read(texts: list[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        if words is None or special:
-            block = token_ids(tokenizer, texts, max_length)
-            lengths = np.fromiter(map(len, block), np.int64, len(block))
-            return np.fromiter(chain.from_iterable(block), np.int64, int(lengths.sum())), lengths
-        ids, whole = words.ids(texts)
-        place = np.arange(len(ids)) - np.repeat(np.cumsum(whole) - whole, whole)
-        return ids[place < max_length].astype(np.int64), np.minimum(whole, max_length)
-
-    return read
 
 
 def _chunks(blocks: Iterator[tuple[list[str], NDArray[np.int64]]]) -> Iterator[tuple[list[str], list[int]]]:

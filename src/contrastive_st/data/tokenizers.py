@@ -6,14 +6,16 @@ import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from datasets import Dataset, DatasetDict, IterableDataset, config
 from datasets.fingerprint import Hasher
+from numpy.typing import NDArray
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors, trainers
 from transformers import BertTokenizer, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
@@ -23,9 +25,11 @@ from contrastive_st.data.reading.table import in_memory
 from contrastive_st.data.roles import ANCHOR, NEGATIVE, POSITIVE, SCORE, TARGETS, TEXT, column_roles, role_of
 from contrastive_st.errors import InputError
 from contrastive_st.tokens import prompt_length, token_ids
-from contrastive_st.word_cache import WORD_SPLIT
+from contrastive_st.word_cache import WORD_SPLIT, WordCache, reads_word_by_word
 
 logger = logging.getLogger(__name__)
+_BATCH = 4096  # rows that are tokenized at a time
+_LONG = 1 << 14  # characters of a text of which `token_ids` reads only the start
 
 # --- A WordPiece vocabulary learned from the user's own text, for encoders trained from scratch.
 
@@ -422,10 +426,11 @@ def tokenize(
     name = Hasher.hash([*given, *encoding.prompts_of(names).items()] if encoding.lengths(names) else given)
     folder = Path(config.HF_DATASETS_CACHE, "contrastive_st")
     folder.mkdir(parents=True, exist_ok=True)
-    return rows.map(
-        encode, batched=True, num_proc=num_proc, remove_columns=names, new_fingerprint=name,
+    tokens = rows.with_format("arrow").map(
+        encode, batched=True, batch_size=_BATCH, num_proc=num_proc, new_fingerprint=name,
         cache_file_name=str(folder / f"tokens-{name}.arrow"), desc="tokenize",
     )  # fmt: skip
+    return tokens.with_format(rows.format["type"], **rows.format["format_kwargs"])
 
 
 class _Encoding:
@@ -451,20 +456,76 @@ class _Encoding:
         found = [prompt_length(self.tokenizer, one, self.max_length) for one in self.prompts_of(columns).values()]
         return found if any(found) else []
 
-    def of(self, columns: Sequence[str]) -> Callable[[dict[str, list[Any]]], dict[str, list[Any]]]:
-        """A function of a batch of texts by column that gives the ids of its rows; a null has none."""
+    def of(self, columns: Sequence[str]) -> Callable[[pa.Table], pa.Table]:
+        """A function of rows with columns of text that has their ids in place of these; a null has none."""
         before, lengths = self.prompts_of(columns), self.lengths(columns)
         length: Any = lengths[0] if len(columns) == 1 and lengths else lengths
+        read = id_reader(self.tokenizer, self.max_length)
 
-        def encode(batch: dict[str, list[Any]]) -> dict[str, list[Any]]:
-            views = []
-            for name, prompt in before.items():
-                ids = token_ids(self.tokenizer, [prompt + (text or "") for text in batch[name]], self.max_length)
-                views.append([[] if text is None else own for own, text in zip(ids, batch[name], strict=True)])
-            rows: list[Any] = views[0] if len(columns) == 1 else [list(row) for row in zip(*views, strict=True)]
-            return {"input_ids": rows, **({"prompt_length": [length] * len(rows)} if lengths else {})}
+        def lists(texts: pa.ChunkedArray, prompt: str) -> pa.ListArray:
+            ids, sizes = read([prompt + (text or "") for text in texts.to_pylist()])
+            found = pa.ListArray.from_arrays(pa.array(np.cumsum([0, *sizes]), pa.int32()), pa.array(ids))
+            return pc.if_else(texts.is_valid(), found, pa.scalar([], found.type)) if texts.null_count else found
+
+        def encode(rows: pa.Table) -> pa.Table:
+            views = [pa.chunked_array(lists(rows[name], prompt)).combine_chunks() for name, prompt in before.items()]
+            ids, count = views[0], len(rows)
+            if len(views) > 1:  # the views of a row, one after the other
+                places = np.arange(count)[:, None] + np.arange(len(views)) * count
+                ends = pa.array(np.arange(count + 1) * len(views), pa.int32())
+                ids = pa.ListArray.from_arrays(ends, pa.concat_arrays(views).take(pa.array(places.ravel())))
+            rows = rows.drop_columns(list(columns)).append_column("input_ids", ids)
+            return rows.append_column("prompt_length", pa.array([length] * count)) if lengths else rows
 
         return encode
+
+
+def id_reader(
+    tokenizer: PreTrainedTokenizerBase, max_length: int
+) -> Callable[[Sequence[str]], tuple[NDArray[np.int64], NDArray[np.int64]]]:
+    """A function from texts to their token ids, one text after the other, and the number of ids of each text.
+
+    The ids are those of `token_ids`. A tokenizer that reads word by word is asked for each different word once.
+    """
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    words = WordCache(backend) if backend is not None and reads_word_by_word(backend) else None
+    around = None if words is None else _around(tokenizer)
+    max_length = min(max_length, 1 << 40)
+    room = max_length - (len(around[0]) + len(around[1]) if around else max_length)
+
+    def read(texts: Sequence[str]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        if words is None or around is None or room < 1 or max(map(len, texts), default=0) > _LONG:
+            rows = token_ids(tokenizer, texts, max_length)
+            sizes = np.fromiter(map(len, rows), np.int64, len(rows))
+            return np.fromiter(chain.from_iterable(rows), np.int64, int(sizes.sum())), sizes
+        backend.no_truncation()  # type: ignore[union-attr]
+        ids, whole = words.ids(texts)
+        kept = np.minimum(whole, room)
+        place = np.arange(len(ids)) - np.repeat(np.cumsum(whole) - whole, whole)
+        first, last = (np.array(part, np.int64) for part in around)
+        sizes = kept + len(first) + len(last)
+        starts = np.cumsum(sizes) - sizes
+        found = np.empty(int(sizes.sum()), np.int64)
+        found[starts[:, None] + np.arange(len(first))] = first
+        found[(starts + sizes - len(last))[:, None] + np.arange(len(last))] = last
+        inside = np.arange(int(kept.sum())) - np.repeat(np.cumsum(kept) - kept, kept)
+        found[np.repeat(starts + len(first), kept) + inside] = ids[place < room]
+        return found, sizes
+
+    return read
+
+
+def _around(tokenizer: PreTrainedTokenizerBase) -> tuple[list[int], list[int]] | None:
+    """The special tokens before and after a text; None if they depend on the text, or texts are cut at their start."""
+    special = tokenizer.encode("")
+    text = next(
+        (word for word, number in tokenizer.get_vocab().items() if number not in special and word.isalpha()), ""
+    )
+    inner, whole = tokenizer.encode(text, add_special_tokens=False), tokenizer.encode(text)
+    split = next((i for i in range(len(special) + 1) if special[:i] + inner + special[i:] == whole), None)
+    if split is None or not inner or tokenizer.truncation_side != "right":
+        return None
+    return special[:split], special[split:]
 
 
 _RANK = {ANCHOR: 0, TEXT: 0, POSITIVE: 1, NEGATIVE: 2}
@@ -539,7 +600,10 @@ def _mapped(
             raise InputError(f"the stream: column {late[0]!r} is not in its first rows; give every row all columns")
         cells = zip(*(batch[name] for name in (*names, *([gold] if gold else []))), strict=True)
         rows = [row for row in cells if all(isinstance(text, str) and text.strip() for text in row[: len(names)])]
-        found = encode({name: [row[i].strip() for row in rows] for i, name in enumerate(names)})
+        texts = pa.table(
+            {name: pa.array([row[i].strip() for row in rows], pa.string()) for i, name in enumerate(names)}
+        )
+        found = encode(texts).to_pydict()
         return {**found, **({SCORE: [float(row[-1]) for row in rows]} if gold else {})}
 
     return texts.map(encoded, batched=True, batch_size=64, remove_columns=others)

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import itertools
 import json
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from datasets import config
+
 from contrastive_st.data.reading import (
     TABLES,
     Row,
     Table,
-    content_digest,
     decode,
     files_of,
     header_of,
@@ -33,6 +36,7 @@ from contrastive_st.data.reading.content import check_file, format_of, open_byte
 from contrastive_st.data.reading.table import open_file
 from contrastive_st.data.roles import text_column
 from contrastive_st.errors import InputError, install, one_line
+from contrastive_st.files.writing import atomic_write
 from contrastive_st.search.document_readers import READERS, Encrypted, missing_reader, read_document
 from contrastive_st.search.report import LeftOut, Report
 from contrastive_st.search.splitting import FILES, LINES, WHOLE, is_list, split
@@ -41,6 +45,7 @@ from contrastive_st.search.values import as_id, as_metadata, plain
 _INTEGER_OR_DECIMAL = re.compile(r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{0,13}[1-9])?")
 _LONGEST_VALUE = 1000  # longest text (or list, as JSON), in characters, that is kept as metadata by default
 _LONGEST_DOCUMENT = 1 << 24  # bytes; a text file beyond this is a list unless it is said that it is not
+_FRESH = 2_000_000_000  # nanoseconds: a file written more recently may change again within the same time stamp
 _SAMPLE = 4 << 20  # bytes in which lines are counted to estimate their number in a file
 _FIRST = 200  # lines by which a text file is a list or a document
 BLANK, UNREADABLE, ENCRYPTED, HIDDEN, LINKED = "blank", "unreadable", "encrypted", "hidden", "linked folders"
@@ -394,6 +399,30 @@ class _Choice:
             known, rows = {} if path == corpus else {"file": name}, table.read
             return replace(table, read=lambda: (Row(number, {**cells, **known}) for number, cells in rows()))
         return Table(source, "document", lambda: _rows([{"text": _text(path, source), "file": name}]))
+
+
+def content_digest(path: Path) -> str:
+    """A digest of the content of a file; it is cached until the size, the time or the inode of the file changes."""
+    with reading(path):
+        facts = path.stat()
+        known = [facts.st_size, facts.st_mtime_ns, facts.st_ino]
+        place = hashlib.blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+        kept = Path(config.HF_DATASETS_CACHE, "contrastive_st", f"digest-{place}.json")
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            *then, digest = json.loads(kept.read_bytes())
+            if then == known:
+                return str(digest)
+        content = hashlib.blake2b(digest_size=16)
+        with open(path, "rb") as file:
+            while block := file.read(1 << 20):
+                content.update(block)
+    if time.time_ns() - facts.st_mtime_ns > _FRESH:
+        with (
+            contextlib.suppress(OSError, InputError),  # without a writable cache, the digest is computed each time
+            atomic_write(kept, overwrite=True, parents=True) as new,
+        ):
+            new.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
+    return content.hexdigest()
 
 
 def _rows(cells: Iterable[dict[str, Any]]) -> Iterator[Row]:

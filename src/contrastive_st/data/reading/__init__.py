@@ -3,7 +3,6 @@
 from contrastive_st.data.reading.content import (
     MissingData,
     check_file,
-    content_digest,
     decode,
     numbered_lines,
     path_of,
@@ -16,7 +15,7 @@ from contrastive_st.data.reading.table import Row, Table, check_utf8, of_dataset
 from contrastive_st.data.reading.texts import header_of, read_texts, stream_texts
 
 __all__ = [
-    "TABLES", "MissingData", "Row", "Table", "check_file", "check_utf8", "content_digest", "decode", "files_of",
+    "TABLES", "MissingData", "Row", "Table", "check_file", "check_utf8", "decode", "files_of",
     "header_of", "hub_commit", "is_saved", "numbered_lines", "of_dataset", "open_table", "parse_json", "path_of",
     "read_texts", "reading", "stored", "stream_texts", "utf8",
 ]  # fmt: skip

@@ -6,14 +6,12 @@ import bz2
 import codecs
 import contextlib
 import gzip
-import hashlib
 import io
-import json
+import logging
 import lzma
 import os
 import re
 import stat
-import time
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -21,14 +19,12 @@ from typing import Any, BinaryIO
 
 import charset_normalizer
 import pyarrow as pa
-from datasets import config
 
 from contrastive_st.errors import InputError, about
-from contrastive_st.files.writing import atomic_write
 
+logger = logging.getLogger(__name__)
 LONGEST_LINE = 64 << 20  # bytes; a book has a few MB, and a file of zeros is one line of whatever size
 LARGEST_WHOLE = 1 << 30  # bytes of what is read as a whole: a list of JSON, a document
-_FRESH = 2_000_000_000  # nanoseconds: a file written more recently may change again within the same time stamp
 _SAMPLE = 1 << 16  # bytes of lines beyond ASCII from which an encoding is detected
 _BLOCK = 1 << 20
 _MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF32_LE: "utf-32", codecs.BOM_UTF32_BE: "utf-32",
@@ -94,30 +90,6 @@ def check_file(path: Path, source: str | Path) -> os.stat_result:
     if facts.st_size == 0:
         raise InputError(f"{source}: the file is empty; it needs at least one sentence")
     return facts
-
-
-def content_digest(path: Path) -> str:
-    """A digest of the content of a file; it is cached until the size, the time or the inode of the file changes."""
-    with reading(path):
-        facts = path.stat()
-        known = [facts.st_size, facts.st_mtime_ns, facts.st_ino]
-        place = hashlib.blake2b(str(path.resolve()).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-        kept = Path(config.HF_DATASETS_CACHE, "contrastive_st", f"digest-{place}.json")
-        with contextlib.suppress(OSError, ValueError, TypeError):
-            *then, digest = json.loads(kept.read_bytes())
-            if then == known:
-                return str(digest)
-        content = hashlib.blake2b(digest_size=16)
-        with open(path, "rb") as file:
-            while block := file.read(1 << 20):
-                content.update(block)
-    if time.time_ns() - facts.st_mtime_ns > _FRESH:
-        with (
-            contextlib.suppress(OSError, InputError),  # without a writable cache, the digest is computed each time
-            atomic_write(kept, overwrite=True, parents=True) as new,
-        ):
-            new.write_text(json.dumps([*known, content.hexdigest()]), encoding="utf-8")
-    return content.hexdigest()
 
 
 # --- Encodings.
@@ -192,30 +164,33 @@ def _detected(sample: bytes) -> str:
 # --- Lines.
 
 
-def text_lines(path: Path, source: str, encoding: str = "utf-8-sig") -> Iterator[str]:
+def text_lines(path: Path, source: str, encoding: str = "utf-8-sig", errors: str = "strict") -> Iterator[str]:
     r"""The lines of a file with their ends: `\n` and `\r\n`, or `\r` in a file that has no other.
 
     Raises:
         InputError: a line has `LONGEST_LINE` characters or more.
     """
     with reading(source), open_bytes(path) as file:
-        start = io.BytesIO(file.read(_BLOCK))
-        end = "\r" if b"\r" in start.getvalue() and b"\n" not in start.getvalue() else "\n"
+        start = file.read(_BLOCK)
+    end = "\r" if b"\r" in start and b"\n" not in start else "\n"
     with reading(source), open_bytes(path) as file:
-        text = io.TextIOWrapper(file, encoding, newline=end)
+        text = io.TextIOWrapper(file, encoding, errors, newline=end)
         for number, line in enumerate(iter(partial(text.readline, LONGEST_LINE), ""), 1):
             if len(line) == LONGEST_LINE and not line.endswith(end):
                 raise InputError(f"{source}, line {number} has {LONGEST_LINE:,} bytes or more; is this a text file?")
             yield line
 
 
+codecs.register_error("latin-1", lambda error: (error.object[error.start : error.end].decode("latin-1"), error.end))  # type: ignore[attr-defined]
+
+
 def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool = False) -> Iterator[tuple[int, str]]:
-    r"""Yield the lines of a UTF-8 text file with their numbers, without line ends (`\n` or `\r\n`) and byte order mark.
+    r"""Yield the lines of a text file with their numbers, without line ends (`\n` or `\r\n`) and byte order mark.
 
     Args:
-        path: the file.
+        path: the file; its encoding is detected.
         source: name of the file in messages.
-        latin1: read lines that are not UTF-8 as Latin-1, which some files of SentEval need; else they are an error.
+        latin1: it is UTF-8 with single characters in Latin-1, as some files of SentEval are.
 
     Example:
         >>> import tempfile
@@ -225,17 +200,14 @@ def numbered_lines(path: str | Path, source: str | None = None, *, latin1: bool 
         ...     list(numbered_lines(path, latin1=True))
         [(1, 'café \x85 one'), (2, 'two')]
     """
-    source = str(path) if source is None else source
-    with reading(source), open_bytes(path_of(path)) as file:
-        for number, line in enumerate(iter(partial(file.readline, LONGEST_LINE), b""), 1):
-            if len(line) == LONGEST_LINE and not line.endswith(b"\n"):
-                raise InputError(f"{source}, line {number} has {LONGEST_LINE:,} bytes or more; is this a text file?")
-            line = line.removeprefix(codecs.BOM_UTF8) if number == 1 else line
-            try:
-                text = line.decode()
-            except UnicodeDecodeError:
-                text = line.decode("latin-1") if latin1 else utf8(line, f"{source}, line {number}")
-            yield number, text.removesuffix("\n").removesuffix("\r")
+    source, encoding = str(path) if source is None else source, "utf-8-sig"
+    if not latin1:
+        with reading(source), open_bytes(path_of(path)) as file:
+            encoding = encoding_of(file, source)
+    if not encoding.startswith("utf-8"):
+        logger.warning(f"{source}: not UTF-8: read as {encoding}")
+    lines = text_lines(path_of(path), source, encoding, "latin-1" if latin1 else "strict")
+    return enumerate((line.rstrip("\r\n") for line in lines), 1)
 
 
 def utf8(text: bytes, where: str, mend: str = "save the file in UTF-8") -> str:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import islice, zip_longest
 from typing import Any, NamedTuple
 
 import datasets
@@ -204,41 +206,6 @@ def _class_of(cell: str) -> int:
     return NLI_LABELS.index(cell.lower()) if cell.lower() in NLI_LABELS else int(float(cell))
 
 
-def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
-    """Make scored pairs of labelled sentences.
-
-    Each sentence is paired with a random one of its class (score 1) and with one of another class (score 0).
-
-    Args:
-        rows: a column of sentences and a column `label`, as `read_examples` returns them.
-        seed: seed of the random choice.
-
-    Raises:
-        InputError: there is only one class.
-
-    Example:
-        >>> rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 0, 1]})
-        >>> pairs_of_labels(rows)[:]["score"]
-        [1.0, 1.0, 0.0, 0.0, 0.0]
-    """
-    labels, random = np.asarray(rows["label"][:]), np.random.default_rng(seed)
-    order = random.permutation(len(labels))
-    order = order[np.argsort(labels[order], kind="stable")]  # sorted by class, in random order within a class
-    classes, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
-    if len(classes) < 2:
-        raise InputError("the labels have only one class, and pairs need two; give rows of other classes")
-    own = np.searchsorted(classes, labels[order])
-    place = np.arange(len(order)) - starts[own]
-    same = order[starts[own] + (place + 1) % counts[own]]
-    away = random.integers(0, len(order) - counts[own])  # a place among the rows of the other classes
-    other = order[np.where(away < starts[own], away, away + counts[own])]
-    single = same == order
-    texts = np.asarray(next(rows[name][:] for name in rows.column_names if name != "label"), dtype=object)
-    first, second = np.concatenate([order[~single], order]), np.concatenate([same[~single], other])
-    score = np.repeat([1.0, 0.0], [int((~single).sum()), len(order)])
-    return datasets.Dataset.from_dict({"anchor": texts[first], "positive": texts[second], "score": score})
-
-
 # --- Lists of candidates, and their scores.
 
 
@@ -267,24 +234,31 @@ def read_candidates(table: Table, roles: ColumnRoles, strict: bool = False) -> d
         >>> read_candidates(table, column_roles(table.profile))[1]
         {'query': 'Who?', 'pos': 'I.', 'neg_1': 'It.', 'neg_2': None, 'scores': [8.0, 3.0, nan]}
     """
-    reader = _Reader(table, roles.columns, roles.lists)
-    chunks, chunk = [], _Chunk()
+    reader, chunks, rows = _Reader(table, roles.columns, roles.lists), [], iter(table)
     total = dropped = first = 0
-    for number, cells in table:
-        total += 1
-        found = list(reader.read(cells, number))
-        if not found:
-            dropped, first = dropped + 1, first or number
-        for row in found:
-            chunk.add(row)
-        if len(chunk) >= CHUNK:
-            chunks.append(chunk.packed())
-            chunk = _Chunk()
+    while some := list(islice(rows, CHUNK)):
+        found = [list(reader.read(cells, number)) for number, cells in some]
+        empty = [row.number for row, own in zip(some, found, strict=True) if not own]
+        total, dropped, first = total + len(some), dropped + len(empty), first or next(iter(empty), 0)
+        chunks.append(_table([row for own in found for row in own]))
     report(total, dropped, first, table, strict, "lack an anchor, a positive or a negative")
-    chunks.append(chunk.packed())
-    names = reader.names(max(int(chunk.lengths.max(initial=0)) for chunk in chunks))
-    tables = [chunk.table(names, reader.scored) for chunk in chunks]
-    return datasets.Dataset(datasets.table.InMemoryTable(pa.concat_tables(tables)))
+    whole = pa.concat_tables(chunks, promote_options="default")  # null where a chunk has fewer negatives
+    most = max(int(name) for name in whole.column_names if name.isdecimal())
+    texts = whole.select([str(place) for place in range(most + 1)]).rename_columns(reader.names(most - 1))
+    if reader.scored:
+        scores = np.column_stack([whole[f"score {place}"].to_numpy() for place in range(most)])
+        offsets = pa.array(np.arange(len(scores) + 1) * most, pa.int32())
+        texts = texts.append_column(SCORES, pa.ListArray.from_arrays(offsets, pa.array(scores.ravel())))
+    return datasets.Dataset(datasets.table.InMemoryTable(texts))
+
+
+def _table(rows: Sequence[Candidates]) -> pa.Table:
+    """Some rows by column, null where a row has fewer texts than others: `0`, `1`, ... and `score 0`, `score 1`, ..."""
+    texts = list(zip_longest(*([row.anchor, row.positive, *row.negatives] for row in rows)))
+    scores = list(zip_longest(*(row.scores for row in rows), fillvalue=math.nan))
+    columns = {str(place): pa.array(column, pa.string()) for place, column in enumerate(texts)}
+    columns |= {f"score {place}": pa.array(column, pa.float64()) for place, column in enumerate(scores)}
+    return pa.table(columns)
 
 
 class Candidates(NamedTuple):
@@ -368,56 +342,3 @@ def _score(item: Any, name: str) -> float | str:
     if isinstance(item, (int, float)) and not isinstance(item, bool) and item - item == 0:
         return float(item)
     return f"column {name!r} holds scores, and {str(item)[:40]!r} is not a number"
-
-
-class _Chunk:
-    """Some rows, by column; the negatives of all rows one after the other, and how many each row has."""
-
-    def __init__(self) -> None:
-        self.anchors: list[str] = []
-        self.positives: list[str] = []
-        self.negatives: list[str] = []
-        self.lengths: list[int] = []
-        self.scores: list[float] = []
-
-    def __len__(self) -> int:
-        return len(self.lengths)
-
-    def add(self, row: Candidates) -> None:
-        self.anchors.append(row.anchor)
-        self.positives.append(row.positive)
-        self.negatives += row.negatives
-        self.lengths.append(len(row.negatives))
-        self.scores += row.scores
-
-    def packed(self) -> _Packed:
-        anchors, positives, negatives = (
-            pa.array(column, pa.string()) for column in (self.anchors, self.positives, self.negatives)
-        )
-        lengths, scores = np.array(self.lengths, dtype=np.int64), np.array(self.scores)
-        return _Packed(anchors, positives, negatives, lengths, scores)
-
-
-class _Packed(NamedTuple):
-    """The rows of a `_Chunk` as arrays, which take less memory than Python's objects."""
-
-    anchors: pa.Array
-    positives: pa.Array
-    negatives: pa.Array
-    lengths: NDArray[np.int64]
-    scores: NDArray[np.float64]
-
-    def table(self, names: Sequence[str], scored: bool) -> pa.Table:
-        """The rows with a column for each name, and the column `scores`."""
-        most = len(names) - 2
-        there = np.arange(most) < self.lengths[:, None]
-        place = (np.cumsum(self.lengths) - self.lengths)[:, None] + np.arange(most)
-        taken = [self.negatives.take(pa.array(place[:, i], mask=~there[:, i])) for i in range(most)]
-        columns = [self.anchors, self.positives, *taken]
-        if not scored:
-            return pa.table(columns, names=list(names))
-        scores = np.full((len(there), most + 1), np.nan)
-        scores[np.arange(most + 1) <= self.lengths[:, None]] = self.scores
-        offsets = pa.array(np.arange(len(scores) + 1) * (most + 1), pa.int32())
-        lists = pa.ListArray.from_arrays(offsets, pa.array(scores.ravel()))
-        return pa.table([*columns, lists], names=[*names, SCORES])

@@ -1,0 +1,43 @@
+"""Scored pairs of labelled sentences."""
+
+from __future__ import annotations
+
+import datasets
+import numpy as np
+
+from contrastive_st.errors import InputError
+
+
+def pairs_of_labels(rows: datasets.Dataset, seed: int = 0) -> datasets.Dataset:
+    """Make scored pairs of labelled sentences.
+
+    Each sentence is paired with a random one of its class (score 1) and with one of another class (score 0).
+
+    Args:
+        rows: a column of sentences and a column `label`, as `read_examples` returns them.
+        seed: seed of the random choice.
+
+    Raises:
+        InputError: there is only one class.
+
+    Example:
+        >>> rows = datasets.Dataset.from_dict({"text": ["a", "b", "c"], "label": [0, 0, 1]})
+        >>> pairs_of_labels(rows)[:]["score"]
+        [1.0, 1.0, 0.0, 0.0, 0.0]
+    """
+    labels, random = np.asarray(rows["label"][:]), np.random.default_rng(seed)
+    order = random.permutation(len(labels))
+    order = order[np.argsort(labels[order], kind="stable")]  # sorted by class, in random order within a class
+    classes, starts, counts = np.unique(labels[order], return_index=True, return_counts=True)
+    if len(classes) < 2:
+        raise InputError("the labels have only one class, and pairs need two; give rows of other classes")
+    own = np.searchsorted(classes, labels[order])
+    place = np.arange(len(order)) - starts[own]
+    same = order[starts[own] + (place + 1) % counts[own]]
+    away = random.integers(0, len(order) - counts[own])  # a place among the rows of the other classes
+    other = order[np.where(away < starts[own], away, away + counts[own])]
+    single = same == order
+    texts = np.asarray(next(rows[name][:] for name in rows.column_names if name != "label"), dtype=object)
+    first, second = np.concatenate([order[~single], order]), np.concatenate([same[~single], other])
+    score = np.repeat([1.0, 0.0], [int((~single).sum()), len(order)])
+    return datasets.Dataset.from_dict({"anchor": texts[first], "positive": texts[second], "score": score})

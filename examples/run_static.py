@@ -119,7 +119,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         temperature=own.temperature,
     )  # fmt: skip
     start = model.embeddings.detach().clone().to(training.device)
-    model.sparse_gradient = world_size() == 1  # DDP sends dense ones
+    model.sparse_gradient = world_size() == 1 and not training.max_grad_norm  # DDP and clipping need dense ones
     optimizer = RowAdam(model.parameters(), lr=training.learning_rate)
 
     # training

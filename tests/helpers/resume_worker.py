@@ -81,6 +81,8 @@ class Kill(TrainerCallback):
 
 def settings(case):
     changes = {"chunk_size": 3} if "cached" in case else {}
+    if case.startswith("neighbors"):
+        changes["max_grad_norm"] = 0.0
     if "momentum" in case:
         changes |= {"momentum_queue": 11, "momentum": 0.9}
     if "workers" in case:

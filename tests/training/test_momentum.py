@@ -165,14 +165,14 @@ def test_training_is_that_of_a_plain_moco_loop(tokenizer, bert_config, tmp_path,
 def test_keys_are_encoded_with_dropout(tokenizer, bert_config, tmp_path):
     """As in MoCo, the moving average is in training mode: a key whose text is its anchor's is another view of it."""
     trainer = trainer_for(tokenizer, bert_config, tmp_path, momentum_queue=7)
-    trainer.start_queue()
+    trainer.keys.on_train_begin()
     batch = next(iter(trainer.get_train_dataloader()))
-    without = trainer.key_embeddings(batch)
+    without = trainer.keys.embeddings(batch)
     for module in trainer.queue.encoder.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.5
     trainer.queue.encoder.eval()  # as an evaluation leaves it
-    first, second = trainer.key_embeddings(batch), trainer.key_embeddings(batch)
+    first, second = trainer.keys.embeddings(batch), trainer.keys.embeddings(batch)
     assert not torch.allclose(first, second)
     assert not torch.allclose(first, without)
 

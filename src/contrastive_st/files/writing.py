@@ -156,6 +156,8 @@ def replace_model(folder: str | Path) -> Iterator[Path]:
 
 def _take_the_places(scratch: Path, folder: Path) -> None:
     new = {path.relative_to(scratch) for path in scratch.rglob("*") if path.is_file()}
+    if not new:  # as where sharded weights are only saved in checkpoints
+        return
     last = [Path(name) for name in _OPENED_BY if Path(name) in new]
     stale = (path for pattern in _WEIGHTS for path in folder.glob(pattern) if Path(path.name) not in new)
     for path in [*(folder / name for name in reversed(_OPENED_BY)), *stale]:

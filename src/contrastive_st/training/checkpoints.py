@@ -11,13 +11,14 @@ Only one training at a time may write into an output folder.
 from __future__ import annotations
 
 import contextlib
+import copy
 import hashlib
 import json
 import logging
 import os
 import shutil
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Union, cast, get_args, get_origin, get_type_hints
@@ -27,7 +28,6 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file
 from torch import nn
 from transformers import (
-    EarlyStoppingCallback,
     Trainer,
     TrainerCallback,
     TrainerControl,
@@ -68,19 +68,29 @@ class CheckpointTrainer(Trainer):
 
     Args:
         args, kwargs: as for `transformers.Trainer`.
+
+    Attributes:
+        beside_model: functions that write further files into the folder of a model, wherever one is saved.
+        beside_state: the same for checkpoints alone.
+        resumed_from: the checkpoint that the run goes on from.
+        finished_before: the run that is resumed was finished.
     """
 
     model: nn.Module
     args: ContrastiveTrainingArguments
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self._scratch: Path | None = None
+        self.beside_model: list[Callable[[Path], None]] = []
+        self.beside_state: list[Callable[[Path], None]] = [self._write_trained, self._write_record]
+        self._run_folder: str | None = None  # while a checkpoint is written, which is beside it
         self.resumed_from: str | None = None
         self._run: dict[str, Any] = {}
-        self.finished_before = False
+        self.finished_before, self._epochs = False, 0
+        self._asked: tuple[list[dict[str, Any]], list[float]] = [], []  # settings of the optimizer, as its run asks
+        self._opening = contextlib.ExitStack()
         super().__init__(*args, **kwargs)
         self._given_optimizer = self.optimizer
-        self.add_callback(_EndCallback(self))
+        self.add_callback(_BeginCallback(self))
 
     def train(self, resume_from_checkpoint: str | bool | None = None, *args: Any, **kwargs: Any) -> Any:
         """As `transformers.Trainer.train`; `True` resumes from the newest complete checkpoint.
@@ -91,8 +101,10 @@ class CheckpointTrainer(Trainer):
         folder = Path(str(self.args.output_dir))
         self.finished_before = False
         self._run = settings_record(self, self._given_optimizer)
-        with _only_training(folder):
+        with _only_training(folder), contextlib.ExitStack() as self._opening:
             checkpoint = self.resumed_from = from_first(lambda: self._checkpoint(folder, resume_from_checkpoint))
+            if checkpoint is not None:  # until training begins, errors are those of its files
+                self._opening.enter_context(about(checkpoint))
             try:
                 return super().train(checkpoint, *args, **kwargs)
             except KeyboardInterrupt:
@@ -130,25 +142,21 @@ class CheckpointTrainer(Trainer):
             self._run["data"] = fingerprint(self.train_dataset)
         return self._run
 
-    def _run_epoch(self, *args: Any, **kwargs: Any) -> None:
-        """As in transformers, but a finished run that is resumed takes no further step."""
-        if self.finished_before:
-            self.control.should_training_stop = True
-        else:
-            super()._run_epoch(*args, **kwargs)
+    def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
+        """As in transformers, but a finished run that is resumed has no epoch left."""
+        self._epochs, *found = super().set_initial_training_values(args, *others, **kwargs)
+        self.finished_before = self.resumed_from is not None and _is_finished(self.resumed_from, found[-1], args)
+        return (0 if self.finished_before else self._epochs, *found)
 
-    def look_for_the_end(self) -> None:
-        """See whether the run that is resumed is finished, before its first epoch: there may be none left."""
-        if self.state.global_step >= self.state.max_steps or self._stopped_early():
-            self.finished_before = True
+    def begin(self) -> None:
+        """What is left to do when everything is loaded, before the first step."""
+        self._opening.pop_all().close()
+        if self.finished_before:
+            self.state.num_train_epochs = self._epochs
             done = f"step {self.state.global_step} of {self.state.max_steps}"
             logger.warning(f"the run is finished ({done}); its weights are unchanged")
-
-    def _stopped_early(self) -> bool:
-        """Whether the run that is resumed had stopped because it did not get better."""
-        stoppers = [x for x in self.callback_handler.callbacks if isinstance(x, EarlyStoppingCallback)]
-        waited = any(x.early_stopping_patience_counter >= x.early_stopping_patience for x in stoppers)
-        return waited and self.state.global_step > 0
+        elif self.resumed_from is not None and self._is_new_in(self.resumed_from, _RATES):
+            self._set_rates(*self._asked)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         if not (self.finished_before and "train_loss" in logs):  # the mean of no steps
@@ -167,78 +175,82 @@ class CheckpointTrainer(Trainer):
             raise TrainingDiverged(
                 f"the weights ({bad or 'of another process'}) are NaN or infinite at step {self.state.global_step}: "
                 "nothing was saved. Lower the learning rate; the last good checkpoint is "
-                f"{last_good(str(self.args.output_dir))}"
+                f"{last_good(self._run_folder or str(self.args.output_dir))}"
             )
 
     def save_model(self, output_dir: str | None = None, _internal_call: bool = False) -> None:
-        self.check_weights()
-        with _save_errors(output_dir or str(self.args.output_dir)):
-            super().save_model(output_dir, _internal_call)
-
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         """As in transformers; a model outside of a checkpoint takes the place of the one before at once."""
-        if self._scratch is not None or not self.args.should_save:
-            super()._save(output_dir, state_dict)
-            return
-        with replace_model(output_dir or str(self.args.output_dir)) as temporary:
-            super()._save(str(temporary), state_dict)
-
-    def _get_output_dir(self, trial: Any) -> str:
-        return super()._get_output_dir(trial) if self._scratch is None else str(self._scratch)
+        self.check_weights()
+        folder, run = output_dir or str(self.args.output_dir), self._run_folder or self.args.output_dir
+        replaced = self.args.should_save and self._run_folder is None and not self.is_deepspeed_enabled
+        with _save_errors(folder), contextlib.ExitStack() as whole:
+            whole.enter_context(changed(self, output_dir=run, hub_token=None))  # as they are written beside the model
+            path = whole.enter_context(replace_model(folder)) if replaced else Path(folder)
+            super().save_model(str(path), True)
+            for write in self.beside_model:
+                write(path)
+        if self.args.push_to_hub and not _internal_call:
+            self.push_to_hub(commit_message="Model save", revision=self.args.hub_revision)
 
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        run = Path(self._get_output_dir(trial))
-        name, scratch = f"checkpoint-{self.state.global_step}", run / SAVING
+        """As in transformers; the checkpoint is written under a hidden name and appears whole. Then it is pushed."""
+        folder, name = Path(str(self.args.output_dir)), f"checkpoint-{self.state.global_step}"
+        scratch, self._run_folder = folder / SAVING, str(folder)
         if self.args.should_save:
-            for left in (scratch, *filter(Path.is_dir, run.glob(".*.tmp"))):  # of a run killed while saving
-                if left == scratch or all(path.name.startswith("checkpoint-") for path in left.iterdir()):
-                    shutil.rmtree(left, ignore_errors=True)
+            _clear_what_is_left(folder)
         self.accelerator.wait_for_everyone()
-        self._scratch = scratch
         try:
-            with _save_errors(run / name), _exactly(self.accelerator.unwrap_model(self.model)):
+            with (
+                _save_errors(folder / name),
+                _exactly(self.accelerator.unwrap_model(self.model)),
+                changed(self, output_dir=str(scratch), push_to_hub=False),
+            ):
                 super()._save_checkpoint(model, trial)
         finally:
-            self._scratch = None
+            self._run_folder = None
+        self.accelerator.wait_for_everyone()
+        written = next(scratch.rglob(name))
+        run = folder / written.parent.relative_to(scratch)  # a trial of a search has a folder of its own
         best = run / f"checkpoint-{self.state.best_global_step}"
         if self.state.best_global_step and (best.name == name or best.is_dir()):
             self.state.best_model_checkpoint = str(best)
         self.accelerator.wait_for_everyone()
         if self.args.should_save:
-            self.state.save_to_json(str(scratch / name / STATE))
-            self.write_own(scratch / name)
-            with atomic_write(run / name, overwrite=True) as temporary:
-                os.rename(scratch / name, temporary)
+            self.state.save_to_json(str(written / STATE))
+            for write in self.beside_state:
+                write(written)
+            sums = {path.name: _digest(path) for kind in _SUMMED for path in sorted(written.glob(kind))}
+            (written / _SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
+            with atomic_write(run / name, overwrite=True, parents=True) as temporary:
+                os.rename(written, temporary)
             shutil.rmtree(scratch, ignore_errors=True)
             rotate_checkpoints(str(run), self.args.save_total_limit, self.state.best_model_checkpoint)
         self.accelerator.wait_for_everyone()
+        if self.args.push_to_hub:
+            self.push_checkpoint(run / name)
 
-    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        if self.args.should_save:
-            self.write_own(Path(checkpoint_folder))  # a run resumes from what is pulled, too
-        super()._push_from_checkpoint(checkpoint_folder)
+    def push_checkpoint(self, checkpoint: Path) -> None:
+        """Push what `hub_strategy` says of a checkpoint."""
+        self._push_from_checkpoint(str(checkpoint))
 
-    def write_own(self, checkpoint: Path) -> None:
-        """Write the files that only this package's checkpoints have."""
-        self._write_trained(checkpoint / TRAINED)
+    def _write_record(self, checkpoint: Path) -> None:
         (checkpoint / RUN).write_text(json.dumps(self.run_record(), indent=2) + "\n", encoding="utf-8")
-        sums = {path.name: _digest(path) for kind in _SUMMED for path in sorted(checkpoint.glob(kind))}
-        (checkpoint / _SUMS).write_text(json.dumps(sums, indent=2) + "\n", encoding="utf-8")
 
-    def _write_trained(self, path: Path) -> None:
+    def _write_trained(self, checkpoint: Path) -> None:
         """Write all trained weights of a model with an adapter or of a user's module, including heads."""
         model: Any = self.accelerator.unwrap_model(self.model)
         if isinstance(model, EncoderForCL):
-            write_tensors(model.trained_state(), path)
+            write_tensors(model.trained_state(), checkpoint / TRAINED)
         elif has_adapter(model) and not self.is_fsdp_enabled:  # FSDP shards have them all
-            write_tensors({name: weight.detach().cpu() for name, weight in _trained(model).items()}, path)
+            write_tensors(
+                {name: weight.detach().cpu() for name, weight in _trained(model).items()}, checkpoint / TRAINED
+            )
 
     # ------------------------------------------------------------------ resuming
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
-        with about(resume_from_checkpoint):
-            if not self._load_trained(resume_from_checkpoint):
-                super()._load_from_checkpoint(resume_from_checkpoint, model)
+        if not self._load_trained(resume_from_checkpoint):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
 
     def _load_best_model(self) -> None:
         if not self._load_trained(str(self.state.best_model_checkpoint)):
@@ -259,14 +271,12 @@ class CheckpointTrainer(Trainer):
         model.load_state_dict(weights, strict=False)
         return True
 
-    def _load_optimizer_and_scheduler(self, checkpoint: str | None) -> None:
-        optimizer: Any = self.optimizer
-        asked = [{name: value for name, value in group.items() if name in _HYPER} for group in optimizer.param_groups]
-        rates = list(getattr(self.lr_scheduler, "base_lrs", []))
-        with about(checkpoint) if checkpoint else contextlib.nullcontext():
-            super()._load_optimizer_and_scheduler(checkpoint)
-        if checkpoint is not None and self._is_new_in(checkpoint, _RATES):
-            self._set_rates(asked, rates)
+    def create_scheduler(self, *args: Any, **kwargs: Any) -> Any:
+        scheduler = super().create_scheduler(*args, **kwargs)
+        groups = getattr(self.optimizer, "param_groups", [])  # before those of a checkpoint are loaded
+        asked = [{name: value for name, value in group.items() if name in _HYPER} for group in groups]
+        self._asked = asked, list(getattr(scheduler, "base_lrs", []))
+        return scheduler
 
     def _is_new_in(self, checkpoint: str, names: Sequence[str]) -> bool:
         """Whether one of these settings is another than that of the run that wrote the checkpoint."""
@@ -297,14 +307,45 @@ def _exactly(model: Any) -> Iterator[None]:
         model.save_dtype = dtype
 
 
-class _EndCallback(TrainerCallback):
+def _clear_what_is_left(folder: Path) -> None:
+    """Delete what a run that was killed while saving has left in its folder, or in that of a trial."""
+    for left in (folder / SAVING, *folder.glob(".*.tmp"), *folder.glob("*/.*.tmp")):
+        if left.is_dir() and (left.name == SAVING or all(x.name.startswith("checkpoint-") for x in left.iterdir())):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def changed(trainer: Any, **changes: Any) -> Iterator[None]:
+    """A context in which a trainer has other arguments."""
+    given, trainer.args = trainer.args, copy.copy(trainer.args)
+    vars(trainer.args).update(changes)
+    try:
+        yield
+    finally:
+        trainer.args = given
+
+
+def _is_finished(checkpoint: str, max_steps: int, args: TrainingArguments) -> bool:
+    """Whether the run of a checkpoint took its last step, or had stopped because it did not get better."""
+    state = TrainerState.load_from_json(str(Path(checkpoint, STATE)))
+    stoppers: Any = dict(state.stateful_callbacks or {}).get("EarlyStoppingCallback", [])
+    if not args.restore_callback_states_from_checkpoint:
+        stoppers = []
+    waited = any(
+        stopper["attributes"]["early_stopping_patience_counter"] >= stopper["args"]["early_stopping_patience"]
+        for stopper in (stoppers if isinstance(stoppers, list) else [stoppers])
+    )
+    return state.global_step >= max_steps or (waited and state.global_step > 0)
+
+
+class _BeginCallback(TrainerCallback):
     def __init__(self, trainer: CheckpointTrainer) -> None:
         self.trainer = trainer
 
     def on_train_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
     ) -> None:
-        self.trainer.look_for_the_end()
+        self.trainer.begin()
 
 
 def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> str | None:

@@ -12,20 +12,18 @@ from __future__ import annotations
 
 import copy
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback
 
 from contrastive_st.distributed import Gather
 from contrastive_st.errors import InputError
 from contrastive_st.losses.functional import normalize
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import ForCL
-from contrastive_st.training.arguments import ContrastiveTrainingArguments
-from contrastive_st.training.checkpoints import CheckpointTrainer
 from contrastive_st.training.gradcache import encode_chunks
 
 FILE = "momentum_queue.safetensors"
@@ -110,72 +108,61 @@ class MomentumQueue:
         self.state = {name: tensor.to(device) for name, tensor in state.items()}
 
 
-class MomentumTrainer(CheckpointTrainer):
-    """The Trainer of transformers, with a `MomentumQueue` if `args.momentum_queue` is above 0.
+class Keys(TrainerCallback):
+    """The `MomentumQueue` of a run, which starts with it, follows its steps, and is saved in its checkpoints.
 
-    The queue is saved in every checkpoint. Moving average and queue are the same on every process.
+    Moving average and queue are the same on every process.
 
     Args:
-        args, kwargs: as for `transformers.Trainer`.
+        trainer: a `ContrastiveTrainer`.
+
+    Attributes:
+        queue: the queue; None before training.
+
+    Raises:
+        InputError: the model or its loss cannot have a queue.
     """
 
-    args: ContrastiveTrainingArguments
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
         self.queue: MomentumQueue | None = None
-        if not self.args.momentum_queue:
-            return
-        core = self.accelerator.unwrap_model(self.model)
+        core = trainer.accelerator.unwrap_model(trainer.model)
         if not core.settings.loss.takes_queue or type(core).split_views is not ForCL.split_views:
             raise InputError(
                 "a momentum queue needs one encoder and the loss info_nce, not symmetric; leave out momentum_queue"
             )
-        if self.is_fsdp_enabled or self.is_deepspeed_enabled:
+        if trainer.is_fsdp_enabled or trainer.is_deepspeed_enabled:
             raise InputError("a momentum queue copies whole weights, and FSDP and DeepSpeed shard them; use DDP")
-        self.add_callback(_QueueCallback(self))
 
-    def start_queue(self) -> None:
+    def on_train_begin(self, *args: Any, **kwargs: Any) -> None:
         """Create the queue with a copy of the model, or restore it from the checkpoint of a resumed run."""
-        core = self.accelerator.unwrap_model(self.model)
-        self.queue = MomentumQueue(core, self.args.momentum_queue, self.args.momentum)
-        if self.resumed_from is not None:
-            self.queue.load(self.resumed_from)
+        trainer = self.trainer
+        core = trainer.accelerator.unwrap_model(trainer.model)
+        self.queue = MomentumQueue(core, trainer.args.momentum_queue, trainer.args.momentum)
+        if trainer.resumed_from is not None:
+            self.queue.load(trainer.resumed_from)
 
-    def key_embeddings(self, inputs: dict[str, Any]) -> Tensor:
+    def on_optimizer_step(self, *args: Any, **kwargs: Any) -> None:
+        """Let the moving average follow the model."""
+        if self.queue is not None:
+            self.queue.follow(self.trainer.accelerator.unwrap_model(self.trainer.model))
+
+    def embeddings(self, inputs: dict[str, Any]) -> Tensor:
         """Encode all views of a batch except the first, `[B, V-1, d]`, with the moving average, with dropout."""
-        queue: Any = self.queue
+        queue, args = cast("Any", self.queue), self.trainer.args
         rows = {name: inputs[name][:, 1:] for name in TOKEN_KEYS if name in inputs}
-        queue.encoder.train()
-        with torch.no_grad(), self.compute_loss_context_manager():
-            encoder = queue.encoder
-            return encode_chunks(rows, encoder.embed, self.args.chunk_size, self.args.chunk_tokens, encoder.positions)
+        encoder = queue.encoder.train()
+        with torch.no_grad(), self.trainer.compute_loss_context_manager():
+            return encode_chunks(rows, encoder.embed, args.chunk_size, args.chunk_tokens, encoder.positions)
 
-    def enqueue(self, views: Tensor, hashes: Tensor, targets: Tensor | None, gather: Gather) -> None:
+    def add(self, views: Tensor, hashes: Tensor, targets: Tensor | None, gather: Gather) -> None:
         """Add the positives of all processes' batches to the queue; targets `[B, V, D]` are a guide's embeddings."""
         if self.queue is not None:
             with torch.no_grad():
                 guide = None if targets is None or targets.dim() != 3 else gather(normalize(targets[:, 1]))
                 self.queue.add(gather(normalize(views[:, 1])), gather(hashes[:, :2].contiguous()), guide)
 
-    def write_own(self, checkpoint: Path) -> None:
-        """Write the queue into a checkpoint, beside what others write."""
-        super().write_own(checkpoint)
+    def save(self, folder: Path) -> None:
+        """Write the queue into a checkpoint."""
         if self.queue is not None:
-            self.queue.save(checkpoint)
-
-
-class _QueueCallback(TrainerCallback):
-    def __init__(self, trainer: MomentumTrainer) -> None:
-        self.trainer = trainer
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        self.trainer.start_queue()
-
-    def on_optimizer_step(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        if self.trainer.queue is not None:
-            self.trainer.queue.follow(self.trainer.accelerator.unwrap_model(self.trainer.model))
+            self.queue.save(folder)

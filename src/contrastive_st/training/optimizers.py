@@ -1,4 +1,4 @@
-"""Tables whose gradient has only the rows that a batch has used: `RowAdam`, which updates those, and clipping."""
+"""Tables whose gradient has only the rows that a batch has used: `RowAdam`, which updates those, and their norm."""
 
 from __future__ import annotations
 
@@ -73,23 +73,20 @@ class RowAdam(Optimizer):
             table.index_copy_(0, own, table.index_select(0, own).sub_(change, alpha=rate))
 
 
-def clip_rows(parameters: Iterable[torch.nn.Parameter], most: float) -> Tensor | None:
-    """As `torch.nn.utils.clip_grad_norm_`, for weights of which some have sparse gradients; None if none has.
+def sparse_norm(parameters: Iterable[torch.nn.Parameter]) -> Tensor | None:
+    """The norm of the gradients of weights, of which some are sparse; None if none is, which torch can compute.
 
     Example:
         >>> table = torch.nn.Parameter(torch.zeros(9, 2))
         >>> torch.nn.functional.embedding(torch.tensor([4, 4]), table, sparse=True).sum().backward()
-        >>> clip_rows([table], 1.0).round(decimals=3), table.grad.to_dense()[4].round(decimals=3)
-        (tensor(2.8280), tensor([0.7070, 0.7070]))
+        >>> sparse_norm([table]).round(decimals=3)
+        tensor(2.8280)
     """
     gradients = [weight.grad for weight in parameters if weight.grad is not None]
     if not any(gradient.is_sparse for gradient in gradients):
         return None
     values = [_rows(gradient)[1] if gradient.is_sparse else gradient for gradient in gradients]
     norm: Tensor = torch.linalg.vector_norm(torch.stack([torch.linalg.vector_norm(own.float()) for own in values]))
-    if most < float("inf"):
-        for gradient in gradients:
-            gradient.mul_((most / (norm + 1e-6)).clamp(max=1))
     return norm
 
 

@@ -1,4 +1,4 @@
-"""A Trainer that records its runs, writes model cards, and pushes only safe files."""
+"""What a trainer publishes: the record of its run, a model card, and safe files alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from huggingface_hub import HfApi
-from transformers import Trainer, TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from transformers.trainer_utils import HubStrategy
 from transformers.utils.hub import PushInProgress
 
@@ -24,54 +24,50 @@ CONFIG = "config.json"
 _NEVER_PUSHED = "training_args.bin"  # a pickle that nothing reads
 
 
-class PublishingTrainer(Trainer):
-    """`transformers.Trainer` that writes `training_metadata.json` with every saved model and pushes only safe files.
+class Publisher(TrainerCallback):
+    """Writes `training_metadata.json` beside every model that a trainer saves, and pushes only safe files.
 
-    With `push_to_hub=True` it pushes weights in safetensors, config, tokenizer, the files of sentence-transformers, a
-    model card, the training metadata and plots; with `hub_strategy` `checkpoint` or `all_checkpoints` also the files
-    for resuming. If a card or a push fails, a warning is logged, and training continues and saves its checkpoints; only
-    the last push, which is waited for, raises an error. `contrastive_st.hub`, which stands above training, is imported
-    when a run publishes.
+    With `push_to_hub=True` the trainer pushes weights in safetensors, config, tokenizer, the files of
+    sentence-transformers, a model card, the training metadata and plots; with `hub_strategy` `checkpoint` or
+    `all_checkpoints` also the files for resuming. If a card or a push fails, a warning is logged, and training
+    continues and saves its checkpoints; only the last push, which is waited for, raises an error. `contrastive_st.hub`,
+    which stands above training, is imported when a run publishes.
+
+    Args:
+        trainer: a `ContrastiveTrainer`.
 
     Attributes:
-        metadata: entries of `training_metadata.json` that the trainer cannot know: `data` (name, licence) and
-            `arguments`.
+        clock: what the run has encoded so far, and its time.
     """
 
-    hub_model_id: Any
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        self.metadata: dict[str, Any] = {}
-        self.clock = Clock()
-        self._began = 0.0
+    def __init__(self, trainer: Any) -> None:
+        self.trainer, self.clock = trainer, Clock()
+        self.began = self._before = self._started = 0.0
         self._pushes = HfApi()  # it pushes in a single thread, in order
-        super().__init__(*args, **kwargs)
-        self.add_callback(_ClockCallback(self.clock))
 
-    def floating_point_ops(self, inputs: dict[str, Any]) -> int:
-        """As in transformers. It is called once per batch, so the texts are counted here."""
-        rows = inputs["input_ids"].shape[:-1]
-        self.clock.texts += rows.numel() * self.args.world_size
-        return int(super().floating_point_ops(inputs))
+    def on_train_begin(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
+    ) -> None:
+        if not self.clock.texts:
+            self.clock.first_step = state.global_step
+        self.began, self._before, self._started = time.time(), self.clock.seconds, time.perf_counter()
 
-    def train(self, *args: Any, **kwargs: Any) -> Any:
-        self._began = time.time()
-        return super().train(*args, **kwargs)
+    def on_step_end(self, *args: Any, **kwargs: Any) -> None:
+        self.clock.seconds = self._before + time.perf_counter() - self._started
 
-    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        token, self.args.hub_token = self.args.hub_token, None  # otherwise it would be written to training_args.bin
-        try:
-            super()._save(output_dir, state_dict)
-        finally:
-            self.args.hub_token = token
-        folder = output_dir or self.args.output_dir
-        if self.args.should_save:
+    on_train_end = on_step_end
+
+    def metadata(self) -> dict[str, Any]:
+        """The training metadata of the run so far."""
+        return training_metadata(self.trainer, self.clock, self.trainer.metadata)
+
+    def write_metadata(self, folder: Path) -> None:
+        """Write the training metadata beside a model; sharded weights are saved elsewhere."""
+        if self.trainer.args.should_save and folder.is_dir() and any(folder.iterdir()):
             with log_failures(f"no {TRAINING_METADATA} in {folder}"):
-                write_training_metadata(training_metadata(self, self.clock, self.metadata), str(folder))
+                write_training_metadata(self.metadata(), folder)
 
-    # ------------------------------------------------------------------ the Hub
-
-    def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
+    def init_repo(self, token: str | None = None, private: bool | None = None) -> None:
         """Create the repository if it does not exist.
 
         Raises:
@@ -79,14 +75,16 @@ class PublishingTrainer(Trainer):
         """
         from contrastive_st.hub.push import ready_repo
 
-        if self.is_world_process_zero():
-            name = self.args.hub_model_id or Path(str(self.args.output_dir)).absolute().name
+        if self.trainer.is_world_process_zero():
+            name = self.trainer.args.hub_model_id or Path(str(self.trainer.args.output_dir)).absolute().name
             with hub_errors(name):
-                api = HfApi(token=token or self.args.hub_token)
-                self.hub_model_id = ready_repo(api, name, self.args.hub_private_repo if private is None else private)
-            self.push_in_progress: Any = None
+                api = HfApi(token=token or self.trainer.args.hub_token)
+                self.trainer.hub_model_id = ready_repo(
+                    api, name, self.trainer.args.hub_private_repo if private is None else private
+                )
+            self.trainer.push_in_progress = None
 
-    def create_model_card(  # type: ignore[override]
+    def create_card(
         self,
         language: str | list[str] | None = None,
         license: str | None = None,
@@ -108,14 +106,16 @@ class PublishingTrainer(Trainer):
         """
         from contrastive_st.hub.cards import CardData, write_card
 
-        if self.is_world_process_zero():
+        if self.trainer.is_world_process_zero():
             data = CardData(license, _listed(language), _listed(dataset_tags), _listed(tags))
-            folder, name = Path(str(self.args.output_dir)), self.hub_model_id or model_name
+            folder, name = Path(str(self.trainer.args.output_dir)), self.trainer.hub_model_id or model_name
             with log_failures(f"no model card in {folder}"):
                 if not (folder / CONFIG).is_file():  # the model is saved later
-                    self.accelerator.unwrap_model(self.model).config.save_pretrained(folder)
-                    write_training_metadata(training_metadata(self, self.clock, self.metadata), str(folder))
-                write_card(folder, name=name, data=data, log_history=self.state.log_history, newer_than=self._began)
+                    self.trainer.accelerator.unwrap_model(self.trainer.model).config.save_pretrained(folder)
+                    write_training_metadata(self.metadata(), str(folder))
+                write_card(
+                    folder, name=name, data=data, log_history=self.trainer.state.log_history, newer_than=self.began
+                )
 
     def push_to_hub(
         self,
@@ -134,48 +134,50 @@ class PublishingTrainer(Trainer):
             token: a token with write access; by default `hub_token`, else that of the login.
             revision: the branch; by default `hub_revision`, else the main branch.
             private: if the repository must be created, make it private.
-            card: arguments of `create_model_card`.
+            card: arguments of `create_card`.
 
         Raises:
             InputError: the push failed; the model has been saved.
         """
         from contrastive_st.hub.push import push
 
-        self.callback_handler.on_push_begin(self.args, self.state, self.control)
-        token = token or self.args.hub_token
-        if self.hub_model_id is None:
-            self.init_hf_repo(token=token, private=private)
-        self.save_model(_internal_call=True)
-        if not self.is_world_process_zero():
+        self.trainer.callback_handler.on_push_begin(self.trainer.args, self.trainer.state, self.trainer.control)
+        token = token or self.trainer.args.hub_token
+        if self.trainer.hub_model_id is None:
+            self.init_repo(token=token, private=private)
+        self.trainer.save_model(_internal_call=True)
+        if not self.trainer.is_world_process_zero():
             return None
-        self.create_model_card(**card)
-        self._finish_current_push()
-        repo, folder = str(self.hub_model_id), str(self.args.output_dir)
+        self.create_card(**card)
+        if (running := getattr(self.trainer, "push_in_progress", None)) is not None:
+            running.wait_until_done()
+        repo, folder = str(self.trainer.hub_model_id), str(self.trainer.args.output_dir)
         options: dict[str, Any] = {
             "token": token,
-            "revision": revision or self.args.hub_revision,
+            "revision": revision or self.trainer.args.hub_revision,
             "message": commit_message,
         }
         if not blocking:
             return self._pushes.run_as_future(push, folder, repo, **options)
         try:
-            return push(folder, repo, newer_than=self._began, **options)
+            return push(folder, repo, newer_than=self.began, **options)
         except InputError as error:
             raise InputError(f"{error}. The model is in {folder}; later: contrastive-st push {folder} {repo}") from None
 
-    def _push_from_checkpoint(self, checkpoint_folder: str) -> None:
-        if not self.is_world_process_zero() or self.args.hub_strategy == HubStrategy.END:
+    def push_checkpoint(self, checkpoint: Path) -> None:
+        """Push what `hub_strategy` says of a checkpoint, while training goes on."""
+        if not self.trainer.is_world_process_zero() or self.trainer.args.hub_strategy == HubStrategy.END:
             return
-        busy = self.push_in_progress is not None and not self.push_in_progress.is_done()
-        if busy and not self.args.hub_always_push:
+        busy = self.trainer.push_in_progress is not None and not self.trainer.push_in_progress.is_done()
+        if busy and not self.trainer.args.hub_always_push:
             return
-        self.callback_handler.on_push_begin(self.args, self.state, self.control)
-        words = f"Training in progress, step {self.state.global_step}"
+        self.trainer.callback_handler.on_push_begin(self.trainer.args, self.trainer.state, self.trainer.control)
+        words = f"Training in progress, step {self.trainer.state.global_step}"
         with log_failures(f"{words} was not pushed"):
-            staged = self._stage(Path(checkpoint_folder))
-            job = self._pushes.run_as_future(self._push_staged, staged, words, self.args.hub_token)
-            jobs = [*(self.push_in_progress.jobs if busy else []), job]
-            self.push_in_progress = PushInProgress(jobs)  # type: ignore[arg-type]
+            staged = self._stage(checkpoint)
+            job = self._pushes.run_as_future(self._push_staged, staged, words, self.trainer.args.hub_token)
+            jobs = [*(self.trainer.push_in_progress.jobs if busy else []), job]
+            self.trainer.push_in_progress = PushInProgress(jobs)  # type: ignore[arg-type]
 
     def _stage(self, checkpoint: Path) -> Path:
         """Copy the files to push, because checkpoints may be deleted or overwritten during the push."""
@@ -187,9 +189,9 @@ class PublishingTrainer(Trainer):
             (staged / path).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(checkpoint / path, staged / path)
         with log_failures("no model card"):
-            write_card(staged, name=self.hub_model_id, log_history=self.state.log_history)
-        if self.args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
-            last = self.args.hub_strategy == HubStrategy.CHECKPOINT
+            write_card(staged, name=self.trainer.hub_model_id, log_history=self.trainer.state.log_history)
+        if self.trainer.args.hub_strategy in (HubStrategy.CHECKPOINT, HubStrategy.ALL_CHECKPOINTS):
+            last = self.trainer.args.hub_strategy == HubStrategy.CHECKPOINT
             below = staged / ("last-checkpoint" if last else checkpoint.name)
             shutil.copytree(checkpoint, below, ignore=shutil.ignore_patterns(_NEVER_PUSHED))
         return staged
@@ -198,30 +200,16 @@ class PublishingTrainer(Trainer):
         from contrastive_st.hub.push import push
 
         try:
-            options: dict[str, Any] = {"token": token, "revision": self.args.hub_revision, "message": words}
+            options: dict[str, Any] = {"token": token, "revision": self.trainer.args.hub_revision, "message": words}
             with log_failures(f"{words} was not pushed"):
-                push(staged, str(self.hub_model_id), whole=[p.name for p in staged.glob("*checkpoint*")], **options)
+                push(
+                    staged,
+                    str(self.trainer.hub_model_id),
+                    whole=[p.name for p in staged.glob("*checkpoint*")],
+                    **options,
+                )
         finally:
             shutil.rmtree(staged, ignore_errors=True)
-
-
-class _ClockCallback(TrainerCallback):
-    """Updates a `Clock` with the training time so far."""
-
-    def __init__(self, clock: Clock) -> None:
-        self.clock, self._before, self._started = clock, 0.0, 0.0
-
-    def on_train_begin(
-        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any
-    ) -> None:
-        if not self.clock.texts:
-            self.clock.first_step = state.global_step
-        self._before, self._started = self.clock.seconds, time.perf_counter()
-
-    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **kwargs: Any) -> None:
-        self.clock.seconds = self._before + time.perf_counter() - self._started
-
-    on_train_end = on_step_end
 
 
 def _listed(value: str | list[str] | None) -> list[str]:

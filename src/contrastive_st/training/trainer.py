@@ -5,16 +5,18 @@ from __future__ import annotations
 import contextlib
 import inspect
 import logging
+import math
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 import torch.distributed as dist
 from accelerate.utils import DDPCommunicationHookType, DistributedDataParallelKwargs, DynamoBackend
 from torch import Tensor, nn
-from torch.utils.data import IterableDataset, Sampler
+from torch.utils.data import IterableDataset
 from transformers import (
     PrinterCallback,
     SchedulerType,
@@ -37,6 +39,7 @@ from contrastive_st.losses.geometry import effective_rank, uniformity
 from contrastive_st.losses.info_nce import Queue
 from contrastive_st.models.modeling import text_hashes, with_key_embeddings
 from contrastive_st.models.wrapped import EncoderForCL, contrastive
+from contrastive_st.random_state import preserved_random_state
 from contrastive_st.speed.garbage import frozen_objects
 from contrastive_st.terminal import is_quiet
 from contrastive_st.training.arguments import ContrastiveTrainingArguments
@@ -44,67 +47,12 @@ from contrastive_st.training.callbacks import HealthCallback, StopOnSigterm, Tas
 from contrastive_st.training.checkpoints import CheckpointTrainer, TrainingDiverged, last_good
 from contrastive_st.training.evaluator import Evaluation
 from contrastive_st.training.gradcache import gradcache_step, mlm_step, sparse_look_ups
-from contrastive_st.training.momentum import TOKEN_KEYS, MomentumTrainer
-from contrastive_st.training.optimizers import clip_rows
+from contrastive_st.training.momentum import TOKEN_KEYS, Keys, MomentumQueue
+from contrastive_st.training.optimizers import sparse_norm
+from contrastive_st.training.order import Order
 from contrastive_st.training.planning import PlanningCollator
-from contrastive_st.training.publishing import PublishingTrainer
-from contrastive_st.training.validation import ValidationTrainer, check_validation
-
-# --- The order in which a run reads its data, also after it was resumed.
-
-
-class OrderedTrainer(Trainer):
-    """The Trainer of transformers, with an order of the data that depends only on seed, epoch and step.
-
-    * A data set with a method `sampler(batch_size, seed)` is read in the order of that sampler.
-    * The order of an epoch depends on its number, the same on every process and in resumed runs.
-    * A stream (an `IterableDataset` without a length) is read as a single epoch with as many passes as `max_steps`
-      needs, so that a run can resume after the first pass too. Each process reads the whole stream and takes its share
-      of the rows of each batch.
-
-    Args:
-        args, kwargs: as for `transformers.Trainer`.
-    """
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.add_callback(EpochOrder())
-        if isinstance(self.train_dataset, IterableDataset) and not hasattr(self.train_dataset, "__len__"):
-            together = 1 if self.accelerator.split_batches else world_size()
-            self.train_dataset: Any = EndlessStream(self.train_dataset, self.args.train_batch_size * together)
-
-    def read_for_itself(self) -> None:
-        """Let each process read a stream, unless the arguments say otherwise: else rank 0 reads for all, unpadded."""
-        accelerator: Any = self.args.accelerator_config
-        if isinstance(self.train_dataset, EndlessStream) and accelerator.dispatch_batches is None:
-            self.accelerator.dataloader_config.dispatch_batches = False
-
-    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[Any] | None:
-        dataset = self.train_dataset if train_dataset is None else train_dataset
-        if hasattr(dataset, "sampler"):
-            sampler: Sampler[Any] = dataset.sampler(self._train_batch_size, self.args.data_seed)
-            return sampler
-        return super()._get_train_sampler(train_dataset)
-
-
-class EpochOrder(TrainerCallback):
-    """Sets the epoch of the sampler at the start of each epoch.
-
-    (The Trainer does this too. But with several processes, the wrapper by which a resumed run skips batches hides the
-    sampler from it, and the run would continue in the order of the first epoch.)
-    """
-
-    def on_epoch_begin(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        train_dataloader: Any = None,
-        **kwargs: Any,
-    ) -> None:
-        if hasattr(train_dataloader, "set_epoch"):
-            train_dataloader.set_epoch(int(state.epoch or 0))
-
+from contrastive_st.training.publishing import Publisher
+from contrastive_st.training.validation import Validation, check_validation
 
 # --- Values that the host needs for each step, and values that it reads later, so that it need not wait for the GPU.
 
@@ -274,7 +222,7 @@ logger = logging.getLogger(__name__)
 _ROWS_MEASURED = 1024  # most anchors of a batch that are compared with each other
 
 
-class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, PublishingTrainer, OrderedTrainer):
+class ContrastiveTrainer(CheckpointTrainer):
     """Trains a ForCL model, or any torch module that gives vectors `[N, d]` (see `EncoderForCL`).
 
     In addition to the loss, the log has the mean loss of each data set of a mixture (`loss_<name>`) and, for the last
@@ -299,10 +247,16 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
             training on texts: then there is the measure alone, and no `eval_loss`. By default `data_collator`.
         args, kwargs: as for `transformers.Trainer`.
 
+    Attributes:
+        metadata: entries of `training_metadata.json` that the trainer cannot know: `data` (name, licence) and
+            `arguments`.
+        order, validation, publisher, keys: the parts of the trainer; `keys` is None without a momentum queue.
+
     Raises:
         TrainingDiverged: the loss is NaN or infinite.
     """
 
+    hub_model_id: Any
     _made = False
 
     def __init__(
@@ -322,33 +276,39 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
         check_validation(parts["args"], parts.get("eval_dataset"), evaluator)
         if evaluator is not None and parts.get("eval_dataset") is None:
             parts["eval_dataset"] = {}  # the evaluator has its own data
+        self.metadata: dict[str, Any] = {}
+        self.publisher = Publisher(self)
         with input_errors("training arguments"):
             super().__init__(**parts)
         tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)
-        self.evaluator, self.eval_collator = evaluator, eval_collator
-        self.evaluation = None if evaluator is None else Evaluation(evaluator, tokenizer)
+        self.evaluator, self.order = evaluator, Order(self)
+        self.validation = Validation(
+            self, None if evaluator is None else Evaluation(evaluator, tokenizer), eval_collator
+        )
         self._adapt_accelerator()
         self._check_arguments()
+        self.keys = Keys(self) if self.args.momentum_queue else None
         self._adapt_model(self.model)
         self._last_views: tuple[Tensor, Tensor | None, Tensor, Queue | None] | None = None
         self.reads_late = self.args.device.type != "cpu"  # on a CPU, losses are read at once
         self._unread: list[Unread] = []
+        self._shares_of_run: dict[str, Any] = {}
         self._searching, self._made = False, True
-        self.sigterm = StopOnSigterm()
-        self.throughput, self.task_losses = Throughput(), TaskLosses()
-        self.add_callback(self.throughput)
-        self.learning = Learning()
-        self.add_callback(self.learning)
-        self.health = HealthCallback()
-        self.add_callback(self.health)
-        self.add_callback(self.sigterm)
+        self.sigterm, self.throughput, self.task_losses = StopOnSigterm(), Throughput(), TaskLosses()
+        self.learning, self.health = Learning(), HealthCallback()
+        self.beside_model.append(self.publisher.write_metadata)
+        if self.keys is not None:
+            self.beside_state.append(self.keys.save)
+            self.add_callback(self.keys)
+        for callback in (self.order, self.publisher, self.throughput, self.learning, self.health, self.sigterm):
+            self.add_callback(callback)
         for callback in self.callback_handler.callbacks:
             if isinstance(callback, TensorBoardCallback) and callback.logging_dir is None:
                 # what is logged before training goes there too, not into a folder `runs` where the script runs
                 callback.logging_dir = os.path.join(str(self.args.output_dir), default_logdir())
         if is_quiet():
             self.remove_callback(PrinterCallback)
-        self.prepare_validation()
+        self.validation.prepare()
 
     # ------------------------------------------------------------------ each trial of a search makes them again
 
@@ -379,7 +339,7 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
             core.unpadded = self.args.unpadded
 
     def _adapt_accelerator(self) -> None:
-        self.read_for_itself()
+        self.order.read_for_itself()
         if (handler := self.accelerator.ddp_handler) is not None:
             # one copy of the gradients less, and no broadcast of buffers that are constants, such as positions
             changing = handler.broadcast_buffers and any(x.is_floating_point() for x in self.model.buffers())
@@ -421,6 +381,8 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
                 f"train_sampling_strategy {strategy}: rows of similar length are encoded together anyway, whatever the "
                 "batch (length buckets), and negatives should not be chosen by length; leave it out"
             )
+        if args.max_grad_norm and getattr(core, "sparse_gradient", False):
+            raise InputError("max_grad_norm clips dense gradients; give max_grad_norm=0, or leave out sparse_gradient")
         if args.label_smoothing_factor:
             raise InputError("label_smoothing_factor is not for these losses; leave it out")
         if args.use_liger_kernel and not is_liger_kernel_available():
@@ -448,12 +410,12 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
         self._last_views, self._unread, self._searching = None, [], trial is not None
         fit_batch(self.train_dataset, self.args)
         self._train_batch_size = self.args.train_batch_size
-        self.check_best_metric()
+        self.validation.check_best_metric()
         with self.sigterm, frozen_objects():
             output = super().train(resume_from_checkpoint, trial, *args, **kwargs)
         if not (self.finished_before or self.sigterm.stopped):
             self.learning.check(self.state)
-        self.report_best()
+        self.validation.report_best()
         return output
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
@@ -465,13 +427,8 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
         with input_errors(f"lr_scheduler_type {kind}, lr_scheduler_kwargs {given}"):
             return super().create_scheduler(*args, **kwargs)
 
-    def _clip_grad_norm(self, model: nn.Module) -> Any:
-        norm = clip_rows(model.parameters(), self.args.max_grad_norm)
-        return super()._clip_grad_norm(model) if norm is None else norm
-
     def _get_grad_norm(self, model: nn.Module, grad_norm: Any = None) -> Any:
-        norm = clip_rows(model.parameters(), float("inf")) if grad_norm is None else grad_norm
-        return super()._get_grad_norm(model, norm)
+        return super()._get_grad_norm(model, sparse_norm(model.parameters()) if grad_norm is None else grad_norm)
 
     def _remember(self, views: Tensor, targets: Tensor | None, hashes: Tensor, queue: Queue | None) -> None:
         if self._last_views is None:
@@ -483,15 +440,16 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
             words += f" and the last {self.args.momentum_queue} positives" if self.queue else ""
             logger.info(f"{words}, from {processes} process{'es' if processes > 1 else ''}")
         self._last_views = views, targets, hashes, queue
-        self.enqueue(views, hashes, targets, default_gather())
+        if self.keys is not None:
+            self.keys.add(views, hashes, targets, default_gather())
 
     def compute_loss(
         self, model: nn.Module, inputs: dict[str, Any], return_outputs: bool = False, num_items_in_batch: Any = None
     ) -> Any:
         if not getattr(self.accelerator.unwrap_model(model), "takes_lengths", False):
             inputs = {name: value for name, value in inputs.items() if name != "lengths"}
-        if model.training and self.queue is not None:
-            inputs = {**inputs, "key_embeddings": self.key_embeddings(inputs), "queue": self.queue.entries()}
+        if model.training and self.keys is not None and self.queue is not None:
+            inputs = {**inputs, "key_embeddings": self.keys.embeddings(inputs), "queue": self.queue.entries()}
         loss, outputs = super().compute_loss(model, inputs, return_outputs=True, num_items_in_batch=num_items_in_batch)
         if model.training:
             views, hashes = outputs["views"].detach(), outputs["text_hashes"]
@@ -503,6 +461,7 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
         if self._last_views is None:
             logger.info(run_summary(self, inputs))
         self.throughput.count(inputs, core, *chunk)
+        self.publisher.clock.texts += inputs["input_ids"].shape[:-1].numel() * self.args.world_size
         cached = any(chunk)
         step = self._gradcache_step if cached else super().training_step
         with deferred_checks() as checks:
@@ -547,6 +506,11 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
             super()._save_checkpoint(model, trial)
 
     @property
+    def queue(self) -> MomentumQueue | None:
+        """The momentum queue; None without one, or before training."""
+        return None if self.keys is None else self.keys.queue
+
+    @property
     def _vocabulary(self) -> int | None:
         """Number of token ids for which the model has a vector, if that is known."""
         config: Any = getattr(self.accelerator.unwrap_model(self.model), "config", None)
@@ -564,7 +528,8 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
             settings = getattr(self.accelerator.unwrap_model(self.model), "settings", None)
             self.data_collator = PlanningCollator(collator, getattr(settings, "loss", Loss()), self._vocabulary)
         try:
-            return super().get_train_dataloader()
+            loader = self.order.loader(self._train_batch_size)
+            return super().get_train_dataloader() if loader is None else loader
         finally:
             self.data_collator = collator
 
@@ -584,8 +549,8 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
         targets, named = inputs.get("targets"), {"task": inputs["task"]} if "task" in inputs else {}
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         key_embeddings, queue = None, None
-        if self.queue is not None:
-            key_embeddings, queue = self.key_embeddings(inputs), self.queue.entries()
+        if self.keys is not None and self.queue is not None:
+            key_embeddings, queue = self.keys.embeddings(inputs), self.queue.entries()
             rows = {name: x[:, :1] for name, x in rows.items()}
         complete = lambda views: with_key_embeddings(core.split_views(views), key_embeddings)
         loss, views = gradcache_step(
@@ -601,6 +566,18 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
         )
         self._remember(complete(views), targets, hashes, queue)
         return loss if words is None else loss + words
+
+    def encoder_of(self, model: nn.Module) -> Callable[..., Tensor]:
+        """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training."""
+        takes_lengths = self.accelerator.unwrap_model(model).takes_lengths
+
+        def encode(lengths: Any = None, **rows: Tensor) -> Tensor:
+            known = {"lengths": lengths} if takes_lengths else {}
+            with self.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
+                embeddings: Tensor = model(**rows, **known).pooler_output
+            return embeddings
+
+        return encode
 
     @contextlib.contextmanager
     def _no_sync(self, model: nn.Module) -> Iterator[None]:
@@ -634,3 +611,78 @@ class ContrastiveTrainer(ValidationTrainer, MomentumTrainer, CheckpointTrainer, 
             "uniformity": uniformity(anchors).item(),
             "effective_rank": effective_rank(anchors).item(),
         }
+
+    def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
+        """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
+        found = super().set_initial_training_values(args, *others, **kwargs)
+        for name in ("logging_steps", "eval_steps", "save_steps"):
+            share = self._shares_of_run.setdefault(name, getattr(args, name))  # as given, for each run of a search
+            if 0 < (share or 0) < 1:
+                setattr(args, name, math.ceil(found[-1] * share))
+        return found
+
+    # ------------------------------------------------------------------ validation
+
+    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
+        """The batches of this process; the `compute_metrics` of a user gets those of transformers."""
+        every: Any = self.eval_dataset
+        data = every if eval_dataset is None else every[eval_dataset] if isinstance(eval_dataset, str) else eval_dataset
+        if self.compute_metrics is not None or data is None:
+            return super().get_eval_dataloader(eval_dataset)
+        return self.validation.loader(data)
+
+    def evaluate(
+        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
+    ) -> dict[str, float]:
+        """Loss and measure of the validation rows, and the metrics of the evaluator."""
+        if self.validation.evaluation is None or eval_dataset or self.eval_dataset:
+            metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
+        else:
+            metrics = self.validation.evaluator_metrics(metric_key_prefix)
+            self.log(dict(metrics))
+            self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
+        if eval_dataset is None and metric_key_prefix == "eval":
+            self.validation.evaluated = frozenset(metrics)
+        return metrics
+
+    def evaluation_loop(
+        self, dataloader: Any, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
+    ) -> Any:
+        """As in transformers, without a trace in the random state, and with the metrics of `validation`."""
+        own: Any = self.validation
+        own.running = description == "Evaluation" and self.compute_metrics is None
+        try:
+            with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
+                loop: Any = super().evaluation_loop
+                output = loop(dataloader, description, *args, metric_key_prefix=metric_key_prefix, **kwargs)
+                found = own.metrics() if own.running else {}
+        finally:
+            own.running = False
+        output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in found.items()})
+        output.metrics.update(own.evaluator_metrics(metric_key_prefix))
+        return output
+
+    def prediction_step(
+        self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
+    ) -> tuple[Tensor | None, Any, Any]:
+        if not self.validation.running:
+            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+        self.validation.add(model, self._prepare_inputs(inputs))
+        return None, None, None
+
+    # ------------------------------------------------------------------ the Hub
+
+    def init_hf_repo(self, token: str | None = None, private: bool | None = None) -> None:
+        """Create the repository if it does not exist; see `Publisher`."""
+        self.publisher.init_repo(token, private)
+
+    def create_model_card(self, *args: Any, **card: Any) -> None:
+        """Write the model card `README.md`, with the arguments of `Publisher.create_card`."""
+        self.publisher.create_card(*args, **card)
+
+    def push_to_hub(self, *args: Any, **options: Any) -> Any:
+        """Save the model and push its folder, with the arguments of `Publisher.push_to_hub`."""
+        return self.publisher.push_to_hub(*args, **options)
+
+    def push_checkpoint(self, checkpoint: Path) -> None:
+        self.publisher.push_checkpoint(checkpoint)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import logging
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from transformers import (
     EarlyStoppingCallback,
-    Trainer,
     TrainerCallback,
     TrainerControl,
     TrainerState,
@@ -198,37 +197,48 @@ class _Found:
         return found
 
 
-# --- The trainer.
+# --- The validation of a trainer.
 
 
-class ValidationTrainer(Trainer):
-    """The Trainer of transformers, with validation of contrastive rows; `ContrastiveTrainer` has its arguments."""
+class Validation:
+    """The validation rows and the evaluator of a `ContrastiveTrainer`, which has the arguments.
 
-    args: ContrastiveTrainingArguments
-    model: nn.Module
-    evaluator: Any = None
-    evaluation: Evaluation | None = None
-    eval_collator: Any = None
-    _evaluated: frozenset[str] = frozenset()  # the metrics of the last evaluation
+    Args:
+        trainer: its trainer.
+        evaluation: its evaluator, if it has one.
+        collator: collates validation rows of other roles than the training rows.
 
-    def prepare_validation(self) -> None:
+    Attributes:
+        evaluated: the names of the metrics of the last evaluation.
+        running: validation rows are encoded, by batches that `loader` has made.
+    """
+
+    def __init__(self, trainer: Any, evaluation: Evaluation | None, collator: Any = None) -> None:
+        self.trainer, self.evaluation, self.collator = trainer, evaluation, collator
+        self.evaluated: frozenset[str] = frozenset()
+        self.running = False
+
+    def prepare(self) -> None:
         """Check the validation rows, choose the measure of the best checkpoint, and add early stopping.
 
         Raises:
             InputError: there is nothing to validate the rows by, or no measure to choose a checkpoint by.
         """
-        args, data = self.args, self.eval_dataset
-        self._shares_of_run: dict[str, Any] = {}
+        args, data = self.trainer.args, self.trainer.eval_dataset
         rows = {None: data} if not isinstance(data, dict) else data
-        kinds = [self._kinds(own) for own in rows.values() if own is not None] if self.compute_metrics is None else []
+        kinds = (
+            [self._kinds(own) for own in rows.values() if own is not None]
+            if self.trainer.compute_metrics is None
+            else []
+        )
         if kinds:
-            self.add_callback(LogAtEvaluation())
-        given = [type(callback) for callback in self.callback_handler.callbacks]
+            self.trainer.add_callback(LogAtEvaluation())
+        given = [type(callback) for callback in self.trainer.callback_handler.callbacks]
         stops = args.early_stopping_patience or EarlyStoppingCallback in given
         kept = args.load_best_model_at_end or stops or args.save_strategy == "best"
-        if kept and args.metric_left_open and self.compute_metrics is None:
+        if kept and args.metric_left_open and self.trainer.compute_metrics is None:
             measures = [] if isinstance(data, dict) else [kind for own in kinds for kind in own.values() if kind]
-            choice = "loss" if kinds and not isinstance(data, dict) and self.eval_collator is None else None
+            choice = "loss" if kinds and not isinstance(data, dict) and self.collator is None else None
             if self.evaluation is not None:
                 measures += sorted(self.evaluation.main_names)
             if (choice := choice or next(iter(measures), None)) is None:
@@ -238,7 +248,7 @@ class ValidationTrainer(Trainer):
                 )
             args.metric_for_best_model, args.greater_is_better = choice, choice != "loss"
         if args.early_stopping_patience and EarlyStoppingCallback not in given:
-            self.add_callback(EarlyStoppingCallback(args.early_stopping_patience))
+            self.trainer.add_callback(EarlyStoppingCallback(args.early_stopping_patience))
 
     def check_best_metric(self) -> None:
         """See before the first step whether an evaluation has the metric that chooses the best checkpoint.
@@ -248,13 +258,13 @@ class ValidationTrainer(Trainer):
         Raises:
             InputError: it has not; names the metrics that there are.
         """
-        args = self.args
+        args = self.trainer.args
         wanted = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
         if args.metric_for_best_model is None or args.eval_strategy == "no":
             return
-        known = self._evaluated or self._metrics_of_rows() | self._main_metrics()
-        if wanted not in known and not self._evaluated and (self.evaluation or self.compute_metrics):
-            known = frozenset(self.evaluate())
+        known = self.evaluated or self._metrics_of_rows() | self._main_metrics()
+        if wanted not in known and not self.evaluated and (self.evaluation or self.trainer.compute_metrics):
+            known = frozenset(self.trainer.evaluate())
         if wanted not in known:
             names = sorted(name for name in known if not name.endswith(_TIMES))
             raise InputError(
@@ -264,19 +274,27 @@ class ValidationTrainer(Trainer):
 
     def _metrics_of_rows(self) -> frozenset[str]:
         """The names of the metrics that the validation rows have, without an evaluation."""
-        named = self.eval_dataset if isinstance(self.eval_dataset, dict) else {None: self.eval_dataset}
+        named = (
+            self.trainer.eval_dataset
+            if isinstance(self.trainer.eval_dataset, dict)
+            else {None: self.trainer.eval_dataset}
+        )
         found = set()
         for data, rows in named.items():
-            kinds = self._kinds(rows) if rows is not None and self.compute_metrics is None else {}
+            kinds = self._kinds(rows) if rows is not None and self.trainer.compute_metrics is None else {}
             for part, kind in kinds.items():
                 names = {"mrr": ("mrr", "accuracy")}.get(str(kind), (kind,) if kind else ())
-                for name in (*names, *(() if self.eval_collator else ("loss",))):
+                for name in (*names, *(() if self.collator else ("loss",))):
                     found |= {"_".join(filter(None, ("eval", data, own, name))) for own in {part, None}}
         return frozenset(found)
 
     def _main_metrics(self) -> frozenset[str]:
         names = self.evaluation.main_names if self.evaluation else set()
-        return frozenset(f"eval_{name}" for name in names) if not isinstance(self.eval_dataset, dict) else frozenset()
+        return (
+            frozenset(f"eval_{name}" for name in names)
+            if not isinstance(self.trainer.eval_dataset, dict)
+            else frozenset()
+        )
 
     def _kinds(self, data: Any) -> dict[str | None, str | None]:
         """The measure of each part of the rows, or None, from the first rows of each.
@@ -284,7 +302,7 @@ class ValidationTrainer(Trainer):
         Raises:
             InputError: there are no rows, or there is nothing to validate them by.
         """
-        loss_fn = self.accelerator.unwrap_model(self.model).loss_fn
+        loss_fn = self.trainer.accelerator.unwrap_model(self.trainer.model).loss_fn
         kinds: dict[str | None, str | None] = {}
         if not hasattr(data, "__len__"):
             data = list(itertools.islice(data, 2))
@@ -292,12 +310,12 @@ class ValidationTrainer(Trainer):
             if not rows:
                 raise InputError(f"the validation data {f'{part} ' if part else ''}have no rows; give some")
             with preserved_random_state():
-                batch = (self.eval_collator or self.data_collator)([data[i] for i in rows[:2]])
+                batch = (self.collator or self.trainer.data_collator)([data[i] for i in rows[:2]])
             targets, own = _own_targets(batch.get("targets"), part), loss_fn.for_part(part)
             hashes = text_hashes(batch["input_ids"], batch.get("attention_mask"), batch.get("text_mask"))
             single = bool((hashes == hashes[:, :1]).all())
             kinds[part] = None if single else own.measure(batch["input_ids"].shape[1], targets)
-            if kinds[part] is None and (self.eval_collator is not None or (single and own.needs_two_texts)):
+            if kinds[part] is None and (self.collator is not None or (single and own.needs_two_texts)):
                 raise InputError(
                     "validation needs pairs, triplets or scored pairs, or labelled pairs with the loss softmax: "
                     "nothing says whether vectors of other rows are right; give such a validation file and its "
@@ -305,68 +323,28 @@ class ValidationTrainer(Trainer):
                 )
         return kinds
 
-    def get_eval_dataloader(self, eval_dataset: Any = None) -> Any:
-        """The batches of this process; the `compute_metrics` of a user gets those of transformers."""
-        every: Any = self.eval_dataset
-        data: Any = every if eval_dataset is None else eval_dataset
-        data = every[data] if isinstance(data, str) else data
-        if self.compute_metrics is not None or data is None:
-            return super().get_eval_dataloader(eval_dataset)
-        data = data if hasattr(data, "__len__") else list(data)
+    def loader(self, data: Any) -> Any:
+        """The batches of this process, of validation rows."""
+        trainer, data = self.trainer, data if hasattr(data, "__len__") else list(data)
         self._measures, parts = self._kinds(data), parts_of(data)
-        own = shares(parts, self.args.eval_batch_size, *processes())
+        own = shares(parts, trainer.args.eval_batch_size, *processes())
         self._shares: Iterator[Share] = iter(own)
         self._found: dict[str | None, _Found] = {part: _Found() for part in parts}
-        settings = getattr(self.accelerator.unwrap_model(self.model), "settings", None)
-        loss = Loss() if self.eval_collator else getattr(settings, "loss", Loss())
+        settings = getattr(trainer.accelerator.unwrap_model(trainer.model), "settings", None)
+        loss = Loss() if self.collator else getattr(settings, "loss", Loss())
         return DataLoader(
             data,
             batch_sampler=[list(share.rows) for share in own],
-            collate_fn=PlanningCollator(self.eval_collator or self.data_collator, loss),
-            num_workers=self.args.dataloader_num_workers,
+            collate_fn=PlanningCollator(self.collator or trainer.data_collator, loss),
+            num_workers=trainer.args.dataloader_num_workers,
         )
 
-    def evaluate(
-        self, eval_dataset: Any = None, ignore_keys: list[str] | None = None, metric_key_prefix: str = "eval"
-    ) -> dict[str, float]:
-        """Loss and measure of the validation rows, and the metrics of the evaluator."""
-        if self.evaluation is None or eval_dataset or self.eval_dataset:
-            metrics = super().evaluate(eval_dataset, ignore_keys, metric_key_prefix)
-        else:
-            metrics = self._evaluator_metrics(metric_key_prefix)
-            self.log(dict(metrics))
-            self.control: Any = self.callback_handler.on_evaluate(self.args, self.state, self.control, metrics)
-        if eval_dataset is None and metric_key_prefix == "eval":
-            self._evaluated = frozenset(metrics)
-        return metrics
-
-    def evaluation_loop(
-        self, dataloader: Any, description: str, *args: Any, metric_key_prefix: str = "eval", **kwargs: Any
-    ) -> Any:
-        self._validating = description == "Evaluation" and self.compute_metrics is None
-        try:
-            with preserved_random_state(), torch.no_grad():  # a loader and a masking collator draw random numbers
-                loop: Any = super().evaluation_loop
-                output = loop(dataloader, description, *args, metric_key_prefix=metric_key_prefix, **kwargs)
-                own = self._own_metrics() if self._validating else {}
-        finally:
-            self._validating = False
-        output.metrics.update({f"{metric_key_prefix}_{name}": value for name, value in own.items()})
-        output.metrics.update(self._evaluator_metrics(metric_key_prefix))
-        return output
-
-    _validating = False
-
-    def prediction_step(
-        self, model: nn.Module, inputs: dict[str, Any], prediction_loss_only: bool, ignore_keys: Any = None
-    ) -> tuple[Tensor | None, Any, Any]:
-        if not self._validating:
-            return super().prediction_step(model, inputs, prediction_loss_only, ignore_keys)
+    def add(self, model: nn.Module, inputs: dict[str, Any]) -> None:
+        """Encode the next batch of this process, and keep what its figures are computed of."""
         share = next(self._shares)
         masked = ("mlm_input_ids", "mlm_targets", "predicted") if "mlm_targets" in inputs else ()  # of the added loss
-        inputs = self._prepare_inputs({name: x for name, x in inputs.items() if name not in masked})
         with deferred_checks() as checks:
-            loss, views = self._judge(model, inputs)
+            loss, views = self._judge(model, {name: x for name, x in inputs.items() if name not in masked})
         failed = [check for check in checks if not check.fine]
         if wrong := next((check for check in failed if not check.skips), None):
             raise InputError(wrong.words())
@@ -375,43 +353,33 @@ class ValidationTrainer(Trainer):
             hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
             kept = views.detach(), hashes, _own_targets(inputs.get("targets"), share.part)
         self._found[share.part].add(share, loss, kept, counts=not failed)
-        return None, None, None
 
     def _judge(self, model: nn.Module, inputs: dict[str, Any]) -> tuple[Tensor | None, Tensor]:
         """The loss of a batch, or None with an `eval_collator`; and its views `[B, V, d]`."""
-        core, limits = self.accelerator.unwrap_model(model), (self.args.chunk_size, self.args.chunk_tokens)
-        if self.eval_collator is None and not any(limits):
-            with self.compute_loss_context_manager():
-                loss, outputs = self.compute_loss(model, inputs, return_outputs=True)
+        core, limits = (
+            self.trainer.accelerator.unwrap_model(model),
+            (self.trainer.args.chunk_size, self.trainer.args.chunk_tokens),
+        )
+        if self.collator is None and not any(limits):
+            with self.trainer.compute_loss_context_manager():
+                loss, outputs = self.trainer.compute_loss(model, inputs, return_outputs=True)
             return loss.detach(), outputs["views"]
-        rows, encode = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}, self.encoder_of(model)
+        rows, encode = {name: inputs[name] for name in TOKEN_KEYS if name in inputs}, self.trainer.encoder_of(model)
         if any(limits):
-            views = encode_chunks(rows, encode, *limits, core.positions, even=self.is_fsdp_enabled)
+            views = encode_chunks(rows, encode, *limits, core.positions, even=self.trainer.is_fsdp_enabled)
         else:
             flat = {name: x.reshape(-1, *x.shape[2:]) for name, x in rows.items()}
             views = encode(**flat).view(*inputs["input_ids"].shape[:2], -1)
-        if self.eval_collator is not None:
+        if self.collator is not None:
             return None, views
         views = core.split_views(views)
         hashes = text_hashes(inputs["input_ids"], inputs.get("attention_mask"), inputs.get("text_mask"))
         named = {"task": inputs["task"]} if "task" in inputs else {}
         return core.compute_loss(views, inputs.get("targets"), hashes, **named).detach(), views
 
-    def encoder_of(self, model: nn.Module) -> Callable[..., Tensor]:
-        """A function that encodes rows `[n, l]` to embeddings `[n, d]` with the wrapper and autocast of training."""
-        takes_lengths = self.accelerator.unwrap_model(model).takes_lengths
-
-        def encode(lengths: Any = None, **rows: Tensor) -> Tensor:
-            known = {"lengths": lengths} if takes_lengths else {}
-            with self.compute_loss_context_manager():  # a new autocast, whose cache ends with the chunk
-                embeddings: Tensor = model(**rows, **known).pooler_output
-            return embeddings
-
-        return encode
-
-    def _own_metrics(self) -> dict[str, float]:
+    def metrics(self) -> dict[str, float]:
         """The metrics of each part by its name, and their means; a collective call."""
-        loss_fn, gather = self.accelerator.unwrap_model(self.model).loss_fn, default_gather()
+        loss_fn, gather = self.trainer.accelerator.unwrap_model(self.trainer.model).loss_fn, default_gather()
         every = {part: found.metrics(loss_fn.for_part(part), gather) for part, found in self._found.items()}
         self._found = {}
         if None in every:
@@ -420,25 +388,16 @@ class ValidationTrainer(Trainer):
         names = dict.fromkeys(name for own in every.values() for name in own)
         return named | {name: float(np.mean([own[name] for own in every.values() if name in own])) for name in names}
 
-    def _evaluator_metrics(self, prefix: str) -> dict[str, float]:
+    def evaluator_metrics(self, prefix: str) -> dict[str, float]:
         if self.evaluation is None:
             return {}
-        model, state = self.accelerator.unwrap_model(self.model), self.state
-        found = self.evaluation.metrics(model, state.epoch or 0, state.global_step, self.is_fsdp_enabled)
+        model, state = self.trainer.accelerator.unwrap_model(self.trainer.model), self.trainer.state
+        found = self.evaluation.metrics(model, state.epoch or 0, state.global_step, self.trainer.is_fsdp_enabled)
         return {f"{prefix}_{name}": value for name, value in found.items()}
-
-    def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
-        """As in transformers; shares of the run (`eval_steps=0.1`) become steps, as a checkpoint records them."""
-        found = super().set_initial_training_values(args, *others, **kwargs)
-        for name in ("logging_steps", "eval_steps", "save_steps"):
-            share = self._shares_of_run.setdefault(name, getattr(args, name))  # as given, for each run of a search
-            if 0 < (share or 0) < 1:
-                setattr(args, name, math.ceil(found[-1] * share))
-        return found
 
     def report_best(self) -> None:
         """Log which checkpoint was kept, and why training ended."""
-        state, args = self.state, self.args
+        state, args = self.trainer.state, self.trainer.args
         name = f"eval_{str(args.metric_for_best_model).removeprefix('eval_')}"
         count = sum(name in row for row in state.log_history)
         if args.load_best_model_at_end and count and not state.best_global_step:
@@ -449,7 +408,7 @@ class ValidationTrainer(Trainer):
         if not args.load_best_model_at_end or not state.best_global_step:
             return
         end = f"training ended at step {state.global_step}"
-        if any(getattr(x, "early_stopping_patience_counter", 0) for x in self.callback_handler.callbacks) and (
+        if any(getattr(x, "early_stopping_patience_counter", 0) for x in self.trainer.callback_handler.callbacks) and (
             state.global_step < state.max_steps
         ):
             end = f"stopped early at step {state.global_step} of {state.max_steps}"

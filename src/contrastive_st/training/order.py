@@ -1,0 +1,73 @@
+"""The order in which a run reads its data, which depends only on seed, epoch and step, also after it was resumed."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from torch.utils.data import DataLoader, IterableDataset
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers.trainer_utils import seed_worker
+
+from contrastive_st.data.mixture import EndlessStream
+from contrastive_st.distributed import world_size
+
+_OF_LOADERS = (
+    "num_workers", "pin_memory", "persistent_workers", "multiprocessing_context", "prefetch_factor", "in_order",
+    "drop_last",
+)  # fmt: skip
+
+
+class Order(TrainerCallback):
+    """The order of the training data of a trainer.
+
+    * A data set with a method `sampler(batch_size, seed)` is read in the order of that sampler.
+    * The order of an epoch depends on its number, the same on every process and in resumed runs.
+    * A stream (an `IterableDataset` without a length) is read as a single epoch with as many passes as `max_steps`
+      needs, so that a run can resume after the first pass too. Each process reads the whole stream and takes its share
+      of the rows of each batch.
+
+    Args:
+        trainer: any `transformers.Trainer`.
+    """
+
+    def __init__(self, trainer: Any) -> None:
+        self.trainer = trainer
+        data = trainer.train_dataset
+        if isinstance(data, IterableDataset) and not hasattr(data, "__len__"):
+            together = 1 if trainer.accelerator.split_batches else world_size()
+            trainer.train_dataset = EndlessStream(data, trainer.args.train_batch_size * together)
+
+    def read_for_itself(self) -> None:
+        """Let each process read a stream, unless the arguments say otherwise: else rank 0 reads for all, unpadded."""
+        accelerator: Any = self.trainer.args.accelerator_config
+        if isinstance(self.trainer.train_dataset, EndlessStream) and accelerator.dispatch_batches is None:
+            self.trainer.accelerator.dataloader_config.dispatch_batches = False
+
+    def loader(self, batch_size: int) -> Any:
+        """The batches of a data set that has a `sampler`; None for another, of which transformers makes them."""
+        data, args = self.trainer.train_dataset, self.trainer.args
+        if not hasattr(data, "sampler"):
+            return None
+        options: dict[str, Any] = {name: getattr(args, f"dataloader_{name}") for name in _OF_LOADERS}
+        options["worker_init_fn"] = partial(seed_worker, num_workers=options["num_workers"], rank=args.process_index)
+        order, collator = data.sampler(batch_size, args.data_seed), self.trainer.data_collator
+        return self.trainer.accelerator.prepare(
+            DataLoader(data, batch_size, sampler=order, collate_fn=collator, **options)
+        )
+
+    def on_epoch_begin(
+        self,
+        args: TrainingArguments,
+        state: TrainerState,
+        control: TrainerControl,
+        train_dataloader: Any = None,
+        **kwargs: Any,
+    ) -> None:
+        """Set the epoch of the sampler.
+
+        The Trainer does this too. But with several processes, the wrapper by which a resumed run skips batches hides
+        the sampler from it, and the run would continue in the order of the first epoch.
+        """
+        if hasattr(train_dataloader, "set_epoch"):
+            train_dataloader.set_epoch(int(state.epoch or 0))

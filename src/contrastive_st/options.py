@@ -25,7 +25,7 @@ from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
 from annotated_types import BaseMetadata, Ge, Gt, Le, Lt
 
-from contrastive_st.errors import InputError
+from contrastive_st.errors import InputError, suggestion
 
 #: Numbers with bounds; NaN is outside of each
 Positive = Annotated[float, Gt(0), Lt(math.inf)]
@@ -124,6 +124,10 @@ def fits(value: Any, kind: Any) -> bool:
     if origin in (list, tuple, Sequence) and args:
         listed = isinstance(value, (list, tuple)) or (origin is Sequence and not isinstance(value, str))
         return listed and ((origin is tuple and ... not in args) or all(fits(item, args[0]) for item in value))
+    if origin is dict:
+        return isinstance(value, dict) and all(
+            fits(x, own) for pair in value.items() for x, own in zip(pair, args, strict=True)
+        )
     return value is not None if kind is not type(None) else value is None
 
 
@@ -134,7 +138,7 @@ def _within(value: Any, bound: BaseMetadata) -> bool:
 
 
 def in_words(kind: Any) -> str:
-    """What a type takes, for a message.
+    """What a type takes, for a message: the text that an `Annotated` type has, or its name and bounds.
 
     Example:
         >>> in_words(Share), in_words(Count | None), in_words(Literal["a", "b"])
@@ -142,6 +146,8 @@ def in_words(kind: Any) -> str:
     """
     origin, args = get_origin(kind), get_args(kind)
     if origin is Annotated:
+        if own := next((text for text in args[1:] if isinstance(text, str)), None):
+            return own
         bounds = [bound for bound in args[1:] if type(bound) in _IN_WORDS]
         limits = [(_IN_WORDS[type(bound)][1], getattr(bound, _IN_WORDS[type(bound)][0])) for bound in bounds]
         told = [words.format(limit) for words, limit in limits if abs(limit) != math.inf]
@@ -155,6 +161,33 @@ def in_words(kind: Any) -> str:
     if kind in _SCALARS:
         return _SCALARS[kind][1]
     return f"a list: {in_words(args[0])}" if origin in (list, tuple, Sequence) and args else "another value"
+
+
+def from_keys(kind: type[Kind], content: Any) -> Kind:
+    """The instance of a dataclass whose fields are the keys of a file.
+
+    Raises:
+        InputError: there is no such key, or a value is not one that its field takes; one that is missing is None.
+
+    Example:
+        >>> @dataclasses.dataclass
+        ... class Entry(Options):
+        ...     name: str
+        ...     weight: Positive | None = None
+        >>> from_keys(Entry, {"name": "nli", "wieght": 2})
+        Traceback (most recent call last):
+        ...
+        contrastive_st.errors.InputError: unknown key 'wieght'; did you mean weight?
+    """
+    known = field_types(kind)
+    if not isinstance(content, Mapping):
+        raise InputError(f"{str(content)[:60]!r} has no keys and values; it takes {', '.join(known)}")
+    for key in content:
+        if key not in known:
+            raise InputError(f"unknown key {key!r}; {suggestion(str(key), known)}")
+    specs: Any = dataclasses.fields(kind)  # type: ignore[arg-type]
+    missing = [x.name for x in specs if x.default is dataclasses.MISSING is x.default_factory and x.name not in content]
+    return kind(**{**dict.fromkeys(missing), **content})
 
 
 class Options:

@@ -17,11 +17,10 @@ from __future__ import annotations
 
 import contextlib
 import logging
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any
+from typing import Annotated, Any
 
 import datasets
 import yaml
@@ -31,15 +30,51 @@ from contrastive_st.data import pairs_of_labels, read_examples, tokenize
 from contrastive_st.data.reading import files_of, header_of, open_table, path_of, reading, stored
 from contrastive_st.data.roles import TARGETS, ColumnRoles, column_roles
 from contrastive_st.data.tokenizers import tokenize_stream
-from contrastive_st.errors import InputError, first_line, suggestion
+from contrastive_st.errors import InputError, first_line
 from contrastive_st.losses import Loss, parse_loss, suitable
 from contrastive_st.losses.base import loss_class
 from contrastive_st.models.configuration import LossConfig
+from contrastive_st.options import Finite, OptionError, Options, Positive, fits, from_keys, in_words
 from contrastive_st.tokens import column_prompts
 
 logger = logging.getLogger(__name__)
-KEYS = ("name", "train_file", "columns", "loss", "weight", "score_scale", "prompts", "streaming")
 _BUFFER = 10_000  # rows of a stream that are mixed
+
+
+_NAMES = Annotated[Any, "roles and names, such as {anchor: question}"]
+_RANGE = Annotated[list[Finite], "the lowest and the highest score, such as [0, 5]"]
+_PROMPTS = Annotated[dict[str, str], "texts by name, such as {query: 'query: '}"]
+
+
+@dataclass
+class Entry(Options):
+    """What a file says of a data set; the docstring of this module shows it."""
+
+    name: str
+    train_file: str
+    columns: _NAMES | None = None
+    loss: Any = None
+    weight: Positive | None = None
+    score_scale: _RANGE | None = None
+    prompts: _PROMPTS | None = None
+    streaming: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        scale = self.score_scale
+        if scale is not None and (len(scale) != 2 or scale[0] >= scale[1]):
+            raise OptionError("score_scale", scale, in_words(_RANGE))
+
+    @property
+    def named_columns(self) -> list[str] | None:
+        """The columns for `column_roles`: `{anchor: a, negative: [b, c]}` is `a=anchor`, `b=negative`, `c=negative`."""
+        if self.columns is None:
+            return None
+        pairs = self.columns.items() if isinstance(self.columns, dict) else [("", self.columns)]
+        listed = [(role, name) for role, names in pairs for name in (names if isinstance(names, list) else [names])]
+        if not listed or not fits([name for _, name in listed], list[str | int]):
+            raise OptionError("columns", self.columns, in_words(_NAMES))
+        return [f"{name}={role}" if role else str(name) for role, name in listed]
 
 
 @dataclass(frozen=True)
@@ -114,7 +149,7 @@ def read_mixture(path: str, seed: int = 0) -> list[TrainingSet]:
         [('qa', 'pairs', True)]
     """
     entries = _entries(path)
-    names = [entry["name"] for entry in entries]
+    names = [entry.name for entry in entries]
     if twice := next((name for name in names if names.count(name) > 1), None):
         raise InputError(f"{path}: two data sets are named {twice!r}; rename one of them")
     parts = [_part(entry, path, seed) for entry in entries]
@@ -131,7 +166,7 @@ def read_mixture(path: str, seed: int = 0) -> list[TrainingSet]:
     return parts
 
 
-def _entries(path: str) -> list[dict[str, Any]]:
+def _entries(path: str) -> list[Entry]:
     with reading(path):
         text = path_of(path).read_bytes()
     try:
@@ -140,37 +175,29 @@ def _entries(path: str) -> list[dict[str, Any]]:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}, line {mark.line + 1}" if mark else path
         raise InputError(f"{where}: not YAML ({getattr(error, 'problem', None) or first_line(error)})") from error
-    _check_keys(content, ("datasets",), path)
-    found = content.get("datasets")
-    if not isinstance(found, list) or not found:
+    with _at(path):
+        listed = from_keys(_File, content).datasets
+    if not listed:
         raise InputError(f"{path}: no data sets; list them under datasets, each with name and train_file")
-    for number, entry in enumerate(found, 1):
-        where = f"{path}, data set {number}"
-        _check_keys(entry, KEYS, where)
-        for key in ("name", "train_file"):
-            if not isinstance(entry.get(key), str) or not entry[key]:
-                raise InputError(f"{where}: {key} is {entry.get(key)!r}; give a word")
-    return found
+    entries = []
+    for number, entry in enumerate(listed, 1):
+        named = isinstance(entry, dict) and isinstance(entry.get("name"), str)
+        with _at(f"{path}, {entry['name']}" if named else f"{path}, data set {number}"):
+            entries.append(from_keys(Entry, entry))
+    return entries
 
 
-def _check_keys(content: Any, known: Sequence[str], where: str) -> None:
-    if not isinstance(content, dict):
-        raise InputError(f"{where}: {str(content)[:60]!r} has no keys and values; it takes {', '.join(known)}")
-    for key in content:
-        if key not in known:
-            raise InputError(f"{where}: unknown key {key!r}; {suggestion(str(key), known)}")
+@dataclass
+class _File(Options):
+    datasets: Annotated[list[Any], "data sets, each with name and train_file"]
 
 
-def _part(entry: Mapping[str, Any], path: str, seed: int) -> TrainingSet:
-    where = f"{path}, {entry['name']}"
-    beside = path_of(path).parent / entry["train_file"]
-    source = str(beside) if beside.exists() else entry["train_file"]
-    streaming = entry.get("streaming", False)
-    if not isinstance(streaming, bool):
-        raise InputError(f"{where}, streaming: {streaming!r}; give true or false")
-    columns, scale = _columns(entry.get("columns"), where), _scale(entry.get("score_scale"), where)
-    with _at(where):
-        if streaming:
+def _part(entry: Entry, path: str, seed: int) -> TrainingSet:
+    beside = path_of(path).parent / entry.train_file
+    source, scale = str(beside) if beside.exists() else entry.train_file, entry.score_scale
+    with _at(f"{path}, {entry.name}"):
+        columns = entry.named_columns
+        if entry.streaming:
             table = open_table(source, header=header_of(columns), streaming=True)
             first = [cells for _, cells in islice(table, 1000)]
             roles = column_roles(first, columns, source=source)
@@ -180,66 +207,25 @@ def _part(entry: Mapping[str, Any], path: str, seed: int) -> TrainingSet:
                 {name: [str(row.get(name) or "") for row in first] for name in roles.texts}
             )
         else:
-            rows, roles = read_examples(source, columns, scale=scale)
+            rows, roles = read_examples(source, columns, scale=None if scale is None else (scale[0], scale[1]))
             rows = pairs_of_labels(rows, seed) if roles.kind == "labelled_texts" else rows
-    loss = _loss(entry.get("loss", roles.loss), rows, roles, where)
-    weight, prompts = _weight(entry.get("weight"), where), _prompts(entry.get("prompts"), roles.texts, where)
-    return TrainingSet(entry["name"], source, roles, rows, loss, weight, prompts, streaming, seed)
+        if entry.prompts and not any(column_prompts(roles.texts, entry.prompts).values()):
+            raise InputError(
+                f"prompts: {', '.join(entry.prompts)} are for no column of {', '.join(roles.texts)}; of several "
+                "columns the first takes query, the others document"
+            )
+        loss = _loss(roles.loss if entry.loss is None else entry.loss, rows, roles)
+    return TrainingSet(entry.name, source, roles, rows, loss, entry.weight, entry.prompts, entry.streaming, seed)
 
 
-def _columns(given: Any, where: str) -> list[str] | None:
-    """The columns for `column_roles`: `{anchor: sentence1, negative: [hard1, hard2]}` is `sentence1=anchor`, ..."""
-    if given is None:
-        return None
-    pairs = given.items() if isinstance(given, dict) else [("", given)]
-    listed = [(role, name) for role, names in pairs for name in (names if isinstance(names, list) else [names])]
-    if not all(isinstance(name, (str, int)) and not isinstance(name, bool) for _, name in listed) or not listed:
-        raise InputError(f"{where}, columns: {given!r}; give roles and names, such as {{anchor: question}}")
-    return [f"{name}={role}" if role else str(name) for role, name in listed]
-
-
-def _scale(given: Any, where: str) -> tuple[float, float] | None:
-    if given is None:
-        return None
-    if not isinstance(given, list) or len(given) != 2 or not all(map(_is_number, given)) or given[0] >= given[1]:
-        raise InputError(f"{where}, score_scale: {given!r}; give the lowest and the highest score, such as [0, 5]")
-    return float(given[0]), float(given[1])
-
-
-def _weight(given: Any, where: str) -> float | None:
-    if given is None:
-        return None
-    if not _is_number(given) or not 0 < given < math.inf:
-        raise InputError(f"{where}, weight: {given!r}; give a positive number, or leave the data set out")
-    return float(given)
-
-
-def _prompts(given: Any, columns: Sequence[str], where: str) -> dict[str, str] | None:
-    if given is None:
-        return None
-    if not isinstance(given, dict) or not all(isinstance(text, str) for pair in given.items() for text in pair):
-        raise InputError(f"{where}, prompts: {given!r}; give texts by name, such as {{query: 'query: '}}")
-    if any(given.values()) and not any(column_prompts(columns, given).values()):
-        raise InputError(
-            f"{where}, prompts: {', '.join(given)} are for no column of {', '.join(columns)}; of several columns the "
-            "first takes query, the others document"
-        )
-    return given
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
-
-
-def _loss(given: Any, rows: datasets.Dataset, roles: ColumnRoles, where: str) -> Loss:
+def _loss(asked: Any, rows: datasets.Dataset, roles: ColumnRoles) -> Loss:
     """The loss of an entry, which must fit the columns."""
-    settings = dict(given) if isinstance(given, dict) else {"name": given}
+    settings = dict(asked) if isinstance(asked, dict) else {"name": asked}
     name, fitting = settings.pop("name", None), suitable(roles.kind)
     if name not in fitting:
-        raise InputError(f"{where}, loss: {name!r} does not train {roles.words}; choose {', '.join(fitting)}")
-    settings = loss_class(name).settings_from(rows) | settings
-    with _at(f"{where}, loss"):
-        return parse_loss({**settings, "loss": name})
+        raise InputError(f"loss: {name!r} does not train {roles.words}; choose {', '.join(fitting)}")
+    with _at("loss"):
+        return parse_loss({**loss_class(name).settings_from(rows), **settings, "loss": name})
 
 
 @contextlib.contextmanager

@@ -38,10 +38,14 @@ class TrainingParser(Parser, HfArgumentParser):
     """
 
     def __init__(self, kinds: Any, **kwargs: Any) -> None:
+        self.flags, self.changed = [flag for flag, *_ in VERBOSITY], dict[str, Any]()
         super().__init__(kinds, **kwargs)
-        for action in self._actions:
-            if action.type is string_to_bool and action.nargs is None:  # may be None: transformers wants a value
-                action.nargs, action.const = "?", True
+
+    def add_argument(self, *flags: Any, **kwargs: Any) -> Any:
+        """As in `argparse`; what is true, false or None needs no value, which transformers wants."""
+        self.flags += flags
+        optional = kwargs.get("type") is string_to_bool and kwargs.get("nargs") is None
+        return super().add_argument(*flags, **kwargs | ({"nargs": "?", "const": True} if optional else {}))
 
     def parse(self, argv: Sequence[str] | None = None, defaults: Mapping[str, Any] | None = None) -> list[Any]:
         """Parse a command line into one instance of each dataclass.
@@ -53,7 +57,8 @@ class TrainingParser(Parser, HfArgumentParser):
         Raises:
             InputError: an unknown flag, a value of the wrong type, or one that a dataclass refuses.
         """
-        self.set_defaults(**(defaults or {}))
+        self.changed = dict(defaults or {})
+        self.set_defaults(**self.changed)
         argv = snake_case_flags(sys.argv[1:] if argv is None else argv)
         try:
             found: list[Any] = list(
@@ -85,14 +90,13 @@ class TrainingParser(Parser, HfArgumentParser):
                     lines += _option(spec.name, str(spec.metadata.get("help", "")), self.get_default(spec.name))
         for flag, words in (("--device", DEVICE_HELP), *((flag, words) for flag, _, words in VERBOSITY)):
             lines += _option(flag[2:], words, None)
-        changed = {name: value for name, value in self._defaults.items() if name in usual}
+        changed = {name: value for name, value in self.changed.items() if name in usual}
         lines += ["", "Every field of transformers.TrainingArguments is an option too. This script sets:"]
         words = ", ".join(f"--{name} {_shown(value)}" for name, value in changed.items()) or "none of them"
         return "\n".join([*lines, *textwrap.wrap(words, 100, initial_indent="  ", subsequent_indent="  ")]) + "\n"
 
     def _instead(self, flag: str) -> str:
-        flags = [name for name in self._option_string_actions if name.startswith("--")]
-        near = suggestion(flag, flags)
+        near = suggestion(flag, [name for name in self.flags if name.startswith("--")])
         return near if near.startswith("did you mean") else "--help lists all arguments"
 
 

@@ -281,7 +281,7 @@ class ContrastiveTrainer(CheckpointTrainer):
         with input_errors("training arguments"):
             super().__init__(**parts)
         tokenizer = self.processing_class or getattr(self.data_collator, "tokenizer", None)
-        self.evaluator, self.order = evaluator, Order(self)
+        self.evaluator, self.eval_collator, self.order = evaluator, eval_collator, Order(self)
         self.validation = Validation(
             self, None if evaluator is None else Evaluation(evaluator, tokenizer), eval_collator
         )

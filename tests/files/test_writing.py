@@ -168,3 +168,11 @@ def test_a_model_that_cannot_be_written_leaves_the_former_one(tmp_path):
     with pytest.raises(InputError, match="cannot be written: No space"):
         full()
     assert content(tmp_path) == {"config.json": b"former"}
+
+
+def test_a_model_stays_where_nothing_takes_its_place(tmp_path):
+    """As where the weights are sharded, and only checkpoints have them."""
+    (tmp_path / "config.json").write_text("{}")
+    with replace_model(tmp_path):
+        pass
+    assert [path.name for path in tmp_path.iterdir()] == ["config.json"]

@@ -114,7 +114,7 @@ def test_a_trainer_state_of_other_kinds_is_told_in_a_line(run, change):
     path = folder / "checkpoint-4" / "trainer_state.json"
     check_checkpoint(path.parent)
     path.write_text(json.dumps({**json.loads(path.read_text()), **change}))
-    with pytest.raises(InputError, match=rf"trainer_state\.json is damaged: {next(iter(change))} is "):
+    with pytest.raises(InputError, match=r"trainer_state\.json is damaged"):
         check_checkpoint(path.parent)
 
 

@@ -5,6 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from contrastive_st import ContrastiveTrainer, ContrastiveTrainingArguments, InputError
 from contrastive_st.models import StaticConfig, StaticEncoder
 from contrastive_st.training.optimizers import RowAdam, sparse_norm
 
@@ -71,3 +72,10 @@ def test_a_static_encoder_has_the_same_gradient_sparse_and_dense():
         assert model.embeddings.grad.is_sparse == sparse
         found.append((loss, model.embeddings.grad.to_dense()))
     torch.testing.assert_close(*found, rtol=1e-12, atol=1e-12)
+
+
+def test_sparse_gradients_are_not_clipped(tmp_path):
+    model = StaticEncoder(StaticConfig(12, 4))
+    model.sparse_gradient = True
+    with pytest.raises(InputError, match="give max_grad_norm=0"):
+        ContrastiveTrainer(model, ContrastiveTrainingArguments(str(tmp_path), report_to="none"))

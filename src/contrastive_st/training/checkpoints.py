@@ -20,11 +20,10 @@ import shutil
 import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from types import NoneType, UnionType
-from typing import Any, Union, cast, get_args, get_origin, get_type_hints
+from typing import Any, cast
 
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 from transformers import (
@@ -38,7 +37,7 @@ from transformers.trainer_utils import rotate_checkpoints
 from transformers.training_args import OptimizerNames
 
 from contrastive_st.distributed import any_process, from_first, is_first_process
-from contrastive_st.errors import InputError, about, first_line
+from contrastive_st.errors import InputError, about, first_line, one_line
 from contrastive_st.files.folders import ADAPTER_WEIGHTS, TRAINED
 from contrastive_st.files.reading import read_json
 from contrastive_st.files.writing import SAVING, atomic_write, locked, replace_model, write_errors
@@ -54,6 +53,7 @@ _LOCK = ".training.lock"
 _STATES = ("optimizer.pt", "scheduler.pt")
 _SUMS = "checksums.json"  # of the files below; optimizer.pt, an archive twice as large as the weights, has its own
 _SUMMED = (STATE, "*.safetensors", "rng_state*.pth", "scheduler.pt")
+_ASKED = {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}
 _NO_CHECKPOINT = ("none was saved yet", "none is complete")
 _HYPER = ("initial_lr", "weight_decay", "betas", "eps")  # of a group of weights; the rate follows from the schedule
 _RATES = ("learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon")
@@ -114,14 +114,9 @@ class CheckpointTrainer(Trainer):
                 raise
 
     def _checkpoint(self, folder: Path, asked: str | bool | None) -> str | None:
-        if not asked:
-            return None
-        checkpoint = newest_checkpoint(folder) if asked is True else Path(asked)
+        checkpoint = asked_checkpoint(folder, asked)
         if checkpoint is None:
-            raise InputError(f"{folder} has no checkpoint to resume from; start without resume_from_checkpoint")
-        check_checkpoint(checkpoint)
-        if "TrainerControl" not in (read_json(checkpoint / STATE, dict).get("stateful_callbacks") or {}):
-            raise InputError(f"{checkpoint / STATE} is damaged: it has no TrainerControl; resume from another")
+            return None
         _check_names(checkpoint, self.accelerator.unwrap_model(self.model))
         changes = changed_run(checkpoint, self.run_record())
         if changes and not self.args.allow_changed_resume:
@@ -144,7 +139,8 @@ class CheckpointTrainer(Trainer):
 
     def set_initial_training_values(self, args: Any, *others: Any, **kwargs: Any) -> Any:
         """As in transformers, but a finished run that is resumed has no epoch left."""
-        self._epochs, *found = super().set_initial_training_values(args, *others, **kwargs)
+        values: Any = super().set_initial_training_values(args, *others, **kwargs)
+        self._epochs, *found = values
         self.finished_before = self.resumed_from is not None and _is_finished(self.resumed_from, found[-1], args)
         return (0 if self.finished_before else self._epochs, *found)
 
@@ -209,7 +205,7 @@ class CheckpointTrainer(Trainer):
         finally:
             self._run_folder = None
         self.accelerator.wait_for_everyone()
-        written = next(scratch.rglob(name))
+        written = next(scratch.rglob(name), scratch / name)
         run = folder / written.parent.relative_to(scratch)  # a trial of a search has a folder of its own
         best = run / f"checkpoint-{self.state.best_global_step}"
         if self.state.best_global_step and (best.name == name or best.is_dir()):
@@ -358,23 +354,30 @@ def check_output_dir(training: TrainingArguments, overwrite: bool = False) -> st
     Raises:
         InputError: there is no such checkpoint, or the folder has another run.
     """
-    folder = Path(str(training.output_dir))
-    resume = training.resume_from_checkpoint
-    if resume and resume.lower() in ("true", "1", "yes"):
-        newest = newest_checkpoint(folder)
-        if newest is None:
-            raise InputError(f"{folder} has no checkpoint to resume from; start without --resume_from_checkpoint")
-        return str(newest)
-    if resume and resume.lower() in ("false", "0", "no"):
-        resume = None
-    if resume:
-        check_checkpoint(resume)
-    if not resume and not overwrite and folder.is_dir() and any(folder.iterdir()):
+    folder, given = Path(str(training.output_dir)), training.resume_from_checkpoint
+    checkpoint = asked_checkpoint(folder, _ASKED.get(str(given).lower(), given))
+    if checkpoint is None and not overwrite and folder.is_dir() and any(folder.iterdir()):
         raise InputError(
             f"{folder}/ holds another run; choose another --output_dir, resume with --resume_from_checkpoint true, "
             "or give --overwrite_output_dir"
         )
-    return resume
+    return None if checkpoint is None else str(checkpoint)
+
+
+def asked_checkpoint(folder: Path, asked: str | bool | None) -> Path | None:
+    """The checkpoint to resume from: that of the name, or for True the newest one of a folder; checked.
+
+    Raises:
+        InputError: there is none, or it is not complete.
+    """
+    if not asked:
+        return None
+    if asked is not True:
+        check_checkpoint(asked)
+        return Path(asked)
+    if (newest := newest_checkpoint(folder)) is None:
+        raise InputError(f"{folder} has no checkpoint to resume from; start without --resume_from_checkpoint")
+    return newest
 
 
 def newest_checkpoint(folder: str | Path) -> Path | None:
@@ -389,8 +392,8 @@ def newest_checkpoint(folder: str | Path) -> Path | None:
     for path in sorted(found, key=lambda path: -int(path.name.removeprefix("checkpoint-"))):
         try:
             check_checkpoint(path)
-        except InputError as error:
-            passed.append(str(error))
+        except Exception as error:  # a library says what is wrong with its file
+            passed.append(one_line(error) or repr(error))
             continue
         if passed:
             logger.warning(f"{'; '.join(passed)}. Resuming from {path}, the newest complete checkpoint")
@@ -415,45 +418,21 @@ def check_checkpoint(folder: str | Path) -> None:
         InputError: with the file, and what is wrong with it.
     """
     folder = Path(folder)
-    if not folder.is_dir():
-        raise InputError(f"{folder} is not a folder; give a checkpoint of a training run")
     if not (folder / STATE).is_file():
         raise InputError(f"{folder} is not a complete checkpoint of a training run (no {STATE}); give another")
-    state = read_json(folder / STATE, dict)
-    if not isinstance(state.get("global_step"), int):
+    sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
+    for path in (folder / str(name) for name in sums):
+        if path.is_file() and _digest(path) != sums[path.name]:
+            raise InputError(f"{path} is damaged: it is not what was written (its checksum is another)")
+    if not isinstance(read_json(folder / STATE, dict).get("global_step"), int):
         raise InputError(f"{folder / STATE} is damaged: it has no global_step")
-    try:
-        TrainerState(**state)
-    except (TypeError, ValueError, AttributeError) as error:
-        raise InputError(f"{folder / STATE} is damaged: {first_line(error)}") from error
-    _check_kinds(folder / STATE, state)
-    if not any(
-        path.is_dir() for path in folder.glob("pytorch_model_fsdp*")
-    ):  # FSDP's shards have a format of their own
+    if not any(path.is_dir() for path in folder.glob("pytorch_model_fsdp*")):  # these have a format of their own
         _check_safetensors(folder)
     for path in (*(folder / name for name in _STATES), *folder.glob("rng_state*.pth")):
         if path.is_file():
             _check_archive(path)
         elif path.exists():  # transformers would go on without it
             raise InputError(f"{path} is no regular file; resume from another checkpoint")
-    sums = read_json(folder / _SUMS, dict) if (folder / _SUMS).is_file() else {}
-    for path in (folder / str(name) for name in sums):
-        if path.is_file() and _digest(path) != sums[path.name]:
-            raise InputError(f"{path} is damaged: it is not what was written (its checksum is another)")
-
-
-def _check_kinds(path: Path, state: dict[str, Any]) -> None:
-    """Refuse a trainer's state that has text for a number, a list for a name and the like."""
-    declared = get_type_hints(TrainerState)
-    del declared["stateful_callbacks"]  # a list in memory, an object in the file
-    for name in sorted(declared.keys() & state.keys()):
-        kind = declared[name]
-        kinds = {
-            get_origin(own) or own for own in (get_args(kind) if get_origin(kind) in (Union, UnionType) else (kind,))
-        }
-        kinds |= {int, float} if kinds & {int, float} else set()
-        if not isinstance(state[name], (*kinds, NoneType)):
-            raise InputError(f"{path} is damaged: {name} is {state[name]!r:.60}; resume from another checkpoint")
 
 
 def _check_safetensors(folder: Path) -> None:
@@ -471,11 +450,8 @@ def _check_safetensors(folder: Path) -> None:
             pickle = next(folder.glob("pytorch_model*.bin*"), None)
             why = f"{pickle.name} is a pickle, which can run code when it is opened" if pickle else "it is missing"
             raise InputError(f"{folder} has no safetensors weights ({path.name}): {why}")
-        try:
-            with safe_open(path, "pt") as weights:
-                weights.keys()
-        except (SafetensorError, OSError) as error:
-            raise InputError(f"{path} is damaged: {first_line(error)}") from error
+        with about(path), safe_open(path, "pt") as weights:
+            weights.keys()
 
 
 def _digest(path: Path) -> str:

@@ -325,15 +325,16 @@ class Validation:
 
     def loader(self, data: Any) -> Any:
         """The batches of this process, of validation rows."""
-        trainer, data = self.trainer, data if hasattr(data, "__len__") else list(data)
-        self._measures, parts = self._kinds(data), parts_of(data)
+        trainer = self.trainer
+        rows: Any = data if hasattr(data, "__len__") else list(data)
+        self._measures, parts = self._kinds(rows), parts_of(rows)
         own = shares(parts, trainer.args.eval_batch_size, *processes())
         self._shares: Iterator[Share] = iter(own)
         self._found: dict[str | None, _Found] = {part: _Found() for part in parts}
         settings = getattr(trainer.accelerator.unwrap_model(trainer.model), "settings", None)
         loss = Loss() if self.collator else getattr(settings, "loss", Loss())
         return DataLoader(
-            data,
+            rows,
             batch_sampler=[list(share.rows) for share in own],
             collate_fn=PlanningCollator(self.collator or trainer.data_collator, loss),
             num_workers=trainer.args.dataloader_num_workers,

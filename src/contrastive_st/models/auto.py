@@ -98,6 +98,8 @@ def open_model(
     """
     if checkpoint.is_table and (checkpoint.table_alone or not checkpoint.own):
         return _of_table(checkpoint, pooling, given)
+    if checkpoint.reads_otherwise:
+        raise unknown_pooling(checkpoint)
     name, config = checkpoint.name, config or load_config(checkpoint)
     kind = _class(config, name)
     check_weights(checkpoint.model, name, given.get("variant"))
@@ -177,9 +179,13 @@ def _class(config: PreTrainedConfig, name: object) -> Any:
 
 def unknown_pooling(checkpoint: Checkpoint) -> InputError:
     """The error for a checkpoint that does not record its pooling."""
-    name = checkpoint.name
+    name, kinds = checkpoint.name, ", ".join(checkpoint.foreign)
+    if checkpoint.reads_otherwise:
+        return InputError(
+            f"{name} reads texts by modules of sentence-transformers ({kinds}), not by one transformer or one table of "
+            "token vectors, and is not opened here; give as_encoder(model.encode)"
+        )
     if checkpoint.foreign:
-        kinds = ", ".join(checkpoint.foreign)
         return InputError(
             f"{name} has modules of sentence-transformers ({kinds}) that this package's models do not support; "
             "give --pooling to open its transformer without them"

@@ -25,6 +25,8 @@ PROMPTS_FILE = "config_sentence_transformers.json"
 MASK_POOLING = "contrastive_st.MaskPooling"
 #: Activations of a dense layer after the pooling, as torch names them
 ACTIVATIONS = ("Identity", "Tanh", "ReLU", "GELU", "SiLU", "Sigmoid", "LeakyReLU", "ELU", "Mish", "Softplus")
+#: Modules of sentence-transformers that read texts in another way than by one transformer or one table
+_READERS = [("BoW",), ("WordEmbeddings",), ("Router",), ("Asym",)]
 Kind = TypeVar("Kind")
 
 
@@ -115,6 +117,11 @@ class Checkpoint:
         """The prompts, the number of dimensions and the similarity, as settings of a model."""
         names = ("default_prompt_name", "truncate_dim", "similarity")
         return {"prompts": dict(self.prompts), **{name: getattr(self, name) for name in names}}
+
+    @property
+    def reads_otherwise(self) -> bool:
+        """Whether its modules have neither a transformer nor one table of token vectors."""
+        return not self.own and self.foreign[:1] in _READERS
 
     @property
     def is_table(self) -> bool:
@@ -301,22 +308,28 @@ def _pooled(entries: list[tuple[str, Path]]) -> dict[str, Any]:
     kinds = [kind for kind, _ in entries]
     if kinds[:2] == ["Transformer", "Pooling"]:
         pooling, past = _pooling(entries[1][1]), 2
+        kinds[1] = f"Pooling by {' and '.join(_modes(entries[1][1]))}"
     elif kinds[:3] == ["Transformer", "WeightedLayerPooling", "Pooling"] and _pooling(entries[2][1]) == "mean":
         pooling, past = _layers(entries[1][1]), 3
     else:
         pooling, past = None, 0
     if pooling is None:
-        return {"foreign": tuple(kinds)}
+        return {"foreign": tuple(kinds[kinds[:1] == ["Transformer"] :])}
     return {"pooling": pooling, **_tail(entries[past:])}
 
 
-def _pooling(folder: Path) -> str | None:
+def _modes(folder: Path) -> list[str]:
     about = read_json(folder / "config.json", dict)
-    flags = [name for name, on in about.items() if name.startswith("pooling_mode_") and on is True]
-    mode = about.get("pooling_mode", flags[0] if len(flags) == 1 else None)
-    short = str(mode).removeprefix("pooling_mode_")
+    flags = [name.removeprefix("pooling_mode_") for name, on in about.items()
+             if name.startswith("pooling_mode_") and on is True]  # fmt: skip
+    given = about.get("pooling_mode", flags)
+    return [str(mode) for mode in (given if isinstance(given, list) else [given])]
+
+
+def _pooling(folder: Path) -> str | None:
+    modes = _modes(folder)
     known = {row.mode: name for name, row in POOLINGS.items() if len(row.layers) == 1}  # of `cls`, that before the head
-    return next((name for mode, name in known.items() if short in (mode, mode.rpartition("_tok")[0])), None)
+    return next((name for mode, name in known.items() if modes in ([mode], [mode.rpartition("_tok")[0]])), None)
 
 
 def _layers(folder: Path) -> str | None:
@@ -335,8 +348,10 @@ def _tail(entries: list[tuple[str, Path]]) -> dict[str, Any]:
         return {"foreign": tuple(kinds)}
     for about in (read_json(path / "config.json", dict) for path in dense):
         names = {about.get("module_input_name"), about.get("module_output_name")}
-        if names - {None, "sentence_embedding"} or about.get("use_residual"):
-            return {"foreign": tuple(kinds)}
+        if names - {None, "sentence_embedding"}:
+            return {"foreign": (f"Dense of {about.get('module_input_name')}",)}
+        if about.get("use_residual"):
+            return {"foreign": ("Dense with use_residual",)}
     return {"dense": dense, "normalized": kinds[-1:] == ["Normalize"]}
 
 

@@ -254,7 +254,9 @@ class ForCL(_Base):
         if (folder / ADAPTER).is_file():
             raise InputError(f"{name} is an adapter; open it with AutoModelForCL.from_pretrained")
         check_weights(folder, name, kwargs.get("variant"))
-        asked, typed = kwargs.pop("output_loading_info", False), {"dtype", "torch_dtype"} & kwargs.keys()
+        if "torch_dtype" in kwargs:  # the older name
+            kwargs.setdefault("dtype", kwargs.pop("torch_dtype"))
+        asked, typed = kwargs.pop("output_loading_info", False), "dtype" in kwargs
         kwargs |= {"use_safetensors": True, "output_loading_info": True, **({} if typed else {"dtype": torch.float32})}
         with about(name):
             if kwargs.get("config") is None:

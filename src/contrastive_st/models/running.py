@@ -62,7 +62,7 @@ def opened(found: Checkpoint, device: str | torch.device | None, pooling: str | 
         InputError: the device is not there, or the model cannot be opened.
     """
     device = _usable(device)
-    if found.foreign and pooling is None:
+    if found.foreign and pooling is None and not found.reads_otherwise:
         return in_memory(_sentence_transformer(found, device), None)
     model, tokenizer = open_model(found, pooling=pooling).to(device).eval(), load_tokenizer(found)
     if getattr(model, "is_table", False):
@@ -360,7 +360,7 @@ class _Modules(nn.Module):
         table = type(first).__name__ == "StaticEmbedding"
         if not table and not hasattr(first, "auto_model"):
             raise InputError(
-                f"a {type(first).__name__} of sentence-transformers reads texts without a transformer or a table of "
+                f"a {type(first).__name__} of sentence-transformers reads texts not by one transformer or one table of "
                 "token vectors, and is not opened here; give as_encoder(model.encode)"
             )
         self.source = source

@@ -1,0 +1,137 @@
+"""Stacks of modules that sentence-transformers writes: equal vectors and written back, or refused by one true line."""
+
+import copy
+
+import numpy as np
+import pytest
+import torch
+from tokenizers import Tokenizer, models
+from transformers import BertModel
+
+from conftest import SENTENCES
+from contrastive_st import AutoModelForCL, InputError, SentenceEncoder
+from contrastive_st.models import load_tokenizer
+from contrastive_st.models.protocol import open_encoder
+
+library = pytest.importorskip("sentence_transformers")
+modules = pytest.importorskip("sentence_transformers.sentence_transformer.modules")
+D = 16  # as in bert_config
+
+
+@pytest.fixture
+def transformer(bert_config, tokenizer, tmp_path):
+    """Makes a `Transformer` of a small BERT."""
+    folder = tmp_path / "base"
+    BertModel(copy.deepcopy(bert_config)).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    return lambda **config: modules.Transformer(str(folder), max_seq_length=16, config_kwargs=config)
+
+
+def pooling(*modes, **options):
+    return modules.Pooling(D, modes if len(modes) > 1 else modes[0], **options)
+
+
+def dense(out=D, **options):
+    return modules.Dense(D, out, **options)
+
+
+def table():
+    tokenizer = Tokenizer(models.WordLevel({"?": 0, "cat": 1}, unk_token="?"))
+    return modules.StaticEmbedding(tokenizer, embedding_dim=8)
+
+
+def layers(weights, start=1):
+    weights = None if weights is None else torch.nn.Parameter(torch.tensor(weights))
+    return modules.WeightedLayerPooling(D, num_hidden_layers=2, layer_start=start, layer_weights=weights)
+
+
+def words(*after):
+    tokenizer = modules.tokenizer.WhitespaceTokenizer(["a", "cat", "dog"])
+    return [modules.WordEmbeddings(tokenizer, np.random.default_rng(0).normal(size=(3, D)).astype("float32")), *after]
+
+
+#: The modules after a transformer whose vectors are the same here
+EQUAL = {
+    **{mode: lambda mode=mode: [pooling(mode)] for mode in (
+        "mean", "cls", "max", "lasttoken", "mean_sqrt_len_tokens", "weightedmean")},
+    "normalized": lambda: [pooling("mean"), modules.Normalize()],
+    "without the prompt": lambda: [pooling("mean", include_prompt=False)],
+    "dense": lambda: [pooling("mean"), dense(8, activation_function=torch.nn.GELU())],
+    "dense without a bias": lambda: [pooling("cls"), dense(8, bias=False), modules.Normalize()],
+    "two dense": lambda: [pooling("max"), dense(), dense(8, activation_function=torch.nn.Identity())],
+    "first and last layer": lambda: [layers([0.5, 0.5]), pooling("mean")],
+}  # fmt: skip
+#: Those that sentence-transformers computes, and that are not trained here, with what is said of them
+COMPUTED = {
+    "two poolings": (lambda: [pooling("mean", "max")], "Pooling by mean.* and max"),
+    "layers with other weights": (lambda: [layers([1.0, 2.0]), pooling("mean")], "WeightedLayerPooling"),
+    "layer norm": (lambda: [pooling("mean"), modules.LayerNorm(D)], "LayerNorm"),
+    "dropout": (lambda: [pooling("mean"), modules.Dropout(0.1)], "Dropout"),
+    "residual dense": (lambda: [pooling("mean"), dense(use_residual=True)], "Dense with use_residual"),
+    "dense of tokens": (
+        lambda: [dense(module_input_name="token_embeddings", module_output_name="token_embeddings"), pooling("mean")],
+        "Dense",
+    ),
+    "normalize before dense": (lambda: [pooling("mean"), modules.Normalize(), dense()], "Normalize, Dense"),
+}
+#: Those without a transformer
+REFUSED = {
+    "bag of words": (lambda: [modules.BoW(vocab=["cat", "dog"])], "BoW"),
+    "word vectors": (lambda: words(pooling("mean")), "WordEmbeddings"),
+    "cnn": (lambda: words(modules.CNN(D, 8), modules.Pooling(24, "mean")), "WordEmbeddings, CNN"),
+    "lstm": (lambda: words(modules.LSTM(D, 8), modules.Pooling(16, "mean")), "WordEmbeddings, LSTM"),
+    "router": (lambda: [modules.Router.for_query_document([table()], [table()])], "Router"),
+}
+
+
+def saved(stack, folder):
+    peer = library.SentenceTransformer(modules=stack, device="cpu")
+    peer.save_pretrained(str(folder), create_model_card=False)
+    return peer.eval()
+
+
+def written_back(encoder, folder):
+    encoder.save_pretrained(folder)
+    return library.SentenceTransformer(str(folder), device="cpu")
+
+
+def vectors(peer, **prompt):
+    return peer.encode(SENTENCES, show_progress_bar=False, **prompt)
+
+
+@pytest.mark.allow_warnings  # of weights that AutoModel has no use for
+@pytest.mark.parametrize("stack", EQUAL)
+def test_equal_vectors_and_written_back(stack, transformer, tmp_path):
+    needs = {"output_hidden_states": True} if "layer" in stack else {}
+    peer = saved([transformer(**needs), *EQUAL[stack]()], tmp_path / "peer")
+    prompt = {} if stack != "without the prompt" else {"prompt": "the cat "}
+    wanted = vectors(peer, **prompt)
+    for model in (tmp_path / "peer", peer):
+        np.testing.assert_allclose(SentenceEncoder(model).encode(SENTENCES, **prompt), wanted, atol=1e-5)
+    model, tokenizer = AutoModelForCL.from_pretrained(tmp_path / "peer"), load_tokenizer(tmp_path / "peer")
+    for encoder in (SentenceEncoder(model, tokenizer), SentenceEncoder(peer)):
+        again = written_back(encoder, tmp_path / f"of {type(encoder.model).__name__}")
+        np.testing.assert_allclose(vectors(again, **prompt), wanted, atol=1e-5)
+
+
+@pytest.mark.parametrize("stack", COMPUTED)
+def test_equal_vectors_and_not_trained(stack, transformer, tmp_path):
+    make, named = COMPUTED[stack]
+    needs = {"output_hidden_states": True} if "layers" in stack else {}
+    wanted = vectors(saved([transformer(**needs), *make()], tmp_path / "peer"))
+    encoder = SentenceEncoder(tmp_path / "peer")
+    np.testing.assert_allclose(encoder.encode(SENTENCES), wanted, atol=1e-5)
+    np.testing.assert_allclose(vectors(written_back(encoder, tmp_path / "again")), wanted, atol=1e-5)
+    with pytest.raises(InputError, match=f"{named}.*give --pooling to open its transformer without them"):
+        AutoModelForCL.from_pretrained(tmp_path / "peer")
+
+
+@pytest.mark.parametrize("stack", REFUSED)
+def test_without_a_transformer_it_is_one_true_line(stack, tmp_path):
+    make, named = REFUSED[stack]
+    saved(make(), tmp_path / "peer")
+    for door in (SentenceEncoder, open_encoder, AutoModelForCL.from_pretrained):
+        with pytest.raises(
+            InputError, match=rf"^.* by modules of sentence-transformers \({named}.*not by one transformer.*$"
+        ):
+            door(tmp_path / "peer")

@@ -18,9 +18,8 @@ from torch import nn
 
 from contrastive_st.distributed import processes
 from contrastive_st.errors import InputError, about
-from contrastive_st.evaluation.datasets.own import judged_splits, read_retrieval, read_scored_pairs, scored
+from contrastive_st.evaluation.datasets.own import judged_splits, read_scored_pairs, scored
 from contrastive_st.evaluation.datasets.senteval import Rows, Splits
-from contrastive_st.evaluation.scorers.retrieval import Metric
 from contrastive_st.evaluation.suite import run
 from contrastive_st.evaluation.tasks import Task, beir_task, own_pairs_task, pair_task, similarity_task, triplet_task
 from contrastive_st.models import SentenceEncoder
@@ -299,22 +298,17 @@ class InformationRetrievalEvaluator(TaskEvaluator):
         }  # fmt: skip
         metrics = [(metric, depth) for metric, depths in asked.items() for depth in depths]
         splits = judged_splits(corpus, queries, judged, name)
-        self._set_up(name, k, splits, metrics, tokenizer, {"main_similarity": main_score_function, **options})
-
-    def _set_up(
-        self, name: str, k: int, splits: Splits, metrics: Sequence[Metric], tokenizer: Any, options: dict[str, Any]
-    ) -> None:
-        task = beir_task(name, name, k, read=lambda: splits)
-        TaskEvaluator.__init__(self, task.scored_with(metrics=metrics), tokenizer, **options)
+        task = beir_task(name, name, k, read=lambda: splits).scored_with(metrics=metrics)
+        super().__init__(task, tokenizer, **{"main_similarity": main_score_function, **options})
 
     @classmethod
     def from_folder(
         cls, folder: str | Path, name: str | None = None, k: int = 10, tokenizer: Any = None, **options: Any
     ) -> InformationRetrievalEvaluator:
         """The retrieval set of a folder; see `read_retrieval`. Options are those of `TaskEvaluator`."""
-        own = cls.__new__(cls)
-        own._set_up(name or Path(folder).resolve().name, k, read_retrieval(folder), (), tokenizer, options)
-        return own
+        made = cls.__new__(cls)
+        TaskEvaluator.__init__(made, beir_task(folder, name, k), tokenizer, **options)
+        return made
 
 
 def _rows(columns: Sequence[Sequence[str]], gold: Sequence[Any], name: str) -> Rows:

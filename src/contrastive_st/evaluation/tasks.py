@@ -101,7 +101,7 @@ def tasks(folds: int = 10) -> dict[str, Task]:
         *(_sts(name) for name in senteval.SUBSETS),
         _cosine("STSB", senteval.read_stsb, "STS/STSBenchmark"),
         _cosine("SICKR", senteval.read_sick_relatedness, "SICK"),
-        *(_polarity(name, *files, folds) for name, files in _POLARITY.items()),
+        *(_polarity(name, folds) for name in _POLARITY),
         _probe("SST2", senteval.read_sst2, partial(score_split, task="SST2"), "SST/binary", "transfer"),
         _probe("TREC", senteval.read_trec, partial(score_kfold, task="TREC", count=folds), "TREC", "transfer"),
         _probe(
@@ -249,14 +249,14 @@ _POLARITY = {
 }
 
 
-def _read_polarity(root: Path, folder: str, positive: str, negative: str) -> Splits:
+def _read_polarity(root: Path, name: str) -> Splits:
+    folder, positive, negative = _POLARITY[name]
     return senteval.read_polarity(root, f"{folder}/{positive}", f"{folder}/{negative}")
 
 
 _FEW_SHOT: dict[str, tuple[Callable[[Path], Splits], str]] = {
-    "MR": (partial(_read_polarity, folder="MR", positive="rt-polarity.pos", negative="rt-polarity.neg"), "MR"),
-    "TREC": (senteval.read_trec, "TREC"),
-}
+    "MR": (partial(_read_polarity, name="MR"), "MR"), "TREC": (senteval.read_trec, "TREC"),
+}  # fmt: skip
 
 
 def _sts(name: str) -> Task:
@@ -270,8 +270,8 @@ def _cosine(name: str, read: Callable[[Path], Splits], marker: str) -> Task:
     return Task(name, "sts", read, score, main, marker, READERS[name], splits=("dev", "test"))
 
 
-def _polarity(name: str, folder: str, positive: str, negative: str, folds: int) -> Task:
-    read = partial(_read_polarity, folder=folder, positive=positive, negative=negative)
+def _polarity(name: str, folds: int) -> Task:
+    read, folder = partial(_read_polarity, name=name), _POLARITY[name][0]
     score = partial(score_nested, task=name, count=folds)
     return Task(name, "transfer", read, score, ("cross-validation", "accuracy", ""), folder, READERS.get(name), 60.0)
 

@@ -7,7 +7,7 @@ no optimizer, batch size or early stopping, and on no random state except that o
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -241,6 +241,7 @@ def _dot(a: Tensor, b: Tensor) -> Tensor:
     return (a * b).sum((0, 2), keepdim=True)
 
 
+Features = Callable[[Rows, Embed], NDArray[np.floating]]
 SEED = 1111
 GRID = tuple(2.0**power for power in range(-2, 4))  # MR, CR, SUBJ, MPQA, SST-2, SICK-E
 WIDE_GRID = tuple(2.0**power for power in range(-1, 6))  # TREC, MRPC
@@ -335,18 +336,32 @@ def score_split(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """SST-2, SICK-E: fitted on train, `C` chosen on dev, accuracy on test."""
     if "train" not in splits or "dev" not in splits:
         return _absent(splits, task, ("train", "dev"))
-    names = [name for name in ("train", "dev", "test") if name in splits]
-    x = np.concatenate([features(splits[name], embed) for name in names])
-    part = np.repeat(names, [len(splits[name]) for name in names])
-    y = np.concatenate([splits[name].gold for name in names])
-    right = [s.classes()[:, 0] == y for s in fit_path(x, y, np.array([part == "train"]), GRID, TOLERANCE)]
-    best = int(np.argmax([r[part == "dev"].mean() for r in right]))
+    right, part = _chosen_on_dev(splits, embed)
     found = [
-        _accuracy(task, name, np.array([right[best][part == name].mean()]), len(splits[name]), "all")
+        _accuracy(task, name, np.array([right[part == name].mean()]), len(splits[name]), "all")
         for name in ("test", "dev")
         if name in splits
     ]
     return [*_absent(splits, task, ("test",)), *found]
+
+
+def _stacked(
+    splits: Splits, embed: Embed, features: Features = features
+) -> tuple[NDArray[np.floating], NDArray[np.str_], NDArray[Any]]:
+    """The features of train, dev and test, as far as they exist, as one array; the split and gold of each row."""
+    names = [name for name in ("train", "dev", "test") if name in splits]
+    x = np.concatenate([features(splits[name], embed) for name in names])
+    part = np.repeat(names, [len(splits[name]) for name in names])
+    return x, part, np.concatenate([splits[name].gold for name in names])
+
+
+def _chosen_on_dev(
+    splits: Splits, embed: Embed, features: Features = features
+) -> tuple[NDArray[np.bool_], NDArray[np.str_]]:
+    """Which rows the classifier of train gets right, with the `C` that is best on dev; and the split of each row."""
+    x, part, y = _stacked(splits, embed, features)
+    right = [s.classes()[:, 0] == y for s in fit_path(x, y, np.array([part == "train"]), GRID, TOLERANCE)]
+    return right[int(np.argmax([r[part == "dev"].mean() for r in right]))], part
 
 
 def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[float]) -> list[Score]:
@@ -360,10 +375,8 @@ def score_relatedness(splits: Splits, embed: Embed, task: str, levels: Sequence[
     absent = [name for name in ("train", "dev") if name not in splits]
     if absent:
         return [Score(task, "test", m, None, note=splits.missing.get(absent[0], "no such split")) for m in metrics]
-    names = [name for name in ("train", "dev", "test") if name in splits]
-    x = np.concatenate([features(splits[name], embed) for name in names])
-    part = np.repeat(names, [len(splits[name]) for name in names])
-    gold = np.concatenate([splits[name].gold for name in names]).astype(np.float64)
+    x, part, gold = _stacked(splits, embed)
+    gold = gold.astype(np.float64)
     predicted = []
     path = fit_path(x, tai_targets(gold, levels), np.array([part == "train"]), GRID, 1e-9, torch.float64)
     for solution in path:
@@ -430,18 +443,14 @@ def read_nli(path: Path) -> Splits:
 
 def score_nli(splits: Splits, embed: Embed, task: str) -> list[Score]:
     """Accuracy of logistic regression over three classes on InferSent's features [u, v, |u - v|, u * v]."""
-    names = ("train", "dev", "test")
-    blocks = []
-    for name in names:
-        u, v = (embed(column) for column in splits[name].columns)
-        blocks.append(np.concatenate([u, v, np.abs(u - v), u * v], axis=1))
-    part = np.repeat(names, [len(block) for block in blocks])
-    y = np.concatenate([splits[name].gold for name in names])
-    path = fit_path(np.concatenate(blocks), y, np.array([part == "train"]), GRID, TOLERANCE)
-    right = [solution.classes()[:, 0] == y for solution in path]
-    best = right[int(np.argmax([r[part == "dev"].mean() for r in right]))]
+    right, part = _chosen_on_dev(splits, embed, _nli_features)
     note = f"fitted to {len(splits['train'])} pairs"
     return [
-        Score(task, name, "accuracy", float(best[part == name].mean()), note, int((part == name).sum()))
+        Score(task, name, "accuracy", float(right[part == name].mean()), note, len(splits[name]))
         for name in ("test", "dev")
     ]
+
+
+def _nli_features(rows: Rows, embed: Embed) -> NDArray[np.floating]:
+    u, v = map(embed, rows.columns)
+    return np.concatenate([u, v, np.abs(u - v), u * v], axis=1)

@@ -76,8 +76,8 @@ def test_a_dangling_link_in_a_folder_and_an_empty_folder(door, tmp_path):
 @pytest.mark.parametrize(
     ("content", "fragment"),
     [
-        ("[" * 200_000, "nested too deeply"),
-        ('{"text": ' * 200_000, "nested too deeply"),
+        ("[" * 200_000, "recursion"),
+        ('{"text": ' * 200_000, "recursion"),
         ('{"text": "a", "n": ' + "7" * 5000 + "}", "line 1"),
         ('{"text": "a"}\n{"text": ', "line 2: invalid JSON"),
         ('{"text": "a"} x', "invalid JSON"),

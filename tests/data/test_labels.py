@@ -65,15 +65,23 @@ def test_rows_without_a_text_or_label_are_left_out_with_a_warning(tmp_path, capl
     ("name", "content", "message"),
     [
         ("pairs.csv", "anchor,positive\na,b\n", "name one column of texts and one of labels"),
-        ("mixed.jsonl", '{"text": "a", "label": ["x"]}\n{"text": "b", "label": "y"}\n', "line 2: 'label' has a list"),
+        (
+            "mixed.jsonl",
+            '{"text": "a", "label": ["x"]}\n{"text": "b", "label": "y"}\n',
+            "line 1: 'label' holds .*, a list",
+        ),
         ("none.csv", "text,label\n,a\n,b\nx,\n", "no row has a text and a label"),
-        ("nested.jsonl", '{"text": "a", "label": ["x", ["y"]]}\n', "line 1: 'label' holds .*; write a text, a number"),
+        ("nested.jsonl", '{"text": "a", "label": ["x", ["y"]]}\n', "line 1: 'label' holds .*, a list"),
         (
             "object.jsonl",
             '{"text": "a", "label": "x"}\n{"text": "b", "label": {"y": 1}}\n',
-            "line 2: 'label' holds {'y': 1}",
+            "line 2: 'label' holds {'y': 1}, a list, an object",
         ),
-        ("numbers.jsonl", '{"text": "a", "label": "x"}\n{"text": 5, "label": "y"}\n', "line 2: 'text' is no text"),
+        (
+            "numbers.jsonl",
+            '{"text": "a", "label": "x"}\n{"text": 5, "label": "y"}\n',
+            "line 2: 'text' is 5, not a text",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_with_its_place(tmp_path, name, content, message):

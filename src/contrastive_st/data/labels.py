@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from contrastive_st.data.profile import items_of
-from contrastive_st.data.reading import Table, header_of, open_table
+from contrastive_st.data.reading import header_of, open_table
+from contrastive_st.data.reading.texts import as_text
 from contrastive_st.data.roles import column_roles
 from contrastive_st.errors import InputError
 
@@ -61,47 +61,26 @@ def read_labels(
             f"{table.source} has {roles.words}; name one column of texts and one of labels: --columns TEXT L=label"
         )
     (text,), gold = roles.texts, str(roles.gold)
-    found = list(_labelled(table, text, gold, separator, gold in roles.lists))
-    kept = [(one, label) for one, label in found if one and label != ""]
-    if not kept:
+    several, texts, labels, rows = separator is not None or gold in roles.lists, [], [], 0
+    for number, cells in table:
+        rows += 1
+        one = as_text(cells.get(text), text, table.where(number), only_strings=True).strip()
+        given = _labels(cells.get(gold), gold, table.where(number), separator, gold in roles.lists)
+        if one and given is not None and (given or several):
+            texts.append(one)
+            labels.append(given if several else given[0])
+    if not texts:
         raise InputError(f"{table.source}: no row has a text and a label; give labelled rows")
-    if dropped := len(found) - len(kept):
-        logger.warning(f"{table.source}: left out {dropped} of {len(found)} rows, without a text or a label")
-    return LabelledTexts([one for one, _ in kept], [label for _, label in kept])
+    if len(texts) < rows:
+        logger.warning(f"{table.source}: left out {rows - len(texts)} of {rows} rows, without a text or a label")
+    return LabelledTexts(texts, labels)
 
 
-def _labelled(
-    rows: Table, text: str, gold: str, separator: str | None, lists: bool
-) -> Iterator[tuple[str, str | list[str]]]:
-    """The text and the label or labels of each row; what is missing is blank."""
-    several = None
-    for number, cells in rows:
-        cell = items_of(cells.get(gold)) if lists else None
-        one, label = cells.get(text), _labels(cells.get(gold) if cell is None else cell, separator)
-        if label is None:
-            held = f"{gold!r} holds {str(cells[gold])[:40]}"
-            raise InputError(f"{rows.where(number)}: {held}; write a text, a number, or a list of them")
-        if one is not None and not isinstance(one, str):
-            raise InputError(f"{rows.where(number)}: {text!r} is no text; name a column of text")
-        if label != "":
-            several = isinstance(label, list) if several is None else several
-            if isinstance(label, list) != several:
-                raise InputError(f"{rows.where(number)}: {gold!r} has a list in some rows only; write one in every row")
-        yield (one or "").strip(), label
-
-
-def _labels(cell: Any, separator: str | None) -> str | list[str] | None:
-    """The label or labels of a cell; None if it holds something else."""
-    if any(isinstance(item, (dict, list, tuple)) for item in (cell if isinstance(cell, (list, tuple)) else [cell])):
+def _labels(cell: Any, name: str, where: str, separator: str | None, is_list: bool) -> list[str] | None:
+    """The labels of a cell; None if it is null."""
+    items = items_of(cell) if is_list else [cell]
+    if cell is None or items is None:
         return None
-    if isinstance(cell, (list, tuple)):
-        return [label for label in map(_one, cell) if label]
-    label = _one(cell)
-    return label if separator is None else [part.strip() for part in label.split(separator) if part.strip()]
-
-
-def _one(cell: Any) -> str:
-    """A label as text, blank for null and NaN."""
-    if cell is None or cell != cell:
-        return ""
-    return cell.strip() if isinstance(cell, str) else json.dumps(cell, default=str)
+    labels = [as_text(item, name, where) for item in items if item == item]  # NaN is no label
+    parts = [part for label in labels for part in (label.split(separator) if separator else [label])]
+    return [part.strip() for part in parts if part.strip()]

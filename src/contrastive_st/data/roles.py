@@ -374,8 +374,12 @@ class _Finder:
             else:
                 self._check_held(name, role)
                 named[name] = role
-        self._drop_second_gold(named)
         if not self.given:
+            plain = {plain_name(name): name for name in named}
+            for second, firsts in SECOND_GOLD.items():
+                if second in plain and set(firsts) & set(plain):
+                    del named[plain[second]]
+                    self.left_out[plain[second]] = "the pairs have a label too"
             self._unknown_scores(named)
             self._check_references(named)
         roles = self._placed(named)
@@ -408,13 +412,6 @@ class _Finder:
         if role is None and not asked and (column.held != TEXTS or column.aside):
             return role, _UNUSED.get(column.held, f"it holds {column.held}")
         return role, ""
-
-    def _drop_second_gold(self, named: dict[str, str | None]) -> None:
-        for second, firsts in SECOND_GOLD.items():
-            if not self.given and any(plain_name(name) in firsts for name in named):
-                for name in [name for name in named if plain_name(name) == second]:
-                    del named[name]
-                    self.left_out[name] = "the pairs have a label too"
 
     def _check_held(self, name: str, role: str | None) -> None:
         """A column that has a role must hold what the role needs."""
@@ -502,7 +499,7 @@ class _Finder:
             ordered = [name for name in named if name not in gold]  # by position
             anchors, positives, negatives = ordered[:1], ordered[1:2], ordered[2:]
         else:
-            anchors, positives = self._known(anchors, positives, negatives, texts, unknown, gold)
+            anchors, positives = self._known(by_role, unknown, gold)
         if not anchors:
             raise self.fault("no column holds text")
         if by_role[SCORES] or scores:
@@ -514,15 +511,10 @@ class _Finder:
         return {**roles, **dict.fromkeys(negatives, NEGATIVE), **{name: str(named[name]) for name in gold}}
 
     def _known(
-        self,
-        anchors: list[str],
-        positives: list[str],
-        negatives: list[str],
-        texts: list[str],
-        unknown: list[str],
-        gold: list[str],
+        self, by_role: Mapping[str, list[str]], unknown: list[str], gold: list[str]
     ) -> tuple[list[str], list[str]]:
         """The anchor and the positive of a table in which the name of a text is known."""
+        anchors, positives, negatives, texts = (by_role[role] for role in (ANCHOR, POSITIVE, NEGATIVE, TEXT))
         if texts and not (anchors or positives or negatives):
             raise self.fault(f"besides {texts[0]!r} there is text in {', '.join(map(repr, unknown))}")
         if not (anchors and positives):

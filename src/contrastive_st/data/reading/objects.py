@@ -25,21 +25,18 @@ def parse_json(text: str, source: str, line: int = 1) -> Any:
     """Parse JSON; an `InputError` names the line, where `line` is the number of the first line of `text`.
 
     Example:
-        >>> parse_json("[" * 200_000, "a.json")
+        >>> parse_json("[1, 2", "a.json")
         Traceback (most recent call last):
         ...
-        contrastive_st.errors.InputError: a.json, line 1: lists or objects are nested too deeply; flatten them
-    """
+        contrastive_st.errors.InputError: a.json, line 1: invalid JSON (Expecting ',' delimiter); write one object per line, or a list of objects
+    """  # noqa: E501
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
-        what = f"invalid JSON ({error.msg}); write one object per line, or a list of objects"
-        raise InputError(f"{source}, line {line + error.lineno - 1}: {what}") from error
-    except RecursionError:
-        raise InputError(f"{source}, line {line}: lists or objects are nested too deeply; flatten them") from None
-    except ValueError as error:  # a number of more than 4,300 digits
-        what = first_line(error).partition(";")[0]
-        raise InputError(f"{source}, line {line}: {what}; write shorter numbers") from None
+    except (ValueError, RecursionError) as error:
+        what = getattr(error, "msg", first_line(error).partition(";")[0])
+        mend = "write one object per line, or a list of objects"
+        where = f"{source}, line {line + getattr(error, 'lineno', 1) - 1}"
+        raise InputError(f"{where}: invalid JSON ({what}); {mend}") from error
 
 
 def json_rows(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import datasets
 import pyarrow as pa
@@ -257,11 +257,8 @@ def _rows_of(batches: Iterator[Any], source: str) -> Iterator[Row]:
 
 def _stored(source: str, shown: str, split: str, streaming: bool) -> Table:
     """The rows of what `stored` opens."""
-    if streaming and not is_saved(path_of(source)):
-        data = stored(source, split, streaming=True)
-        read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(data, 1))
-        return Table(shown, "row", read, data.column_names, sampled=_STREAMED)
-    return of_dataset(stored(source, split), shown)
+    streamed = {"streaming": True} if streaming and not is_saved(path_of(source)) else {}
+    return cast(Table, in_memory(stored(source, split, **streamed), shown))
 
 
 def of_dataset(data: datasets.Dataset, source: str) -> Table:
@@ -280,7 +277,7 @@ def in_memory(source: Any, name: str) -> Table | None:
         return of_dataset(source, name)
     if isinstance(source, datasets.IterableDataset):
         read = lambda: (Row(number, dict(cells)) for number, cells in enumerate(source, 1))
-        return Table(name, "row", read, sampled=_STREAMED)
+        return Table(name, "row", read, source.column_names, sampled=_STREAMED)
     if hasattr(source, "columns") and hasattr(source, "notna"):
         source = source.astype(object).where(source.notna(), None).to_dict("records")
     if isinstance(source, (list, tuple)) and all(isinstance(row, Mapping) for row in source):

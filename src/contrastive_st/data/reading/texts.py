@@ -201,7 +201,8 @@ def as_text(cell: Any, name: str, where: str, only_strings: bool = False) -> str
         what = f"{name!r} is {json.dumps(cell, default=str)[:40]}, not a text"
         raise InputError(f"{where}: {what}; put quotes around it, or write null for a missing text")
     if isinstance(cell, (list, dict, tuple, bytes)):
-        raise InputError(f"{where}: {name!r} holds a list, an object or bytes; name a column of text")
+        what = f"{name!r} holds {str(cell)[:40]}, a list, an object or bytes"
+        raise InputError(f"{where}: {what}; write a text or a number in every row, or name a column of text")
     if isinstance(cell, float) and not math.isfinite(cell):
         what = f"{name!r} is {cell}, neither a text nor a number"
         raise InputError(f"{where}: {what}; write null for a missing text, or leave the row out")

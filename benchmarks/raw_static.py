@@ -1,155 +1,170 @@
-"""A static encoder from raw text alone: what it scores, what it costs. Three seeds, beside TF-IDF and its own start.
+"""A static encoder from raw text alone, beside TF-IDF of words and of characters, in the field's protocol of STS.
 
-    python benchmarks/raw_static.py SENTEVAL wikipedia.parquet novels.parquet [--seeds 0 1 2] [-- OPTIONS]
+    python benchmarks/raw_static.py DATA wikipedia.parquet novels.parquet [--seeds 0 1 2] [-- OPTIONS]
+    python benchmarks/raw_static.py DATA wikipedia.parquet novels.parquet --folders out/0 out/1 out/2
 
-Each seed is one run of `contrastive-st train --train_file ... --seed N OPTIONS` in a process of its own. Printed, and
-written to `--output`: STS12, 14, 15 (Pearson, mean of the subsets) and their mean, STS-B (Spearman), the tasks of
-SentEval that are at hand (accuracy), x100; MRR of held-out neighbours, x100; seconds of the whole command, sentences/s
-in training, and the peak memory of the process. TF-IDF has every word of the task, with document frequencies of the
-whole corpus.
+Each seed is one run of `contrastive-st train --train_file ... --seed N OPTIONS` in a process of its own; with
+`--folders` the encoders are there already. Printed and written to `--output`: Spearman x100 over all pairs of STS12,
+STS14, STS15, the test part of STS-B and SICK-R, and their mean; that of STS-B's dev part, which is not in the mean;
+accuracies x100 of MR, CR, SST2, TREC and MRPC. STS13, STS16 and the test part of SICK are used where DATA has them
+(SICK-R is otherwise its training and trial parts). TF-IDF is that of scikit-learn, sublinear, fitted to 100,000
+sentences of the text; its probes read the 2,048 commonest terms. The last lines compare the mean of the seeds with
+TF-IDF, by 2,000 draws of the pairs of each set.
 """
 
 from __future__ import annotations
 
 import argparse
 import csv
-import json
-import os
-import re
+import itertools
 import subprocess
 import sys
 import tempfile
-import time
-from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.stats import rankdata
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contrastive_st import evaluate
 from contrastive_st.data import corpus_texts
+from contrastive_st.evaluation.datasets.senteval import Rows
+from contrastive_st.evaluation.held_out_neighbors import TFIDF
 from contrastive_st.evaluation.tasks import tasks
+from contrastive_st.static_vectors import StaticVectors
 
-STS = ("STS12", "STS14", "STS15")
-OTHERS = ("MR", "CR", "SST2", "TREC", "MRPC")
-COLUMNS = (*STS, "mean STS", "STS-B dev", "STS-B", *OTHERS, "neighbours MRR", "seconds", "sentences/s", "peak GiB")
-_WORD = re.compile(r"\w+")
+SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
+PROBES = ("MR", "CR", "SST2", "TREC", "MRPC")
+FITTED, TERMS, DRAWS = 100_000, 2048, 2000  # sentences of the corpus, terms that a probe reads, draws of the pairs
+Embed = Callable[[Sequence[str]], Any]
 
 
-def figures(model: Any, data: Path, names: Sequence[str]) -> dict[str, float]:
-    """The scores of a model on some of the tasks."""
-    known = tasks(10)
-    scores = evaluate([model], ",".join(names), data).scores
+def pairs(data: Path) -> dict[str, tuple[list[str], list[str], NDArray[np.float64]]]:
+    """Both sides and the scores of each set at hand, and of STS-B's dev part."""
     found = {}
-    for score in scores:
-        value = None if score.value is None else 100 * score.value
-        if score.task in STS and (score.metric, score.aggregation) == ("pearson", "mean"):
-            found[score.task] = value
-        elif score.task == "STSB" and score.metric == "spearman":
-            found["STS-B dev" if score.split == "dev" else "STS-B"] = value
-        elif score.task in OTHERS and known[score.task].is_main(score):
-            found[score.task] = value
-    if set(STS) <= set(found):
-        found["mean STS"] = mean(found[name] for name in STS)
-    return {name: value for name, value in found.items() if value is not None}
+    for name in SETS:
+        task = tasks(10)[name]
+        root = next((data / below for below in ("senteval", ".") if (data / below / task.marker).is_dir()), None)
+        if root is None:
+            continue
+        splits = dict(task.read(root))
+        if name == "STSB":
+            found["STS-B dev"] = joined([splits["dev"]])
+        own = [splits["test"]] if "test" in splits else list(splits.values())
+        found["STS-B" if name == "STSB" else name] = joined(own)
+    return found
 
 
-def tfidf(data: Path, files: Sequence[str]) -> dict[str, float]:
-    """The scores of TF-IDF on STS."""
-    names, known = (*STS, "STSB"), tasks(10)
-    texts = {name: [text for rows in known[name].load(data).values() for column in rows.columns for text in column]
-             for name in names}  # fmt: skip
-    vocabulary = {name: sorted({word for text in own for word in words(text)}) for name, own in texts.items()}
-    wanted = {word for own in vocabulary.values() for word in own}
-    frequency: Counter[str] = Counter()
-    sentences = 0
-    for text in corpus_texts(files):
-        sentences += 1
-        frequency.update(wanted.intersection(words(text)))
-    found: dict[str, float] = {}
-    for name, own in vocabulary.items():
-        idf = np.array([np.log((1 + sentences) / (1 + frequency[word])) + 1 for word in own], np.float32)
-        found |= figures(counts_times({word: i for i, word in enumerate(own)}, idf), data, [name])
-    return {**found, "mean STS": mean(found[name] for name in STS)}
+def joined(parts: Sequence[Rows]) -> tuple[list[str], list[str], NDArray[np.float64]]:
+    """All pairs of the parts."""
+    first, second = ([text for rows in parts for text in rows.columns[i]] for i in (0, 1))
+    return first, second, np.concatenate([np.asarray(rows.gold, np.float64) for rows in parts])
 
 
-def words(text: str) -> list[str]:
-    """The words of a text."""
-    return _WORD.findall(text.lower())
+def similarities(embed: Embed, sets: dict[str, Any]) -> dict[str, NDArray[np.float64]]:
+    """The cosine of each pair of each set."""
+    found = {}
+    for name, (first, second, _) in sets.items():
+        a, b = (sparse.csr_array(embed(texts)) for texts in (first, second))
+        products, squares = (a * b).sum(1), (a * a).sum(1) * (b * b).sum(1)
+        found[name] = np.asarray(products / np.sqrt(np.maximum(squares, 1e-24)), np.float64)
+    return found
 
 
-def counts_times(place: dict[str, int], weights: Any) -> Callable[[Sequence[str]], Any]:
-    """An encoder: counts of words times weights."""
-
-    def encode(texts: Sequence[str]) -> Any:
-        vectors = np.zeros((len(texts), len(place)), np.float32)
-        for row, text in zip(vectors, texts, strict=True):
-            np.add.at(row, [place[word] for word in words(text) if word in place], 1)
-        return vectors * weights
-
-    return encode
+def spearman(a: NDArray[np.float64], b: NDArray[np.float64]) -> float:
+    """The rank correlation, x100."""
+    return 100 * float(np.corrcoef(rankdata(a), rankdata(b))[0, 1])
 
 
-def run(args: argparse.Namespace, seed: int, folder: str, steps: int | None = None) -> dict[str, float]:
-    """Run the command with a seed, and judge what it made."""
-    command = [
-        sys.executable, "-m", "contrastive_st.cli", "train", "--train_file", *args.files, "--output_dir", folder,
-        "--seed", str(seed), "--overwrite_output_dir", "--disable_tqdm", "true", *args.options,
-        *(["--max_steps", str(steps), "--learning_rate", "1e-12"] if steps else []),
-    ]  # fmt: skip
-    began = time.monotonic()
-    process = subprocess.Popen(command)
-    _, status, usage = os.wait4(process.pid, 0)
-    if status:
-        raise SystemExit(f"the command ended with {os.waitstatus_to_exitcode(status)}")
-    seconds = time.monotonic() - began
-    state = json.loads(Path(folder, "trainer_state.json").read_text())["log_history"]
-    speed = [2 * row["train_samples_per_second"] for row in state if "train_samples_per_second" in row]
-    after = json.loads(Path(folder, "results.json").read_text())["after"]
-    return {
-        **figures(folder, args.senteval, (*STS, "STSB", *OTHERS)),
-        "neighbours MRR": 100 * after["eval_neighbors_mrr"],
-        **({} if steps else {"seconds": seconds, "sentences/s": speed[-1], "peak GiB": usage.ru_maxrss / 2**20}),
-    }
+def scores(cosines: dict[str, NDArray[np.float64]], sets: dict[str, Any]) -> dict[str, float]:
+    """Spearman of each set, and the mean of those that are not for development."""
+    found = {name: spearman(cosines[name], sets[name][2]) for name in sets}
+    return {**found, "mean": mean(value for name, value in found.items() if name != "STS-B dev")}
+
+
+def difference(ours: Sequence[dict[str, Any]], theirs: dict[str, Any], sets: dict[str, Any]) -> tuple[float, ...]:
+    """The difference of the means of the sets, ours averaged over seeds, and its 95% interval over pairs."""
+    rng = np.random.default_rng(0)
+    names = [name for name in sets if name != "STS-B dev"]
+
+    def drawn(rows: dict[str, Any]) -> float:
+        parts = []
+        for name in names:
+            gold, at = sets[name][2], rows[name]
+            other = spearman(theirs[name][at], gold[at])
+            parts.append(mean(spearman(own[name][at], gold[at]) for own in ours) - other)
+        return mean(parts)
+
+    sizes = {name: len(sets[name][2]) for name in names}
+    value = drawn({name: np.arange(size) for name, size in sizes.items()})
+    draws = [drawn({name: rng.integers(size, size=size) for name, size in sizes.items()}) for _ in range(DRAWS)]
+    return value, *np.percentile(draws, (2.5, 97.5)).tolist()
+
+
+def probes(model: Any, data: Path) -> dict[str, float]:
+    """Accuracies of a linear classifier of the embeddings."""
+    known = tasks(10)
+    report = evaluate([model], ",".join(PROBES), data)
+    return {score.task: 100 * score.value for score in report.scores
+            if score.value is not None and known[score.task].is_main(score)}  # fmt: skip
 
 
 def main() -> None:
-    """Run, judge and print."""
+    """Train where there are no folders, score, compare and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("senteval", type=Path, help="folder of SentEval's files")
+    parser.add_argument("data", type=Path, help="folder of SentEval's files")
     parser.add_argument("files", nargs="+", help="text in documents")
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
+    parser.add_argument("--folders", nargs="*", default=[])
+    parser.add_argument("--no_probes", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("raw_static.csv"))
     own, options = sys.argv[1:], []
     if "--" in own:
         own, options = own[: own.index("--")], own[own.index("--") + 1 :]
-    args = parser.parse_args(own, argparse.Namespace(options=options))
+    args = parser.parse_args(own)
+    sets, made = pairs(args.data), tempfile.TemporaryDirectory()
+    folders = args.folders or [str(Path(made.name, str(seed))) for seed in args.seeds]
+    for seed, folder in zip(args.seeds, folders, strict=True) if not args.folders else ():
+        command = [sys.executable, "-m", "contrastive_st.cli", "train", "--train_file", *args.files, "--output_dir"]
+        subprocess.run([*command, folder, "--seed", str(seed), "--disable_tqdm", "true", *options], check=True)
 
-    rows: list[tuple[str, dict[str, float]]] = []
-    with tempfile.TemporaryDirectory() as folder:
-        for seed in args.seeds:
-            rows.append((f"seed {seed}", run(args, seed, folder)))
-            write(args.output, rows)
-        rows.append(("before training", run(args, args.seeds[0], folder, steps=1)))
-    rows.append(("TF-IDF", tfidf(args.senteval, args.files)))
-    write(args.output, rows)
-    print(f"| | {' | '.join(COLUMNS)} |\n|---|{'---:|' * len(COLUMNS)}")
-    seeds = [found for name, found in rows if name.startswith("seed")]
-    for name, found in rows[len(seeds) :][::-1]:
-        print(f"| {name} | {' | '.join(f'{found[c]:,.1f}' if c in found else '' for c in COLUMNS)} |")
-    cells = [[found[c] for found in seeds if c in found] for c in COLUMNS]
-    shown = [f"{mean(own):,.1f}" + (f" ± {stdev(own):.1f}" if len(own) > 1 else "") if own else "" for own in cells]
-    print(f"| trained, {len(seeds)} seeds | {' | '.join(shown)} |")
-
-
-def write(path: Path, rows: Sequence[tuple[str, dict[str, float]]]) -> None:
-    """Write the rows."""
-    with open(path, "w", newline="", encoding="utf-8") as file:
+    total = sum(1 for _ in corpus_texts(args.files))
+    texts = list(itertools.islice(corpus_texts(args.files), 0, None, max(total // FITTED, 1)))
+    rows: dict[str, dict[str, float]] = {}
+    lexical = {}
+    for name, how in TFIDF.items():
+        model = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **how).fit(texts)
+        lexical[name] = similarities(model.transform, sets)
+        rows[name] = scores(lexical[name], sets)
+        if not args.no_probes:
+            few = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, max_features=TERMS, **how).fit(texts)
+            rows[name] |= probes(lambda some, few=few: few.transform(some).toarray(), args.data)
+    ours = []
+    for folder in folders:
+        encoder = StaticVectors.from_pretrained(folder)
+        ours.append(similarities(encoder.encode, sets))
+        rows[folder] = scores(ours[-1], sets) | ({} if args.no_probes else probes(encoder, args.data))
+    columns = [*sets, "mean", *([] if args.no_probes else PROBES)]
+    with open(args.output, "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["row", *COLUMNS])
-        writer.writerows([name, *(f"{found[c]:.4g}" if c in found else "" for c in COLUMNS)] for name, found in rows)
+        writer.writerow(["row", *columns])
+        for number, (name, found) in enumerate(rows.items()):
+            label = name if name in TFIDF else f"seed {args.seeds[number - len(TFIDF)]}"
+            writer.writerow([label, *(f"{found[column]:.2f}" for column in columns)])
+    print(f"| | {' | '.join(columns)} |\n|---|{'---:|' * len(columns)}")
+    for name in TFIDF:
+        print(f"| {name} | {' | '.join(f'{rows[name][column]:.2f}' for column in columns)} |")
+    cells = [[rows[folder][column] for folder in folders] for column in columns]
+    shown = [f"{mean(cell):.2f}" + (f" ± {stdev(cell):.2f}" if len(cell) > 1 else "") for cell in cells]
+    print(f"| trained, {len(folders)} seeds | {' | '.join(shown)} |")
+    for name, theirs in lexical.items():
+        value, low, high = difference(ours, theirs, sets)
+        print(f"trained - {name}: {value:.2f} [{low:.2f}, {high:.2f}]")
 
 
 if __name__ == "__main__":

@@ -7,11 +7,16 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
+from sklearn.feature_extraction.text import TfidfVectorizer
 
 from contrastive_st.evaluation.scorers.retrieval import mean_interval, ranks_of_own
 from contrastive_st.models import SentenceEncoder
-from contrastive_st.tokens import token_ids
+
+#: Baselines without training, and how scikit-learn cuts a text for them
+TFIDF: dict[str, dict[str, Any]] = {
+    "TF-IDF of words": {"token_pattern": r"(?u)\w+"},
+    "TF-IDF of characters": {"analyzer": "char_wb", "ngram_range": (3, 5)},
+}
 
 
 class HeldOutNeighbors:
@@ -22,15 +27,11 @@ class HeldOutNeighbors:
     Args:
         tokenizer: that of the encoder.
         pairs: N pairs of a sentence and the next one, of held-out documents.
-        frequencies: `[V]`, in how many of the training sentences each token occurs, for TF-IDF.
-        sentences: number of training sentences.
+        texts: training sentences, to which the IDF of the baselines is fitted.
     """
 
-    def __init__(
-        self, tokenizer: Any, pairs: Sequence[tuple[str, str]], frequencies: NDArray[np.integer], sentences: int
-    ) -> None:
-        self.tokenizer, self.pairs = tokenizer, pairs
-        self.idf = (np.log((1 + sentences) / (1 + frequencies)) + 1).astype(np.float32)  # as in scikit-learn
+    def __init__(self, tokenizer: Any, pairs: Sequence[tuple[str, str]], texts: Sequence[str]) -> None:
+        self.tokenizer, self.pairs, self.texts = tokenizer, pairs, texts
         self.found: list[NDArray[np.float64]] = []
 
     def __call__(self, model: Any) -> dict[str, float]:
@@ -39,35 +40,30 @@ class HeldOutNeighbors:
         self.found = [*self.found[:1], 1 / ranks_of_own(first, second)]
         return {"neighbors_mrr": float(self.found[-1].mean())}
 
-    def tfidf(self) -> NDArray[np.float64]:
-        """The reciprocal rank of each query by the cosine of TF-IDF vectors, of all tokens of the vocabulary."""
-        sides = [tfidf_vectors(token_ids(self.tokenizer, [pair[i] for pair in self.pairs]), self.idf) for i in (0, 1)]
-        scores = (sides[0] @ sides[1].T).toarray()
+    def tfidf(self, name: str) -> NDArray[np.float64]:
+        """The reciprocal rank of each query by the cosine of TF-IDF vectors, of all terms of the pairs."""
+        model = TfidfVectorizer(sublinear_tf=True, dtype=np.float32, **TFIDF[name])
+        model.set_params(vocabulary=model.fit([text for pair in self.pairs for text in pair]).vocabulary_)
+        model.fit(self.texts)
+        first, second = (model.transform([pair[i] for pair in self.pairs]) for i in (0, 1))
+        scores = (first @ second.T).toarray()
         ranks: NDArray[np.float64] = (scores >= scores.diagonal()[:, None]).sum(1)  # as `ranks_of_own`
         return 1 / ranks
 
     def report(self) -> str:
-        """A table of TF-IDF, the encoder before and after training, with 95% intervals; then the two differences."""
-        before, after, lexical = self.found[0], self.found[-1], self.tfidf()
-        named = {"TF-IDF": lexical, "before training": before, "trained": after,
-                 "trained - TF-IDF": after - lexical, "trained - before": after - before}  # fmt: skip
+        """A table of the baselines and of the encoder before and after training, with 95% intervals; the verdict."""
+        lexical = {name: self.tfidf(name) for name in TFIDF}
+        before, after = self.found[0], self.found[-1]
+        named = {**lexical, "before training": before, "trained": after}
+        best = max(lexical, key=lambda name: float(lexical[name].mean()))
+        named |= {f"trained - {best}": after - lexical[best], "trained - before": after - before}
+        width = max(map(len, named)) + 2
         lines = [f"MRR of the next sentence among {len(self.pairs):,}, in documents held out (95% interval)"]
-        for name, values in named.items():
-            mean, low, high = mean_interval(values, draws=2000)
-            lines.append(f"  {name:18}{mean:8.3f}  [{low:.3f}, {high:.3f}]")
+        intervals = {name: mean_interval(values, draws=2000) for name, values in named.items()}
+        lines += [f"  {name:{width}}{mean:8.3f}  [{low:.3f}, {high:.3f}]"
+                  for name, (mean, low, high) in intervals.items()]  # fmt: skip
+        _, low, high = intervals[f"trained - {best}"]
+        if low <= 0:
+            how = "is below" if high < 0 else "is not above"
+            lines.append(f"The encoder {how} {best}, which needs no training: search with that, or train on more text.")
         return "\n".join(lines)
-
-
-def tfidf_vectors(rows: Sequence[Sequence[int]], idf: NDArray[np.floating]) -> Any:
-    """Unit TF-IDF vectors of texts as token ids, a sparse matrix `[n, V]`.
-
-    Example:
-        >>> tfidf_vectors([[0, 0, 1], []], np.array([2.0, 3.0])).toarray().round(3).tolist()
-        [[0.8, 0.6], [0.0, 0.0]]
-    """
-    lengths = np.array([len(row) for row in rows], np.int64)
-    ids = np.array([token for row in rows for token in row], np.int64)
-    counts = sparse.csr_matrix((idf[ids], ids, np.concatenate([[0], np.cumsum(lengths)])), (len(rows), len(idf)))
-    counts.sum_duplicates()
-    norms = np.sqrt(np.asarray(counts.multiply(counts).sum(1)).ravel())
-    return sparse.diags(1 / np.maximum(norms, 1e-12)) @ counts

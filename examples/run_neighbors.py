@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
 
     # training
     held_out = documents.neighbors(own.heldout)
-    found = HeldOutNeighbors(tokenizer, held_out, tokens.frequencies, len(tokens))
+    found = HeldOutNeighbors(tokenizer, held_out, documents.sample(50_000))
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=NeighborPairs(tokens), data_collator=NeighborPairCollator(tokenizer),
         processing_class=tokenizer, evaluator=found if held_out else None,

@@ -55,8 +55,9 @@ from contrastive_st import (
 )
 from contrastive_st.data import corpus_texts, corpus_word_vectors, fit_idf, sif_weights, word_counts
 from contrastive_st.errors import input_errors
+from contrastive_st.losses import ReconstructionLoss
 from contrastive_st.models import load_tokenizer
-from contrastive_st.options import Count, CountOrZero, Positive, Share
+from contrastive_st.options import Count, CountOrZero, NotNegative, Positive, Share
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments, SuiteArguments
 from contrastive_st.tokens import token_ids
 
@@ -141,6 +142,10 @@ class QuickThoughtsArguments(ScriptArguments):
     vocab_size: Count = field(
         default=50_000, metadata={"help": "Size of the vocabulary: the most frequent words, or the first of a file."}
     )
+    reconstruction: NotNegative = field(
+        default=0.0,
+        metadata={"help": "Weight of a second loss: the words of a sentence, predicted from its vector. 0 for none."},
+    )
     max_length: Count = field(default=30, metadata={"help": "Longest sentence, in words."})
     idf_sentences: Count = field(default=200_000, metadata={"help": "Sentences from which IDF is computed."})
 
@@ -194,6 +199,8 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
         target_temperature=own.target_temperature or (0.1 if own.targets == "tfidf" else 1.0),
         scores=own.scores, temperature=own.temperature, own_document=own.own_document, surrogate=own.surrogate,
     )  # fmt: skip
+    if own.reconstruction:
+        model.use_loss(ReconstructionLoss(model.settings.loss, len(tokenizer), own.reconstruction))
     if matrix is not None:
         model.set_word_vectors(matrix)
     if own.word_weights and not resume:
@@ -202,7 +209,7 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     # collator: places in the corpus for windows; bags of words, weighted by IDF, for shared words
     if own.targets in ("next", "window"):
         scripts.check_window(training, corpus, own.context_size, own.run_length)
-        collator = ContextWindowCollator(tokenizer)
+        collator = CooccurrenceCollator(tokenizer) if own.reconstruction else ContextWindowCollator(tokenizer)
     else:
         idf = None
         if own.targets != "counts":

@@ -4,10 +4,10 @@
 
 `--train_file` is a .txt with a sentence a line and a blank line between documents, or a .parquet or .jsonl with a
 column `text`, a sentence a row in order, and a column `doc` that names its document. The vocabulary is learned from the
-text, in any language. Vectors start as random directions of the letters of a word, with the weights of SIF, and are
-trained by InfoNCE so that a sentence finds the next one among the sentences of other documents. The result is a
-weighted mean of the trained and the untrained vectors. At the end the encoder is compared on documents that were held
-out: with TF-IDF, and with itself before the training.
+text, in any language. Vectors are random directions of the letters of a word, with the weights of IDF and SIF. Most
+dimensions stay so, and compare the words of two sentences as TF-IDF of characters does; the others are trained by
+InfoNCE so that a sentence finds the next one among the sentences of other documents. At the end the encoder is compared
+on documents that were held out: with TF-IDF of words and of characters, and with itself before the training.
 
 The checkpoint opens in this package, in sentence-transformers and in model2vec.
 """
@@ -32,9 +32,10 @@ from contrastive_st.data.tokenizers import words_of
 from contrastive_st.distributed import is_first_process, world_size
 from contrastive_st.errors import InputError
 from contrastive_st.models import load_tokenizer
-from contrastive_st.models.static_encoder import silent_ids, untrained_static
-from contrastive_st.options import Count, CountOrZero, Positive
+from contrastive_st.models.static_encoder import channels, silent_ids, untrained_static, whitened
+from contrastive_st.options import Count, CountOrZero, Positive, Share
 from contrastive_st.scripts.arguments import CorpusArguments, ScriptArguments
+from contrastive_st.tokens import token_ids
 from contrastive_st.training.optimizers import RowAdam
 from held_out_neighbors import HeldOutNeighbors
 
@@ -43,7 +44,7 @@ DEFAULTS = {
     "per_device_train_batch_size": 2048,
     "learning_rate": 3e-3,
     "warmup_steps": 0.05,
-    "max_steps": 1000,
+    "max_steps": 400,
     "max_grad_norm": 0,
     "logging_steps": 50,
     "save_strategy": "no",
@@ -56,11 +57,12 @@ class StaticArguments(ScriptArguments):
     """The vocabulary, the vectors, the loss, and what is held out."""
 
     vocab_size: Count = field(default=80_000, metadata={"help": "Most tokens of the vocabulary."})
-    hidden_size: Count = field(default=300, metadata={"help": "Dimension of the vectors."})
+    hidden_size: Count = field(default=1024, metadata={"help": "Dimension of the vectors."})
+    trained_size: Count = field(default=300, metadata={"help": "Dimensions that are trained; the others keep letters."})
     max_length: Count = field(default=128, metadata={"help": "Longest sentence in training, in tokens."})
-    sif: Positive = field(default=1e-3, metadata={"help": "A token of share p starts with the weight sif / (sif + p)."})
+    sif: Positive = field(default=3e-4, metadata={"help": "A token of share p starts with the weight sif / (sif + p)."})
     temperature: Positive = field(default=0.05, metadata={"help": "Temperature of InfoNCE; divides the cosines."})
-    start_share: float = field(default=0.3, metadata={"help": "Share of the untrained vectors in the result, 0 to 1."})
+    letters: Share = field(default=0.5, metadata={"help": "Share of the letters in the cosine of sentences."})
     heldout: CountOrZero = field(default=2000, metadata={"help": "Hold out documents of about so many sentences."})
 
 
@@ -78,28 +80,34 @@ class SilentTokens(TrainerCallback):
         getattr(model, "module", model).embeddings.data[self.ids] = 0
 
 
-class MeanWithStart(TrainerCallback):
-    """Makes the vectors at the end a weighted mean of the trained and the untrained ones (Wortsman et al. 2022).
+class LettersBeside(TrainerCallback):
+    """Puts the dimensions of the letters before the trained ones at the end, and whitens all of them by half.
 
     What neighbours teach about the topic of a sentence is then added to the words it has, and does not replace them.
 
     Args:
-        start: `[V, d]`, the untrained vectors.
-        share: their weight.
+        letters: `[V, d]`, which are not trained.
+        share: their share in the cosine of typical sentences.
+        rows: token ids of sentences of the text.
+        silent: tokens without a meaning.
     """
 
-    def __init__(self, start: Tensor, share: float) -> None:
-        self.start, self.share = start, share
+    def __init__(self, letters: Tensor, share: float, rows: list[list[int]], silent: list[int]) -> None:
+        self.letters, self.share, self.rows, self.silent = letters, share, rows, silent
 
     def on_train_end(self, args: Any, state: Any, control: Any, model: Any = None, **kwargs: Any) -> None:
-        getattr(model, "module", model).embeddings.data.lerp_(self.start, self.share)
+        own = getattr(model, "module", model)
+        trained = own.embeddings.detach().cpu()
+        both = channels([self.letters, trained], [self.share, 1 - self.share], self.rows)
+        own.embeddings.data = whitened(both, self.rows, self.silent, power=0.25).to(own.device)
+        own.config.hidden_size = own.embeddings.shape[1]
 
 
 def main(argv: list[str] | None = None) -> dict[str, float]:
     groups = (CorpusArguments, StaticArguments, ContrastiveTrainingArguments)
     corpus, own, training = scripts.start(groups, DEFAULTS, argv)
-    if not 0 <= own.start_share <= 1:
-        raise InputError(f"--start_share {own.start_share} is not between 0 and 1")
+    if own.trained_size > own.hidden_size:
+        raise InputError(f"--trained_size {own.trained_size} is more than --hidden_size {own.hidden_size}")
 
     # data: documents to train on and held out, their vocabulary, and their token ids on disk
     files, _ = scripts.corpus_files(corpus.train_file, training)
@@ -111,24 +119,27 @@ def main(argv: list[str] | None = None) -> dict[str, float]:
     with training.main_process_first(desc="tokenize"):
         tokens = TokenFile.write(documents, tokenizer, own.max_length)
 
-    # model: directions of the tokens' letters with the weights of SIF; a step updates the rows of its own tokens
+    # model: directions of the tokens' letters; a step updates the rows of its own tokens in the trained dimensions
     weights = sif_weights(tokens.counts, own.sif)
     weights[silent := silent_ids(tokenizer)] = 0
-    model: StaticEncoder = untrained_static(
-        words_of(tokenizer), weights, own.hidden_size, training.seed, loss="document_info_nce",
-        temperature=own.temperature,
+    start = untrained_static(
+        words_of(tokenizer), weights, own.hidden_size, training.seed, tokens.frequencies, len(tokens),
     )  # fmt: skip
-    start = model.embeddings.detach().clone().to(training.device)
+    letters, trained = start.table().detach().split([own.hidden_size - own.trained_size, own.trained_size], 1)
+    model = StaticEncoder.from_table(trained, loss="document_info_nce", temperature=own.temperature)
     model.sparse_gradient = world_size() == 1 and not training.max_grad_norm  # DDP and clipping need dense ones
     optimizer = RowAdam(model.parameters(), lr=training.learning_rate)
 
     # training
-    held_out = documents.neighbors(own.heldout)
-    found = HeldOutNeighbors(tokenizer, held_out, tokens.frequencies, len(tokens))
+    held_out, sample = documents.neighbors(own.heldout), documents.sample(50_000)
+    found = HeldOutNeighbors(tokenizer, held_out, sample)
+    if held_out:
+        found(start)
+    beside = LettersBeside(letters, own.letters, token_ids(tokenizer, sample, own.max_length), silent)
     trainer = ContrastiveTrainer(
         model=model, args=training, train_dataset=NeighborPairs(tokens), data_collator=NeighborPairCollator(tokenizer),
         processing_class=tokenizer, optimizers=(optimizer, None), evaluator=found if held_out else None,
-        callbacks=[SilentTokens(silent), MeanWithStart(start, own.start_share)],
+        callbacks=[SilentTokens(silent), beside],
     )  # fmt: skip
     scripts.describe_data(trainer, corpus.train_file, corpus, own)
     figures = scripts.finish(trainer)

@@ -15,7 +15,8 @@ from contrastive_st.scripts import cli
 GEORGIAN = [chr(code) for code in range(0x10D0, 0x10F0)]
 OPTIONS = ["--max_steps", "60", "--learning_rate", "1e-2",
            "--per_device_train_batch_size", "512", "--vocab_size", "3000", "--hidden_size", "64",
-           "--heldout", "300", "--disable_tqdm", "true", "--dataloader_num_workers", "0"]  # fmt: skip
+           "--trained_size", "32", "--heldout", "300", "--disable_tqdm", "true",
+           "--dataloader_num_workers", "0"]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -42,9 +43,11 @@ def test_it_beats_tfidf_and_its_start_and_opens_everywhere(text, tmp_path, capfd
     out = tmp_path / "out"
     assert cli.train(["--train_file", str(text), "--output_dir", str(out), *OPTIONS]) == 0
     found = printed(capfd.readouterr().out)
-    assert list(found) == ["TF-IDF", "before training", "trained", "trained - TF-IDF", "trained - before"]
-    for name in ("trained - TF-IDF", "trained - before"):
-        assert found[name][1] > 0.02, found  # the low end of the interval
+    lexical = ["TF-IDF of words", "TF-IDF of characters"]
+    best = max(lexical, key=lambda name: found[name][0])
+    assert list(found) == [*lexical, "before training", "trained", f"trained - {best}", "trained - before"]
+    for name in (f"trained - {best}", "trained - before"):
+        assert found[name][1] > 0, found  # the low end of the interval
     sentences = [line for line in text.read_text(encoding="utf-8").splitlines() if line][:40]
     ours = SentenceEncoder(str(out)).encode(sentences)
     assert np.linalg.norm(ours, axis=1) == pytest.approx(1, abs=1e-5)
@@ -55,24 +58,40 @@ def test_it_beats_tfidf_and_its_start_and_opens_everywhere(text, tmp_path, capfd
         np.testing.assert_allclose(theirs.encode(sentences), ours, atol=1e-5)
 
 
-def test_the_result_is_a_mean_of_the_trained_and_the_untrained_vectors(text, tmp_path):
+def test_the_result_is_the_letters_before_the_trained_dimensions(text, tmp_path):
     module = load("run_static")
     kept: dict[str, Any] = {}
 
-    class Watched(module.MeanWithStart):
+    class Watched(module.LettersBeside):
         def on_train_end(self, args, state, control, model=None, **kwargs):
-            kept.update(start=self.start.clone(), trained=model.embeddings.detach().clone())
+            kept.update(letters=self.letters, trained=model.embeddings.detach().clone(), rows=self.rows)
             super().on_train_end(args, state, control, model=model, **kwargs)
 
-    module.MeanWithStart = Watched
-    options = [*OPTIONS[2:], "--max_steps", "2", "--start_share", "0.25"]
+    module.LettersBeside = Watched
+    options = [*OPTIONS[2:], "--max_steps", "2", "--letters", "0.25", "--trained_size", "24"]
     module.main(["--train_file", str(text), "--output_dir", str(tmp_path / "out"), *options])
     table = AutoModelForCL.from_pretrained(tmp_path / "out").table().detach()
-    assert not torch.equal(kept["start"], kept["trained"])
-    np.testing.assert_allclose(table, 0.75 * kept["trained"] + 0.25 * kept["start"], atol=1e-6)
+    assert table.shape[1] == 64
+    parts = []
+    for part, share in ((kept["letters"], 0.25), (kept["trained"], 0.75)):
+        means = torch.stack([part[row].mean(0) for row in kept["rows"]])
+        parts.append(part * (share / (means**2).sum(1).mean()) ** 0.5)
+    both = torch.cat(parts, 1).double()
+    means = torch.stack([both[row].mean(0) for row in kept["rows"]])
+    center = means.mean(0)
+    units = torch.nn.functional.normalize(means - center, dim=1)
+    values, axes = np.linalg.eigh(np.cov(units.numpy().T, bias=True))
+    wanted = (both - center).numpy() @ (axes * values**-0.25)
+    wanted[:2] = 0  # padding and the unknown token
+    grams = lambda x: x[:200] @ x[:200].T  # axes have no sign
+    np.testing.assert_allclose(grams(table.double().numpy()), grams(wanted), atol=1e-4)
 
 
-def test_a_share_beyond_one_is_refused(text, tmp_path, capsys):
-    options = ["--train_file", str(text), "--output_dir", str(tmp_path / "out"), "--start_share", "1.5"]
-    assert cli.train(options) == 2
-    assert "--start_share 1.5 is not between 0 and 1" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [(["--letters", "1.5"], "letters 1.5: give a number of 0 or more and below 1"),
+     (["--trained_size", "99"], "--trained_size 99 is more than --hidden_size 64")],
+)  # fmt: skip
+def test_dimensions_and_shares_that_cannot_be_are_refused(text, tmp_path, capsys, options, message):
+    assert cli.train(["--train_file", str(text), "--output_dir", str(tmp_path / "out"), *OPTIONS, *options]) == 2
+    assert message in capsys.readouterr().err

@@ -18,7 +18,7 @@ from torch.nn.parallel import DistributedDataParallel
 from transformers import BertConfig, Qwen3Config
 
 from contrastive_st.distributed import add_gradients
-from contrastive_st.losses import MatryoshkaLoss
+from contrastive_st.losses import MatryoshkaLoss, ReconstructionLoss, TargetsLoss
 from contrastive_st.losses.targets import BAGS
 from contrastive_st.models import (
     BertForCL,
@@ -157,6 +157,7 @@ METHODS = {
     "window-block": towers(targets="window", row_loss="block", context_size=2),
     "window-pairwise": towers(targets="window", row_loss="pairwise", surrogate="hinge"),
     "counts-kl": towers(targets="counts"),
+    "counts-reconstruction": towers(loss=ReconstructionLoss(TargetsLoss("next"), vocab_size=60, weight=0.7)),
     "counts-l2": towers(targets="counts", row_loss="l2"),
     "tfidf-cross_entropy": towers(targets="tfidf", row_loss="cross_entropy", target_temperature=0.2),
     "tfidf_bin-kl": towers("transformer", targets="tfidf_bin"),

@@ -10,7 +10,7 @@ import torch
 from plain import loop_overlap, loop_targets_loss, loop_window
 
 from contrastive_st.errors import InputError
-from contrastive_st.losses import TargetsLoss, targets as build
+from contrastive_st.losses import ReconstructionLoss, TargetsLoss, targets as build
 from contrastive_st.losses.targets import BAGS, PLACES
 
 # Sentences that share words in the pattern of the post's examples, so that its numbers come out
@@ -284,3 +284,29 @@ def loop_overlap_of(bags, others):
             for bag in bags
         ]
     )
+
+
+@pytest.mark.parametrize("targets", ["next", "counts"])
+def test_reconstruction_is_a_plain_loop_beside_the_loss_of_neighbours(targets):
+    torch.manual_seed(0)
+    views = torch.randn(5, 2, 3, dtype=torch.float64)
+    places = torch.tensor([[0, 0], [0, 1], [0, 2], [1, 3], [1, 4]]).double()
+    bags = torch.zeros(5, 3, 2, dtype=torch.float64)
+    bags[0, :2] = torch.tensor([[4.0, 1.0], [5.0, 3.0]])
+    bags[1, :1] = torch.tensor([[4.0, 2.0]])
+    bags[3] = torch.tensor([[1.0, 1.0], [2.0, 1.0], [6.0, 1.0]])  # sentences 2 and 4 have no words
+    given = torch.cat([places[:, None], bags], 1)
+    inner = TargetsLoss(targets)
+    loss = ReconstructionLoss({"loss": "targets", "targets": targets}, vocab_size=7, weight=0.3)
+    assert loss.inner == inner
+    head = loss.make_head(6).double()
+    total = 0.0
+    for x, bag in zip(views, bags, strict=True):
+        scores = (head.weight @ torch.cat([x[0], x[1]]) + head.bias).tolist()
+        norm = math.log(sum(map(math.exp, scores)))
+        mass = float(bag[:, 1].sum())
+        total += sum(weight / mass * (norm - scores[int(word)]) for word, weight in bag.tolist() if weight)
+    contrast = inner(views, given if targets == "counts" else places.long())
+    found = loss.with_head(head)
+    assert found(views, given).item() == pytest.approx(contrast.item() + 0.3 * total / 3)
+    assert found.metrics(views, given)["reconstruction"] == pytest.approx(total / 3)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
@@ -102,6 +103,11 @@ class Documents:
     def texts(self) -> Iterator[str]:
         """Yield the sentences to train on."""
         return (text for texts, _ in self.sentences() for text in texts)
+
+    def sample(self, most: int) -> list[str]:
+        """Sentences to train on, evenly from the whole text."""
+        total = int(self.sizes[~self.held_out & (self.sizes > 1)].sum())
+        return list(itertools.islice(self.texts(), 0, None, -(-total // most)))
 
     def neighbors(self, most: int = 2000, seed: int = 0) -> list[tuple[str, str]]:
         """Random pairs of consecutive held-out sentences, without those that are in the training text.

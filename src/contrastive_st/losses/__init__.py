@@ -10,6 +10,7 @@ from contrastive_st.losses.info_nce import ConsistentInfoNCE, DocumentInfoNCE, G
 from contrastive_st.losses.labelled_pairs import AnglELoss, CoSENTLoss, CosineSimilarityLoss, SoftmaxLoss, TripletLoss
 from contrastive_st.losses.matryoshka import MatryoshkaLoss
 from contrastive_st.losses.multi_task import MixtureLoss, MultiTaskLoss
+from contrastive_st.losses.reconstruction import ReconstructionLoss
 from contrastive_st.losses.targets import SkipThoughtsLoss, TargetsLoss, TSDAELoss
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
     "MixtureLoss",
     "MultiTaskLoss",
     "ProcessGather",
+    "ReconstructionLoss",
     "RelationalDistillationLoss",
     "SkipThoughtsLoss",
     "SoftmaxLoss",

@@ -277,12 +277,14 @@ class QuickThoughtsGRU(RemoteCodeMixin, ForCL, QuickThoughtsModel):
     code_class = QuickThoughtsModel
     takes_lengths = True
     default_settings: ClassVar[dict[str, Any]] = {"loss": "targets", "targets": "window"}
-    suitable_losses = ("targets", "relational_distillation")
+    suitable_losses = ("targets", "relational_distillation", "reconstruction")
+    _keys_to_ignore_on_load_missing = [r"^loss_head\."]
 
     def __init__(self, config: QuickThoughtsConfig, **settings: Any) -> None:
         parsed = self.parse_settings(config, settings)
         super().__init__(config)
         self.settings = parsed
+        self.add_head()
 
     def split_views(self, embeddings: Tensor) -> Tensor:
         """Split embeddings `[B, 1, 2h]` into the vectors of the two towers, `[B, 2, h]`, or of the one."""

@@ -26,9 +26,11 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.feature_extraction.text import TfidfVectorizer
 
-from contrastive_st.evaluation.held_out_neighbors import TFIDF
 from contrastive_st.evaluation.scorers.retrieval import mean_interval
 from contrastive_st.static_vectors import StaticVectors
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from held_out_neighbors import TFIDF
 
 _FONT = re.compile(r"\\f(?:\[[^]]*\]|\(..|.)|\\s[-+]?\d|\\[&%/,:|^]")
 _CHARACTER = {

@@ -34,9 +34,11 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from contrastive_st import evaluate
 from contrastive_st.data import corpus_texts
 from contrastive_st.evaluation.datasets.senteval import Rows
-from contrastive_st.evaluation.held_out_neighbors import TFIDF
 from contrastive_st.evaluation.tasks import tasks
 from contrastive_st.static_vectors import StaticVectors
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "examples"))
+from held_out_neighbors import TFIDF
 
 SETS = ("STS12", "STS13", "STS14", "STS15", "STS16", "STSB", "SICKR")
 PROBES = ("MR", "CR", "SST2", "TREC", "MRPC")

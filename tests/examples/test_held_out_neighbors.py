@@ -2,15 +2,14 @@
 
 import numpy as np
 import pytest
-
-from contrastive_st.evaluation.held_out_neighbors import HeldOutNeighbors
+from scripts import load
 
 PAIRS = [(f"alpha{i} beta", f"gamma alpha{i}") for i in range(40)]
 
 
 @pytest.fixture
 def found():
-    return HeldOutNeighbors(None, PAIRS, [text for pair in PAIRS for text in pair])
+    return load("held_out_neighbors").HeldOutNeighbors(None, PAIRS, [text for pair in PAIRS for text in pair])
 
 
 def test_both_kinds_of_tfidf_find_the_sentence_that_shares_a_rare_word(found):

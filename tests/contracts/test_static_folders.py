@@ -5,6 +5,7 @@ import shutil
 
 import numpy as np
 import pytest
+from safetensors.torch import load_file
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from conftest import SENTENCES
@@ -128,3 +129,6 @@ def test_of_model2vec(kind, extra, tmp_path):
     shutil.copytree(tmp_path / "peer", tmp_path / "trained")
     model = AutoModelForCL.from_pretrained(tmp_path / "trained")
     assert model.config.vocab_size == size
+    model.save_pretrained(tmp_path / "again")
+    held = load_file(tmp_path / "again/model.safetensors")
+    assert str(held["embeddings"].dtype) == f"torch.{kind}"  # as it came

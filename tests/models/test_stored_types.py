@@ -13,6 +13,7 @@ from contrastive_st import (
     BertForCL,
     ContrastiveTrainer,
     ContrastiveTrainingArguments,
+    InputError,
     PairCollator,
     SentenceClassifier,
     SentenceEncoder,
@@ -20,6 +21,8 @@ from contrastive_st import (
 from contrastive_st.cli import main
 from contrastive_st.files.reading import weight_types
 from contrastive_st.models import EncoderForCL, add_lora
+from contrastive_st.models.protocol import open_encoder
+from contrastive_st.models.static_encoder import StaticEncoder, static_tokenizer
 from contrastive_st.models.wrapped import contrastive
 
 HALVES = {"bfloat16": "BF16", "float16": "F16"}
@@ -123,6 +126,30 @@ def test_a_type_in_the_config_is_not_that_of_the_weights(bert_config, tokenizer,
     assert all(torch.equal(weight, file[name]) for name, weight in model.state_dict().items())
     save_file({name: x.double() for name, x in file.items()}, tmp_path / "model.safetensors", {"format": "pt"})
     assert {weight.dtype for weight in AutoModelForCL.from_pretrained(tmp_path).parameters()} == {torch.float32}
+
+
+@pytest.mark.parametrize("asked", [None, "float16"])
+@pytest.mark.parametrize("storage", ["float32", "float16", "int8"])
+def test_a_table_is_saved_as_it_came(storage, asked, tokenizer, tmp_path):
+    words = static_tokenizer(tokenizer)
+    StaticEncoder.from_table(torch.randn(len(words), 8)).save_pretrained(tmp_path / "model", storage=storage)
+    words.save_pretrained(tmp_path / "model")
+    (tmp_path / "texts.txt").write_text("\n".join(SENTENCES * 4), encoding="utf-8")
+    flags = ["--train_file", str(tmp_path / "texts.txt"), "--model_name_or_path", str(tmp_path / "model"),
+             "--max_steps", "2", "--output_dir", str(tmp_path / "run"), "--per_device_train_batch_size", "8",
+             "--report_to", "none", *(["--save_dtype", asked] if asked else [])]  # fmt: skip
+    assert main(["train", *flags]) == 0
+    held = load_file(tmp_path / "run/model.safetensors")
+    assert str(held["embeddings"].dtype) == f"torch.{asked or storage}"
+    model = AutoModelForCL.from_pretrained(tmp_path / "run")
+    vectors = SentenceEncoder(model, words).encode(SENTENCES)
+    np.testing.assert_allclose(open_encoder(tmp_path / "run").encode(SENTENCES), vectors, atol=1e-3)
+
+
+def test_a_table_has_no_bfloat16(tokenizer, tmp_path):
+    words = static_tokenizer(tokenizer)
+    with pytest.raises(InputError, match=r"float32, float16, int8, not in torch\.bfloat16"):
+        trainer_of(StaticEncoder.from_table(torch.randn(len(words), 8)), words, tmp_path, save_dtype="bfloat16")
 
 
 @pytest.mark.parametrize("method", [[], ["simcse"]], ids=["train", "simcse"])

@@ -13,6 +13,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import torch
 from transformers import AutoConfig, AutoTokenizer, PreTrainedConfig, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from contrastive_st.errors import InputError, about
@@ -132,13 +133,15 @@ def open_model(
 
 def _of_table(checkpoint: Checkpoint, pooling: str | None, settings: dict[str, Any]) -> Any:
     """The table of another library as a `StaticEncoder`, in float32."""
-    from contrastive_st.models.static_encoder import StaticEncoder
+    from contrastive_st.models.static_encoder import STORAGES, StaticEncoder
 
     if pooling is not None:
         raise InputError(f"{checkpoint.name} is a static model, whose pooling is the mean; leave --pooling out")
     table = StaticVectors.from_pretrained(checkpoint.folder)
     settings = {**checkpoint.use, **{key: value for key, value in settings.items() if key not in ("dtype", "new_head")}}
     model: Any = StaticEncoder.from_table(table.table(), table.normalize, **settings)
+    kind = str(table.embeddings.dtype)
+    model.save_dtype = getattr(torch, kind) if kind in STORAGES else None
     model.name_or_path = model.config._name_or_path = checkpoint.name
     return model
 

@@ -56,6 +56,7 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
 """
     code_class = StaticModel
     is_table = True  # bfloat16 would not make it faster, and texts are not truncated
+    _save_dtype: torch.dtype | None = None
     sparse_gradient = False  # of the rows of the batch's tokens alone, for `contrastive_st.training.optimizers.RowAdam`
     _keys_to_ignore_on_load_missing = [r"^loss_head\."]
 
@@ -84,8 +85,20 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         """Open a folder or Hub name, as for all models of this package; the table becomes float32 for training."""
         loaded = super().from_pretrained(name, *args, **kwargs)
         model = loaded[0] if isinstance(loaded, tuple) else loaded
+        model.save_dtype = getattr(torch, model.config.storage)
         model.widen()
         return loaded
+
+    @property
+    def save_dtype(self) -> torch.dtype | None:
+        """The type of the saved table, one of `STORAGES`, if another than float32."""
+        return self._save_dtype
+
+    @save_dtype.setter
+    def save_dtype(self, dtype: torch.dtype | None) -> None:
+        if dtype is not None and str(dtype).removeprefix("torch.") not in STORAGES:
+            raise InputError(f"a table is stored in {', '.join(STORAGES)}, not in {dtype}; choose one of these")
+        self._save_dtype = dtype
 
     def widen(self) -> None:
         """Make the table a float32 parameter, whatever its storage was."""
@@ -99,19 +112,24 @@ class StaticEncoder(RemoteCodeMixin, ForCL, StaticModel):
         self.config.storage = "float32"
 
     def save_pretrained(  # type: ignore[override]
-        self, save_directory: Any, storage: str = "float32", **kwargs: Any
+        self, save_directory: Any, storage: str | None = None, **kwargs: Any
     ) -> None:
         """Save the table, the config, the code and the files of the other loaders.
 
         Args:
             save_directory: the folder; save the tokenizer from `static_tokenizer` there too.
-            storage: `float32`, `float16` or `int8` (a quarter of the size, with cosines to float32 above 0.999).
+            storage: `float32`, `float16` or `int8` (a quarter of the size, with cosines to float32 above 0.999); by
+                default that of the folder that it was opened from (`save_dtype`).
             kwargs: as for every model.
         """
+        asked = self.save_dtype
+        storage = storage or str(asked or "float32").removeprefix("torch.")
         if storage not in STORAGES:
             raise InputError(f"unknown storage {storage!r}; choose one of {', '.join(STORAGES)}")
         self.config.architectures = [type(self).__name__]
+        self.save_dtype = None  # `_store` writes the table in its type
         super().save_pretrained(save_directory, **kwargs)
+        self.save_dtype = asked
         if storage != "float32" and kwargs.get("is_main_process", True):
             self._store(Path(save_directory), storage)
 
